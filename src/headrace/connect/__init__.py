@@ -1,0 +1,1 @@
+"""The outside world and nothing else: Spark, databases, brokers, sockets, clocks."""

@@ -1,0 +1,1 @@
+"""PostgreSQL: embedded server, inspection of sources."""

@@ -1,0 +1,1 @@
+"""Spark: finding Java, building the session."""

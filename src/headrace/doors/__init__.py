@@ -1,0 +1,1 @@
+"""What people start. Thin: read input, call app, show the result."""

@@ -1,0 +1,318 @@
+"""What people declared, as values: sites, links, sources, views, contracts, feeds, devices, templates.
+
+Units are seconds, bytes and dollars everywhere; a month is 30 days and a GB is 1e9 bytes. None means "not declared":
+declared statistics override measured ones, which override estimates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from headrace.model.errors import Location, Problem
+from headrace.model.expr import Expr
+from headrace.model.relation import Relation
+from headrace.model.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A machine whose cores several sites share."""
+
+    name: str
+    cores: float
+    declared_at: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place that stores and computes. `cores` and `disk_capacity` (bytes) are limits; None is no limit."""
+
+    name: str
+    cpu_price_h: float
+    disk_price_gb_month: float
+    cores: float | None
+    disk_capacity: float | None
+    speed: float
+    host: str | None
+    declared_at: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A directed connection: bandwidth in bytes/s (None is no limit), one-way latency in seconds, price in $/GB."""
+
+    src: str
+    dst: str
+    bandwidth: float | None
+    latency_s: float
+    price_gb: float
+    declared_at: Location
+
+
+@dataclass(frozen=True, slots=True)
+class SourceColumn:
+    """A column with its declared statistics: bytes per value, number of distinct values."""
+
+    name: str
+    type: Type
+    width: float | None = None
+    distinct: float | None = None
+
+
+class SourceKind(StrEnum):
+    """A table is keyed and its changes are captured; a stream is append-only."""
+
+    TABLE = "table"
+    STREAM = "stream"
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresTable:
+    """A table in PostgreSQL. The DSN is kept as written, `${VAR}` unfilled: secrets never enter values that travel."""
+
+    dsn: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileFolder:
+    """A folder to which files are only ever added; `format` is parquet, csv or jsonl."""
+
+    path: str
+    format: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaFolder:
+    """A plain consolidated Delta table kept for other tools."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stays:
+    """Sites where rows of a source may be; `aggregates_anywhere` lets aggregates leave them."""
+
+    sites: tuple[str, ...]
+    aggregates_anywhere: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Rows that live at a site. `rate` counts changed rows per second: an update counts 2.
+
+    `columns` is None until the source is inspected. Streams have `time` (a column) and `retention_s`.
+    """
+
+    name: str
+    kind: SourceKind
+    site: str
+    key: tuple[str, ...]
+    columns: tuple[SourceColumn, ...] | None
+    rows: float | None
+    rate: float | None
+    static: bool
+    parent_first: bool
+    stays: Stays | None
+    time: str | None
+    retention_s: float | None
+    origin: PostgresTable | FileFolder | None
+    declared_at: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a view is not maintained: the operator's name as `docs/sql.md` lists it, and its place in the text."""
+
+    operator: str
+    problem: Problem
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A query and what it means. `query` is a Refusal when the SQL is valid but not maintained, or reads such a view.
+
+    `notes` tell what was ignored (ORDER BY alone). `reads` are the sources and views named in FROM.
+    """
+
+    name: str
+    sql: str
+    query: Relation | Refusal
+    reads: tuple[str, ...]
+    notes: tuple[Problem, ...]
+    declared_at: Location
+
+
+class Refresh(StrEnum):
+    """`FULL` recomputes a view at each push; only when asked."""
+
+    INCREMENTAL = "incremental"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """A promise: this view, at this site, at most `freshness_s` behind. Penalty in $ per late row."""
+
+    name: str
+    view: str
+    site: str
+    freshness_s: float
+    penalty: float
+    owner: str | None
+    deliver: PostgresTable | DeltaFolder | None
+    refresh: Refresh
+    declared_at: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Where a feed's events come from."""
+
+    source: str
+    producer: str
+    time: str
+
+
+@dataclass(frozen=True, slots=True)
+class Follows:
+    """Who follows whom."""
+
+    source: str
+    consumer: str
+    producer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diversity:
+    """No more than `more_than` entries of one producer `within_s` seconds."""
+
+    more_than: int
+    within_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """The latest events of everyone a consumer follows. `latency` maps a percentile name (`p95`) or `mean` to seconds."""
+
+    name: str
+    events: Events
+    follows: Follows
+    coherency: str
+    limit: int
+    per_producer: int | None
+    diversity: Diversity | None
+    latency: Mapping[str, float]
+    store: str
+    declared_at: Location
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceStream:
+    """A stream that every device of a group has: columns and rows per second."""
+
+    name: str
+    columns: tuple[SourceColumn, ...]
+    rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """A group of devices, one per row of a table. `up` and `down` are message prices; `capacity` is a number of views or a column."""
+
+    name: str
+    table: str
+    id: str
+    up: float
+    down: float
+    capacity: int | str | None
+    streams: tuple[DeviceStream, ...]
+    declared_at: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A view instantiated once per row of a reference table (per friend pair); `a` and `b` are its device columns."""
+
+    name: str
+    table: str
+    a: str
+    b: str
+    devices: str
+    view: str
+    declared_at: Location
+
+
+@dataclass(frozen=True, slots=True)
+class PythonFunction:
+    """A black box for SQL, declared deterministic: `target` is `module:function`. A new `version` is a new function."""
+
+    name: str
+    target: str
+    arguments: tuple[Type, ...]
+    returns: Type
+    version: int
+    declared_at: Location
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorTime:
+    """Seconds: T = fixed + per_in * rows in + per_out * rows out."""
+
+    fixed: float
+    per_in: float
+    per_out: float
+
+
+class Admission(StrEnum):
+    """The rule that decides whether a promise can be kept (`paper` only to reproduce SMILE)."""
+
+    SUSTAINABLE = "sustainable"
+    PAPER = "paper"
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """Share of each host and link that is kept free. `blocking_s` is None for "measured": 0 unless planned on what runs."""
+
+    cpu: float
+    link: float
+    blocking_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Selectivity:
+    """Declared share of a source's rows for which a conjunct holds. `predicate` is None when the source's columns are not known."""
+
+    source: str
+    text: str
+    predicate: Expr | None
+    share: float
+    declared_at: Location
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """A whole project. Mappings keep the order of the file."""
+
+    project: str
+    directory: str
+    hosts: Mapping[str, Host]
+    sites: Mapping[str, Site]
+    links: tuple[Link, ...]
+    sources: Mapping[str, Source]
+    views: Mapping[str, View]
+    contracts: Mapping[str, Contract]
+    feeds: Mapping[str, Feed]
+    devices: Mapping[str, Devices]
+    templates: Mapping[str, Template]
+    functions: Mapping[str, PythonFunction]
+    selectivity: tuple[Selectivity, ...]
+    operator_times: Mapping[str, OperatorTime]
+    operator_times_declared: bool
+    admission: Admission
+    headroom: Headroom
+    problems: tuple[Problem, ...] = field(default=())
+    """Warnings and notes found while reading; errors never reach a Catalogue."""

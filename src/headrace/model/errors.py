@@ -1,0 +1,105 @@
+"""Everything that can go wrong, as values (`Problem`) and as exceptions.
+
+    HeadraceError               base of all
+    +-- InputError              a project, query or file has mistakes; carries all of them
+    |   +-- UnsupportedSql      one of them: SQL we understand but do not maintain, by the operator's name
+    +-- UsageError              the command was called wrongly, or no project was found
+    +-- EvaluationError         SQL that fails at run time under ANSI rules: overflow, division by zero, bad cast
+    +-- ConnectError            something outside (a database, Java) did not answer as it should
+
+A mistake of the user's is shown without a traceback: what, where, what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Location:
+    """A place in a text: `line` and `column` count from 1. The file is as the user would type it."""
+
+    file: str
+    line: int = 1
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class Severity(StrEnum):
+    """`ERROR` makes the project wrong; `WARNING` asks for a look; `NOTE` tells what was done silently otherwise."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One finding: what happened, where, and what one can do about it."""
+
+    message: str
+    where: Location | None = None
+    hint: str | None = None
+    severity: Severity = Severity.ERROR
+
+    def __str__(self) -> str:
+        lines = [f"{self.severity}: {self.message}"]
+        if self.where is not None:
+            lines.append(f"  at {self.where}")
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class HeadraceError(Exception):
+    """Base of every error we raise on purpose."""
+
+
+class InputError(HeadraceError):
+    """What the user wrote has mistakes; `problems` holds all of them, in the order of the text."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class UnsupportedSql(InputError):
+    """SQL that is valid but not maintained incrementally: `operator` is its name, as `docs/sql.md` lists it."""
+
+    def __init__(self, operator: str, problem: Problem) -> None:
+        self.operator = operator
+        super().__init__((problem,))
+
+
+class UsageError(HeadraceError):
+    """The command was called wrongly."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        self.message = message
+        self.hint = hint
+        super().__init__(message)
+
+
+class EvaluationError(HeadraceError):
+    """A value that ANSI SQL has no answer for: the query fails for this row."""
+
+
+class ConnectError(HeadraceError):
+    """Something outside did not answer as it should."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        self.message = message
+        self.hint = hint
+        super().__init__(message)
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str | None:
+    """The hint for a misspelt name, or None when nothing known is close."""
+    by_fold = {candidate.casefold(): candidate for candidate in sorted(known, reverse=True)}
+    match = difflib.get_close_matches(name.casefold(), sorted(by_fold), n=1, cutoff=0.6)
+    return f'did you mean "{by_fold[match[0]]}"?' if match else None

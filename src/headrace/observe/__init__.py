@@ -1,0 +1,1 @@
+"""Events become lag, violations, cost and measured rates."""

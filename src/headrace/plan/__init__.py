@@ -1,0 +1,1 @@
+"""Catalogue and Stats become a Plan: pure functions, one module per decision."""

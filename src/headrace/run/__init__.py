@@ -1,0 +1,1 @@
+"""A Plan and captured changes become maintained views and events."""
