@@ -1,0 +1,126 @@
+"""Starts the one Spark session of a process, set for many small incremental jobs.
+
+What always holds: answers do not depend on the machine (ANSI rules, UTC), nothing listens beyond loopback, and Spark
+writes only below `scratch`, its log included.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.connect.spark.java import Java, ensure_java
+from headrace.model.errors import ConnectError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOG_SETTINGS = """\
+status = error
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}}{{UTC}} %p %c{{1}}: %m%n%ex
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """How to start Spark. `scratch` holds spilled data, the warehouse and `spark.log`; it is made when missing."""
+
+    scratch: Path
+    name: str = "headrace"
+    master: str = "local[2]"
+    partitions: int = 2
+    """Of a shuffle. Jobs are small: more partitions cost more than they give (200 is four times slower)."""
+    memory: str = "1g"
+    """Of the driver, which does the work as well when the master is local."""
+    short_lived: bool = False
+    """Compile quickly instead of well: starts in two thirds of the time; for demo and tests, not for heavy jobs."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Spark properties that override ours."""
+
+
+def start_session(settings: SparkSettings) -> SparkSession:
+    """The session of this process. There is one: a second call returns the first, whatever its settings ask."""
+    java = ensure_java()
+    _prepare_environment()
+    settings.scratch.mkdir(parents=True, exist_ok=True)
+    _log_settings_file(settings).write_text(LOG_SETTINGS.format(log=log_file(settings)))
+    _log_each_failure_once()
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.Builder().master(settings.master).appName(settings.name)
+    for name, value in spark_properties(settings, java).items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        raise ConnectError(
+            f"Spark did not start on Java {java.major} in {java.home} ({java.origin})",
+            hint=f"`headrace doctor` looks for the cause; Spark's log is {log_file(settings)}",
+        ) from error
+
+
+def log_file(settings: SparkSettings) -> Path:
+    return settings.scratch.absolute() / "spark.log"
+
+
+def _log_settings_file(settings: SparkSettings) -> Path:
+    return settings.scratch.absolute() / "log4j2.properties"
+
+
+def _prepare_environment() -> None:
+    """What Spark only takes from the environment of the process."""
+    import pyspark
+
+    # Another Spark's jars would not fit this pyspark; workers on another Python would miss our packages.
+    os.environ["SPARK_HOME"] = str(Path(pyspark.__file__).parent)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _log_each_failure_once() -> None:
+    """A query that fails raises; pyspark would print it to stderr as well, JVM stack and all."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def spark_properties(settings: SparkSettings, java: Java) -> dict[str, str]:
+    """Everything we set, by the name that Spark gives it; the settings' own `properties` win."""
+    scratch = settings.scratch.absolute()
+    ours = {
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(settings.partitions),
+        "spark.default.parallelism": str(settings.partitions),
+        "spark.sql.adaptive.enabled": "false",  # re-plans every stage: dearer for small jobs
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.local.dir": str(scratch / "spill"),
+        "spark.scheduler.mode": "FAIR",
+        "spark.driver.memory": settings.memory,
+        "spark.driver.extraJavaOptions": " ".join(_java_options(settings)),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if settings.master.startswith("local"):
+        ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return {**ours, **settings.properties}
+
+
+def _java_options(settings: SparkSettings) -> tuple[str, ...]:
+    quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC") if settings.short_lived else ()
+    return (*quick, "-Duser.timezone=UTC", f"-Dlog4j2.configurationFile={_log_settings_file(settings).as_uri()}")

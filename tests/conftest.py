@@ -1,0 +1,102 @@
+"""What all tests share: how hypothesis looks for examples, and one Spark and one PostgreSQL per run."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headrace.connect.postgres.embedded import EmbeddedPostgres
+
+# How long an example takes says nothing about it on a busy machine.
+ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", ANY_SPEED, derandomize=True)
+settings.register_profile("dev", ANY_SPEED)
+settings.register_profile("long", ANY_SPEED, max_examples=2_000)
+settings.load_profile(os.environ.get("HEADRACE_HYPOTHESIS", "dev"))
+
+LIVE_FIXTURES = frozenset({"spark", "postgres", "postgres_database", "postgres_dsn"})
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as live whatever lies in tests/live or asks for a real component."""
+    for item in items:
+        if "live" in item.path.parts or LIVE_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.live)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The one Spark session of the run. Tests leave no temporary views or settings behind."""
+    from headrace.connect.spark.session import SparkSettings, start_session
+
+    scratch = tmp_path_factory.mktemp("spark")
+    session = start_session(SparkSettings(scratch, name="tests", partitions=1, short_lived=True))
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[EmbeddedPostgres]:
+    """The one PostgreSQL of the run, for tests that need the server; most want `postgres_dsn`."""
+    from headrace.connect.postgres.embedded import EmbeddedPostgres
+
+    # Not below pytest's folders: these are closed to the user that the server runs as when the tests run as root.
+    folder = Path(tempfile.mkdtemp(prefix="headrace-tests-"))
+    try:
+        with EmbeddedPostgres(folder) as server:
+            yield server
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def postgres_database(postgres: EmbeddedPostgres) -> Iterator[Callable[[], str]]:
+    """Makes empty databases, one per call, and returns their addresses. They go when the test ends."""
+    made: list[str] = []
+
+    def make() -> str:
+        name = f"test_{next(_database_numbers)}"
+        _execute(postgres, f'CREATE DATABASE "{name}" TEMPLATE template0')
+        made.append(name)
+        return postgres.dsn(name)
+
+    yield make
+    for name in made:
+        _drop(postgres, name)
+
+
+@pytest.fixture
+def postgres_dsn(postgres_database: Callable[[], str]) -> str:
+    """The address of an empty database of this test's own, ready for logical replication."""
+    return postgres_database()
+
+
+_database_numbers = itertools.count(1)
+
+
+def _drop(server: EmbeddedPostgres, database: str) -> None:
+    # A replication slot keeps its database alive, and a connection keeps its slot.
+    _execute(server, "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s", database)
+    _execute(
+        server, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = %s", database
+    )
+    _execute(server, f'DROP DATABASE "{database}" WITH (FORCE)')
+
+
+def _execute(server: EmbeddedPostgres, statement: str, *parameters: str) -> None:
+    import psycopg
+
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        connection.execute(statement.encode(), parameters or None)

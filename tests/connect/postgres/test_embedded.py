@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from headrace.connect.postgres.embedded import EmbeddedPostgres, free_port
+from headrace.model.errors import ConnectError
+
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that the server's user can reach, which pytest's own may not be."""
+    parent = Path(tempfile.mkdtemp(prefix="headrace-tests-"))
+    parent.chmod(0o755)
+    yield parent / "postgres"
+    shutil.rmtree(parent, ignore_errors=True)
+
+
+def ask(server: EmbeddedPostgres, query: str) -> object:
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        row = connection.execute(query.encode()).fetchone()
+        return row and row[0]
+
+
+def do(server: EmbeddedPostgres, statement: str) -> None:
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        connection.execute(statement.encode())
+
+
+def test_a_new_server_captures_changes_and_speaks_utf8(folder: Path):
+    with EmbeddedPostgres(folder) as server:
+        assert ask(server, "SHOW wal_level") == "logical"
+        assert ask(server, "SHOW server_encoding") == "UTF8"
+        assert ask(server, "SELECT pg_create_logical_replication_slot('s', 'pgoutput') IS NOT NULL") is True
+
+
+def test_a_server_listens_on_loopback_only_and_wants_the_password(folder: Path):
+    with EmbeddedPostgres(folder) as server:
+        assert ask(server, "SHOW listen_addresses") == "127.0.0.1"
+        assert ask(server, "SHOW unix_socket_directories") == ""
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(f"postgresql://postgres:wrong@127.0.0.1:{server.port}/postgres")
+
+
+def test_the_password_is_readable_by_the_owner_only(folder: Path):
+    with EmbeddedPostgres(folder):
+        assert stat.S_IMODE((folder / "password").stat().st_mode) == 0o600
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_rows_and_password_survive_a_restart(folder: Path):
+    with EmbeddedPostgres(folder) as server:
+        do(server, "CREATE TABLE t AS SELECT 7 AS n")
+    with EmbeddedPostgres(folder) as server:
+        assert ask(server, "SELECT n FROM t") == 7
+
+
+def test_a_crash_is_seen_and_committed_rows_survive_it(folder: Path):
+    with EmbeddedPostgres(folder) as server:
+        do(server, "CREATE TABLE t AS SELECT 7 AS n")
+        server.kill()
+        assert server.poll() == -signal.SIGKILL
+        server.start()
+        assert server.poll() is None
+        assert ask(server, "SELECT n FROM t") == 7
+
+
+def test_a_stopped_server_can_be_stopped_again(folder: Path):
+    server = EmbeddedPostgres(folder)
+    server.stop()
+    server.start()
+    server.stop()
+    server.stop()
+    assert server.poll() is None
+
+
+def test_settings_of_the_caller_win(folder: Path):
+    with EmbeddedPostgres(folder, {"max_connections": "7"}) as server:
+        assert ask(server, "SHOW max_connections") == "7"
+
+
+def test_a_wrong_setting_is_reported_with_what_the_server_says(folder: Path):
+    with pytest.raises(ConnectError, match="no_such_setting"):
+        EmbeddedPostgres(folder, {"no_such_setting": "1"}).start()
+
+
+def test_a_second_process_is_refused_and_the_first_keeps_running(folder: Path):
+    with EmbeddedPostgres(folder) as server:
+        with pytest.raises(ConnectError, match="another process runs"):
+            EmbeddedPostgres(folder).start()
+        assert ask(server, "SELECT 1") == 1
+
+
+LEAVE_BEHIND = """
+import os, sys
+from pathlib import Path
+from headrace.connect.postgres.embedded import EmbeddedPostgres
+server = EmbeddedPostgres(Path(sys.argv[1]))
+server.start()
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_server_that_outlived_its_process_is_replaced(folder: Path):
+    subprocess.run([sys.executable, "-c", LEAVE_BEHIND, str(folder)])
+    left_behind = int((folder / "data" / "postmaster.pid").read_text().split()[0])
+    with EmbeddedPostgres(folder) as server:
+        assert ask(server, "SELECT 1") == 1
+        assert int((folder / "data" / "postmaster.pid").read_text().split()[0]) != left_behind
+
+
+def test_a_pid_file_that_names_some_other_process_is_no_obstacle(folder: Path):
+    with EmbeddedPostgres(folder):
+        pass
+    (folder / "data" / "postmaster.pid").write_text(f"{os.getpid()}\n{folder / 'data'}\n")
+    with EmbeddedPostgres(folder) as server:
+        assert ask(server, "SELECT 1") == 1
+
+
+def test_a_half_made_cluster_is_made_again(folder: Path):
+    with EmbeddedPostgres(folder):
+        pass
+    (folder / "data").rename(folder / "data.new")
+    (folder / "data.new" / "PG_VERSION").unlink()
+    with EmbeddedPostgres(folder) as server:
+        assert ask(server, "SELECT 1") == 1
+
+
+def test_a_port_that_is_taken_meanwhile_is_replaced_by_another(folder: Path, postgres: EmbeddedPostgres):
+    offered = iter([postgres.port, postgres.port, free_port()])
+    with EmbeddedPostgres(folder, find_port=lambda: next(offered)) as server:
+        assert server.port != postgres.port
+        assert ask(server, "SELECT 1") == 1
+
+
+def test_data_of_another_major_version_are_refused_by_name(folder: Path):
+    with EmbeddedPostgres(folder):
+        pass
+    (folder / "data" / "PG_VERSION").write_text("14\n")
+    with pytest.raises(ConnectError, match="made by PostgreSQL 14, the installed one is 18"):
+        EmbeddedPostgres(folder).start()
+
+
+def test_two_servers_replicate_to_each_other(folder: Path):
+    here, there = EmbeddedPostgres(folder / "here"), EmbeddedPostgres(folder / "there")
+    with here, there:
+        do(here, "CREATE TABLE t (n int PRIMARY KEY)")
+        do(here, "CREATE PUBLICATION p FOR TABLE t")
+        do(there, "CREATE TABLE t (n int PRIMARY KEY)")
+        do(here, "INSERT INTO t VALUES (7)")
+        do(there, f"CREATE SUBSCRIPTION s CONNECTION '{here.dsn()}' PUBLICATION p")
+        with psycopg.connect(there.dsn(), autocommit=True) as connection:
+            wait = "DO $$ BEGIN WHILE NOT EXISTS (SELECT FROM t) LOOP PERFORM pg_sleep(0.01); COMMIT; END LOOP; END $$"
+            connection.execute("SET statement_timeout = '30s'")
+            connection.execute(wait)
+        assert ask(there, "SELECT n FROM t") == 7
+        do(there, "DROP SUBSCRIPTION s")
+
+
+def test_each_call_for_a_database_gives_another_empty_one(postgres_database: Callable[[], str]):
+    first, second = postgres_database(), postgres_database()
+    assert first != second
+    with psycopg.connect(first) as connection:
+        assert connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (0,)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the server as another user")
+def test_as_root_a_folder_that_the_server_cannot_reach_is_replaced_by_one_that_it_can(tmp_path: Path):
+    tmp_path.chmod(0o700)
+    server = EmbeddedPostgres(tmp_path / "postgres")
+    try:
+        assert not server.folder.is_relative_to(tmp_path)
+        with server:
+            assert ask(server, "SELECT 1") == 1
+        assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
+        assert EmbeddedPostgres(tmp_path / "postgres").folder == server.folder
+    finally:
+        shutil.rmtree(server.folder, ignore_errors=True)

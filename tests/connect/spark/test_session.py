@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headrace.connect.spark.java import Java, Origin
+from headrace.connect.spark.session import SparkSettings, spark_properties
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA = Java(Path("/java"), 17, Origin.PATH)
+
+
+def test_answers_do_not_depend_on_the_machine():
+    properties = spark_properties(SparkSettings(Path("scratch")), JAVA)
+    assert properties["spark.sql.ansi.enabled"] == "true"
+    assert properties["spark.sql.session.timeZone"] == "UTC"
+
+
+def test_a_local_session_listens_on_loopback_only():
+    properties = spark_properties(SparkSettings(Path("scratch")), JAVA)
+    assert properties["spark.driver.host"] == properties["spark.driver.bindAddress"] == "127.0.0.1"
+    assert properties["spark.ui.enabled"] == "false"
+
+
+def test_a_cluster_can_reach_the_driver():
+    properties = spark_properties(SparkSettings(Path("scratch"), master="spark://elsewhere:7077"), JAVA)
+    assert "spark.driver.bindAddress" not in properties
+
+
+def test_properties_of_the_user_win():
+    settings = SparkSettings(Path("scratch"), properties={"spark.sql.shuffle.partitions": "64"})
+    assert spark_properties(settings, JAVA)["spark.sql.shuffle.partitions"] == "64"
+
+
+def test_only_a_short_lived_session_compiles_quickly_instead_of_well():
+    quick = spark_properties(SparkSettings(Path("scratch"), short_lived=True), JAVA)
+    lasting = spark_properties(SparkSettings(Path("scratch")), JAVA)
+    assert "-XX:TieredStopAtLevel=1" in quick["spark.driver.extraJavaOptions"]
+    assert "-XX:TieredStopAtLevel=1" not in lasting["spark.driver.extraJavaOptions"]
+
+
+def test_a_query_is_answered_under_ansi_rules_in_utc(spark: SparkSession):
+    from pyspark.errors import ArithmeticException
+
+    rows = spark.sql("SELECT id % 2 AS k, sum(id) AS s FROM range(10) GROUP BY k ORDER BY k").toArrow().to_pylist()
+    assert rows == [{"k": 0, "s": 20}, {"k": 1, "s": 25}]
+    assert spark.sql("SELECT CAST(TIMESTAMP '1970-01-01 00:00:00' AS BIGINT)").collect()[0][0] == 0
+    with pytest.raises(ArithmeticException):
+        spark.sql("SELECT 1 / 0").collect()
+
+
+def test_python_functions_run_on_the_same_python(spark: SparkSession):
+    from pyspark.sql.functions import udf
+
+    where = udf(lambda _: sys.executable, "string")
+    assert spark.range(1).select(where("id")).collect()[0][0] == sys.executable
+
+
+def test_a_failing_query_prints_nothing(spark: SparkSession, capfd: pytest.CaptureFixture[str]):
+    from pyspark.errors import ArithmeticException
+
+    with pytest.raises(ArithmeticException):
+        spark.sql("SELECT 1 / 0").collect()
+    assert capfd.readouterr() == ("", "")
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from headrace.connect.spark.session import SparkSettings, start_session
+session = start_session(SparkSettings(Path(sys.argv[1]), short_lived=True))
+print(session.range(5).toArrow().num_rows)
+"""
+
+
+@pytest.mark.live
+def test_a_machine_without_java_runs_spark_on_the_packaged_one(tmp_path: Path):
+    commands = tmp_path / "bin"
+    commands.mkdir()
+    for name in ("bash", "sh", "dirname", "ps", "tr", "cat"):
+        found = Path("/bin", name)
+        (commands / name).symlink_to(found if found.exists() else Path("/usr/bin", name))
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("JAVA", "SPARK", "PYSPARK"))
+    }
+    environment["PATH"] = str(commands)
+    scratch = tmp_path / "with a space"
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(scratch)], capture_output=True, text=True, env=environment, cwd=tmp_path
+    )
+    assert (ran.returncode, ran.stdout) == (0, "5\n"), ran.stderr
+    assert {file.name for file in tmp_path.iterdir()} == {"bin", "with a space"}
