@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.declare import units
-from headrace.declare.units import Dimension, UnitError, read_amount, read_count, read_share
+from headrace.declare.units import Dimension, Unreadable, read_amount, read_count, read_share
 from headrace.model import amounts
 
 
@@ -81,7 +81,7 @@ def test_amounts_are_read_as_people_write_them(written: object, dimension: Dimen
 def test_a_wrong_amount_says_what_is_expected_with_an_example(
     written: object, dimension: Dimension, message: str, hint: str | None
 ) -> None:
-    with pytest.raises(UnitError) as caught:
+    with pytest.raises(Unreadable) as caught:
         read_amount(written, dimension)
     assert caught.value.message == message
     assert hint is None or caught.value.hint == hint
@@ -90,14 +90,14 @@ def test_a_wrong_amount_says_what_is_expected_with_an_example(
 def test_a_share_is_between_zero_and_one() -> None:
     assert read_share("40 %") == pytest.approx(0.4)
     assert read_share(1) == 1
-    with pytest.raises(UnitError, match="more than the whole"):
+    with pytest.raises(Unreadable, match="more than the whole"):
         read_share(40)
 
 
 @pytest.mark.parametrize("written", [0, -1, 2.5, "20", True, None])
 def test_a_count_is_a_whole_number_from_one(written: object) -> None:
     assert read_count(20) == 20
-    with pytest.raises(UnitError):
+    with pytest.raises(Unreadable):
         read_count(written)
 
 
@@ -126,7 +126,7 @@ def test_whatever_is_written_is_an_amount_or_a_unit_error(written: object) -> No
     for dimension in (units.SECONDS, units.BANDWIDTH, units.ROWS, units.TRAFFIC_PRICE):
         try:
             amount = read_amount(written, dimension)
-        except UnitError:
+        except Unreadable:
             continue
         assert math.isfinite(amount)
         assert amount >= 0

@@ -19,8 +19,8 @@ HOUR = 3600.0
 MONTH = 30 * 24 * HOUR
 
 
-class UnitError(ValueError):
-    """An amount that cannot be read: `message` says what is wrong with it, `hint` gives an example."""
+class Unreadable(ValueError):
+    """A value that cannot be read: `message` says what is wrong with it, `hint` gives an example."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -117,7 +117,7 @@ _DOLLARS_FIRST = re.compile(rf"\$\s*({_NUMBER})\s*(/.*)", re.DOTALL)
 
 
 def read_amount(written: object, dimension: Dimension) -> float:
-    """The amount in the dimension's base unit. Raises UnitError."""
+    """The amount in the dimension's base unit. Raises Unreadable."""
     number, unit = _split(written, dimension)
     if not isfinite(number):
         raise _wrong(f'"{written}" is not {dimension.noun}', dimension)
@@ -142,15 +142,15 @@ def read_share(written: object) -> float:
 def read_count(written: object) -> int:
     """A whole number of things, at least 1."""
     if isinstance(written, bool) or not isinstance(written, int):
-        raise UnitError(f"{_kind(written)} is not a whole number", 'write a whole number such as "20"')
+        raise Unreadable(f"{kind_of(written)} is not a whole number", 'write a whole number such as "20"')
     if written < 1:
-        raise UnitError(f'"{written}" is less than 1', 'write a whole number such as "20"')
+        raise Unreadable(f'"{written}" is less than 1', 'write a whole number such as "20"')
     return written
 
 
 def _split(written: object, dimension: Dimension) -> tuple[float, str]:
     if isinstance(written, bool) or not isinstance(written, str | int | float):
-        raise _wrong(f"{_kind(written)} is not {dimension.noun}", dimension)
+        raise _wrong(f"{kind_of(written)} is not {dimension.noun}", dimension)
     if not isinstance(written, str):
         return _float(written, dimension), ""
     text = written.strip()
@@ -182,21 +182,21 @@ def _size(unit: str, written: object, dimension: Dimension) -> float:
     return size
 
 
-def _wrong_unit(unit: str, written: object, dimension: Dimension) -> UnitError:
+def _wrong_unit(unit: str, written: object, dimension: Dimension) -> Unreadable:
     other_case = next((name for name in dimension.units if name.casefold() == unit.casefold()), None)
     if other_case:
-        return UnitError(f'"{unit}" is not a unit', f'did you mean "{other_case}"? upper and lower case differ')
+        return Unreadable(f'"{unit}" is not a unit', f'did you mean "{other_case}"? upper and lower case differ')
     other = next((other.noun for other in _ALL if unit in other.units), None)
     if other:
         return _wrong(f'"{written}" is {other}, not {dimension.noun}', dimension)
     return _wrong(f'"{_short(unit)}" is not a unit of {dimension.noun.removeprefix("a ")}', dimension)
 
 
-def _wrong(what: str, dimension: Dimension) -> UnitError:
-    return UnitError(what, f'write {dimension.noun} such as "{dimension.example}"')
+def _wrong(what: str, dimension: Dimension) -> Unreadable:
+    return Unreadable(what, f'write {dimension.noun} such as "{dimension.example}"')
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
     """What YAML made of a value, in its own words."""
     names = {bool: "true or false", dict: "a mapping", list: "a list", type(None): "nothing", str: "text"}
     return names.get(type(value), f'"{_short(str(value))}"')

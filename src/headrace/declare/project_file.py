@@ -1,0 +1,318 @@
+"""The project file exactly as a person writes it: one model per entry of `headrace.yml`.
+
+A field's type says how its text is read (`declare.units`), its default what holds when it is left out, its example what
+a hint shows. Names are not looked up here: `declare.references` does that once every entry has been read.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    StrictBool,
+    StrictStr,
+    model_validator,
+)
+
+from headrace.declare import units
+from headrace.declare.units import Dimension, Unreadable, kind_of, read_amount, read_count, read_share
+from headrace.model.catalogue import Admission, Refresh, SourceKind
+from headrace.model.errors import nearest_name
+from headrace.model.type_names import NAMES, type_named
+from headrace.model.types import Type
+
+LONGEST_NAME = 63
+"""PostgreSQL's limit: a contract may become a table."""
+
+
+def _amount(dimension: Dimension) -> BeforeValidator:
+    return BeforeValidator(lambda written: read_amount(written, dimension))
+
+
+def read_name(written: object) -> str:
+    """A name of ours: letters, digits, `_` and `-`. YAML reads the name 7 as a number; it is text here."""
+    name = str(written) if isinstance(written, int) and not isinstance(written, bool) else written
+    if not isinstance(name, str):
+        raise Unreadable(f"{kind_of(written)} is not a name", "write a name in letters, digits, _ and -")
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", name):
+        raise Unreadable(f'"{name}" is not a usable name', "use letters, digits, _ and -, not beginning with -")
+    if len(name) > LONGEST_NAME:
+        raise Unreadable(f'name "{name[:20]}..." has {len(name)} characters', f"use at most {LONGEST_NAME}")
+    return name
+
+
+def read_type(written: object) -> Type:
+    if not isinstance(written, str):
+        raise Unreadable(f"{kind_of(written)} is not a type", 'write a type such as "bigint"')
+    found = type_named(written)
+    if found is None:
+        hint = nearest_name(written, NAMES) or "types are listed in docs/project-file.md"
+        raise Unreadable(f'"{written}" is not a type', hint)
+    return found
+
+
+def _as_list(written: object) -> object:
+    """One name stands for a list of one."""
+    return [written] if isinstance(written, str | int) and not isinstance(written, bool) else written
+
+
+def _as_column(written: object) -> object:
+    """A type alone stands for a column without statistics."""
+    return {"type": written} if isinstance(written, str) else written
+
+
+def _as_stays(written: object) -> object:
+    return {"sites": written} if isinstance(written, str | list) else written
+
+
+def _read_capacity(written: object) -> int | str:
+    """A number of views, or the name of a column that holds it."""
+    return written if isinstance(written, str) else read_count(written)
+
+
+def _read_blocking(written: object) -> float | None:
+    return None if written == "measured" else read_amount(written, units.SECONDS)
+
+
+def _read_target(written: object) -> str:
+    if isinstance(written, str) and re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", written):
+        return written
+    raise Unreadable(f"{_quoted(written)} does not name a Python function", 'write "module:function"')
+
+
+def _read_deterministic(written: object) -> bool:
+    if written is True:
+        return True
+    hint = "a view is maintained only over functions that answer the same for the same arguments"
+    raise Unreadable(f"{_quoted(written)} is not accepted: only deterministic functions are", hint)
+
+
+def _quoted(written: object) -> str:
+    return f'"{written}"' if isinstance(written, str | int | float) else kind_of(written)
+
+
+Name = Annotated[str, BeforeValidator(read_name)]
+Names = Annotated[list[Name], BeforeValidator(_as_list)]
+ColumnName = StrictStr
+ColumnNames = Annotated[list[ColumnName], BeforeValidator(_as_list)]
+TypeName = Annotated[Type, PlainValidator(read_type)]
+Count = Annotated[int, BeforeValidator(read_count)]
+Share = Annotated[float, BeforeValidator(read_share)]
+Seconds = Annotated[float, _amount(units.SECONDS)]
+Duration = Annotated[float, _amount(units.DURATION)]
+Rate = Annotated[float, _amount(units.RATE)]
+Cores = Annotated[float, _amount(units.CORES)]
+Weight = Annotated[float, _amount(units.WEIGHT)]
+
+
+class Entry(BaseModel):
+    """What all entries share: a field that is not known is a mistake."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class HostEntry(Entry):
+    cores: Cores = Field(examples=["cores: 2"])
+
+
+class SiteEntry(Entry):
+    cpu: Annotated[float, _amount(units.CPU_PRICE)] = 0.0
+    disk: Annotated[float, _amount(units.DISK_PRICE)] = 0.0
+    cores: Cores | None = None
+    disk_capacity: Annotated[float, _amount(units.CAPACITY)] | None = None
+    speed: Annotated[float, _amount(units.FACTOR)] = 1.0
+    host: Name | None = None
+
+
+class LinkEntry(Entry):
+    between: Names | None = None
+    from_: Name | None = Field(default=None, alias="from")
+    to: Name | None = None
+    bandwidth: Annotated[float, _amount(units.BANDWIDTH)] | None = None
+    latency: Annotated[float, _amount(units.LATENCY)] = 0.0
+    price: Annotated[float, _amount(units.TRAFFIC_PRICE)] = 0.0
+
+    @model_validator(mode="after")
+    def ends(self) -> Self:
+        directed = (self.from_ is not None) + (self.to is not None)
+        if self.between is not None and len(self.between) != 2:
+            raise Unreadable(f"between names {len(self.between)} sites", "write `between: [us, eu]`")
+        if directed != (2 if self.between is None else 0):
+            raise Unreadable(
+                "two ends are needed", "write `between: [us, eu]`, or `from: us, to: eu` for one direction"
+            )
+        return self
+
+    def directions(self) -> tuple[tuple[str, str], ...]:
+        if self.between is not None:
+            one, other = self.between
+            return ((one, other), (other, one))
+        assert self.from_ is not None
+        assert self.to is not None
+        return ((self.from_, self.to),)
+
+
+class PostgresEntry(Entry):
+    dsn: StrictStr = Field(examples=['dsn: "${US_DSN}"'])
+    table: StrictStr = Field(examples=["table: public.users"])
+
+
+class FileFormat(StrEnum):
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSONL = "jsonl"
+
+
+class FilesEntry(Entry):
+    path: StrictStr = Field(examples=["path: data/events"])
+    format: FileFormat = FileFormat.PARQUET
+
+
+class ColumnFields(Entry):
+    type: TypeName = Field(examples=["type: bigint"])
+    width: Annotated[float, _amount(units.WIDTH)] | None = None
+    distinct: Annotated[float, _amount(units.DISTINCT)] | None = None
+
+
+ColumnEntry = Annotated[ColumnFields, BeforeValidator(_as_column)]
+
+
+class StaysFields(Entry):
+    sites: Names = Field(examples=["sites: [eu]"])
+    aggregates: Literal["anywhere"] | None = None
+
+
+class SourceEntry(Entry):
+    kind: SourceKind = Field(examples=["kind: table"])
+    at: Name = Field(examples=["at: us"])
+    key: ColumnNames = []
+    columns: dict[str, ColumnEntry] | None = None
+    rows: Annotated[float, _amount(units.ROWS)] | None = None
+    rate: Rate | None = None
+    static: StrictBool = False
+    parent_first: StrictBool = False
+    stays: Annotated[StaysFields, BeforeValidator(_as_stays)] | None = None
+    time: ColumnName | None = None
+    retention: Duration | None = None
+    postgres: PostgresEntry | None = None
+    files: FilesEntry | None = None
+
+
+class DeliverEntry(Entry):
+    postgres: PostgresEntry | None = None
+    delta: StrictStr | None = None
+
+    @model_validator(mode="after")
+    def one_place(self) -> Self:
+        if (self.postgres is None) == (self.delta is None):
+            raise Unreadable("exactly one place is needed", "write `postgres: {dsn, table}` or `delta: PATH`")
+        return self
+
+
+class ContractEntry(Entry):
+    view: Name = Field(examples=["view: nearby_tweets"])
+    at: Name = Field(examples=["at: eu"])
+    freshness: Duration = Field(examples=["freshness: 30 s"])
+    penalty: Annotated[float, _amount(units.PENALTY)] = 0.0
+    owner: StrictStr | None = None
+    deliver: DeliverEntry | None = None
+    refresh: Refresh = Refresh.INCREMENTAL
+
+
+class EventsEntry(Entry):
+    source: Name = Field(examples=["source: posts"])
+    producer: ColumnName = Field(examples=["producer: author"])
+    time: ColumnName = Field(examples=["time: ts"])
+
+
+class FollowsEntry(Entry):
+    source: Name = Field(examples=["source: follows"])
+    consumer: ColumnName = Field(examples=["consumer: who"])
+    producer: ColumnName = Field(examples=["producer: whom"])
+
+
+class DiversityEntry(Entry):
+    more_than: Count = Field(examples=["more_than: 2"])
+    within: Duration = Field(examples=["within: 1 h"])
+
+
+class Coherency(StrEnum):
+    PER_PRODUCER = "per-producer"
+    GLOBAL = "global"
+
+
+class FeedStore(StrEnum):
+    POSTGRES = "postgres"
+    REDIS = "redis"
+
+
+class FeedEntry(Entry):
+    events: EventsEntry = Field(examples=["events: {source: posts, producer: author, time: ts}"])
+    follows: FollowsEntry = Field(examples=["follows: {source: follows, consumer: who, producer: whom}"])
+    coherency: Coherency = Coherency.PER_PRODUCER
+    limit: Count = 20
+    per_producer: Count | None = None
+    diversity: DiversityEntry | None = None
+    latency: dict[str, Duration] = {}
+    store: FeedStore = FeedStore.POSTGRES
+
+
+class DeviceStreamEntry(Entry):
+    columns: dict[str, ColumnEntry] = Field(examples=["columns: {lat: double, lng: double}"])
+    rate: Rate | None = None
+
+
+class DevicesEntry(Entry):
+    table: Name = Field(examples=["table: people"])
+    id: ColumnName = Field(examples=["id: uid"])
+    up: Weight = 1.0
+    down: Weight = 1.0
+    capacity: Annotated[int | str, BeforeValidator(_read_capacity)] | None = None
+    streams: dict[str, DeviceStreamEntry] = Field(examples=["streams: {location: {columns: {lat: double}}}"])
+
+
+class PerEntry(Entry):
+    table: Name = Field(examples=["table: friends"])
+    a: ColumnName = Field(examples=["a: uid"])
+    b: ColumnName = Field(examples=["b: friend"])
+
+
+class TemplateEntry(Entry):
+    per: PerEntry = Field(examples=["per: {table: friends, a: uid, b: friend}"])
+    devices: Name = Field(examples=["devices: phones"])
+    view: Name = Field(examples=["view: nearby_friends"])
+
+
+class FunctionEntry(Entry):
+    python: Annotated[str, BeforeValidator(_read_target)] = Field(examples=["python: geo:distance"])
+    arguments: list[TypeName] = Field(examples=["arguments: [double, double]"])
+    returns: TypeName = Field(examples=["returns: double"])
+    version: Count = 1
+    deterministic: Annotated[bool, BeforeValidator(_read_deterministic)] = Field(examples=["deterministic: true"])
+
+
+class OperatorTimeEntry(Entry):
+    fixed: Seconds | None = None
+    per_in: Seconds | None = None
+    per_out: Seconds | None = None
+
+
+class HeadroomEntry(Entry):
+    cpu: Share | None = None
+    link: Share | None = None
+    blocking: Annotated[float | None, BeforeValidator(_read_blocking)] = None
+
+
+class ProjectFields(Entry):
+    """The fields of a project that are not lists of entries."""
+
+    project: Name = Field(examples=["project: city"])
+    admission: Admission = Admission.SUSTAINABLE
+    headroom: HeadroomEntry | None = None
