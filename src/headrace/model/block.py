@@ -1,11 +1,13 @@
 """Blocks: the normal form in which views are planned.
 
-A view is a few blocks. Each is a select-project-join core over sources and earlier blocks, with at most one operator on top:
+A view is a few blocks. Each is a select-project-join core over sources and earlier blocks, with at most one operator
+on top:
 
     inputs --filters--> joined by classes --residuals--> [aggregation | derivation] --outputs-->
 
-Column names inside a block are `alias.column`. An alias is the source's name, or `source#k` in a self-join. A derivation has no join core
-of its own: its inputs (filtered) go to the operator as they are. The last block of a view carries the view's name, inner ones `V/1`, `V/2`.
+Column names inside a block are `alias.column`. An alias is the source's name, or `source#k` in a self-join. A
+derivation has no join core of its own: its inputs (filtered) go to the operator as they are. The last block of a view
+carries the view's name, inner ones `V/1`, `V/2`.
 """
 
 from __future__ import annotations
@@ -87,8 +89,8 @@ class DerivationKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
-    """Every other operator. Distinct and topk read the core's `columns` (named expressions over it); the joins read two inputs and `on`;
-    union_all reads for each input its `columns` (one tuple per input, equal names)."""
+    """Every other operator. Distinct and topk read the core's `columns` (named expressions over it); the joins read
+    two inputs and `on`; union_all reads for each input its `columns` (one tuple per input, equal names)."""
 
     kind: DerivationKind
     columns: tuple[tuple[Output, ...], ...] = ()
@@ -105,9 +107,9 @@ class Derivation:
 class Block:
     """One step of a view.
 
-    `classes` are the sets of columns made equal by the joins. `keep` names, per alias, the columns that reach the output (also inside
-    expressions); aliases without kept columns are absent. `outputs` are the block's columns: names as the view (or an outer block) sees them.
-    `fingerprint` is of the block's meaning with inner blocks expanded.
+    `classes` are the sets of columns made equal by the joins. `keep` names, per alias, the columns that reach the
+    output (also inside expressions); aliases without kept columns are absent. `outputs` are the block's columns: names
+    as the view (or an outer block) sees them. `fingerprint` is of the block's meaning with inner blocks expanded.
     """
 
     id: str

@@ -195,7 +195,7 @@ class Diversity:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """The latest events of everyone a consumer follows. `latency` maps a percentile name (`p95`) or `mean` to seconds."""
+    """The latest events of everyone a consumer follows. `latency` maps `p95`, `p99`... or `mean` to seconds."""
 
     name: str
     events: Events
@@ -220,7 +220,10 @@ class DeviceStream:
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """A group of devices, one per row of a table. `up` and `down` are message prices; `capacity` is a number of views or a column."""
+    """A group of devices, one per row of a table.
+
+    `up` and `down` are prices of a message; `capacity` is a number of views, or the column that holds it.
+    """
 
     name: str
     table: str
@@ -275,7 +278,10 @@ class Admission(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Headroom:
-    """Share of each host and link that is kept free. `blocking_s` is None for "measured": 0 unless planned on what runs."""
+    """Share of each host and link that is kept free.
+
+    `blocking_s` is None for "measured": 0 unless planned on what runs.
+    """
 
     cpu: float
     link: float
@@ -284,7 +290,10 @@ class Headroom:
 
 @dataclass(frozen=True, slots=True)
 class Selectivity:
-    """Declared share of a source's rows for which a conjunct holds. `predicate` is None when the source's columns are not known."""
+    """Declared share of a source's rows for which a conjunct holds.
+
+    `predicate` is None when the source's columns are not known.
+    """
 
     source: str
     text: str

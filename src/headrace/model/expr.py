@@ -1,7 +1,8 @@
 """Scalar expressions: columns, literals, and calls of functions from one allow-list.
 
-Operators are functions too (`and`, `=`, `+`, `case`, `cast`), so that a rule about expressions has three cases, not thirty.
-Every expression knows its type; names of columns are unique within the row they read (`orders.total`, or `total` after a projection).
+Operators are functions too (`and`, `=`, `+`, `case`, `cast`), so that a rule about expressions has three cases, not
+thirty. Every expression knows its type; names of columns are unique within the row they read (`orders.total`, or
+`total` after a projection).
 """
 
 from __future__ import annotations
@@ -78,7 +79,11 @@ def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 def rename_columns(expr: Expr, names: Mapping[str, str]) -> Expr:
     """Columns get the names that the mapping gives them; others stay."""
-    return transform(expr, lambda node: replace(node, name=names.get(node.name, node.name)) if isinstance(node, Column) else node)
+
+    def renamed(node: Expr) -> Expr:
+        return replace(node, name=names.get(node.name, node.name)) if isinstance(node, Column) else node
+
+    return transform(expr, renamed)
 
 
 def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:

@@ -5,9 +5,9 @@
     Windows         one row per time window              Distinct    each row once
     UnionAll        rows of all inputs                   TopK        first rows of each partition
 
-Rows are bags: duplicates count. An aggregate without keys has exactly one row, also over nothing.
-`ORDER BY` has no operator: a view is a bag. HAVING is a Filter above an Aggregate. Names of fields are unique within a relation.
-Deltas (`run.deltas`) use three more operators that no SQL produces: Scan of another `Version`, Negate and Matching.
+Rows are bags: duplicates count. An aggregate without keys has exactly one row, also over nothing. `ORDER BY` has no
+operator: a view is a bag. HAVING is a Filter above an Aggregate. Names of fields are unique within a relation. Deltas
+(`run.deltas`) use three more operators that no SQL produces: Scan of another `Version`, Negate and Matching.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Version(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Rows of a source under an alias. Field names are `alias.column`; `columns` are the source's own names, in the same order."""
+    """Rows of a source under an alias: field names are `alias.column`, `columns` the source's own, in the same order."""
 
     source: str
     alias: str
@@ -83,7 +83,8 @@ class JoinKind(StrEnum):
 class Join:
     """Pairs for which `on` is true. Semi and anti keep rows (and fields) of the left side only.
 
-    `NOT IN` is an anti join on `(x = y) is not false`, which is exactly its meaning with NULLs. A cross product is `on` TRUE.
+    `NOT IN` is an anti join on `(x = y) is not false`, which is exactly its meaning with NULLs. A cross product is
+    `on` TRUE.
     """
 
     kind: JoinKind
@@ -138,8 +139,8 @@ class Aggregate:
 class Windows:
     """Each row once for every window [start, end) that holds its `time`; rows with NULL time are dropped.
 
-    Tumbling when `slide_ms == size_ms`, else hopping. Windows start at multiples of the slide plus the offset since 1970-01-01 UTC.
-    The fields `start` and `end` are added after the input's.
+    Tumbling when `slide_ms == size_ms`, else hopping. Windows start at multiples of the slide plus the offset since
+    1970-01-01 UTC. The fields `start` and `end` are added after the input's.
     """
 
     input: Relation
@@ -170,8 +171,8 @@ class Ranking(StrEnum):
 class TopK:
     """Rows whose ranking within their partition lies in (offset, offset + limit].
 
-    For `row_number` ties of the order are broken by the whole row, field by field ascending, so that the answer is one.
-    `rank_name` names the added BIGINT field that holds the ranking, when the query asks for it.
+    For `row_number` ties of the order are broken by the whole row, field by field ascending, so that the answer is
+    one. `rank_name` names the added BIGINT field that holds the ranking, when the query asks for it.
     """
 
     input: Relation
@@ -192,9 +193,10 @@ class Negate:
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """Rows of `input` that meet at least one row of `touched` (of any non-zero weight) with NULL-safe equal keys, or `on`.
+    """Rows of `input` that meet at least one row of `touched`, of any non-zero weight.
 
-    Restricts a recomputation to what a batch of changes can have touched. `keys` pairs expressions over `input` and `touched`.
+    They meet when all `keys` (pairs of expressions over `input` and `touched`) are NULL-safe equal and `on` is true.
+    Restricts a recomputation to what a batch of changes can have touched.
     """
 
     input: Relation
@@ -203,19 +205,7 @@ class Matching:
     on: Expr
 
 
-Relation = (
-    Scan
-    | Filter
-    | Project
-    | Join
-    | UnionAll
-    | Distinct
-    | Aggregate
-    | Windows
-    | TopK
-    | Negate
-    | Matching
-)
+Relation = Scan | Filter | Project | Join | UnionAll | Distinct | Aggregate | Windows | TopK | Negate | Matching
 
 
 def inputs_of(relation: Relation) -> tuple[Relation, ...]:
@@ -245,7 +235,9 @@ def fields_of(relation: Relation) -> tuple[Field, ...]:
         case UnionAll(inputs):
             return fields_of(inputs[0])
         case Aggregate(_, keys, calls):
-            return tuple(Field(key.name, key.expr.type) for key in keys) + tuple(Field(call.name, call.type) for call in calls)
+            return tuple(Field(key.name, key.expr.type) for key in keys) + tuple(
+                Field(call.name, call.type) for call in calls
+            )
         case Windows():
             return (*fields_of(relation.input), Field(relation.start, TIMESTAMP), Field(relation.end, TIMESTAMP))
         case TopK():

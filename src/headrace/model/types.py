@@ -4,7 +4,8 @@
     STRING str          BINARY bytes               DATE datetime.date         TIMESTAMP datetime (naive, UTC)
     DAY_TIME timedelta  YEAR_MONTH int (months)    ARRAY tuple                NULL None, in every type
 
-The session time zone is always UTC, so TIMESTAMP needs no zone. Interval types occur in expressions only, never as columns.
+The session time zone is always UTC, so TIMESTAMP needs no zone. Interval types occur in expressions only, never as
+columns.
 """
 
 from __future__ import annotations
@@ -66,7 +67,19 @@ class Array:
 
 
 Type = Simple | Decimal | Array
-Value = bool | int | float | decimal.Decimal | str | bytes | dt.date | dt.datetime | dt.timedelta | tuple["Value", ...] | None
+Value = (
+    bool
+    | int
+    | float
+    | decimal.Decimal
+    | str
+    | bytes
+    | dt.date
+    | dt.datetime
+    | dt.timedelta
+    | tuple["Value", ...]
+    | None
+)
 Row = tuple[Value, ...]
 
 BOOLEAN = Simple(Kind.BOOLEAN)
@@ -110,7 +123,7 @@ def is_numeric(type_: Type) -> bool:
 
 
 def default_width(type_: Type) -> int:
-    """Bytes assumed for a column whose width is not declared: fixed-size types their size, text 24, bytes 64, other 16."""
+    """Bytes of a column whose width is not declared: fixed-size types their size, text 24, bytes 64, other 16."""
     return _WIDTHS.get(type_.kind, 16) if isinstance(type_, Simple) else 16
 
 
