@@ -1,0 +1,169 @@
+"""Operator by operator in topological order: the algorithms of Sana (SoCC 2018), corrected, as modes to compare with.
+
+IN-OP reuses a running operator, IN places an operator where inputs already are, and otherwise Hourglass decides: the
+least sum of rate * latency^2 / bandwidth. Corrected: the extra load of a shared output counts the sites it does not
+reach yet (printed: an intersection), and capacity is reserved for earlier operators of the same query (printed: each
+is checked alone). Where an output will be read is not known when its operator is placed, so it is charged once towards
+the sink. A mode that shares nothing plans each query alone, as one job manager per query does: it knows the links but
+not what other queries send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from headrace.plan.wide_area.fluid import Sharing
+from headrace.plan.wide_area.running import Running, bytes_of, origin, running_of, settle
+from headrace.plan.wide_area.search import HEADROOM
+from headrace.plan.wide_area.streams import Network, Operator, Query, SiteLink, Workload, allowed_sites
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """What may be shared, whether sharing and placement look at the links."""
+
+    sharing: Sharing
+    aware_sharing: bool
+    aware_placement: bool
+
+
+MODES: Mapping[str, Mode] = {
+    "default": Mode(Sharing.NONE, aware_sharing=False, aware_placement=False),
+    "net": Mode(Sharing.NONE, aware_sharing=False, aware_placement=True),
+    "no-share": Mode(Sharing.NONE, aware_sharing=False, aware_placement=True),
+    "mqo": Mode(Sharing.ALL, aware_sharing=False, aware_placement=False),
+    "strict-share": Mode(Sharing.INOP, aware_sharing=True, aware_placement=True),
+    "max-share": Mode(Sharing.ALL, aware_sharing=False, aware_placement=True),
+    "sana": Mode(Sharing.ALL, aware_sharing=True, aware_placement=True),
+}
+
+
+def admit_greedily(workload: Workload, network: Network, mode: Mode, at_source: bool = False) -> Running:
+    """All queries in their order of arrival."""
+    deployment: dict[str, Mapping[str, str]] = {}
+    running = Running()
+    for query in workload.queries:
+        step = _Step(workload, network, query, mode, running, at_source)
+        deployment[query.id] = step.place()
+        running = running_of(workload, network, deployment, mode.sharing)
+    return running
+
+
+class _Step:
+    """One query on its way in: sites chosen so far, and bytes/s reserved for them."""
+
+    def __init__(
+        self, workload: Workload, network: Network, query: Query, mode: Mode, running: Running, at_source: bool
+    ) -> None:
+        self.workload, self.network, self.query, self.mode = workload, network, query, mode
+        self.running = Running() if mode.sharing is Sharing.NONE else running
+        self.held = self.running.copies if mode.sharing is Sharing.ALL else frozenset()
+        self.at_source = at_source
+        self.sites: dict[str, str] = {}
+        self.reserved: dict[SiteLink, float] = {}
+
+    def place(self) -> dict[str, str]:
+        for operator in self.query.operators:
+            site = self._site(operator)
+            self.sites[operator.id] = site
+            if (operator.fingerprint, site) not in self.running.inputs:
+                for link, amount in self._missing(operator, site).items():
+                    self.reserved[link] = self.reserved.get(link, 0.0) + amount
+        return settle(self.workload, self.query, self.sites, self.running)
+
+    def _site(self, operator: Operator) -> str:
+        allowed = allowed_sites(self.query, operator, self.network, self.workload.streams, self.at_source)
+        if operator.pinned is not None:
+            return operator.pinned
+        shared = [
+            site
+            for site in self.running.sites_of(operator.fingerprint)
+            if not self.mode.aware_sharing or self._fits(self._towards_sink(operator, site))
+        ]
+        if shared:
+            return min(shared, key=lambda site: (self._total(self._towards_sink(operator, site)), site))
+        near_inputs = self._near_inputs(operator, allowed)
+        if near_inputs:
+            return max(near_inputs, key=lambda site: (self._saved(operator, site), -self._hourglass(operator, site)))
+        return self._fresh(operator, allowed)
+
+    def _near_inputs(self, operator: Operator, allowed: Iterable[str]) -> list[str]:
+        """IN: sites to which some input is already copied for another query, where the rest still fits."""
+        return [
+            site
+            for site in allowed
+            if self._saved(operator, site) > 0
+            and (
+                not self.mode.aware_sharing
+                or self._fits(self._sum(self._missing(operator, site), self._towards_sink(operator, site)))
+            )
+        ]
+
+    def _fresh(self, operator: Operator, allowed: tuple[str, ...]) -> str:
+        starts = {origin(self.workload, self.query, name, self.sites)[1] for name in operator.inputs}
+        if len(starts) == 1 and (only := next(iter(starts))) in allowed:
+            return only
+        if not self.mode.aware_placement:
+            first = origin(self.workload, self.query, operator.inputs[0], self.sites)[1]
+            return min(allowed, key=lambda site: (site != first, self.network.latency.get((first, site), 0.0), site))
+        fitting = [site for site in allowed if self._fits(self._missing(operator, site))]
+        if fitting:
+            return min(fitting, key=lambda site: (self._hourglass(operator, site), site))
+        return min(allowed, key=lambda site: (self._worst_load(self._missing(operator, site)), site))
+
+    def _missing(self, operator: Operator, site: str) -> dict[SiteLink, float]:
+        """Bytes/s of the copies an operator at a site needs and that are not sent yet."""
+        loads: dict[SiteLink, float] = {}
+        for name in operator.inputs:
+            fingerprint, start = origin(self.workload, self.query, name, self.sites)
+            link = (start, site)
+            if start != site and (fingerprint, link) not in self.held:
+                loads[link] = loads.get(link, 0.0) + bytes_of(self.workload, self.query, name)
+        return loads
+
+    def _towards_sink(self, operator: Operator, site: str) -> dict[SiteLink, float]:
+        sink = self.query.sink.pinned
+        link = (site, sink or site)
+        if site == sink or (operator.fingerprint, link) in self.running.copies:
+            return {}
+        return {link: operator.bytes_per_s}
+
+    def _saved(self, operator: Operator, site: str) -> float:
+        """Bytes/s of inputs that are already sent to a site."""
+        held = 0.0
+        for name in operator.inputs:
+            fingerprint, start = origin(self.workload, self.query, name, self.sites)
+            if (fingerprint, (start, site)) in self.held:
+                held += bytes_of(self.workload, self.query, name)
+        return held
+
+    def _hourglass(self, operator: Operator, site: str) -> float:
+        loads = self._sum(self._missing(operator, site), self._towards_sink(operator, site))
+        weight = 0.0
+        for link, amount in loads.items():
+            free = self.network.bandwidth[link] - self._taken(link)
+            weight += amount * self.network.latency[link] ** 2 / free if free > amount else float("inf")
+        return weight
+
+    def _fits(self, loads: Mapping[SiteLink, float]) -> bool:
+        return all(
+            self._taken(link) + amount <= (1 - HEADROOM) * self.network.bandwidth[link]
+            for link, amount in loads.items()
+        )
+
+    def _worst_load(self, loads: Mapping[SiteLink, float]) -> float:
+        return max(
+            ((self._taken(link) + amount) / self.network.bandwidth[link] for link, amount in loads.items()), default=0.0
+        )
+
+    def _taken(self, link: SiteLink) -> float:
+        return self.running.used.get(link, 0.0) + self.reserved.get(link, 0.0)
+
+    @staticmethod
+    def _total(loads: Mapping[SiteLink, float]) -> float:
+        return sum(loads.values())
+
+    @staticmethod
+    def _sum(left: Mapping[SiteLink, float], right: Mapping[SiteLink, float]) -> dict[SiteLink, float]:
+        return {link: left.get(link, 0.0) + right.get(link, 0.0) for link in {**left, **right}}
