@@ -45,7 +45,7 @@ class Version(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Rows of a source under an alias: field names are `alias.column`, `columns` the source's own, in the same order."""
+    """Rows of a source under an alias: field names are `alias.column`, `columns` the source's own in that order."""
 
     source: str
     alias: str

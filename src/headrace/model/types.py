@@ -137,5 +137,5 @@ def as_decimal(type_: Type) -> Decimal:
     """The decimal type that holds every value of an integer type (Spark's widening); a decimal is itself."""
     if isinstance(type_, Decimal):
         return type_
-    assert isinstance(type_, Simple) and type_ in INTEGERS, f"not an exact number: {type_}"
+    assert isinstance(type_, Simple), f"not an exact number: {type_}"
     return Decimal(_DIGITS[type_.kind], 0)
