@@ -34,7 +34,7 @@ class Entries:
     """What could be read, by name; links by their position.
 
     `written` has every name of a part of the project, also of entries that are wrong: a reference to one is no second
-    mistake. `lost` has, per source that is kept all the same, its wrong fields.
+    mistake. `lost` has the wrong fields of each entry: what stands for them there means nothing.
     """
 
     document: Document
@@ -51,7 +51,7 @@ class Entries:
     operator_times: Mapping[str, OperatorTimeEntry]
     selectivity: Mapping[tuple[str, str], float]
     written: Mapping[str, tuple[str, ...]]
-    lost: Mapping[str, frozenset[str]]
+    lost: Mapping[Path, frozenset[str]]
 
 
 def read_entries(document: Document) -> tuple[Entries, tuple[Problem, ...]]:
@@ -83,7 +83,7 @@ class _Reader:
         self.document = document
         self.problems: list[Problem] = []
         self.written: dict[str, tuple[str, ...]] = {}
-        self.lost: dict[str, frozenset[str]] = {}
+        self.lost: dict[Path, frozenset[str]] = {}
 
     def fields(self) -> ProjectFields | None:
         """The fields of the project itself; those that no project has are mistakes."""
@@ -94,9 +94,7 @@ class _Reader:
                 where = self.document.key_at((name,))
                 self.problems.append(Problem(f'the project has no field "{name}"', where, hint))
         own = {name: value for name, value in self.document.value.items() if name in ProjectFields.model_fields}
-        reading = read_entry(ProjectFields, own, (), self.document)
-        self.problems += reading.problems
-        return reading.entry
+        return self._entry(ProjectFields, own, ())
 
     def section(self, section: str, model: type[E]) -> dict[str, E]:
         found: dict[str, E] = {}
@@ -104,12 +102,9 @@ class _Reader:
         for name, written in self._mapping((section,)):
             self.written[section] += (name,)
             self._check_name((section, name), name)
-            reading = read_entry(model, written, (section, name), self.document)
-            self.problems += reading.problems
-            if reading.entry is not None:
-                found[name] = reading.entry
-            if section == "sources":
-                self.lost[name] = reading.lost
+            entry = self._entry(model, written, (section, name))
+            if entry is not None:
+                found[name] = entry
         return found
 
     def links(self) -> dict[int, LinkEntry]:
@@ -120,15 +115,15 @@ class _Reader:
             return {}
         found: dict[int, LinkEntry] = {}
         for position, link in enumerate(written):
-            reading = read_entry(LinkEntry, link, ("links", position), self.document)
-            self.problems += reading.problems
-            if reading.entry is not None:
-                found[position] = reading.entry
+            entry = self._entry(LinkEntry, link, ("links", position))
+            if entry is not None:
+                found[position] = entry
         return found
 
     def selectivity(self) -> dict[tuple[str, str], float]:
         found: dict[tuple[str, str], float] = {}
-        for source, _ in self._mapping(("selectivity",)):
+        self.written["selectivity"] = tuple(source for source, _ in self._mapping(("selectivity",)))
+        for source in self.written["selectivity"]:
             for predicate, share in self._mapping(("selectivity", source)):
                 try:
                     found[source, predicate] = read_share(share)
@@ -137,6 +132,12 @@ class _Reader:
                     what = f'selectivity of "{source}": {error.message}'
                     self.problems.append(Problem(what, where, error.hint))
         return found
+
+    def _entry(self, model: type[E], written: object, path: Path) -> E | None:
+        reading = read_entry(model, written, path, self.document)
+        self.problems += reading.problems
+        self.lost[path] = reading.lost
+        return reading.entry
 
     def _mapping(self, path: Path) -> Iterator[tuple[str, object]]:
         """Names and values of a part of the project. One with nothing under it is empty: all may be commented out."""

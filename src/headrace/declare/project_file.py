@@ -1,7 +1,7 @@
 """The project file exactly as a person writes it: one model per entry of `headrace.yml`.
 
-A field's type says how its text is read (`declare.units`), its default what holds when it is left out, its example what
-a hint shows. Names are not looked up here: `declare.references` does that once every entry has been read.
+A field's type says how its text is read (`declare.units`), its default what holds when it is left out. A field without
+a default has an example, which hints show. Names are looked up later, by `declare.references`.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _read_deterministic(written: object) -> bool:
     if written is True:
         return True
     hint = "a view is maintained only over functions that answer the same for the same arguments"
-    raise Unreadable(f"{_quoted(written)} is not accepted: only deterministic functions are", hint)
+    raise Unreadable("only deterministic functions are accepted", hint)
 
 
 def _quoted(written: object) -> str:
@@ -119,7 +119,7 @@ class Entry(BaseModel):
 
 
 class HostEntry(Entry):
-    cores: Cores = Field(examples=["cores: 2"])
+    cores: Cores = Field(examples=[2])
 
 
 class SiteEntry(Entry):
@@ -160,8 +160,8 @@ class LinkEntry(Entry):
 
 
 class PostgresEntry(Entry):
-    dsn: StrictStr = Field(examples=['dsn: "${US_DSN}"'])
-    table: StrictStr = Field(examples=["table: public.users"])
+    dsn: StrictStr = Field(examples=["${US_DSN}"])
+    table: StrictStr = Field(examples=["public.users"])
 
 
 class FileFormat(StrEnum):
@@ -171,12 +171,12 @@ class FileFormat(StrEnum):
 
 
 class FilesEntry(Entry):
-    path: StrictStr = Field(examples=["path: data/events"])
+    path: StrictStr = Field(examples=["data/events"])
     format: FileFormat = FileFormat.PARQUET
 
 
 class ColumnFields(Entry):
-    type: TypeName = Field(examples=["type: bigint"])
+    type: TypeName = Field(examples=["bigint"])
     width: Annotated[float, _amount(units.WIDTH)] | None = None
     distinct: Annotated[float, _amount(units.DISTINCT)] | None = None
 
@@ -185,13 +185,13 @@ ColumnEntry = Annotated[ColumnFields, BeforeValidator(_as_column)]
 
 
 class StaysFields(Entry):
-    sites: Names = Field(examples=["sites: [eu]"])
+    sites: Names = Field(examples=[["eu"]])
     aggregates: Literal["anywhere"] | None = None
 
 
 class SourceEntry(Entry):
-    kind: SourceKind = Field(examples=["kind: table"])
-    at: Name = Field(examples=["at: us"])
+    kind: SourceKind = Field(examples=["table"])
+    at: Name = Field(examples=["us"])
     key: ColumnNames = []
     columns: dict[str, ColumnEntry] | None = None
     rows: Annotated[float, _amount(units.ROWS)] | None = None
@@ -217,9 +217,9 @@ class DeliverEntry(Entry):
 
 
 class ContractEntry(Entry):
-    view: Name = Field(examples=["view: nearby_tweets"])
-    at: Name = Field(examples=["at: eu"])
-    freshness: Duration = Field(examples=["freshness: 30 s"])
+    view: Name = Field(examples=["nearby_tweets"])
+    at: Name = Field(examples=["eu"])
+    freshness: Duration = Field(examples=["30 s"])
     penalty: Annotated[float, _amount(units.PENALTY)] = 0.0
     owner: StrictStr | None = None
     deliver: DeliverEntry | None = None
@@ -227,20 +227,20 @@ class ContractEntry(Entry):
 
 
 class EventsEntry(Entry):
-    source: Name = Field(examples=["source: posts"])
-    producer: ColumnName = Field(examples=["producer: author"])
-    time: ColumnName = Field(examples=["time: ts"])
+    source: Name = Field(examples=["posts"])
+    producer: ColumnName = Field(examples=["author"])
+    time: ColumnName = Field(examples=["ts"])
 
 
 class FollowsEntry(Entry):
-    source: Name = Field(examples=["source: follows"])
-    consumer: ColumnName = Field(examples=["consumer: who"])
-    producer: ColumnName = Field(examples=["producer: whom"])
+    source: Name = Field(examples=["follows"])
+    consumer: ColumnName = Field(examples=["who"])
+    producer: ColumnName = Field(examples=["whom"])
 
 
 class DiversityEntry(Entry):
-    more_than: Count = Field(examples=["more_than: 2"])
-    within: Duration = Field(examples=["within: 1 h"])
+    more_than: Count = Field(examples=[2])
+    within: Duration = Field(examples=["1 h"])
 
 
 class Coherency(StrEnum):
@@ -254,8 +254,8 @@ class FeedStore(StrEnum):
 
 
 class FeedEntry(Entry):
-    events: EventsEntry = Field(examples=["events: {source: posts, producer: author, time: ts}"])
-    follows: FollowsEntry = Field(examples=["follows: {source: follows, consumer: who, producer: whom}"])
+    events: EventsEntry = Field(examples=[{"source": "posts", "producer": "author", "time": "ts"}])
+    follows: FollowsEntry = Field(examples=[{"source": "follows", "consumer": "who", "producer": "whom"}])
     coherency: Coherency = Coherency.PER_PRODUCER
     limit: Count = 20
     per_producer: Count | None = None
@@ -265,37 +265,39 @@ class FeedEntry(Entry):
 
 
 class DeviceStreamEntry(Entry):
-    columns: dict[str, ColumnEntry] = Field(examples=["columns: {lat: double, lng: double}"])
+    columns: dict[str, ColumnEntry] = Field(examples=[{"lat": "double", "lng": "double"}])
     rate: Rate | None = None
 
 
 class DevicesEntry(Entry):
-    table: Name = Field(examples=["table: people"])
-    id: ColumnName = Field(examples=["id: uid"])
+    table: Name = Field(examples=["people"])
+    id: ColumnName = Field(examples=["uid"])
     up: Weight = 1.0
     down: Weight = 1.0
     capacity: Annotated[int | str, BeforeValidator(_read_capacity)] | None = None
-    streams: dict[str, DeviceStreamEntry] = Field(examples=["streams: {location: {columns: {lat: double}}}"])
+    streams: dict[str, DeviceStreamEntry] = Field(
+        examples=[{"location": {"columns": {"lat": "double", "lng": "double"}}}]
+    )
 
 
 class PerEntry(Entry):
-    table: Name = Field(examples=["table: friends"])
-    a: ColumnName = Field(examples=["a: uid"])
-    b: ColumnName = Field(examples=["b: friend"])
+    table: Name = Field(examples=["friends"])
+    a: ColumnName = Field(examples=["uid"])
+    b: ColumnName = Field(examples=["friend"])
 
 
 class TemplateEntry(Entry):
-    per: PerEntry = Field(examples=["per: {table: friends, a: uid, b: friend}"])
-    devices: Name = Field(examples=["devices: phones"])
-    view: Name = Field(examples=["view: nearby_friends"])
+    per: PerEntry = Field(examples=[{"table": "friends", "a": "uid", "b": "friend"}])
+    devices: Name = Field(examples=["phones"])
+    view: Name = Field(examples=["nearby_friends"])
 
 
 class FunctionEntry(Entry):
-    python: Annotated[str, BeforeValidator(_read_target)] = Field(examples=["python: geo:distance"])
-    arguments: list[TypeName] = Field(examples=["arguments: [double, double]"])
-    returns: TypeName = Field(examples=["returns: double"])
+    python: Annotated[str, BeforeValidator(_read_target)] = Field(examples=["geo:distance"])
+    arguments: list[TypeName] = Field(examples=[["double", "double"]])
+    returns: TypeName = Field(examples=["double"])
     version: Count = 1
-    deterministic: Annotated[bool, BeforeValidator(_read_deterministic)] = Field(examples=["deterministic: true"])
+    deterministic: Annotated[bool, BeforeValidator(_read_deterministic)] = Field(examples=[True])
 
 
 class OperatorTimeEntry(Entry):
@@ -313,6 +315,6 @@ class HeadroomEntry(Entry):
 class ProjectFields(Entry):
     """The fields of a project that are not lists of entries."""
 
-    project: Name = Field(examples=["project: city"])
+    project: Name = Field(examples=["city"])
     admission: Admission = Admission.SUSTAINABLE
     headroom: HeadroomEntry | None = None

@@ -49,7 +49,10 @@ EXPECTED = {
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[E]):
-    """What could be read: `entry` is None when a needed field is missing or wrong, `lost` names the wrong fields."""
+    """What could be read. Fields that are `lost` were wrong; needed ones hold their example, to be passed over.
+
+    `entry` is None when the fields are right one by one and wrong together.
+    """
 
     entry: E | None
     lost: frozenset[str]
@@ -67,7 +70,8 @@ def read_entry(model: type[E], written: object, path: Path, document: Document) 
     # A needed field that is empty is one mistake, not two.
     problems += [_problem(detail, model, path, document) for detail in details if detail["loc"] not in empty]
     lost = frozenset(str(place[0]) for place in (*empty, *(detail["loc"] for detail in details)) if place)
-    rest, _ = _validate(model, {name: value for name, value in written.items() if name not in lost})
+    right = {name: value for name, value in written.items() if name not in lost}
+    rest, _ = _validate(model, {**_examples(model, lost), **right})
     return Reading(rest, lost, tuple(problems))
 
 
@@ -134,9 +138,26 @@ def _problem(detail: ErrorDetails, model: type[Entry], path: Path, document: Doc
 def _missing(detail: ErrorDetails, model: type[Entry], place: Path, document: Document) -> Problem:
     *owner, field = place
     owner_model = _model_at(model, detail["loc"][:-1])
-    examples = owner_model.model_fields[str(field)].examples if owner_model else None
-    hint = f"write for example `{examples[0]}`" if examples else None
+    example = _examples(owner_model or model, frozenset([str(field)])).get(str(field))
+    hint = f"write for example `{field}: {_as_yaml(example)}`"
     return Problem(f"{describe(tuple(owner))} has no {field}", document.key_at(tuple(owner)), hint)
+
+
+def _examples(model: type[Entry], names: frozenset[str]) -> dict[str, object]:
+    fields = model.model_fields.items()
+    return {name: info.examples[0] for name, info in fields if name in names and info.examples}
+
+
+def _as_yaml(value: object) -> str:
+    match value:
+        case dict():
+            return f"{{{', '.join(f'{name}: {_as_yaml(inner)}' for name, inner in value.items())}}}"
+        case list():
+            return f"[{', '.join(map(_as_yaml, value))}]"
+        case bool():
+            return str(value).lower()
+        case _:
+            return f'"{value}"' if "$" in str(value) else str(value)
 
 
 def _unknown_field(detail: ErrorDetails, model: type[Entry], place: Path, document: Document) -> Problem:

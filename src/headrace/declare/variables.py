@@ -1,6 +1,6 @@
 """`${NAME}` in a project: taken from the environment when a connection is made, and never kept.
 
-A catalogue holds texts as written. Whoever connects fills them in at that moment; a password written in clear is warned of.
+A catalogue holds texts as written; whoever connects fills them in at that moment. A password in clear is warned of.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 from headrace.declare.document import Document, Path
+from headrace.declare.validate import describe
 from headrace.model.errors import InputError, Location, Problem, Severity
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -45,7 +46,7 @@ def secrets_in_clear(document: Document) -> Iterator[Problem]:
     for path, text in _texts(document.value, ()):
         key = str(path[-1])
         if holds_secret(text) or (_SECRET_KEY.search(key) and text and not _is_variable(text)):
-            message = f"{'.'.join(map(str, path))} holds a secret in clear"
+            message = f"{describe(path)} holds a secret in clear"
             hint = 'keep it in the environment and write "${NAME}"'
             yield Problem(message, document.value_at(path), hint, Severity.WARNING)
 
@@ -60,12 +61,6 @@ def holds_secret(text: str) -> bool:
     except ValueError:
         return False
     return bool(password) and not _is_variable(str(password))
-
-
-def without_secret(text: str) -> str:
-    """A connection string that can be shown: passwords become ***."""
-    hidden = re.sub(r"(://[^:/@\s]*):[^@\s]*@", r"\1:***@", text)
-    return _SECRET_PAIR.sub("password=***", hidden)
 
 
 def _is_variable(text: str) -> bool:

@@ -1,0 +1,255 @@
+"""Entries to values of the model. Defaults that depend on other fields are applied here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from headrace.declare.entries import Entries
+from headrace.declare.project_file import (
+    ColumnFields,
+    ContractEntry,
+    DevicesEntry,
+    FeedEntry,
+    FunctionEntry,
+    SiteEntry,
+    SourceEntry,
+)
+from headrace.model.catalogue import (
+    Contract,
+    DeltaFolder,
+    Devices,
+    DeviceStream,
+    Diversity,
+    Events,
+    Feed,
+    FileFolder,
+    Follows,
+    Headroom,
+    Host,
+    Link,
+    OperatorTime,
+    PostgresTable,
+    PythonFunction,
+    Site,
+    Source,
+    SourceColumn,
+    SourceKind,
+    Stays,
+    Template,
+)
+from headrace.model.errors import Location
+
+OPERATOR_TIMES: Mapping[str, OperatorTime] = MappingProxyType(
+    {
+        "capture": OperatorTime(0, 0, 0),
+        "copy": OperatorTime(0.02, 2e-6, 0),
+        "join": OperatorTime(0.15, 2e-6, 4e-6),
+        "union": OperatorTime(0.02, 0, 1e-6),
+        "apply": OperatorTime(0.05, 1.5e-5, 0),
+        "aggregate": OperatorTime(0.15, 5e-6, 0),
+        "derive": OperatorTime(0.15, 5e-6, 0),
+    }
+)
+"""What was measured on the warm engine, in seconds."""
+
+HEADROOM = Headroom(cpu=0.3, link=0.1, blocking_s=None)
+NO_HEADROOM = Headroom(cpu=0.0, link=0.0, blocking_s=0.0)
+"""For a published workload: its operator times are declared, and its numbers leave nothing free."""
+
+
+def build_hosts(entries: Entries) -> dict[str, Host]:
+    where = entries.document.key_at
+    return {name: Host(name, entry.cores, where(("hosts", name))) for name, entry in entries.hosts.items()}
+
+
+def build_sites(entries: Entries) -> dict[str, Site]:
+    where = entries.document.key_at
+    return {name: _site(name, entry, where(("sites", name))) for name, entry in entries.sites.items()}
+
+
+def _site(name: str, entry: SiteEntry, where: Location) -> Site:
+    return Site(
+        name=name,
+        cpu_price_h=entry.cpu,
+        disk_price_gb_month=entry.disk,
+        cores=entry.cores,
+        disk_capacity=entry.disk_capacity,
+        speed=entry.speed,
+        host=entry.host,
+        declared_at=where,
+    )
+
+
+def build_links(entries: Entries) -> tuple[Link, ...]:
+    where = entries.document.value_at
+    return tuple(
+        Link(src, dst, entry.bandwidth, entry.latency, entry.price, where(("links", position)))
+        for position, entry in entries.links.items()
+        for src, dst in entry.directions()
+    )
+
+
+def build_sources(entries: Entries) -> dict[str, Source]:
+    where = entries.document.key_at
+    return {name: _source(name, entry, where(("sources", name))) for name, entry in entries.sources.items()}
+
+
+def _source(name: str, entry: SourceEntry, where: Location) -> Source:
+    return Source(
+        name=name,
+        kind=entry.kind,
+        site=entry.at,
+        key=tuple(entry.key),
+        columns=None if entry.columns is None else _columns(entry.columns),
+        rows=entry.rows,
+        rate=entry.rate,
+        static=entry.static,
+        parent_first=entry.parent_first,
+        stays=Stays(tuple(entry.stays.sites), entry.stays.aggregates is not None) if entry.stays else None,
+        time=entry.time,
+        retention_s=entry.retention,
+        origin=_origin(entry),
+        declared_at=where,
+    )
+
+
+def _columns(entries: Mapping[str, ColumnFields]) -> tuple[SourceColumn, ...]:
+    return tuple(SourceColumn(name, entry.type, entry.width, entry.distinct) for name, entry in entries.items())
+
+
+def _origin(entry: SourceEntry) -> PostgresTable | FileFolder | None:
+    if entry.postgres is not None:
+        return PostgresTable(entry.postgres.dsn, entry.postgres.table)
+    return None if entry.files is None else FileFolder(entry.files.path, entry.files.format.value)
+
+
+def build_contracts(entries: Entries) -> dict[str, Contract]:
+    where = entries.document.key_at
+    return {name: _contract(name, entry, where(("contracts", name))) for name, entry in entries.contracts.items()}
+
+
+def _contract(name: str, entry: ContractEntry, where: Location) -> Contract:
+    return Contract(
+        name=name,
+        view=entry.view,
+        site=entry.at,
+        freshness_s=entry.freshness,
+        penalty=entry.penalty,
+        owner=entry.owner,
+        deliver=_delivery(entry),
+        refresh=entry.refresh,
+        declared_at=where,
+    )
+
+
+def _delivery(entry: ContractEntry) -> PostgresTable | DeltaFolder | None:
+    if entry.deliver is None:
+        return None
+    if entry.deliver.postgres is not None:
+        return PostgresTable(entry.deliver.postgres.dsn, entry.deliver.postgres.table)
+    return DeltaFolder(str(entry.deliver.delta))
+
+
+def build_feeds(entries: Entries) -> dict[str, Feed]:
+    where = entries.document.key_at
+    return {name: _feed(name, entry, where(("feeds", name))) for name, entry in entries.feeds.items()}
+
+
+def _feed(name: str, entry: FeedEntry, where: Location) -> Feed:
+    events, follows, diversity = entry.events, entry.follows, entry.diversity
+    return Feed(
+        name=name,
+        events=Events(events.source, events.producer, events.time),
+        follows=Follows(follows.source, follows.consumer, follows.producer),
+        coherency=entry.coherency.value,
+        limit=entry.limit,
+        per_producer=entry.per_producer,
+        diversity=None if diversity is None else Diversity(diversity.more_than, diversity.within),
+        latency=dict(entry.latency),
+        store=entry.store.value,
+        declared_at=where,
+    )
+
+
+def build_devices(entries: Entries) -> dict[str, Devices]:
+    where = entries.document.key_at
+    return {name: _devices(name, entry, where(("devices", name))) for name, entry in entries.devices.items()}
+
+
+def _devices(name: str, entry: DevicesEntry, where: Location) -> Devices:
+    streams = tuple(
+        DeviceStream(stream, _columns(fields.columns), fields.rate) for stream, fields in entry.streams.items()
+    )
+    return Devices(name, entry.table, entry.id, entry.up, entry.down, entry.capacity, streams, where)
+
+
+def build_templates(entries: Entries) -> dict[str, Template]:
+    where = entries.document.key_at
+    return {
+        name: Template(
+            name, entry.per.table, entry.per.a, entry.per.b, entry.devices, entry.view, where(("templates", name))
+        )
+        for name, entry in entries.templates.items()
+    }
+
+
+def build_functions(entries: Entries) -> dict[str, PythonFunction]:
+    where = entries.document.key_at
+    return {name: _function(name, entry, where(("functions", name))) for name, entry in entries.functions.items()}
+
+
+def _function(name: str, entry: FunctionEntry, where: Location) -> PythonFunction:
+    return PythonFunction(name, entry.python, tuple(entry.arguments), entry.returns, entry.version, where)
+
+
+def build_operator_times(entries: Entries) -> dict[str, OperatorTime]:
+    """What is declared, field by field, over the defaults."""
+    times = dict(OPERATOR_TIMES)
+    for name, entry in entries.operator_times.items():
+        default = times[name]
+        times[name] = OperatorTime(
+            fixed=default.fixed if entry.fixed is None else entry.fixed,
+            per_in=default.per_in if entry.per_in is None else entry.per_in,
+            per_out=default.per_out if entry.per_out is None else entry.per_out,
+        )
+    return times
+
+
+def build_headroom(entries: Entries) -> Headroom:
+    default = NO_HEADROOM if entries.operator_times else HEADROOM
+    entry = entries.fields.headroom if entries.fields else None
+    if entry is None:
+        return default
+    return Headroom(
+        cpu=default.cpu if entry.cpu is None else entry.cpu,
+        link=default.link if entry.link is None else entry.link,
+        blocking_s=entry.blocking if "blocking" in entry.model_fields_set else default.blocking_s,
+    )
+
+
+def device_sources(devices: Devices, site: str) -> dict[str, Source]:
+    """The streams of a template's two devices as SQL reads them: `a.location`, `b.location`.
+
+    Each holds one row, the device's latest, so to a query they are tables, not streams.
+    """
+    return {
+        f"{side}.{stream.name}": Source(
+            name=f"{side}.{stream.name}",
+            kind=SourceKind.TABLE,
+            site=site,
+            key=(),
+            columns=stream.columns,
+            rows=1.0,
+            rate=stream.rate,
+            static=False,
+            parent_first=False,
+            stays=None,
+            time=None,
+            retention_s=None,
+            origin=None,
+            declared_at=devices.declared_at,
+        )
+        for stream in devices.streams
+        for side in ("a", "b")
+    }

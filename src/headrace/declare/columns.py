@@ -1,0 +1,97 @@
+"""Columns against columns: keys, times, producers and device ids must be columns of the sources they are looked for in.
+
+Runs after databases were asked (where that was wished), since a source's columns may come from there. Sources whose
+columns are not known are passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from headrace.declare.document import Document, Path
+from headrace.declare.entries import Entries
+from headrace.declare.validate import describe
+from headrace.model.catalogue import Source, SourceColumn, SourceKind
+from headrace.model.errors import Problem, Severity, nearest_name
+from headrace.model.statistics import rows_of
+from headrace.model.types import TIMESTAMP
+
+
+def check_columns(entries: Entries, sources: Mapping[str, Source]) -> Iterator[Problem]:
+    """All mistakes about columns. `sources` are those whose entries are right."""
+    for source in sources.values():
+        yield from _check_source(entries, source)
+    for name, feed in entries.feeds.items():
+        path: Path = ("feeds", name)
+        events, follows = sources.get(feed.events.source), sources.get(feed.follows.source)
+        yield from _unknown(entries, events, feed.events.producer, (*path, "events", "producer"))
+        yield from _unknown(entries, events, feed.events.time, (*path, "events", "time"))
+        yield from _unknown(entries, follows, feed.follows.consumer, (*path, "follows", "consumer"))
+        yield from _unknown(entries, follows, feed.follows.producer, (*path, "follows", "producer"))
+    for name, devices in entries.devices.items():
+        path = ("devices", name)
+        table = sources.get(devices.table)
+        yield from _unknown(entries, table, devices.id, (*path, "id"))
+        if isinstance(devices.capacity, str):
+            yield from _unknown(entries, table, devices.capacity, (*path, "capacity"))
+        for stream, fields in devices.streams.items():
+            yield from _check_names(entries.document, fields.columns, (*path, "streams", stream, "columns"))
+    for name, template in entries.templates.items():
+        table = sources.get(template.per.table)
+        yield from _unknown(entries, table, template.per.a, ("templates", name, "per", "a"))
+        yield from _unknown(entries, table, template.per.b, ("templates", name, "per", "b"))
+
+
+def _check_source(entries: Entries, source: Source) -> Iterator[Problem]:
+    if source.columns is None:
+        return
+    document = entries.document
+    path: Path = ("sources", source.name)
+    columns = {column.name: column for column in source.columns}
+    yield from _check_names(document, columns, (*path, "columns"))
+    for position, name in enumerate(source.key):
+        yield from _unknown(entries, source, name, (*path, "key", position))
+        if name in source.key[:position]:
+            what = f'key of source "{source.name}" names column "{name}" twice'
+            yield Problem(what, document.value_at((*path, "key", position)), "name each column once")
+    if source.kind is SourceKind.STREAM and source.time is not None:
+        yield from _unknown(entries, source, source.time, (*path, "time"))
+        yield from _check_time(document, source, columns.get(source.time))
+    for column in source.columns:
+        if column.distinct is not None and source.rows is not None and column.distinct > rows_of(source):
+            what = f'column "{column.name}" of source "{source.name}" has more distinct values than the source has rows'
+            where = document.value_at((*path, "columns", column.name, "distinct"))
+            yield Problem(what, where, None, Severity.WARNING)
+
+
+def _check_time(document: Document, source: Source, column: SourceColumn | None) -> Iterator[Problem]:
+    if column is not None and column.type != TIMESTAMP:
+        what = f'time of stream "{source.name}" is column "{column.name}" of type {column.type}'
+        where = document.value_at(("sources", source.name, "time"))
+        yield Problem(what, where, "a time is a timestamp")
+
+
+def _check_names(document: Document, columns: Iterable[str], path: Path) -> Iterator[Problem]:
+    seen: dict[str, str] = {}
+    for name in columns:
+        where = document.key_at((*path, name))
+        if not name or any(character in ".`" or not character.isprintable() for character in name):
+            what = f"{describe(path)}: {name!a} is not a usable name"
+            yield Problem(what, where, "a column's name has no dot, no backquote and no control character")
+        other = seen.setdefault(name.casefold(), name)
+        if other != name:
+            what = f'{describe(path)}: "{other}" and "{name}" differ in upper and lower case only'
+            yield Problem(what, where, "SQL cannot tell them apart")
+
+
+def _unknown(entries: Entries, source: Source | None, name: str, path: Path) -> Iterator[Problem]:
+    """A mistake unless the source has the column. Names are matched exactly, as the database does."""
+    if source is None or source.columns is None or path[2] in entries.lost[path[:2]]:
+        return
+    known = [column.name for column in source.columns]
+    if name not in known:
+        what = f'{describe(path[:2])} names column "{name}", which source "{source.name}" does not have'
+        if path[:2] == ("sources", source.name):
+            what = f'{path[2]} of source "{source.name}" names column "{name}", which does not exist'
+        listed = ", ".join(f'"{column}"' for column in known[:10])
+        yield Problem(what, entries.document.value_at(path), nearest_name(name, known) or f"its columns are {listed}")

@@ -1,0 +1,79 @@
+"""The files of a project folder: `headrace.yml` and `views/*.sql`, read as text and as YAML, not yet checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.declare.document import Document
+from headrace.declare.project_file import read_name
+from headrace.declare.sql import ViewText
+from headrace.declare.units import Unreadable
+from headrace.declare.yaml_text import read_yaml
+from headrace.model.errors import Location, Problem, UsageError
+
+PROJECT_FILE = "headrace.yml"
+VIEWS = "views"
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectText:
+    """A project before it is checked: the document, the queries, and what was wrong with the files themselves."""
+
+    directory: str
+    document: Document | None
+    views: Mapping[str, ViewText]
+    problems: tuple[Problem, ...]
+
+
+def read_files(directory: Path) -> ProjectText:
+    file = _find_project_file(directory)
+    text, problems = _read_file(file)
+    document = None
+    if text is not None:
+        document, mistakes = read_yaml(text, str(file))
+        problems += mistakes
+    views: dict[str, ViewText] = {}
+    for path in sorted((directory / VIEWS).glob("*.sql")):
+        view, mistakes = _read_view(path)
+        problems += mistakes
+        if view is not None:
+            views[view.name] = view
+    return ProjectText(str(directory), document, views, problems)
+
+
+def _find_project_file(directory: Path) -> Path:
+    if directory.is_file():
+        raise UsageError(f'"{directory}" is a file', f"name the folder: {directory.parent}")
+    if not directory.is_dir():
+        raise UsageError(f'folder "{directory}" does not exist', f"`headrace init {directory}` makes one")
+    file = directory / PROJECT_FILE
+    if file.is_file():
+        return file
+    other = next((name for name in ("headrace.yaml", "Headrace.yml") if (directory / name).is_file()), None)
+    hint = f"rename {other} to {PROJECT_FILE}" if other else f"`headrace init {directory}` writes one to start from"
+    raise UsageError(f'no project in "{directory}": it has no {PROJECT_FILE}', hint)
+
+
+def _read_file(path: Path) -> tuple[str | None, tuple[Problem, ...]]:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        return None, (Problem(f"{path} cannot be read: {error.strerror}", Location(str(path))),)
+    try:
+        return content.decode("utf-8-sig"), ()
+    except UnicodeDecodeError as error:
+        before = content[: error.start].split(b"\n")
+        where = Location(str(path), len(before), len(before[-1]) + 1)
+        return None, (Problem(f"{path} is not UTF-8 text", where, "save it as UTF-8"),)
+
+
+def _read_view(path: Path) -> tuple[ViewText | None, tuple[Problem, ...]]:
+    text, problems = _read_file(path)
+    if text is None:
+        return None, problems
+    try:
+        return ViewText(read_name(path.stem), text, str(path)), ()
+    except Unreadable as error:
+        return None, (Problem(f"view {error.message}", Location(str(path)), error.hint),)

@@ -1,0 +1,224 @@
+"""Names against names: every site, source, view and device group that an entry mentions must exist, and exist once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from headrace.declare.document import Path
+from headrace.declare.entries import Entries
+from headrace.declare.project_file import SourceEntry
+from headrace.declare.validate import describe
+from headrace.model.catalogue import SourceKind
+from headrace.model.errors import Location, Problem, Severity, nearest_name
+
+OPERATORS = ("capture", "copy", "join", "union", "apply", "aggregate", "derive")
+
+
+def check_references(entries: Entries, views: Mapping[str, Location]) -> Iterator[Problem]:
+    """All mistakes between entries. `views` are the views there are, with their files."""
+    yield from _check_sites(entries)
+    yield from _check_links(entries)
+    for name, source in entries.sources.items():
+        yield from _check_source(entries, name, source)
+    yield from _check_contracts(entries, views)
+    yield from _check_feeds_and_devices(entries)
+    yield from _check_templates(entries, views)
+    yield from _check_tuning(entries)
+    yield from _check_names_in_sql(entries, views)
+
+
+def _check_sites(entries: Entries) -> Iterator[Problem]:
+    if not entries.written["sites"]:
+        where = entries.document.key_at(("sites",))
+        yield Problem("the project has no sites", where, "write for example `sites: {us: {}}`")
+    for name, site in entries.sites.items():
+        if site.host is not None:
+            path = ("sites", name, "host")
+            yield from _unknown(entries, "host", site.host, path, f"write `hosts: {{{site.host}: {{cores: 2}}}}`")
+
+
+def _check_links(entries: Entries) -> Iterator[Problem]:
+    first: dict[tuple[str, str], int] = {}
+    for position, link in entries.links.items():
+        path = ("links", position)
+        for place, name in _ends(entries, position):
+            yield from _unknown(entries, "site", name, place)
+        if any(src == dst for src, dst in link.directions()):
+            hint = "a link connects two sites; within a site nothing is copied"
+            yield Problem(f"{describe(path)} leads from a site to itself", entries.document.value_at(path), hint)
+            continue
+        for src, dst in link.directions():
+            earlier = first.setdefault((src, dst), position)
+            if earlier != position:
+                line = entries.document.value_at(("links", earlier)).line
+                hint = f"the first is on line {line}; keep one"
+                yield Problem(f'link "{src}" to "{dst}" is declared twice', entries.document.value_at(path), hint)
+                break
+
+
+def _ends(entries: Entries, position: int) -> Iterator[tuple[Path, str]]:
+    link = entries.links[position]
+    for index, name in enumerate(link.between or ()):
+        yield ("links", position, "between", index), name
+    if link.from_ is not None:
+        yield ("links", position, "from"), link.from_
+    if link.to is not None:
+        yield ("links", position, "to"), link.to
+
+
+def _check_source(entries: Entries, name: str, source: SourceEntry) -> Iterator[Problem]:
+    path = ("sources", name)
+    yield from _unknown(entries, "site", source.at, (*path, "at"))
+    yield from _check_stays(entries, name, source)
+    yield from _check_kind(entries, name, source)
+    if source.static and source.rate:
+        hint = "remove `static` or the rate"
+        yield _problem(entries, (*path, "rate"), f"{describe(path)} never changes, yet has a rate", hint)
+    if source.postgres is not None and source.files is not None:
+        yield _problem(entries, (*path, "files"), f"{describe(path)} comes from PostgreSQL and from files", "keep one")
+    if source.postgres is not None and not re.fullmatch(r"[^.\s]+(\.[^.\s]+)?", source.postgres.table):
+        what = f'"{source.postgres.table}" is not the name of a table'
+        yield _problem(entries, (*path, "postgres", "table"), what, "write `schema.table`, or `table` alone")
+    unread = {"columns", "postgres"} & entries.lost[path]
+    if not source.columns and not unread and (source.columns is not None or source.postgres is None):
+        hint = "declare `columns`, or name the PostgreSQL table that has them"
+        yield Problem(f"{describe(path)} has no columns", entries.document.key_at(path), hint)
+
+
+def _check_stays(entries: Entries, name: str, source: SourceEntry) -> Iterator[Problem]:
+    if source.stays is None:
+        return
+    path: Path = ("sources", name, "stays")
+    for index, site in enumerate(source.stays.sites):
+        short = (*path, index)
+        yield from _unknown(
+            entries, "site", site, short if short in entries.document.values else (*path, "sites", index)
+        )
+    if source.at not in source.stays.sites and "at" not in entries.lost[path[:2]]:
+        what = f'rows of source "{name}" stay at {_listed(source.stays.sites)}, yet they are at "{source.at}"'
+        yield _problem(entries, path, what, f'add "{source.at}" to `stays`')
+
+
+def _check_kind(entries: Entries, name: str, source: SourceEntry) -> Iterator[Problem]:
+    path: Path = ("sources", name)
+    lost = entries.lost[path]
+    if "kind" in lost:
+        return
+    if source.kind is SourceKind.TABLE:
+        for field in ("time", "retention"):
+            if getattr(source, field) is not None:
+                what = f'table "{name}" has `{field}`, which only a stream has'
+                yield _problem(entries, (*path, field), what, "write `kind: stream`, or remove it")
+        return
+    if source.time is None and "time" not in lost:
+        what = f'stream "{name}" has no time'
+        yield Problem(what, entries.document.key_at(path), "name the column of the event's time: `time: ts`")
+    if source.rows is not None and source.retention is not None:
+        what = f'rows of stream "{name}" is ignored: it is its rate times its retention'
+        yield _problem(entries, (*path, "rows"), what, "remove it", Severity.WARNING)
+
+
+def _check_contracts(entries: Entries, views: Mapping[str, Location]) -> Iterator[Problem]:
+    delivered: dict[tuple[str, str], str] = {}
+    for name, contract in entries.contracts.items():
+        path = ("contracts", name)
+        yield from _unknown_view(entries, contract.view, (*path, "view"), views)
+        yield from _unknown(entries, "site", contract.at, (*path, "at"))
+        deliver = contract.deliver
+        if deliver is None:
+            continue
+        target = (deliver.postgres.dsn, deliver.postgres.table) if deliver.postgres else ("", str(deliver.delta))
+        other = delivered.setdefault(target, name)
+        if other != name:
+            what = f'{describe(path)} delivers to "{target[1]}", and so does contract "{other}"'
+            yield _problem(entries, (*path, "deliver"), what, "give each contract a table of its own")
+
+
+def _check_feeds_and_devices(entries: Entries) -> Iterator[Problem]:
+    for name, feed in entries.feeds.items():
+        path: Path = ("feeds", name)
+        yield from _unknown(entries, "source", feed.events.source, (*path, "events", "source"))
+        yield from _unknown(entries, "source", feed.follows.source, (*path, "follows", "source"))
+        for percentile in feed.latency:
+            if not re.fullmatch(r"mean|p(0*[1-9]\d?|\d{1,2}\.\d*[1-9]\d*)", percentile):
+                what = f'latency of feed "{name}" has no percentile "{percentile}"'
+                where = entries.document.key_at((*path, "latency", percentile))
+                yield Problem(what, where, "write mean, or a percentile such as p95 or p99.9")
+    for name, devices in entries.devices.items():
+        path = ("devices", name)
+        if name == "cloud":
+            what = 'devices cannot be called "cloud": that is where a view runs when not on a device'
+            yield Problem(what, entries.document.key_at(path), "choose another name")
+        yield from _unknown(entries, "source", devices.table, (*path, "table"))
+
+
+def _check_templates(entries: Entries, views: Mapping[str, Location]) -> Iterator[Problem]:
+    for name, template in entries.templates.items():
+        path = ("templates", name)
+        yield from _unknown(entries, "source", template.per.table, (*path, "per", "table"))
+        yield from _unknown(entries, "devices", template.devices, (*path, "devices"))
+        yield from _unknown_view(entries, template.view, (*path, "view"), views)
+
+
+def _check_tuning(entries: Entries) -> Iterator[Problem]:
+    for source in entries.written["selectivity"]:
+        if source not in entries.written["sources"]:
+            hint = nearest_name(source, entries.written["sources"]) or "a selectivity belongs to a source"
+            yield Problem(f'source "{source}" does not exist', entries.document.key_at(("selectivity", source)), hint)
+    for operator in entries.written["operator_times"]:
+        if operator not in OPERATORS:
+            hint = nearest_name(operator, OPERATORS) or f"operators are {', '.join(OPERATORS)}"
+            where = entries.document.key_at(("operator_times", operator))
+            yield Problem(f'operator "{operator}" does not exist', where, hint)
+    headroom = entries.fields.headroom if entries.fields else None
+    for field in ("cpu", "link"):
+        if headroom is not None and getattr(headroom, field) == 1:
+            yield _problem(entries, ("headroom", field), f"headroom.{field} leaves nothing to use", "write less than 1")
+
+
+def _check_names_in_sql(entries: Entries, views: Mapping[str, Location]) -> Iterator[Problem]:
+    """Sources and views share one namespace, in which SQL does not tell upper from lower case."""
+    seen: dict[str, str] = {}
+    for source in entries.written["sources"]:
+        other = seen.setdefault(source.casefold(), source)
+        if other != source:
+            what = f'sources "{other}" and "{source}" differ in upper and lower case only'
+            yield Problem(what, entries.document.key_at(("sources", source)), "SQL cannot tell them apart; rename one")
+    for view, where in views.items():
+        other = seen.setdefault(view.casefold(), view)
+        if other in entries.written["sources"]:
+            yield Problem(f'view "{view}" has the name of a source', where, "rename one: SQL cannot tell them apart")
+        elif other != view:
+            what = f'views "{other}" and "{view}" differ in upper and lower case only'
+            yield Problem(what, where, "SQL cannot tell them apart; rename one")
+
+
+def _unknown_view(entries: Entries, view: str, path: Path, views: Mapping[str, Location]) -> Iterator[Problem]:
+    if view in views or path[2] in entries.lost[path[:2]]:
+        return
+    hint = nearest_name(view, views) or f"write its query to views/{view}.sql"
+    if view in entries.written["sources"]:
+        hint = f'"{view}" is a source: write a view over it, `SELECT * FROM {view}`'
+    owner = describe(path[:2])
+    yield _problem(entries, path, f'{owner} names view "{view}", which does not exist', hint)
+
+
+def _unknown(entries: Entries, kind: str, name: str, path: Path, hint: str | None = None) -> Iterator[Problem]:
+    """A mistake unless an entry of that kind has the name."""
+    plural = kind if kind == "devices" else f"{kind}s"
+    known = entries.written[plural]
+    if name in known or path[2] in entries.lost[path[:2]]:
+        return
+    listed = f"{plural} are {_listed(known)}" if known else f"the project has no {plural}"
+    owner = describe(path[:2])
+    what = f'{owner} names {kind} "{name}", which does not exist'
+    yield _problem(entries, path, what, nearest_name(name, known) or hint or listed)
+
+
+def _problem(entries: Entries, path: Path, what: str, hint: str, severity: Severity = Severity.ERROR) -> Problem:
+    return Problem(what, entries.document.value_at(path), hint, severity)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
