@@ -45,7 +45,7 @@ from headrace.testing.tables import COLUMN_TYPES, SCHEMA, Schema
 
 @st.composite
 def relations(draw: st.DrawFn, schema: Schema = SCHEMA, *, depth: int = 3, timed: bool = False) -> Relation:
-    """A tree of one to `depth` levels of operators above its scans; with `timed` some filters compare a column with `now`."""
+    """One to `depth` levels of operators above scans; with `timed` some filters compare a column with `now`."""
     return RelationMaker(draw, schema, timed).relation(draw(st.sampled_from(range(1, depth + 1))))
 
 
@@ -63,6 +63,7 @@ class RelationMaker:
             return self.scan()
         makers: tuple[Callable[[int], Relation], ...] = (
             self.filter,
+            *((self.filter, self.filter) if self.timed else ()),
             self.project,
             self.join,
             self.join,
@@ -82,7 +83,7 @@ class RelationMaker:
     def filter(self, depth: int) -> Relation:
         input_ = self.relation(depth)
         times = [f for f in fields_of(input_) if f.type == TIMESTAMP]
-        if self.timed and times and self.draw(st.booleans()):
+        if self.timed and times and self.draw(st.sampled_from((True, True, False))):
             return Filter(input_, self.recent(self.draw(st.sampled_from(times))))
         return Filter(input_, self.scalars(fields_of(input_)).make(BOOLEAN, 2))
 

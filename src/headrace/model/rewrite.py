@@ -1,0 +1,81 @@
+"""Rebuilding relations: the same operator over other inputs, or with other expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from headrace.model.expr import Expr
+from headrace.model.relation import (
+    Aggregate,
+    AggregateCall,
+    Distinct,
+    Filter,
+    Join,
+    Matching,
+    Negate,
+    Output,
+    Project,
+    Relation,
+    Scan,
+    TopK,
+    UnionAll,
+    Windows,
+)
+
+
+def with_inputs(relation: Relation, inputs: tuple[Relation, ...]) -> Relation:
+    """The same operator over other inputs, given in the order of `inputs_of`."""
+    match relation:
+        case Scan():
+            return relation
+        case Join():
+            return replace(relation, left=inputs[0], right=inputs[1])
+        case UnionAll():
+            return UnionAll(inputs)
+        case Matching():
+            return replace(relation, input=inputs[0], touched=inputs[1])
+        case _:
+            return replace(relation, input=inputs[0])
+
+
+def with_expressions(relation: Relation, change: Callable[[Expr], Expr]) -> Relation:
+    """The same operator with each of its own expressions changed; its inputs stay."""
+    match relation:
+        case Filter():
+            return replace(relation, predicate=change(relation.predicate))
+        case Project(_, outputs):
+            return replace(relation, outputs=_changed(outputs, change))
+        case Join():
+            return replace(relation, on=change(relation.on))
+        case Aggregate(_, keys, calls):
+            return replace(relation, keys=_changed(keys, change), calls=tuple(_changed_call(c, change) for c in calls))
+        case Windows():
+            return replace(relation, time=change(relation.time))
+        case TopK(_, partition, order):
+            changed = tuple(replace(key, expr=change(key.expr)) for key in order)
+            return replace(relation, partition=tuple(map(change, partition)), order=changed)
+        case Matching(_, _, pairs, on):
+            return replace(relation, keys=tuple((change(a), change(b)) for a, b in pairs), on=change(on))
+        case Scan() | UnionAll() | Distinct() | Negate():
+            return relation
+
+
+def _changed(outputs: tuple[Output, ...], change: Callable[[Expr], Expr]) -> tuple[Output, ...]:
+    return tuple(replace(output, expr=change(output.expr)) for output in outputs)
+
+
+def _changed_call(call: AggregateCall, change: Callable[[Expr], Expr]) -> AggregateCall:
+    return call if call.argument is None else replace(call, argument=change(call.argument))
+
+
+def expressions_of(relation: Relation) -> Iterator[Expr]:
+    """An operator's own expressions, not those of its inputs."""
+    found: list[Expr] = []
+
+    def note(expr: Expr) -> Expr:
+        found.append(expr)
+        return expr
+
+    with_expressions(relation, note)
+    return iter(found)
