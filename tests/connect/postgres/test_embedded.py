@@ -20,12 +20,22 @@ pytestmark = pytest.mark.live
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder that the server's user can reach, which pytest's own may not be."""
+def new_folder() -> Iterator[Path]:
+    """A folder that is not there yet and that the server's user can reach, which one of pytest's own may not be."""
     parent = Path(tempfile.mkdtemp(prefix="headrace-tests-"))
     parent.chmod(0o755)
     yield parent / "postgres"
     shutil.rmtree(parent, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """A server that has run and is stopped, as each test leaves it: making one takes most of the time."""
+    folder = Path(tempfile.mkdtemp(prefix="headrace-tests-"))
+    with EmbeddedPostgres(folder):
+        pass
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def ask(server: EmbeddedPostgres, query: str) -> object:
@@ -39,8 +49,8 @@ def do(server: EmbeddedPostgres, statement: str) -> None:
         connection.execute(statement.encode())
 
 
-def test_a_new_server_captures_changes_and_speaks_utf8(folder: Path):
-    with EmbeddedPostgres(folder) as server:
+def test_a_new_server_captures_changes_and_speaks_utf8(new_folder: Path):
+    with EmbeddedPostgres(new_folder) as server:
         assert ask(server, "SHOW wal_level") == "logical"
         assert ask(server, "SHOW server_encoding") == "UTF8"
         assert ask(server, "SELECT pg_create_logical_replication_slot('s', 'pgoutput') IS NOT NULL") is True
@@ -54,27 +64,27 @@ def test_a_server_listens_on_loopback_only_and_wants_the_password(folder: Path):
             psycopg.connect(f"postgresql://postgres:wrong@127.0.0.1:{server.port}/postgres")
 
 
-def test_the_password_is_readable_by_the_owner_only(folder: Path):
-    with EmbeddedPostgres(folder):
-        assert stat.S_IMODE((folder / "password").stat().st_mode) == 0o600
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+def test_the_password_is_readable_by_the_owner_only(new_folder: Path):
+    with EmbeddedPostgres(new_folder):
+        assert stat.S_IMODE((new_folder / "password").stat().st_mode) == 0o600
+        assert stat.S_IMODE(new_folder.stat().st_mode) == 0o700
 
 
 def test_rows_and_password_survive_a_restart(folder: Path):
     with EmbeddedPostgres(folder) as server:
-        do(server, "CREATE TABLE t AS SELECT 7 AS n")
+        do(server, "CREATE TABLE kept AS SELECT 7 AS n")
     with EmbeddedPostgres(folder) as server:
-        assert ask(server, "SELECT n FROM t") == 7
+        assert ask(server, "SELECT n FROM kept") == 7
 
 
 def test_a_crash_is_seen_and_committed_rows_survive_it(folder: Path):
     with EmbeddedPostgres(folder) as server:
-        do(server, "CREATE TABLE t AS SELECT 7 AS n")
+        do(server, "CREATE TABLE committed AS SELECT 7 AS n")
         server.kill()
         assert server.poll() == -signal.SIGKILL
         server.start()
         assert server.poll() is None
-        assert ask(server, "SELECT n FROM t") == 7
+        assert ask(server, "SELECT n FROM committed") == 7
 
 
 def test_a_stopped_server_can_be_stopped_again(folder: Path):
@@ -122,16 +132,12 @@ def test_a_server_that_outlived_its_process_is_replaced(folder: Path):
 
 
 def test_a_pid_file_that_names_some_other_process_is_no_obstacle(folder: Path):
-    with EmbeddedPostgres(folder):
-        pass
     (folder / "data" / "postmaster.pid").write_text(f"{os.getpid()}\n{folder / 'data'}\n")
     with EmbeddedPostgres(folder) as server:
         assert ask(server, "SELECT 1") == 1
 
 
 def test_a_half_made_cluster_is_made_again(folder: Path):
-    with EmbeddedPostgres(folder):
-        pass
     (folder / "data").rename(folder / "data.new")
     (folder / "data.new" / "PG_VERSION").unlink()
     with EmbeddedPostgres(folder) as server:
@@ -146,25 +152,25 @@ def test_a_port_that_is_taken_meanwhile_is_replaced_by_another(folder: Path, pos
 
 
 def test_data_of_another_major_version_are_refused_by_name(folder: Path):
-    with EmbeddedPostgres(folder):
-        pass
-    (folder / "data" / "PG_VERSION").write_text("14\n")
+    version = folder / "data" / "PG_VERSION"
+    made_with = version.read_text()
+    version.write_text("14\n")
     with pytest.raises(ConnectError, match="made by PostgreSQL 14, the installed one is 18"):
         EmbeddedPostgres(folder).start()
+    version.write_text(made_with)
 
 
-def test_two_servers_replicate_to_each_other(folder: Path):
-    here, there = EmbeddedPostgres(folder / "here"), EmbeddedPostgres(folder / "there")
-    with here, there:
-        do(here, "CREATE TABLE t (n int PRIMARY KEY)")
-        do(here, "CREATE PUBLICATION p FOR TABLE t")
+WAIT_FOR_A_ROW = "DO $$ BEGIN WHILE NOT EXISTS (SELECT FROM t) LOOP PERFORM pg_sleep(0.01); END LOOP; END $$"
+
+
+def test_a_server_subscribes_to_another(folder: Path, postgres_dsn: str):
+    with EmbeddedPostgres(folder) as there, psycopg.connect(postgres_dsn, autocommit=True) as here:
+        here.execute("CREATE TABLE t (n int PRIMARY KEY)")
+        here.execute("CREATE PUBLICATION p FOR TABLE t")
+        here.execute("INSERT INTO t VALUES (7)")
         do(there, "CREATE TABLE t (n int PRIMARY KEY)")
-        do(here, "INSERT INTO t VALUES (7)")
-        do(there, f"CREATE SUBSCRIPTION s CONNECTION '{here.dsn()}' PUBLICATION p")
-        with psycopg.connect(there.dsn(), autocommit=True) as connection:
-            wait = "DO $$ BEGIN WHILE NOT EXISTS (SELECT FROM t) LOOP PERFORM pg_sleep(0.01); COMMIT; END LOOP; END $$"
-            connection.execute("SET statement_timeout = '30s'")
-            connection.execute(wait)
+        do(there, f"CREATE SUBSCRIPTION s CONNECTION '{postgres_dsn}' PUBLICATION p")
+        do(there, "SET statement_timeout = '30s'; " + WAIT_FOR_A_ROW)
         assert ask(there, "SELECT n FROM t") == 7
         do(there, "DROP SUBSCRIPTION s")
 

@@ -18,7 +18,7 @@ INSTALLATION = "pginstall18"
 def find_binaries(user: ServerUser) -> Path:
     """The folder that holds `postgres` and `initdb`; a copy when the package is somewhere the user cannot reach."""
     packaged = _packaged()
-    if user.run([str(packaged / "postgres"), "--version"]).returncode == 0:
+    if _runs(packaged, user):
         return packaged
     if not user.switch:
         raise ConnectError(
@@ -27,6 +27,13 @@ def find_binaries(user: ServerUser) -> Path:
         )
     user.make_way(SHARED_FOLDER)
     return _copy(packaged)
+
+
+def _runs(binaries: Path, user: ServerUser) -> bool:
+    try:
+        return user.run([str(binaries / "postgres"), "--version"]).returncode == 0
+    except OSError:
+        return False
 
 
 def _packaged() -> Path:
