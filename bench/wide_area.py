@@ -1,0 +1,160 @@
+"""Does a query that arrives in a wide area do better when it is placed whole, on what already runs?
+
+Twelve streaming queries on 14 sites, placed by every mode and predicted by the fluid model on five modelled networks
+(and on a measured one when its file is given). Prints throughput, planned bandwidth and latency, as ratios to
+placement without sharing (NET), beside what Sana's paper reports; then sweeps over the number of queries, the input
+rate and the sharing ratio.
+
+    python -m bench.wide_area [--measured FILE] [--plot FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from bench.workloads.wide_area import RECIPES, make_network, make_workload
+from bench.workloads.wide_area_files import read_network
+from headrace.plan.wide_area.fluid import Prediction, Sharing, predict
+from headrace.plan.wide_area.greedy import MODES, admit_greedily
+from headrace.plan.wide_area.search import admit_all
+from headrace.plan.wide_area.streams import Network, Workload
+
+Planner = Callable[[Workload, Network], Prediction]
+
+
+def by_mode(name: str) -> Planner:
+    mode = MODES[name]
+    return lambda workload, network: predict(
+        workload, network, admit_greedily(workload, network, mode).deployment, mode.sharing
+    )
+
+
+def by_search(at_source: bool) -> Planner:
+    return lambda workload, network: predict(
+        workload, network, admit_all(workload, network, at_source=at_source).deployment, Sharing.ALL
+    )
+
+
+PLANNERS: dict[str, Planner] = {
+    **{name: by_mode(name) for name in ("default", "net", "mqo", "strict-share", "max-share", "sana")},
+    "ours": by_search(at_source=False),
+    "ours, at source": by_search(at_source=True),
+}
+
+PAPER = (
+    "paper (Sana, SoCC 2018): +16 % throughput of NET in total, +21 % in the mean over queries;",
+    "  bandwidth -33 % of NET; +35 % throughput and -23 % latency of Max-Share",
+)
+
+
+def latency(prediction: Prediction) -> float:
+    """Mean over queries, in seconds."""
+    return statistics.mean(query.latency_s for query in prediction.queries.values())
+
+
+def compare(workload: Workload, network: Network) -> dict[str, Prediction]:
+    return {name: planner(workload, network) for name, planner in PLANNERS.items()}
+
+
+def print_network(title: str, network: Network, answers: dict[str, Prediction]) -> None:
+    net = answers["net"]
+    print(f"\n{title}: {len(net.queries)} queries, ratios are to NET")
+    print(" " * 15, "records/s  ratio per query   MB/s  ratio   latency full links")
+    for name, answer in answers.items():
+        per_query = statistics.mean(
+            answer.queries[query].records_per_s / flow.records_per_s for query, flow in net.queries.items()
+        )
+        print(
+            f"{name:15} {answer.records_per_s:9.0f} {answer.records_per_s / net.records_per_s:6.2f} {per_query:9.2f}"
+            f" {answer.planned / 1e6:6.1f} {answer.planned / net.planned:6.2f} {latency(answer):7.2f} s"
+            f" {len(answer.overloaded(network)):10}"
+        )
+
+
+Rows = list[tuple[float, dict[str, float]]]
+
+
+def sweep(title: str, unit: str, network: Network, points: Iterable[tuple[float, Workload]]) -> Rows:
+    """Planned bandwidth of NET, Sana and ours over a parameter; returns what a plot needs."""
+    print(f"\n{title} (MB/s planned; share of records that get through)")
+    names = ("net", "sana", "ours")
+    print(f"{unit:>10} " + " ".join(f"{name:>16}" for name in names))
+    rows = []
+    for value, workload in points:
+        answers = {name: PLANNERS[name](workload, network) for name in names}
+        full = PLANNERS["ours"](workload, _unlimited(network)).records_per_s
+        cells = [f"{answers[n].planned / 1e6:8.1f} {100 * answers[n].records_per_s / full:5.1f} %" for n in names]
+        print(f"{value:10g} " + " ".join(f"{cell:>16}" for cell in cells))
+        rows.append((value, {name: answer.planned / 1e6 for name, answer in answers.items()}))
+    return rows
+
+
+def _unlimited(network: Network) -> Network:
+    return Network(network.sites, network.compute, dict.fromkeys(network.bandwidth, 1e12), network.latency)
+
+
+def sharing_ratio(workload: Workload) -> float:
+    """Operators that also occur in another query, as a share of all."""
+    owners: dict[str, set[str]] = {}
+    for query in workload.queries:
+        for operator in query.operators:
+            owners.setdefault(operator.fingerprint, set()).add(query.id)
+    operators = [op for query in workload.queries for op in query.operators]
+    return sum(len(owners[op.fingerprint]) > 1 for op in operators) / len(operators)
+
+
+def four_queries() -> list[tuple[float, Workload]]:
+    """Sets of four queries with a rising sharing ratio."""
+    by_id = {recipe.id: recipe for recipe in RECIPES}
+    sets = (("Q1", "Q3", "Q6", "Q7"), ("Q3", "Q6", "Q9", "Q12"), ("Q2", "Q3", "Q8", "Q10"), ("Q2", "Q5", "Q8", "Q11"))
+    made = [make_workload(recipes=tuple(by_id[name] for name in names)) for names in sets]
+    return sorted(((round(sharing_ratio(workload), 2), workload) for workload in made), key=lambda pair: pair[0])
+
+
+def plot(path: Path, rows: Rows) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axis = pyplot.subplots(figsize=(6, 4))
+    for name in rows[0][1]:
+        axis.plot([value for value, _ in rows], [answer[name] for _, answer in rows], marker="o", label=name)
+    axis.set_xlabel("queries")
+    axis.set_ylabel("planned wide-area bandwidth, MB/s")
+    axis.set_ylim(bottom=0)
+    axis.legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    print(f"\nplot written to {path}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--measured", type=Path, help="a measured network, as JSON")
+    parser.add_argument("--plot", type=Path, help="write the sweep over queries as a picture")
+    options = parser.parse_args()
+    workload = make_workload()
+    networks = {f"modelled network, seed {seed}": make_network(seed) for seed in range(1, 6)}
+    if options.measured:
+        networks["measured network"] = read_network(options.measured, networks["modelled network, seed 1"].compute)
+    for title, network in networks.items():
+        print_network(title, network, compare(workload, network))
+    print()
+    for line in PAPER:
+        print(line)
+    network = networks.get("measured network", networks["modelled network, seed 1"])
+    rows = sweep(
+        "queries", "queries", network, ((n, make_workload(recipes=RECIPES[:n])) for n in range(1, len(RECIPES) + 1))
+    )
+    sweep("input rate", "tweets/s", network, ((rate, make_workload(rate)) for rate in (2000, 4000, 6000, 8000, 12000)))
+    sweep("sharing ratio, four queries", "ratio", network, four_queries())
+    if options.plot:
+        plot(options.plot, rows)
+
+
+if __name__ == "__main__":
+    main()
