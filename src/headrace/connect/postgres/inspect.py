@@ -1,0 +1,206 @@
+"""Ask PostgreSQL about the sources that are its tables: their columns, their sizes, and whether they can be captured.
+
+Reads the system catalogue only (and counts a table that was never analysed, if it is small). Nothing is changed, and no
+message holds an address: it may have a password in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import dict_row
+
+from headrace.connect.postgres.facts import ColumnFacts, ServerFacts, TableFacts, UniqueKey
+from headrace.connect.postgres.fill import fill_source
+from headrace.connect.postgres.readiness import check_server, check_table, missing_table
+from headrace.model.catalogue import PostgresTable, Source
+from headrace.model.errors import ConnectError, Problem
+
+CONNECT_WITHIN_S = 10
+ANSWER_WITHIN = "30s"
+COUNT_UP_TO_BYTES = 100_000_000
+"""A table of this size is counted in well under a second."""
+
+Connection = psycopg.Connection[dict[str, Any]]
+"""A row's values have the types that its query says; psycopg cannot know them."""
+
+
+def inspect_sources(
+    sources: Mapping[str, Source], addresses: Mapping[str, str]
+) -> tuple[dict[str, Source], tuple[Problem, ...]]:
+    """The sources with what was measured filled in under what is declared, and all that keeps them from being captured.
+
+    `addresses` maps each DSN as written to the DSN with its variables filled in. Sources without one stay as they are.
+    """
+    found = dict(sources)
+    problems: list[Problem] = []
+    for written, address in addresses.items():
+        own = [s for s in sources.values() if isinstance(s.origin, PostgresTable) and s.origin.dsn == written]
+        try:
+            with connect(address) as connection:
+                server = ask_server(connection)
+                problems += check_server(server, own)
+                for source in own:
+                    found[source.name], findings = _inspect_source(connection, server, source)
+                    problems += findings
+        except ConnectError as error:
+            problems.append(_unreachable(error.message, error.hint, own))
+        except psycopg.Error as error:
+            problems.append(_unreachable(f"the database stopped answering: {_reason(error, address)}", None, own))
+    return found, tuple(problems)
+
+
+def _unreachable(message: str, hint: str | None, sources: list[Source]) -> Problem:
+    names = ", ".join(f'"{source.name}"' for source in sources)
+    whose = f"database of {'source' if len(sources) == 1 else 'sources'} {names}"
+    return Problem(f"{whose}: {message}", sources[0].declared_at, hint)
+
+
+def connect(address: str) -> Connection:
+    """A connection that only reads. Raises ConnectError, without the password."""
+    try:
+        given = conninfo_to_dict(address)
+        options = f"{given.get('options') or ''} -c default_transaction_read_only=on"
+        ours = {
+            "connect_timeout": CONNECT_WITHIN_S,
+            **given,
+            "options": f"{options} -c statement_timeout={ANSWER_WITHIN}",
+        }
+        complete = make_conninfo("", **ours)
+    except psycopg.Error:
+        hint = "write postgresql://USER:PASSWORD@HOST/DATABASE, escaped as in a URL"
+        raise ConnectError("its address cannot be read", hint) from None
+    try:
+        return psycopg.connect(complete, autocommit=True, row_factory=dict_row)
+    except psycopg.Error as error:
+        raise ConnectError(_reason(error, address), "is the server running, and the address right?") from None
+
+
+def _reason(error: psycopg.Error, address: str) -> str:
+    """What the driver says, on one line, without the password."""
+    said = " ".join(str(error).split()).removesuffix(_DRIVERS_QUESTION).removeprefix("connection failed: ")
+    password = conninfo_to_dict(address).get("password")
+    return said.replace(str(password), "***") if password else said
+
+
+_DRIVERS_QUESTION = " Is the server running on that host and accepting TCP/IP connections?"
+
+
+def ask_server(connection: Connection) -> ServerFacts:
+    row = _one(connection, _SERVER)
+    return ServerFacts(**{**row, "idle_slots": tuple(row["idle_slots"])})
+
+
+def ask_table(connection: Connection, table: str) -> TableFacts | None:
+    """Facts about a table named `schema.table` or `table`; None when there is none of that name."""
+    schema, _, name = table.rpartition(".")
+    row = _one(connection, _TABLE, {"schema": schema or None, "name": name})
+    if not row:
+        return None
+    columns = connection.execute(_COLUMNS, {"oid": row["oid"]}).fetchall()
+    facts = TableFacts(
+        schema=row["schema"],
+        name=row["name"],
+        kind=row["kind"],
+        persistence=row["persistence"],
+        identity=row["identity"],
+        identity_key=tuple(row["identity_key"] or ()),
+        primary_key=tuple(row["primary_key"] or ()),
+        unique_keys=tuple(UniqueKey(key["index"], tuple(key["columns"])) for key in row["unique_keys"]),
+        may_select=row["may_select"],
+        rows=row["rows"] if row["rows"] >= 0 else None,
+        columns=tuple(ColumnFacts(**column) for column in columns),
+    )
+    if facts.rows is None and facts.may_select and row["bytes"] <= COUNT_UP_TO_BYTES:
+        return replace(facts, rows=_count(connection, facts))
+    return facts
+
+
+def _inspect_source(connection: Connection, server: ServerFacts, source: Source) -> tuple[Source, tuple[Problem, ...]]:
+    assert isinstance(source.origin, PostgresTable)
+    facts = ask_table(connection, source.origin.table)
+    if facts is None:
+        names = [row["name"] for row in connection.execute(_TABLE_NAMES)]
+        return source, (missing_table(source, names),)
+    return fill_source(source, facts), tuple(check_table(source, facts, server.role))
+
+
+def _count(connection: Connection, facts: TableFacts) -> float:
+    query = psycopg.sql.SQL("SELECT count(*)::float AS rows FROM {}")
+    row = connection.execute(query.format(psycopg.sql.Identifier(facts.schema, facts.name))).fetchone()
+    assert row is not None
+    return float(row["rows"])
+
+
+def _one(
+    connection: Connection, query: LiteralString, parameters: Mapping[str, object] | None = None
+) -> dict[str, Any]:
+    return connection.execute(query, parameters).fetchone() or {}
+
+
+_SERVER: LiteralString = """
+SELECT current_user AS role,
+       current_setting('wal_level') AS wal_level,
+       (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user) AS may_replicate,
+       (SELECT count(*) FROM pg_replication_slots) AS slots_used,
+       current_setting('max_replication_slots')::int AS slots_allowed,
+       (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'walsender') AS senders_used,
+       current_setting('max_wal_senders')::int AS senders_allowed,
+       ARRAY(SELECT slot_name::text FROM pg_replication_slots WHERE NOT active ORDER BY 1) AS idle_slots
+"""
+
+_TABLE: LiteralString = """
+WITH tables AS (
+    SELECT c.*, n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relname = %(name)s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+      AND CASE WHEN %(schema)s::text IS NULL THEN pg_table_is_visible(c.oid) ELSE n.nspname = %(schema)s END
+), keys AS (
+    SELECT (SELECT relname::text FROM pg_class WHERE oid = i.indexrelid) AS index, i.indisprimary, i.indisreplident,
+           array_agg(a.attname::text ORDER BY k.position) AS columns, bool_or(NOT a.attnotnull) AS nullable
+    FROM tables JOIN pg_index i ON i.indrelid = tables.oid
+    CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(number, position)
+    JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
+    WHERE i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL
+      AND k.position <= i.indnkeyatts
+    GROUP BY i.indexrelid, i.indisprimary, i.indisreplident
+)
+SELECT t.oid, t.nspname::text AS schema, t.relname::text AS name, t.relkind::text AS kind,
+       t.relpersistence::text AS persistence, t.relreplident::text AS identity, t.reltuples::float AS rows,
+       CASE WHEN t.relkind = 'r' THEN pg_relation_size(t.oid) ELSE 0 END AS bytes,
+       has_schema_privilege(t.relnamespace, 'USAGE') AND has_table_privilege(t.oid, 'SELECT') AS may_select,
+       (SELECT columns FROM keys WHERE indisprimary) AS primary_key,
+       (SELECT columns FROM keys
+        WHERE CASE t.relreplident WHEN 'd' THEN indisprimary WHEN 'i' THEN indisreplident END) AS identity_key,
+       (SELECT coalesce(json_agg(json_build_object('index', index, 'columns', columns) ORDER BY index), '[]')
+        FROM keys WHERE NOT nullable) AS unique_keys
+FROM tables t
+"""
+
+_COLUMNS: LiteralString = """
+SELECT a.attname::text AS name,
+       CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, t.typtypmod)
+            ELSE format_type(a.atttypid, a.atttypmod) END AS type_name,
+       t.typtype = 'e' AS is_enum,
+       NOT a.attnotnull AS nullable,
+       a.attgenerated <> '' AS generated,
+       s.avg_width::float AS width,
+       nullif(s.n_distinct, 0)::float AS distinct
+FROM pg_attribute a
+JOIN pg_type t ON t.oid = a.atttypid
+JOIN pg_class c ON c.oid = a.attrelid
+JOIN pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_stats s ON (s.schemaname, s.tablename, s.attname) = (n.nspname, c.relname, a.attname) AND NOT s.inherited
+WHERE a.attrelid = %(oid)s AND a.attnum > 0 AND NOT a.attisdropped
+ORDER BY a.attnum
+"""
+
+_TABLE_NAMES: LiteralString = """
+SELECT n.nspname || '.' || c.relname AS name
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'
+ORDER BY 1 LIMIT 10000
+"""

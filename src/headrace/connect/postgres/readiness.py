@@ -1,0 +1,171 @@
+"""What keeps a table from being captured, each with the SQL that mends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from headrace.connect.postgres.facts import ColumnFacts, ServerFacts, TableFacts, quoted
+from headrace.model.catalogue import PostgresTable, Source, SourceColumn, SourceKind
+from headrace.model.errors import Problem, Severity, nearest_name
+from headrace.model.types import FRACTIONS, INTEGERS, Decimal, Type
+
+_KINDS = {"p": "partitioned", "v": "a view", "m": "a materialised view", "f": "a foreign table"}
+
+
+def check_server(server: ServerFacts, sources: Sequence[Source]) -> Iterator[Problem]:
+    """Findings about the server as a whole. Tables that never change need no capture."""
+    captured = [source for source in sources if not source.static]
+    if not captured:
+        return
+    where = captured[0].declared_at
+    if server.wal_level != "logical":
+        what = f'the database of source "{captured[0].name}" has wal_level {server.wal_level}, not logical'
+        yield Problem(what, where, "ALTER SYSTEM SET wal_level = 'logical';   then restart PostgreSQL")
+    if not server.may_replicate:
+        what = f'role "{server.role}" may not replicate'
+        yield Problem(what, where, f"ALTER ROLE {quoted(server.role)} REPLICATION;")
+    if server.slots_used >= server.slots_allowed:
+        yield Problem(f"all {server.slots_allowed} replication slots are in use", where, _free_a_slot(server))
+    if server.senders_used >= server.senders_allowed:
+        hint = f"ALTER SYSTEM SET max_wal_senders = {server.senders_allowed + 5};   then restart PostgreSQL"
+        yield Problem(f"all {server.senders_allowed} WAL senders are in use", where, hint)
+
+
+def _free_a_slot(server: ServerFacts) -> str:
+    more = f"ALTER SYSTEM SET max_replication_slots = {server.slots_allowed + 5};   then restart PostgreSQL"
+    if not server.idle_slots:
+        return more
+    name = server.idle_slots[0].replace("'", "''")
+    return f"SELECT pg_drop_replication_slot('{name}');   if nobody needs it, or {more}"
+
+
+def missing_table(source: Source, names: Sequence[str]) -> Problem:
+    assert isinstance(source.origin, PostgresTable)
+    table = source.origin.table
+    known = names if "." in table else [name.partition(".")[2] for name in names]
+    hint = nearest_name(table, known) or "is it in another schema, or another database?"
+    return Problem(f'table "{table}" of source "{source.name}" does not exist', source.declared_at, hint)
+
+
+def check_table(source: Source, facts: TableFacts, role: str) -> Iterator[Problem]:
+    """All findings about one table."""
+    if not facts.may_select:
+        to = quoted(role)
+        hint = f"GRANT USAGE ON SCHEMA {quoted(facts.schema)} TO {to}; GRANT SELECT ON {facts.sql_name} TO {to};"
+        yield _finding(source, f'role "{role}" may not read {facts.sql_name}', hint)
+    yield from _check_columns(source, facts)
+    if source.static:
+        return
+    if facts.kind in _KINDS:
+        yield _finding(
+            source, f"{facts.sql_name} is {_KINDS[facts.kind]}: its changes are not in the log", _instead(facts)
+        )
+    elif facts.persistence == "u":
+        hint = f"ALTER TABLE {facts.sql_name} SET LOGGED;"
+        yield _finding(source, f"{facts.sql_name} is unlogged: its changes are not in the log", hint)
+    elif facts.persistence == "t":
+        yield _finding(source, f"{facts.sql_name} is temporary: nobody else can read it", "use a permanent table")
+    elif source.kind is SourceKind.TABLE:
+        yield from _check_key(source, facts)
+
+
+def _instead(facts: TableFacts) -> str:
+    if facts.kind == "p":
+        return "declare each partition as a source, and put them together in a view with UNION ALL"
+    if facts.kind == "f":
+        return "declare the table in the database where it is"
+    return "declare the tables that it reads, and write the query as a view of the project"
+
+
+def _check_columns(source: Source, facts: TableFacts) -> Iterator[Problem]:
+    table = {column.name: column for column in facts.columns}
+    if source.columns is None:
+        for present in facts.columns:
+            yield from _left_out(source, present, facts)
+        return
+    for declared in source.columns:
+        column = table.get(declared.name)
+        if column is None:
+            what = f'column "{declared.name}" of source "{source.name}" is not in {facts.sql_name}'
+            yield _finding(source, what, nearest_name(declared.name, table) or "remove it from `columns`")
+        else:
+            yield from _check_column(source, declared, column, facts)
+
+
+def _left_out(source: Source, column: ColumnFacts, facts: TableFacts) -> Iterator[Problem]:
+    if column.generated:
+        what = f'column "{column.name}" of {facts.sql_name} is generated and left out'
+        yield _finding(source, what, "write its expression in the view", Severity.WARNING)
+    elif column.type is None:
+        what = f'column "{column.name}" of {facts.sql_name} has type {column.type_name} and is left out'
+        yield _finding(source, what, "keep a copy as text in another column if a view needs it", Severity.WARNING)
+
+
+def _check_column(source: Source, declared: SourceColumn, column: ColumnFacts, facts: TableFacts) -> Iterator[Problem]:
+    what = f'column "{declared.name}" of source "{source.name}"'
+    if column.generated:
+        hint = f"ALTER TABLE {facts.sql_name} ALTER COLUMN {quoted(column.name)} DROP EXPRESSION;   or do without it"
+        yield _finding(source, f"{what} is generated: its changes are not in the log", hint)
+    elif column.type is None:
+        hint = "remove it from `columns`, or keep a copy as text in another column"
+        yield _finding(source, f"{what} has type {column.type_name}, which is not handled", hint)
+    elif not _holds(declared.type, column.type):
+        yield _finding(source, f"{what} is declared {declared.type}, and is {column.type_name}", f"write {column.type}")
+
+
+def _holds(declared: Type, actual: Type) -> bool:
+    """Whether every value of the column's type is one of the declared type."""
+    if declared == actual:
+        return True
+    if isinstance(declared, Decimal) and isinstance(actual, Decimal):
+        whole = declared.precision - declared.scale >= actual.precision - actual.scale
+        return whole and declared.scale >= actual.scale
+    return any(
+        declared in family and actual in family and family.index(declared) > family.index(actual)
+        for family in (INTEGERS, FRACTIONS)
+    )
+
+
+def _check_key(source: Source, facts: TableFacts) -> Iterator[Problem]:
+    key = source.key or facts.primary_key
+    if facts.identity == "f":
+        if source.key and not _is_unique(source.key, facts):
+            yield _not_unique(source, facts)
+    elif not key:
+        columns = ", ".join(quoted(column.name) for column in facts.columns[:1])
+        hint = (
+            f"ALTER TABLE {facts.sql_name} ADD PRIMARY KEY ({columns});   with the columns that name a row, "
+            f"or ALTER TABLE {facts.sql_name} REPLICA IDENTITY FULL;"
+        )
+        yield _finding(source, f"{facts.sql_name} has no primary key: its changes do not say which row changed", hint)
+    elif not _is_unique(key, facts):
+        yield _not_unique(source, facts)
+    elif not set(key) <= set(facts.identity_key):
+        yield _finding(
+            source, f"changes of {facts.sql_name} do not name rows by {', '.join(key)}", _name_rows(key, facts)
+        )
+
+
+def _is_unique(key: tuple[str, ...], facts: TableFacts) -> bool:
+    return any(set(unique.columns) <= set(key) for unique in facts.unique_keys)
+
+
+def _not_unique(source: Source, facts: TableFacts) -> Problem:
+    columns = ", ".join(map(quoted, source.key))
+    what = f'key {", ".join(source.key)} of source "{source.name}" is not kept unique by {facts.sql_name}'
+    hint = f"ALTER TABLE {facts.sql_name} ADD PRIMARY KEY ({columns});"
+    if facts.primary_key:
+        hint = f"its primary key is {', '.join(facts.primary_key)}"
+    return _finding(source, what, hint)
+
+
+def _name_rows(key: tuple[str, ...], facts: TableFacts) -> str:
+    if set(key) == set(facts.primary_key):
+        return f"ALTER TABLE {facts.sql_name} REPLICA IDENTITY DEFAULT;"
+    index = next((unique.index for unique in facts.unique_keys if set(unique.columns) == set(key)), None)
+    identity = f"USING INDEX {quoted(index)}" if index else "FULL"
+    return f"ALTER TABLE {facts.sql_name} REPLICA IDENTITY {identity};"
+
+
+def _finding(source: Source, what: str, hint: str, severity: Severity = Severity.ERROR) -> Problem:
+    return Problem(what, source.declared_at, hint, severity)
