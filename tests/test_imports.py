@@ -69,7 +69,7 @@ def imported(module: str, for_types: bool = True) -> Iterator[tuple[str, int]]:
 
 
 class WithoutTypeChecking(ast.NodeTransformer):
-    def visit_If(self, node: ast.If) -> ast.AST | None:  # noqa: N802, the name is given by ast
+    def visit_If(self, node: ast.If) -> ast.AST | None:
         return None if ast.unparse(node.test).endswith("TYPE_CHECKING") else self.generic_visit(node)
 
 
