@@ -30,10 +30,15 @@ LIVE_FIXTURES = frozenset({"spark", "postgres", "postgres_database", "postgres_d
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as live whatever lies in tests/live or asks for a real component."""
+    """Mark as live whatever lies in tests/live or asks for a real component.
+
+    Live tests form one group, so that `-n 2 --dist loadgroup` runs them in one process: they share one Spark.
+    """
     for item in items:
         if "live" in item.path.parts or LIVE_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.live)
+        if item.get_closest_marker("live"):
+            item.add_marker(pytest.mark.xdist_group("live"))
 
 
 @pytest.fixture(scope="session")

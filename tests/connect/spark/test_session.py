@@ -75,7 +75,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from headrace.connect.spark.session import SparkSettings, start_session
-session = start_session(SparkSettings(Path(sys.argv[1]), short_lived=True))
+session = start_session(SparkSettings(Path(sys.argv[1]), memory=sys.argv[2], short_lived=True))
 print(session.range(5).toArrow().num_rows)
 """
 
@@ -93,7 +93,18 @@ def test_a_machine_without_java_runs_spark_on_the_packaged_one(tmp_path: Path):
     environment["PATH"] = str(commands)
     scratch = tmp_path / "with a space"
     ran = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(scratch)], capture_output=True, text=True, env=environment, cwd=tmp_path
+        [sys.executable, "-c", SCRIPT, str(scratch), "1g"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
     )
     assert (ran.returncode, ran.stdout) == (0, "5\n"), ran.stderr
     assert {file.name for file in tmp_path.iterdir()} == {"bin", "with a space"}
+
+
+@pytest.mark.live
+def test_a_spark_that_does_not_start_is_reported_with_its_java_and_its_log(tmp_path: Path):
+    ran = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path), "1k"], capture_output=True, text=True)
+    assert ran.returncode != 0
+    assert "ConnectError: Spark did not start on Java" in ran.stderr
