@@ -25,10 +25,11 @@ ColumnId = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class BlockInput:
-    """A source or an earlier block, read under an alias."""
+    """A source or an earlier block, read under an alias. `fingerprint` is the earlier block's, None for a source."""
 
     alias: str
     source: str
+    fingerprint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

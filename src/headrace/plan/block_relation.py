@@ -1,0 +1,102 @@
+"""What blocks mean, as algebra again: the opposite of `blocks_of`, for those who run blocks and for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headrace.model.block import Aggregation, Block, BlockInput, Derivation, DerivationKind
+from headrace.model.expr import TRUE, Call, Column, Expr, conjunction
+from headrace.model.relation import (
+    Aggregate,
+    Distinct,
+    Field,
+    Filter,
+    Join,
+    JoinKind,
+    Output,
+    Project,
+    Relation,
+    Scan,
+    TopK,
+    UnionAll,
+    Windows,
+    fields_of,
+)
+from headrace.model.types import BOOLEAN, TIMESTAMP
+
+
+def relation_of(blocks: tuple[Block, ...], sources: Mapping[str, tuple[Field, ...]]) -> Relation:
+    """The last block, with earlier ones in place of their ids. `sources` are the columns of each source."""
+    known: dict[str, Relation] = {}
+    for block in blocks:
+        known[block.id] = _Block(block, known, sources).relation()
+    return known[blocks[-1].id]
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    block: Block
+    earlier: Mapping[str, Relation]
+    sources: Mapping[str, tuple[Field, ...]]
+
+    def relation(self) -> Relation:
+        match self.block.top:
+            case None:
+                rows = self._core()
+            case Aggregation() as top:
+                rows = self._aggregation(top)
+            case Derivation() as top:
+                rows = self._derivation(top)
+        return Project(rows, self.block.outputs)
+
+    def _input(self, input_: BlockInput) -> Relation:
+        """An input with its filter; fields are `alias.column`."""
+        filters = [part for one in self.block.filters if one.alias == input_.alias for part in one.conjuncts]
+        if input_.source in self.earlier:
+            inner = self.earlier[input_.source]
+            names = (Output(f"{input_.alias}.{f.name}", Column(f.name, f.type)) for f in fields_of(inner))
+            rows: Relation = Project(inner, tuple(names))
+        else:
+            fields = self.sources[input_.source]
+            names_, types = tuple(f.name for f in fields), tuple(f.type for f in fields)
+            rows = Scan(input_.source, input_.alias, names_, types)
+        return Filter(rows, conjunction(tuple(filters))) if filters else rows
+
+    def _core(self) -> Relation:
+        first, *others = map(self._input, self.block.inputs)
+        for other in others:
+            first = Join(JoinKind.INNER, first, other, TRUE)
+        types = {field.name: field.type for field in fields_of(first)}
+        columns = [[Column(n, types[n]) for n in (f"{a}.{c}" for a, c in members)] for members in self.block.classes]
+        equalities = [Call("=", (one, other), BOOLEAN) for one, *rest in columns for other in rest]
+        conditions: tuple[Expr, ...] = (*equalities, *(residual.predicate for residual in self.block.residuals))
+        return Filter(first, conjunction(conditions)) if conditions else first
+
+    def _aggregation(self, top: Aggregation) -> Relation:
+        rows, keys = self._core(), top.keys
+        if top.window is not None:
+            window = top.window
+            bounds = (window.start, window.end)
+            rows = Windows(rows, window.time, window.size_ms, window.slide_ms, window.offset_ms, *bounds)
+            keys = (*keys, *(Output(name, Column(name, TIMESTAMP)) for name in bounds))
+        groups = Aggregate(rows, keys, top.calls)
+        return groups if top.having is None else Filter(groups, top.having)
+
+    def _derivation(self, top: Derivation) -> Relation:
+        match top.kind:
+            case DerivationKind.DISTINCT:
+                return Distinct(Project(self._core(), top.columns[0]))
+            case DerivationKind.TOPK:
+                assert top.limit is not None, f'block "{self.block.id}" ranks without a limit'
+                rows = Project(self._core(), top.columns[0])
+                ranking = (top.offset, top.ranking, top.rank_name)
+                return TopK(rows, top.partition, top.order, top.limit, *ranking)
+            case DerivationKind.UNION_ALL:
+                inputs = map(self._input, self.block.inputs)
+                return UnionAll(tuple(Project(rows, cols) for rows, cols in zip(inputs, top.columns, strict=True)))
+            case DerivationKind.PYTHON:
+                raise AssertionError("no query has this operator yet")
+            case kind:
+                left, right = map(self._input, self.block.inputs)
+                return Join(JoinKind(kind.value), left, right, TRUE if top.on is None else top.on)

@@ -1,0 +1,212 @@
+"""What a query looks like on its way from the algebra to blocks.
+
+    Query = Core + outputs            rows of all inputs that satisfy the predicates, and what is computed from them
+    Core  = inputs + predicates       inputs are scans, and nodes: whatever is not select, project or inner join
+
+Every input has an alias without a dot; columns are `alias.field`. Predicates and outputs read columns of the core's
+inputs only. The expressions of a node read the columns of its own core, or, in an outer join and a union, the outputs
+of its sides by their names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from headrace.model.expr import FALSE, Column, Expr, Literal, columns_of, substitute
+from headrace.model.relation import AggregateCall, Field, JoinKind, Order, Output, Ranking, Scan
+from headrace.model.types import BIGINT, TIMESTAMP
+
+
+@dataclass(frozen=True, slots=True)
+class CoreInput:
+    alias: str
+    of: Scan | Node
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    inputs: tuple[CoreInput, ...]
+    predicates: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    core: Core
+    outputs: tuple[Output, ...]
+
+    @property
+    def values(self) -> Mapping[str, Expr]:
+        """What each output is, by its name."""
+        return {output.name: output.expr for output in self.outputs}
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindow:
+    """Lengths in milliseconds; `start` and `end` name the bounds among the node's fields."""
+
+    time: Expr
+    size_ms: int
+    slide_ms: int
+    offset_ms: int
+    start: str
+    end: str
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """One row per group (and window). `having` reads the fields: names of keys, window bounds and calls."""
+
+    core: Core
+    keys: tuple[Output, ...]
+    calls: tuple[AggregateCall, ...]
+    window: TimeWindow | None = None
+    having: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed:
+    """Each row once for every window that holds its time. Exists only until the group-by above it takes it in."""
+
+    query: Query
+    window: TimeWindow
+
+
+@dataclass(frozen=True, slots=True)
+class Deduplicated:
+    """Each row of `columns` once."""
+
+    core: Core
+    columns: tuple[Output, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """First rows of each partition. `partition` and `order` read the core, like `columns`, which break the ties of
+    row_number.
+    """
+
+    core: Core
+    columns: tuple[Output, ...]
+    partition: tuple[Expr, ...]
+    order: tuple[Order, ...]
+    limit: int
+    offset: int
+    ranking: Ranking
+    rank_name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sided:
+    """A left, full, semi or anti join; `on` reads the outputs of both sides by name."""
+
+    kind: JoinKind
+    left: Query
+    right: Query
+    on: tuple[Expr, ...]
+
+    @property
+    def keeps_right(self) -> bool:
+        """Whether the right side's fields are among its own."""
+        return self.kind not in (JoinKind.SEMI, JoinKind.ANTI)
+
+
+@dataclass(frozen=True, slots=True)
+class United:
+    """Rows of all branches, whose outputs have equal names in equal order."""
+
+    branches: tuple[Query, ...]
+
+
+Node = Grouped | Windowed | Deduplicated | Ranked | Sided | United
+
+
+def fields_of_node(node: Node) -> tuple[Field, ...]:
+    match node:
+        case Grouped(_, keys, calls, window):
+            bounds = () if window is None else (Field(window.start, TIMESTAMP), Field(window.end, TIMESTAMP))
+            return (*_fields(keys), *bounds, *(Field(call.name, call.type) for call in calls))
+        case Windowed(query, window):
+            return (*_fields(query.outputs), Field(window.start, TIMESTAMP), Field(window.end, TIMESTAMP))
+        case Deduplicated(_, columns):
+            return _fields(columns)
+        case Ranked():
+            rank = () if node.rank_name is None else (Field(node.rank_name, BIGINT),)
+            return (*_fields(node.columns), *rank)
+        case Sided(_, left, right):
+            return (*_fields(left.outputs), *(_fields(right.outputs) if node.keeps_right else ()))
+        case United(branches):
+            return _fields(branches[0].outputs)
+
+
+def _fields(outputs: Iterable[Output]) -> tuple[Field, ...]:
+    return tuple(Field(output.name, output.expr.type) for output in outputs)
+
+
+def query_of_node(node: Node, alias: str) -> Query:
+    """All fields of a node, as a query that reads it and nothing else."""
+    outputs = (Output(field.name, column_at(alias, field)) for field in fields_of_node(node))
+    return Query(Core((CoreInput(alias, node),)), tuple(outputs))
+
+
+def column_at(alias: str, field: Field) -> Column:
+    return Column(f"{alias}.{field.name}", field.type)
+
+
+def alias_of(column: str) -> str:
+    return column.partition(".")[0]
+
+
+def field_of(column: str) -> str:
+    return column.partition(".")[2]
+
+
+def aliases_in(expr: Expr) -> frozenset[str]:
+    return frozenset(map(alias_of, columns_of(expr)))
+
+
+def node_of(query: Query) -> Node | None:
+    """The node that a query only renames or computes from, if it has no predicate and no other input."""
+    if len(query.core.inputs) == 1 and not query.core.predicates and not isinstance(query.core.inputs[0].of, Scan):
+        return query.core.inputs[0].of
+    return None
+
+
+def filtered(query: Query, predicates: Iterable[Expr]) -> Query:
+    """The query with more predicates, which read its outputs by name."""
+    more = (substitute(predicate, query.values) for predicate in predicates)
+    return Query(Core(query.core.inputs, (*query.core.predicates, *more)), query.outputs)
+
+
+def filtered_core(core: Core, predicates: Iterable[Expr]) -> Core:
+    """The core with more predicates over its own inputs."""
+    return Core(core.inputs, (*core.predicates, *predicates))
+
+
+def scans_below(core: Core) -> tuple[Scan, ...]:
+    return tuple(scan for input_ in core.inputs for scan in _scans_of(input_.of))
+
+
+def _scans_of(of: Scan | Node) -> tuple[Scan, ...]:
+    match of:
+        case Scan():
+            return (of,)
+        case Sided(_, left, right):
+            return (*scans_below(left.core), *scans_below(right.core))
+        case United(branches):
+            return tuple(scan for branch in branches for scan in scans_below(branch.core))
+        case Windowed(query):
+            return scans_below(query.core)
+        case Grouped(core) | Deduplicated(core) | Ranked(core):
+            return scans_below(core)
+
+
+def nothing(query: Query) -> Query:
+    """A query of the same outputs without rows: it reads the first source by name, and keeps none of its rows."""
+    scan = min(scans_below(query.core), key=lambda scan: scan.source)
+    outputs = tuple(Output(output.name, Literal(None, output.expr.type)) for output in query.outputs)
+    return Query(Core((CoreInput("none", scan),), (FALSE,)), outputs)
+
+
+def is_nothing(query: Query) -> bool:
+    return FALSE in query.core.predicates

@@ -1,0 +1,178 @@
+"""The algebra as queries: projections are substituted, filters collected, inner joins made flat; all else becomes
+nodes.
+
+Every scan and node gets an alias of its own, so a view that is read twice is two inputs. Right joins become left joins.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from headrace.model.errors import Problem, UnsupportedSql
+from headrace.model.expr import Call, Column, Expr, conjuncts, substitute, walk
+from headrace.model.relation import (
+    Aggregate,
+    Distinct,
+    Field,
+    Filter,
+    Join,
+    JoinKind,
+    Matching,
+    Negate,
+    Output,
+    Project,
+    Relation,
+    Scan,
+    TopK,
+    UnionAll,
+    Version,
+    Windows,
+    fields_of,
+)
+from headrace.plan.drafts import (
+    Core,
+    CoreInput,
+    Deduplicated,
+    Grouped,
+    Node,
+    Query,
+    Ranked,
+    Sided,
+    TimeWindow,
+    United,
+    Windowed,
+    column_at,
+    filtered,
+    query_of_node,
+)
+from headrace.plan.time_windows import grouped_by_window
+
+MAX_EXPRESSION_SIZE = 20_000
+"""Calls in one substituted expression. Views that double an expression at every level would grow without bound."""
+
+
+def flatten(relation: Relation) -> Query:
+    return _Flattener().query(relation)
+
+
+@dataclass(slots=True)
+class _Flattener:
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def query(self, relation: Relation) -> Query:
+        match relation:
+            case Scan():
+                return self._scan(relation)
+            case Filter(input_, predicate):
+                return filtered(self.query(input_), conjuncts(predicate))
+            case Project(input_, outputs):
+                query = self.query(input_)
+                return Query(query.core, tuple(substituted(output, query) for output in outputs))
+            case Join(JoinKind.INNER, left, right, on):
+                return filtered(_product(self.query(left), self.query(right)), conjuncts(on))
+            case Join(JoinKind.RIGHT, left, right, on):
+                swapped = self.query(Join(JoinKind.LEFT, right, left, on))
+                outputs = {output.name: output for output in swapped.outputs}
+                # Unions go by position, and top-k breaks ties by it.
+                return Query(swapped.core, tuple(outputs[field_.name] for field_ in fields_of(relation)))
+            case Aggregate():
+                return self._aggregate(relation)
+            case Negate() | Matching():
+                raise AssertionError(f"no query has this operator: {relation}")
+            case _:
+                return query_of_node(self._node(relation), self._alias())
+
+    def _alias(self) -> str:
+        return f"n{next(self._numbers)}"
+
+    def _scan(self, scan: Scan) -> Query:
+        assert scan.version is Version.NOW, f'a query reads rows as they are now: "{scan.source}"'
+        alias = f"s{next(self._numbers)}"
+        outputs = (
+            Output(f"{scan.alias}.{column}", column_at(alias, Field(column, type_)))
+            for column, type_ in zip(scan.columns, scan.types, strict=True)
+        )
+        return Query(Core((CoreInput(alias, scan),)), tuple(outputs))
+
+    def _node(self, relation: Distinct | Join | TopK | UnionAll | Windows) -> Node:
+        match relation:
+            case Join(kind, left, right, on):
+                return Sided(kind, self.query(left), self.query(right), conjuncts(on))
+            case Windows(input_):
+                window = TimeWindow(
+                    relation.time,
+                    relation.size_ms,
+                    relation.slide_ms,
+                    relation.offset_ms,
+                    relation.start,
+                    relation.end,
+                )
+                return Windowed(self.query(input_), window)
+            case Distinct(input_):
+                query = self.query(input_)
+                return Deduplicated(query.core, query.outputs)
+            case TopK():
+                return self._top_k(relation)
+            case UnionAll(inputs):
+                return _united(tuple(self.query(input_) for input_ in inputs))
+
+    def _aggregate(self, relation: Aggregate) -> Query:
+        query = self.query(relation.input)
+        keys = tuple(substituted(key, query) for key in relation.keys)
+        calls = tuple(
+            call if call.argument is None else replace(call, argument=_substituted(call.argument, query))
+            for call in relation.calls
+        )
+        return grouped_by_window(Grouped(query.core, keys, calls), self._alias())
+
+    def _top_k(self, relation: TopK) -> Ranked:
+        query = self.query(relation.input)
+        return Ranked(
+            query.core,
+            query.outputs,
+            tuple(_substituted(expr, query) for expr in relation.partition),
+            tuple(replace(order, expr=_substituted(order.expr, query)) for order in relation.order),
+            relation.limit,
+            relation.offset,
+            relation.ranking,
+            relation.rank_name,
+        )
+
+
+def substituted(output: Output, query: Query) -> Output:
+    return Output(output.name, _substituted(output.expr, query))
+
+
+def _substituted(expr: Expr, query: Query) -> Expr:
+    values = query.values
+    size = sum(
+        _size(values[node.name]) if isinstance(node, Column) and node.name in values else 1 for node in walk(expr)
+    )
+    if size > MAX_EXPRESSION_SIZE:
+        problem = Problem(
+            f"an expression has more than {MAX_EXPRESSION_SIZE} parts once the views it reads are written out",
+            hint="compute the repeated part in a view with GROUP BY or DISTINCT, which is not written out",
+        )
+        raise UnsupportedSql("expression size", problem)
+    return substitute(expr, values)
+
+
+def _size(expr: Expr) -> int:
+    return sum(1 for _ in walk(expr)) if isinstance(expr, Call) else 1
+
+
+def _product(left: Query, right: Query) -> Query:
+    core = Core((*left.core.inputs, *right.core.inputs), (*left.core.predicates, *right.core.predicates))
+    return Query(core, (*left.outputs, *right.outputs))
+
+
+def _united(branches: tuple[Query, ...]) -> United:
+    """Outputs of all branches get the names of the first one's."""
+    names = [output.name for output in branches[0].outputs]
+    renamed = (
+        Query(branch.core, tuple(Output(name, output.expr) for name, output in zip(names, branch.outputs, strict=True)))
+        for branch in branches
+    )
+    return United(tuple(renamed))

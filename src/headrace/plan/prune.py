@@ -1,0 +1,81 @@
+"""Columns that nobody reads go, from the top down; a group-by of which only the keys are left is a distinct."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from headrace.model.expr import Expr, columns_of
+from headrace.model.relation import Output, Ranking, Scan
+from headrace.plan.drafts import (
+    Core,
+    CoreInput,
+    Deduplicated,
+    Grouped,
+    Node,
+    Query,
+    Ranked,
+    Sided,
+    United,
+    Windowed,
+    alias_of,
+    field_of,
+)
+
+
+def pruned(query: Query) -> Query:
+    """The query with all of its own outputs, and below it only what these need."""
+    return Query(_core(query.core, (output.expr for output in query.outputs)), query.outputs)
+
+
+def _core(core: Core, readers: Iterable[Expr]) -> Core:
+    read = frozenset(column for expr in (*readers, *core.predicates) for column in columns_of(expr))
+    inputs = (
+        input_
+        if isinstance(input_.of, Scan)
+        else CoreInput(input_.alias, _node(input_.of, {field_of(c) for c in read if alias_of(c) == input_.alias}))
+        for input_ in core.inputs
+    )
+    return Core(tuple(inputs), core.predicates)
+
+
+def _node(node: Node, read: set[str]) -> Node:
+    match node:
+        case Grouped():
+            return _grouped(node, read)
+        case Deduplicated(core, columns):
+            return Deduplicated(_core(core, (column.expr for column in columns)), columns)
+        case Ranked():
+            return _ranked(node, read)
+        case Sided(_, left, right, on):
+            read = read | {column for part in on for column in columns_of(part)}
+            return replace(node, left=_only(left, read), right=_only(right, read))
+        case United(branches):
+            return United(tuple(_only(branch, read) for branch in branches))
+        case Windowed():
+            return node
+
+
+def _only(query: Query, names: set[str]) -> Query:
+    return pruned(Query(query.core, tuple(output for output in query.outputs if output.name in names)))
+
+
+def _grouped(node: Grouped, read: set[str]) -> Node:
+    read = read | {column for part in node.having for column in columns_of(part)}
+    calls = tuple(call for call in node.calls if call.name in read)
+    times = () if node.window is None else (node.window.time,)
+    arguments = (call.argument for call in calls if call.argument is not None)
+    core = _core(node.core, (*(key.expr for key in node.keys), *arguments, *times))
+    if node.keys and not calls and not node.having and node.window is None:
+        return Deduplicated(core, node.keys)
+    return replace(node, core=core, calls=calls)
+
+
+def _ranked(node: Ranked, read: set[str]) -> Ranked:
+    """Columns break the ties of row_number, so there all of them count."""
+    columns: tuple[Output, ...] = node.columns
+    if node.ranking is not Ranking.ROW_NUMBER:
+        columns = tuple(column for column in columns if column.name in read)
+    rank_name = node.rank_name if node.rank_name in read else None
+    readers = (*(column.expr for column in columns), *node.partition, *(order.expr for order in node.order))
+    return replace(node, core=_core(node.core, readers), columns=columns, rank_name=rank_name)

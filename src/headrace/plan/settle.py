@@ -1,0 +1,101 @@
+"""Move every predicate to where it belongs and simplify every node, until nothing changes.
+
+Equal meanings then mostly have equal queries. What is left are select-project-join cores over scans and nodes, with
+predicates in canonical form: equalities of columns first, then conjuncts. A constant that a class of equal columns
+spreads into a node stays only there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.model.expr import Expr
+from headrace.model.relation import Output, Scan
+from headrace.plan.absorb import absorbed
+from headrace.plan.canonical import canonical
+from headrace.plan.drafts import (
+    Core,
+    Deduplicated,
+    Grouped,
+    Node,
+    Query,
+    Ranked,
+    Sided,
+    United,
+    Windowed,
+    nothing,
+)
+from headrace.plan.predicates import conditions_of, equalities
+from headrace.plan.prune import pruned
+from headrace.plan.simplify import inlined, simplified
+from headrace.plan.time_windows import misplaced_window
+
+
+def settle(query: Query) -> Query:
+    while True:
+        better = pruned(_settled(query))
+        if better == query or all(isinstance(input_.of, Scan) for input_ in better.core.inputs):
+            return better
+        query = better
+
+
+def _settled(query: Query) -> Query:
+    """One pass, top down for predicates and bottom up for nodes."""
+    conditions = conditions_of(query.core.predicates)
+    if conditions.is_empty:
+        return nothing(query)
+    predicates = (*equalities(conditions.classes), *conditions.conjuncts)
+    outputs = tuple(Output(output.name, canonical(output.expr)) for output in query.outputs)
+    query = Query(Core(query.core.inputs, predicates), outputs)
+    for input_ in query.core.inputs:
+        if not isinstance(input_.of, Scan):
+            query = _with_node_settled(query, input_.alias, input_.of)
+    return query
+
+
+def _with_node_settled(query: Query, alias: str, node: Node) -> Query:
+    taken = absorbed(alias, node, query.core.predicates)
+    query = Query(Core(query.core.inputs, taken.left_over), query.outputs)
+    inner = taken.query.core.inputs
+    if len(inner) == 1 and inner[0].alias == alias and not isinstance(inner[0].of, Scan):
+        return inlined(query, alias, simplified(_with_inputs_settled(inner[0].of), alias))
+    return inlined(query, alias, taken.query)
+
+
+def _with_inputs_settled(node: Node) -> Node:
+    match node:
+        case Grouped(core, keys, calls, window):
+            exprs = [key.expr for key in keys] + [call.argument for call in calls if call.argument is not None]
+            core, settled = _settled_below(core, [*exprs, *(() if window is None else (window.time,))])
+            return replace(
+                node,
+                core=core,
+                keys=tuple(Output(key.name, settled.pop(0)) for key in keys),
+                calls=tuple(c if c.argument is None else replace(c, argument=settled.pop(0)) for c in calls),
+                window=None if window is None else replace(window, time=settled.pop(0)),
+            )
+        case Deduplicated(core, columns):
+            core, settled = _settled_below(core, [column.expr for column in columns])
+            return Deduplicated(core, tuple(Output(column.name, settled.pop(0)) for column in columns))
+        case Ranked(core, columns, partition, order):
+            exprs = [*(column.expr for column in columns), *partition, *(one.expr for one in order)]
+            core, settled = _settled_below(core, exprs)
+            return replace(
+                node,
+                core=core,
+                columns=tuple(Output(column.name, settled.pop(0)) for column in columns),
+                partition=tuple(settled.pop(0) for _ in partition),
+                order=tuple(replace(one, expr=settled.pop(0)) for one in order),
+            )
+        case Sided(_, left, right):
+            return replace(node, left=_settled(left), right=_settled(right))
+        case United(branches):
+            return United(tuple(map(_settled, branches)))
+        case Windowed():
+            raise misplaced_window()
+
+
+def _settled_below(core: Core, exprs: list[Expr]) -> tuple[Core, list[Expr]]:
+    """A core, and expressions over it, after it was settled."""
+    query = _settled(Query(core, tuple(Output(str(number), expr) for number, expr in enumerate(exprs))))
+    return query.core, [output.expr for output in query.outputs]
