@@ -1,0 +1,100 @@
+"""Exact branching: fixes one variable after another and bounds the rest by half-integral cuts, in integers only.
+
+Nodes are taken in the order of their bounds, so that when the limit is hit the least open bound is still a lower
+bound of all.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+
+from headrace.plan.place.cut import BoolArray, Choices, half_integral_cut, restrict
+from headrace.plan.place.numbers import IntArray, total
+from headrace.plan.place.rows import Row, obeys
+
+
+class Found(NamedTuple):
+    """The best choices known (None: none was found) and twice a lower bound; they are optimal if `finished`."""
+
+    chosen: BoolArray | None
+    twice_bound: int
+    finished: bool
+
+
+class Node(NamedTuple):
+    twice_bound: int
+    number: int
+    free: BoolArray
+    values: BoolArray
+    open: BoolArray
+
+
+def branch(choices: Choices, rows: tuple[Row, ...], start: BoolArray | None, nodes: int) -> Found:
+    """Searches for better choices than `start`, visiting at most so many nodes."""
+    best = start
+    best_cost = None if start is None else choices.cost(start)
+    numbers = itertools.count()
+    never = 2 * _more_than_any(choices)
+    everything = np.ones(choices.count, dtype=np.bool_)
+    root = _bounded(choices, rows, everything, ~everything, next(numbers))
+    queue = [root]
+    while queue:
+        node = heapq.heappop(queue)
+        if node.twice_bound >= (never if best_cost is None else 2 * best_cost - 1):
+            return Found(best, 2 * best_cost if best_cost is not None else node.twice_bound, True)
+        if next(numbers) > nodes:
+            return Found(best, node.twice_bound, False)
+        if choices.allows(node.values) and obeys(rows, node.values):
+            cost = choices.cost(node.values)
+            if best_cost is None or cost < best_cost:
+                best, best_cost = node.values, cost
+        variable = _to_branch_on(choices, rows, node)
+        if variable is None:
+            continue
+        for value in (True, False):
+            free, values = node.free.copy(), node.values.copy()
+            free[variable], values[variable] = False, value
+            heapq.heappush(queue, _bounded(choices, rows, free, values, next(numbers)))
+    return Found(best, never if best_cost is None else 2 * best_cost, True)
+
+
+def _more_than_any(choices: Choices) -> int:
+    costs = (choices.out_cost, choices.in_cost, choices.arc_cost[choices.arc_cost > 0])
+    return choices.constant + sum(map(total, costs)) + 1
+
+
+def _bounded(choices: Choices, rows: tuple[Row, ...], free: BoolArray, values: BoolArray, number: int) -> Node:
+    """A node with its bound.
+
+    Variables on which the two copies agree are settled for good, unless a row may want them otherwise.
+    """
+    part = restrict(choices, free, values)
+    half = half_integral_cut(part)
+    values = values.copy()
+    values[free] = half.chosen
+    still_open = np.zeros_like(free)
+    still_open[free] = half.open
+    return Node(half.twice_bound, number, free if rows else still_open, values, still_open)
+
+
+def _to_branch_on(choices: Choices, rows: tuple[Row, ...], node: Node) -> int | None:
+    """The free variable that weighs most among those that keep the node from being an answer; None if it is one."""
+    wanted = node.open & node.free
+    for row in rows:
+        if row.excess(node.values) > 0:
+            wanted[list(row.variables)] = True
+    wanted &= node.free
+    candidates = np.flatnonzero(wanted)
+    if not len(candidates):
+        return None
+    weight = _weight(choices)[candidates]
+    return int(candidates[int(np.argmax(weight))])
+
+
+def _weight(choices: Choices) -> IntArray:
+    weight = choices.out_cost + choices.in_cost
+    return weight + np.bincount(choices.conflicts.reshape(-1), minlength=choices.count)

@@ -1,0 +1,153 @@
+"""Any operator graph on the star: one minimum cut decides all devices; what they disagree on is decided per component.
+
+Each device's own cheapest set X* contains its part of some optimal placement (persistency: F(X & X*) <= F(X) since F
+is submodular). So operators in no X* go to the Cloud, a device whose X* meets no other keeps it, and only overlapping
+devices, or devices whose X* is more than they can hold, are looked at again, inside their X*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from headrace.plan.place.costs import device_costs
+from headrace.plan.place.cut import FOREVER, BoolArray, Choices, Index, minimum_cut
+from headrace.plan.place.graph import NOWHERE, Numbered, numbered
+from headrace.plan.place.instance import CLOUD, Dag, Decision, Mode
+from headrace.plan.place.located import Closure, closure, nothing, within
+from headrace.plan.place.networks import network
+from headrace.plan.place.numbers import total
+from headrace.plan.place.rows import Row, obeys
+from headrace.plan.place.search import Effort, Infeasible, Solved, solve
+
+PER_DEVICE = "minimum cut per device"
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The device of every stream (NOWHERE: in the Cloud), the cost, and twice a lower bound."""
+
+    device: Index
+    cost: int
+    twice_bound: int
+    methods: frozenset[str]
+
+
+def decide_dag(dag: Dag, effort: Effort = Effort()) -> Decision:  # noqa: B008
+    given = numbered(dag)
+    placed = place_on_star(given, closure(given) if dag.mode == Mode.LOCATED else nothing(), effort)
+    at = placed.device[given.sources :].tolist()
+    return Decision(
+        placement={
+            operator.id: CLOUD if device == NOWHERE else given.devices[device]
+            for operator, device in zip(given.operators, at, strict=True)
+        },
+        cost=given.exact(placed.cost),
+        all_cloud_cost=given.exact(total(device_costs(given.graph, given.pinned, given.up, given.down))),
+        lower_bound=given.exact(placed.twice_bound, halves=True),
+        method=" + ".join([PER_DEVICE, *sorted(placed.methods)]),
+    )
+
+
+def place_on_star(given: Numbered, asked: Closure, effort: Effort) -> Placed:
+    _refuse_overfull(given)
+    everyone = np.ones(len(given.member_device), dtype=np.bool_)
+    chosen = minimum_cut(problem_of(given, asked, everyone))[: len(everyone)]
+    troubled = _troubled(given, chosen)
+    if not troubled.any():
+        placed = _placed(given, chosen, None, troubled)
+    else:
+        kept = chosen & troubled[given.member_device]
+        solved = solve(
+            _with_conflicts(given, problem_of(given, asked, kept, troubled), kept), capacities(given, kept), effort
+        )
+        chosen = chosen & ~kept
+        chosen[np.flatnonzero(kept)[solved.chosen[: int(kept.sum())]]] = True
+        placed = _placed(given, chosen, solved, troubled)
+    if obeys(asked.rows, chosen):
+        return placed
+    return _searched_whole(given, asked, placed.twice_bound, effort)
+
+
+def _refuse_overfull(given: Numbered) -> None:
+    for number, capacity in enumerate(given.capacity):
+        if capacity is not None and total(given.load[given.pinned == number]) > capacity:
+            raise Infeasible(f'what is pinned to device "{given.devices[number]}" is more than its capacity')
+
+
+def _searched_whole(given: Numbered, asked: Closure, twice_bound: int, effort: Effort) -> Placed:
+    """Everything at once: rows of mode `located` do not stay inside the devices' own optima."""
+    everyone = np.ones(len(given.member_device), dtype=np.bool_)
+    problem = _with_conflicts(given, problem_of(given, asked, everyone), everyone)
+    solved = solve(problem, asked.rows + capacities(given, everyone), effort)
+    chosen = solved.chosen[: len(everyone)]
+    placed = _placed(given, chosen, solved, np.ones(len(given.devices), dtype=np.bool_))
+    return replace(placed, twice_bound=max(placed.twice_bound, twice_bound))
+
+
+def problem_of(given: Numbered, asked: Closure, kept: BoolArray, devices: BoolArray | None = None) -> Choices:
+    """The prices of the kept members on some devices, with what mode `located` asks of them."""
+    places = given.device_places(np.flatnonzero(kept))
+    if devices is not None:
+        mine = devices[places.inside_place]
+        places = replace(places, inside_place=places.inside_place[mine], inside_stream=places.inside_stream[mine])
+    problem = network(given.graph, places)
+    needs = within(asked, kept)
+    return replace(
+        problem,
+        tail=np.concatenate([problem.tail, needs[:, 0]]),
+        head=np.concatenate([problem.head, needs[:, 1]]),
+        arc_cost=np.concatenate([problem.arc_cost, np.full(len(needs), FOREVER, dtype=problem.arc_cost.dtype)]),
+    )
+
+
+def _with_conflicts(given: Numbered, problem: Choices, kept: BoolArray) -> Choices:
+    """No operator on two devices."""
+    return replace(problem, conflicts=same_operator(given.member_operator[kept]))
+
+
+def same_operator(operator: Index) -> Index:
+    """All pairs of members that are the same operator."""
+    order = np.argsort(operator, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(operator[order])) + 1)
+    pairs = [np.column_stack(np.triu_indices(len(group), 1)) for group in groups]
+    clashes = [group[pair] for group, pair in zip(groups, pairs, strict=True) if len(group) > 1]
+    return np.concatenate(clashes) if clashes else np.empty((0, 2), dtype=np.int64)
+
+
+def _troubled(given: Numbered, chosen: BoolArray) -> BoolArray:
+    """Devices whose own optimum meets another's, or is more than they can hold."""
+    wanted = np.bincount(given.member_operator[chosen], minlength=given.graph.count)
+    troubled = np.zeros(len(given.devices), dtype=np.bool_)
+    troubled[given.member_device[chosen & (wanted[given.member_operator] > 1)]] = True
+    for row in capacities(given, chosen):
+        if sum(row.coefficients) > row.limit:
+            troubled[given.member_device[np.flatnonzero(chosen)[row.variables[0]]]] = True
+    return troubled
+
+
+def capacities(given: Numbered, kept: BoolArray) -> tuple[Row, ...]:
+    """One row per device with a capacity, over the kept members in their numbering.
+
+    What is pinned there is held in any case.
+    """
+    device = given.member_device[kept]
+    load = given.load[given.member_operator[kept]]
+    rows = []
+    for number, capacity in enumerate(given.capacity):
+        mine = np.flatnonzero(device == number) if capacity is not None else ()
+        if capacity is not None and len(mine):
+            held = total(given.load[given.pinned == number])
+            rows.append(Row(tuple(np.asarray(mine).tolist()), tuple(map(int, load[mine])), capacity - held))
+    return tuple(rows)
+
+
+def _placed(given: Numbered, chosen: BoolArray, solved: Solved | None, troubled: BoolArray) -> Placed:
+    device = given.pinned.copy()
+    device[given.member_operator[chosen]] = given.member_device[chosen]
+    paid = device_costs(given.graph, device, given.up, given.down)
+    cost = total(paid)
+    if solved is None:
+        return Placed(device, cost, 2 * cost, frozenset())
+    return Placed(device, cost, 2 * total(paid[~troubled]) + solved.twice_bound, solved.methods)
