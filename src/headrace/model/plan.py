@@ -1,0 +1,253 @@
+"""The plan: one graph for all contracts. Vertices are datasets at sites, edges are operators.
+
+    base relation --capture--> delta --copy--> delta at another site --join with a relation--> partial delta
+    partial deltas --union--> complete delta --[aggregate, derive]--> complete delta --apply--> relation, or view
+
+There is at most one vertex for a dataset at a site, and it has exactly one producer: that single rule is sharing. A
+delta names in `delta_of` whose changes it carries; it is complete when these are all sources of its scope (those that
+never change may be missing). Times are seconds, rates rows per second, widths bytes per row, costs dollars per
+second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from headrace.model.block import Aggregation, Block, BlockFilter, ColumnId, Derivation, Residual
+from headrace.model.catalogue import Admission, Catalogue
+from headrace.model.rate import Rate
+
+
+class VertexKind(StrEnum):
+    """A relation is the current state of a dataset, a delta the log of its changes."""
+
+    RELATION = "relation"
+    DELTA = "delta"
+
+
+@dataclass(frozen=True, slots=True)
+class Vertex:
+    """A dataset at a site. `(fingerprint, delta_of, site)` identify it, and so does `id`.
+
+    `columns` are what its rows hold; the view of a block without an operator on top holds the columns that reach the
+    output, and expressions are computed when it is read. `stands_for` is the block whose whole output this is. `rows`
+    is None for a delta, `rate` zero for a relation.
+    """
+
+    id: str
+    kind: VertexKind
+    site: str
+    scope: tuple[str, ...]
+    delta_of: tuple[str, ...] | None
+    base: bool
+    fingerprint: str
+    columns: tuple[ColumnId, ...]
+    width: float
+    rows: float | None
+    rate: Rate
+    stands_for: str | None = None
+
+
+class Operator(StrEnum):
+    CAPTURE = "capture"
+    COPY = "copy"
+    JOIN = "join"
+    UNION = "union"
+    APPLY = "apply"
+    AGGREGATE = "aggregate"
+    DERIVE = "derive"
+
+
+class Stage(StrEnum):
+    """A partial aggregate of some sources' changes is made where they arise; merging makes full ones of them."""
+
+    FULL = "full"
+    PARTIAL = "partial"
+    MERGE = "merge"
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """What an aggregate edge does."""
+
+    aggregation: Aggregation
+    stage: Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An operator: it makes `output`, runs at its site, and is named after it (a vertex has one producer).
+
+    `select` and `project` are folded in: filters of raw inputs, and the columns that go on. `on` pairs the columns of
+    a join, `residual` are the predicates that are first complete here. `block` is the block for which the operator
+    works; None for capture and copies of whole datasets.
+    """
+
+    op: Operator
+    inputs: tuple[str, ...]
+    output: str
+    block: str | None = None
+    on: tuple[tuple[ColumnId, ColumnId], ...] = ()
+    select: tuple[BlockFilter, ...] = ()
+    residual: tuple[Residual, ...] = ()
+    project: tuple[ColumnId, ...] = ()
+    grouping: Grouping | None = None
+    derivation: Derivation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Vertices by id, and the producer of each by the id of its output. Base relations have none."""
+
+    vertices: Mapping[str, Vertex]
+    edges: Mapping[str, Edge]
+
+
+@dataclass(frozen=True, slots=True)
+class VertexFigures:
+    """`rate` and `arrival_s` hold at the smallest batch served. Arrival: seconds after a push starts until the vertex
+    has it.
+    """
+
+    rate: float
+    arrival_s: float
+    serves: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeFigures:
+    """At the smallest batch served. `bytes_per_s` is None unless the edge is a copy."""
+
+    rows_per_s: float
+    bytes_per_s: float | None
+    time_s: float
+    serves: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Cores and bytes per site, bytes per second per link (from, to), and their price."""
+
+    rescost: float
+    cpu: Mapping[str, float]
+    link: Mapping[tuple[str, str], float]
+    disk: Mapping[str, float]
+
+
+class Method(StrEnum):
+    """How one contract's plan is searched: the cheapest that keeps the promise, or as in SMILE (least cost, least
+    time, one then the other).
+    """
+
+    CHEAPEST = "cheapest"
+    DPD = "dpd"
+    DPT = "dpt"
+    SMILE = "smile"
+
+
+class Sharing(StrEnum):
+    """What plans have in common: nothing, equal vertices, those and what hill climbing finds, or whatever lives
+    already at its marginal cost.
+    """
+
+    NONE = "none"
+    MERGE = "merge"
+    PLUMB = "plumb"
+    MARGINAL = "marginal"
+
+
+class ContractOrder(StrEnum):
+    """Which contracts are planned first: small views, or as written in the file."""
+
+    SMALL_FIRST = "small-first"
+    DECLARED = "declared"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """`admission` None is what the project says."""
+
+    method: Method = Method.CHEAPEST
+    admission: Admission | None = None
+    sharing: Sharing = Sharing.MARGINAL
+    order: ContractOrder = ContractOrder.SMALL_FIRST
+
+
+@dataclass(frozen=True, slots=True)
+class ContractPlan:
+    """A promise that can be kept, and how.
+
+    The batch is how many seconds of changes a push carries at most. `rate` is that of the view, `capacity` the rate
+    at which the slowest operator could feed it (None: no operator). `exact` says that no cheaper plan exists in the
+    space that was searched.
+    """
+
+    contract: str
+    view: str
+    site: str
+    freshness_s: float
+    penalty: float
+    rule: Admission
+    vertex: str
+    batch_s: float
+    critical_path_s: float
+    critical_path: tuple[str, ...]
+    rate: float
+    capacity: float | None
+    p_late: float
+    cost: float
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """A promise that cannot be kept.
+
+    `reason` is `freshness`, `cpu:SITE`, `disk:SITE`, `link:a>b`, `operator:EDGE`, `no_route`, `unsupported:OPERATOR`
+    or `stays:SOURCE`; `detail` says it in words. `fastest_cp_s` is the least critical path at its batch, capacities
+    ignored; `smallest_staleness_s` the least freshness that would be promised, rounded up. None when no plan exists.
+    """
+
+    contract: str
+    reason: str
+    detail: str
+    fastest_cp_s: float | None
+    smallest_staleness_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockFacts:
+    """Statistics of a block's output: rows, changed rows per second, bytes and distinct values per column."""
+
+    rows: float
+    rate: Rate
+    widths: Mapping[str, float]
+    distinct: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBlock:
+    """A block with what was estimated for it: selectivity per filtered alias and per residual, and its output."""
+
+    block: Block
+    selectivity: Mapping[str, float]
+    residual_selectivity: tuple[float, ...]
+    facts: BlockFacts
+    inner: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is kept, where, for whom, and what it costs."""
+
+    catalogue: Catalogue
+    options: PlanOptions
+    blocks: tuple[PlannedBlock, ...]
+    graph: Graph
+    contracts: tuple[ContractPlan, ...]
+    rejected: tuple[Rejection, ...]
+    vertex_figures: Mapping[str, VertexFigures]
+    edge_figures: Mapping[str, EdgeFigures]
+    totals: Totals

@@ -1,0 +1,188 @@
+"""May we promise this? The cheapest plan that keeps one contract, on top of what lives already; or that there is none.
+
+The half-freshness rule: pushes of x seconds of changes that take CP(x) show a view that is x + CP(x) old at worst,
+and are sustainable if CP(x) <= x. Such an x exists exactly if CP(s/2) <= s/2, because CP(x)/x never grows with x.
+(SMILE's rule CP(1) < s, kept as `paper`, admits promises that cannot be kept.) Besides, no operator may need more
+than x seconds for x seconds of changes, and every capacity must hold.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from headrace.model.catalogue import Admission, Catalogue, Contract
+from headrace.model.plan import Edge, Graph, Method, Vertex
+from headrace.plan.cores import source_count
+from headrace.plan.live import Live, resources_left
+from headrace.plan.price import (
+    Bill,
+    Promise,
+    arrivals,
+    bill_of,
+    critical_path,
+    late_share,
+    serves,
+    time_of_edge,
+    total_cost,
+    upstream_first,
+)
+from headrace.plan.search.joins import Rules
+from headrace.plan.search.reduce import scarce, sites_to_search
+from headrace.plan.search.terrain import Resource, Terrain
+from headrace.plan.search.views import Choice, Wish, choose, find_plans, rate_of_view
+from headrace.plan.statistics import Core
+
+MOST_EXACT_SOURCES = 4
+MOST_LABELS = 64
+"""Labels kept for each delta of a view with more sources than are searched exactly."""
+
+NEVER_LATE_EXPONENT = 746.0
+"""exp(-746) is 0: a smaller exponent makes lateness impossible."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One contract before the planner: its view's blocks, the rule, and what lives already.
+
+    `salt` keeps its vertices apart from all others'.
+    """
+
+    catalogue: Catalogue
+    contract: Contract
+    cores: tuple[Core, ...]
+    rule: Admission
+    method: Method
+    live: Live
+    salt: str = ""
+
+    @property
+    def freshness_s(self) -> float:
+        return self.contract.freshness_s
+
+    @property
+    def batch_s(self) -> float:
+        """Seconds of changes that a push carries."""
+        return 1.0 if self.rule is Admission.PAPER else self.freshness_s / 2
+
+    @property
+    def limit_s(self) -> float:
+        """The longest critical path that keeps the promise."""
+        if self.rule is Admission.PAPER:
+            return math.nextafter(self.freshness_s, 0.0)
+        return self.freshness_s / 2 - (self.catalogue.headroom.blocking_s or 0.0)
+
+    @property
+    def wish(self) -> Wish:
+        return Wish(self.cores, self.contract.site, self.contract.penalty)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the search leaves nothing out."""
+        few = all(len(core.inputs) <= MOST_EXACT_SOURCES for core in self.cores)
+        return self.method is Method.CHEAPEST and few and source_count(self.cores) <= MOST_EXACT_SOURCES
+
+    def at_freshness(self, freshness_s: float) -> Question:
+        return replace(self, contract=replace(self.contract, freshness_s=freshness_s))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A plan for a contract, measured on the graph that it makes together with what lives."""
+
+    vertices: Mapping[str, Vertex]
+    edges: Mapping[str, Edge]
+    promise: Promise
+    graph: Graph
+    path: tuple[str, ...]
+    path_s: float
+    peak: float
+    rescost: float
+    """$/s that the plan adds."""
+    cost: float
+    overloaded: tuple[Resource, ...]
+
+
+def admit(question: Question) -> Answer | None:
+    """The plan for a contract; None if no plan that the method finds keeps it."""
+    methods = {Method.SMILE: (Method.DPD, Method.DPT)}.get(question.method, (question.method,))
+    for method in methods:
+        answer = best_plan(replace(question, method=method))
+        if answer is not None and keeps(question, answer):
+            return answer
+    return None
+
+
+def best_plan(
+    question: Question, resources: Sequence[Resource] | None = None, limit_s: float | None = None
+) -> Answer | None:
+    """What the method finds best, within these capacities and limits (by default the question's own).
+
+    SMILE's methods look at one plan per state, and only in the end whether it keeps the promise.
+    """
+    if limit_s is None:
+        limit_s = question.limit_s if question.method is Method.CHEAPEST else np.inf
+    terrain = terrain_of(question, resources)
+    rate = rate_of_view(question.wish, question.batch_s)
+    rules = Rules(question.method, limit_s, _idle_peak(rate, question), most=None if question.is_exact else MOST_LABELS)
+    choice = choose(find_plans(question.wish, terrain, rules))
+    return None if choice is None else measured(question, choice)
+
+
+def _idle_peak(rate: float, question: Question) -> float:
+    """No operator that is less busy than this makes any row late."""
+    if question.contract.penalty <= 0.0 or rate <= 0.0:
+        return 1.0
+    return 1.0 / (1.0 + NEVER_LATE_EXPONENT / (rate * question.freshness_s))
+
+
+def terrain_of(question: Question, resources: Sequence[Resource] | None = None) -> Terrain:
+    """The sites, capacities and live vertices that matter to a contract."""
+    live, catalogue = question.live, question.catalogue
+    if resources is None:
+        resources = resources_left(catalogue, live.bill)
+    limited = scarce(resources, question.cores, live.tariff, question.batch_s, question.freshness_s)
+    names = {input_.alias for core in question.cores for input_ in core.inputs}
+    names |= {input_.facts.name for core in question.cores for input_ in core.inputs}
+    standing = {} if question.salt else live.standing(question.batch_s, question.freshness_s)
+    occupied = {v.site for v in live.graph.vertices.values() if standing and names >= set(v.scope)}
+    sites = sites_to_search(catalogue, question.cores, question.contract.site, occupied, limited)
+    return Terrain(live.tariff, sites, question.batch_s, question.freshness_s, limited, standing, question.salt)
+
+
+def measured(question: Question, choice: Choice) -> Answer:
+    """A chosen plan on the whole graph: critical path, load and cost as they come out."""
+    live, contract, x = question.live, question.contract, question.batch_s
+    promise = Promise(contract.name, choice.vertex, x, contract.freshness_s)
+    graph = live.extended(choice.vertices, choice.edges)
+    at = arrivals(graph, live.tariff, x, [choice.vertex])
+    peak = max(
+        (time_of_edge(graph, graph.edges[name], live.tariff, x) / x for name in at if name in graph.edges), default=0.0
+    )
+    bill = bill_of(graph, live.tariff, serves(graph, (*live.promises, promise)))
+    rescost = bill.rescost - live.bill.rescost
+    rate = rate_of_view(question.wish, x)
+    penalty = rate * late_share(rate, peak, contract.freshness_s) * contract.penalty
+    return Answer(
+        vertices=choice.vertices,
+        edges=choice.edges,
+        promise=promise,
+        graph=graph,
+        path=critical_path(graph, at, choice.vertex),
+        path_s=at[choice.vertex],
+        peak=peak,
+        rescost=rescost,
+        cost=total_cost(rescost, at[choice.vertex], contract.freshness_s, penalty),
+        overloaded=tuple(resource for resource in resources_left(question.catalogue, bill) if resource.left < 0),
+    )
+
+
+def keeps(question: Question, answer: Answer) -> bool:
+    """Whether a plan keeps the promise: in time, no operator saturated, no capacity exceeded."""
+    return answer.path_s <= question.limit_s and answer.peak < 1.0 and not answer.overloaded
+
+
+__all__ = ["Answer", "Bill", "Question", "admit", "best_plan", "keeps", "measured", "terrain_of", "upstream_first"]

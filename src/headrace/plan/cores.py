@@ -1,0 +1,49 @@
+"""The blocks of a view with all their statistics, inner ones first: what the search works on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from headrace.model.block import Block
+from headrace.model.catalogue import Catalogue, Selectivity
+from headrace.model.plan import PlannedBlock
+from headrace.plan.outputs import block_facts, facts_of_block
+from headrace.plan.selectivity import share_of, share_of_filter
+from headrace.plan.statistics import Core, Facts, facts_of_source
+
+
+def cores_of(blocks: Sequence[Block], catalogue: Catalogue) -> tuple[Core, ...]:
+    """One core per block; the last is the view."""
+    facts = {name: facts_of_source(source) for name, source in catalogue.sources.items()}
+    cores = []
+    for block in blocks:
+        core = _core_of(block, facts, catalogue.selectivity)
+        facts[block.id] = facts_of_block(core)
+        cores.append(core)
+    return tuple(cores)
+
+
+def _core_of(block: Block, facts: Mapping[str, Facts], declared: Sequence[Selectivity]) -> Core:
+    source_of = {input_.alias: input_.source for input_ in block.inputs}
+    distinct = {
+        f"{alias}.{column}": count
+        for alias, source in source_of.items()
+        for column, count in facts[source].distinct.items()
+    }
+    shares = {
+        filter_.alias: share_of_filter(filter_, source_of[filter_.alias], distinct, declared)
+        for filter_ in block.filters
+    }
+    residual_shares = tuple(share_of(residual.predicate, distinct) for residual in block.residuals)
+    return Core(block, facts, shares, residual_shares)
+
+
+def planned_block(core: Core, inner: bool) -> PlannedBlock:
+    """A block with its estimates, as the plan keeps it."""
+    shares = {input_.alias: input_.share for input_ in core.inputs if input_.filter is not None}
+    return PlannedBlock(core.block, shares, core.residual_shares, block_facts(core), inner)
+
+
+def source_count(cores: Sequence[Core]) -> int:
+    """How many times the view reads a source."""
+    return sum(input_.facts.home is not None for core in cores for input_ in core.inputs)

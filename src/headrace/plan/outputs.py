@@ -1,0 +1,199 @@
+"""What comes out of a block: its columns, how many rows, how fast they change.
+
+Estimates by simple rules; plan documents give them, and whoever checks a document trusts them.
+
+    no operator on top   the join itself
+    aggregate            one row per group: G = min(product of the distinct values of the keys, rows)
+    distinct             as many rows as different values
+    top-k                limit rows per partition
+    outer joins          at least the kept side's rows
+    semi, anti           the part of the left side that has a partner, or has none
+    union all            the sum
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from headrace.model.block import Aggregation, Derivation, DerivationKind
+from headrace.model.catalogue import Stays
+from headrace.model.expr import Column, Expr, columns_of
+from headrace.model.plan import BlockFacts
+from headrace.model.rate import Groups, Rate
+from headrace.model.relation import Output
+from headrace.model.types import default_width
+from headrace.plan.selectivity import OTHERWISE, share_of
+from headrace.plan.statistics import Core, Facts
+
+WINDOW_WIDTH = 8
+
+
+def facts_of_block(core: Core) -> Facts:
+    """The output of a block as an input of a later one."""
+    top = core.block.top
+    found = block_facts(core)
+    return Facts(
+        name=core.block.id,
+        fingerprint=core.block.fingerprint,
+        home=None,
+        rows=found.rows,
+        rate=found.rate,
+        widths=found.widths,
+        distinct=found.distinct,
+        static=core.is_static(core.everything),
+        parent_key=None,
+        stays=_stays(core, isinstance(top, Aggregation)),
+    )
+
+
+def block_facts(core: Core) -> BlockFacts:
+    top = core.block.top
+    match top:
+        case Aggregation():
+            rows, rate, distinct = _aggregated(core, top)
+        case Derivation():
+            rows, rate, distinct = _derived(core, top)
+        case _:
+            everything = core.everything
+            rows, rate, distinct = core.card(everything), core.rate(everything, everything), distinct_of_core(core)
+    outputs = core.block.outputs
+    widths = {output.name: _width(output.expr, core) for output in outputs}
+    found = {output.name: min(rows, _distinct(output.expr, distinct, rows)) for output in outputs}
+    return BlockFacts(rows, rate, widths, found)
+
+
+def _stays(core: Core, aggregated: bool) -> Mapping[str, Stays]:
+    """The sources whose columns come out of a block; aggregates of some may leave their sites."""
+    kept = {
+        source: stays
+        for input_ in core.inputs
+        if core.kept(input_.alias)
+        for source, stays in input_.facts.stays.items()
+    }
+    return {source: stays for source, stays in kept.items() if not (aggregated and stays.aggregates_anywhere)}
+
+
+def distinct_of_core(core: Core) -> dict[str, float]:
+    """Distinct values by `alias.column`, before filters."""
+    return {
+        f"{input_.alias}.{column}": count for input_ in core.inputs for column, count in input_.facts.distinct.items()
+    }
+
+
+def default_distinct(rows: float) -> float:
+    """Distinct values of a column about which nothing is known: a tenth of the rows and 10."""
+    return min(rows, 0.1 * rows + 10)
+
+
+def _distinct(expr: Expr, known: Mapping[str, float], rows: float) -> float:
+    return known.get(expr.name, default_distinct(rows)) if isinstance(expr, Column) else default_distinct(rows)
+
+
+def _width(expr: Expr, core: Core) -> float:
+    """Bytes of a value: those of the column it is, else of its type."""
+    if isinstance(expr, Column):
+        for input_ in core.inputs:
+            column = expr.name.removeprefix(f"{input_.alias}.")
+            if expr.name.startswith(f"{input_.alias}.") and column in input_.facts.widths:
+                return input_.facts.widths[column]
+        inner = _named(core).get(expr.name)
+        if inner is not None and inner != expr:
+            return _width(inner, core)
+    return default_width(expr.type)
+
+
+def _named(core: Core) -> dict[str, Expr]:
+    """What the names that the top operator gives stand for, where that is one expression over the core."""
+    top = core.block.top
+    match top:
+        case Aggregation():
+            return {key.name: key.expr for key in top.keys}
+        case Derivation() if top.columns:
+            return {output.name: output.expr for output in top.columns[0]}
+        case _:
+            return {}
+
+
+# Aggregates
+
+
+def _aggregated(core: Core, top: Aggregation) -> tuple[float, Rate, dict[str, float]]:
+    card = core.card(core.everything)
+    groups = groups_of(core, top)
+    distinct = distinct_of_core(core)
+    named = {key.name: min(_distinct(key.expr, distinct, card), groups) for key in top.keys}
+    share = 1.0 if top.having is None else share_of(top.having, named)
+    rate = Rate(0.0, ((share, Groups(groups, core.rate(core.everything, core.everything))),))
+    return groups * share, rate, named
+
+
+def groups_of(core: Core, top: Aggregation) -> float:
+    """How many groups there are: at least one."""
+    card = core.card(core.everything)
+    distinct = distinct_of_core(core)
+    counts = [_distinct(key.expr, distinct, card) for key in top.keys]
+    if top.window is not None:
+        counts.append(_windows(top, distinct, card))
+    return max(1.0, min(prod(counts), card))
+
+
+def _windows(top: Aggregation, distinct: Mapping[str, float], card: float) -> float:
+    """How many windows hold rows: at most one for each value of the time column."""
+    assert top.window is not None
+    times = max((distinct.get(name, default_distinct(card)) for name in columns_of(top.window.time)), default=1.0)
+    return times * top.window.size_ms / top.window.slide_ms
+
+
+# Everything else
+
+
+def _derived(core: Core, top: Derivation) -> tuple[float, Rate, dict[str, float]]:
+    match top.kind:
+        case DerivationKind.UNION_ALL:
+            rows = sum(input_.rows for input_ in core.inputs)
+            rate = sum((input_.rate for input_ in core.inputs), Rate())
+        case _:
+            rows, rate = _of_core(core, top) if core.is_joined else _of_pair(core, top)
+    distinct = distinct_of_core(core)
+    named = {name: _distinct(expr, distinct, rows) for name, expr in _named(core).items()}
+    return rows, rate, {**distinct, **named}
+
+
+def _of_core(core: Core, top: Derivation) -> tuple[float, Rate]:
+    card = core.card(core.everything)
+    rate = core.rate(core.everything, core.everything)
+    distinct = distinct_of_core(core)
+    if top.kind is DerivationKind.DISTINCT:
+        rows = min(card, _combinations(top.columns[0] if top.columns else core.block.outputs, distinct, card))
+    elif top.kind is DerivationKind.TOPK and top.limit is not None:
+        partitions = prod(_distinct(key, distinct, card) for key in top.partition)
+        rows = min(card, top.limit * max(1.0, min(partitions, card)))
+    else:
+        rows = card
+    # A row that enters often pushes another out.
+    factor = rows / max(card, 1.0) * (2.0 if top.kind is DerivationKind.TOPK else 1.0)
+    return rows, rate * min(2.0, factor)
+
+
+def _combinations(columns: tuple[Output, ...], distinct: Mapping[str, float], card: float) -> float:
+    return prod(_distinct(column.expr, distinct, card) for column in columns)
+
+
+def _of_pair(core: Core, top: Derivation) -> tuple[float, Rate]:
+    """Two inputs: the pairs that meet, and what is left alone on the kept sides."""
+    left, right = core.inputs
+    distinct = distinct_of_core(core)
+    share = OTHERWISE if top.on is None else share_of(top.on, distinct)
+    pairs = left.rows * right.rows * share
+    partnered = min(1.0, right.rows * share)
+    if top.kind in (DerivationKind.SEMI, DerivationKind.ANTI):
+        rows = left.rows * (partnered if top.kind is DerivationKind.SEMI else max(1.0 - partnered, 0.1))
+        return rows, left.rate * (rows / left.rows) + right.rate * min(pairs / right.rows, 1.0)
+    alone = left.rows * max(0.0, 1.0 - partnered) if top.kind in (DerivationKind.LEFT, DerivationKind.FULL) else 0.0
+    if top.kind in (DerivationKind.RIGHT, DerivationKind.FULL):
+        alone += right.rows * max(0.0, 1.0 - min(1.0, left.rows * share))
+    rows = pairs + alone
+    kept = {DerivationKind.LEFT: left.rows, DerivationKind.RIGHT: right.rows}.get(top.kind, left.rows + right.rows)
+    rows = max(rows, kept if top.kind is not DerivationKind.FULL else max(left.rows, right.rows))
+    return rows, left.rate * max(1.0, pairs / left.rows) + right.rate * max(1.0, pairs / right.rows)

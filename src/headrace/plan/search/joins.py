@@ -1,0 +1,449 @@
+"""Search for plans of one join core: which tree, where each side's state is, where results are united.
+
+Dynamic programming over sub-joins. For each the search keeps the complete deltas that no other beats (`supply`), made
+from the sides of every join:
+
+    JOIN(S1 at j1, S2 at j2 -> u):   R(S1), delta S2 at j1  ->  changes of the join that S2 causes, at j1
+                                     R(S2), delta S1 at j2  ->  changes of the join that S1 causes, at j2
+                                     both copied to u and united;  u is where the result is wanted, or j1 if j1 = j2
+
+It is exact for this space (SMILE §6 keeps one plan per state, which is not): cost, arrival times and uses only ever
+grow, so what is beaten stays beaten. A side that never changes needs no changes: then one term is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from headrace.model.plan import Method, Operator
+from headrace.model.rate import Rate
+from headrace.plan.datasets import Dataset, single_input, sub_join
+from headrace.plan.search.labels import thinned, undominated
+from headrace.plan.search.register import Register
+from headrace.plan.search.supply import Deltas, Flags, Ints, Labels, Moves, Sides, States, reach, sides, stacked, states
+from headrace.plan.search.terrain import Floats, Steps, Terrain
+from headrace.plan.statistics import Core
+
+
+class Standing(NamedTuple):
+    """Recipe: the delta lives at this site already."""
+
+    site: int
+
+
+class Captured(NamedTuple):
+    """Recipe: the changes of a source, at its home."""
+
+    bit: int
+
+
+class Supplied(NamedTuple):
+    """Recipe: a row of the deltas of an earlier block."""
+
+    bit: int
+    row: int
+
+
+class Joined(NamedTuple):
+    """Recipe: both terms, made at the sites of the sides' states, united at `site`.
+
+    Sides are rows of the search's tables.
+    """
+
+    left: int
+    right: int
+    left_side: int
+    right_side: int
+    site: int
+
+
+class JoinedOnce(NamedTuple):
+    """Recipe: only the changes of one side, because the other never changes.
+
+    `delta` and `state` are rows of the search's tables.
+    """
+
+    changed: int
+    fixed: int
+    delta: int
+    state: int
+    site: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the search looks for. A plan whose time exceeds `limit_s` is dropped; so is one that costs more than
+    `ceiling`.
+
+    The penalty for lateness can tell plans apart only if some operator is busier than `idle_peak`. At most `most`
+    labels are kept for a delta.
+    """
+
+    method: Method
+    limit_s: float
+    idle_peak: float
+    most: int | None = None
+    ceiling: float = np.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Both terms of a join, before they are united: rows of the two sides' tables, and when each term is there."""
+
+    left_side: Ints
+    right_side: Ints
+    left_site: Ints
+    right_site: Ints
+    left_time: Floats
+    right_time: Floats
+    labels: Labels
+
+    def take(self, rows: Any) -> Terms:
+        return Terms(
+            self.left_side[rows],
+            self.right_side[rows],
+            self.left_site[rows],
+            self.right_site[rows],
+            self.left_time[rows],
+            self.right_time[rows],
+            self.labels.take(rows),
+        )
+
+
+@dataclass(slots=True)
+class Found:
+    """Deltas of one dataset while they are collected.
+
+    A maker is a recipe type, its constant arguments, and its columns.
+    """
+
+    sites: list[Ints] = field(default_factory=list)
+    times: list[Floats] = field(default_factory=list)
+    tied: list[Flags] = field(default_factory=list)
+    labels: list[Labels] = field(default_factory=list)
+    makers: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def add(self, site: Ints, time: Floats, tied: Flags, labels: Labels, maker: tuple[Any, ...], rows: Flags) -> None:
+        """Takes those rows; the columns of the maker are given for all."""
+        self.sites.append(site[rows])
+        self.times.append(time[rows])
+        self.tied.append(tied[rows])
+        self.labels.append(labels.take(rows))
+        recipe, constants, *columns = maker
+        self.makers.append((recipe, constants, *(column[rows] for column in columns)))
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """An input of a core, whole: its dataset, and where its delta can be had if it is an earlier block."""
+
+    whole: Dataset
+    made: Deltas | None = None
+
+
+class Search:
+    """Plans for all sub-joins of a core on a terrain; `supplies` are its inputs, by their bits.
+
+    With a `target`, the whole join is wanted there and nowhere else.
+    """
+
+    def __init__(
+        self, core: Core, terrain: Terrain, rules: Rules, supplies: Mapping[int, Supply], target: int | None = None
+    ) -> None:
+        self.core, self.terrain, self.rules, self.supplies, self.target = core, terrain, rules, supplies, target
+        self.register = Register(core, terrain, {bit: supply.whole for bit, supply in supplies.items()})
+        self._datasets: dict[tuple[int, int], Dataset] = {}
+        self._deltas: dict[int, Deltas] = {}
+        self._moves: dict[int, Moves] = {}
+        self._states: dict[int, States] = {}
+        self._sides: dict[int, Sides] = {}
+
+    # Datasets and steps
+
+    def dataset(self, subset: int, changed: int | None = None) -> Dataset:
+        """A sub-join with the changes of some inputs; by default, its complete delta."""
+        key = subset, self.core.complete(subset) if changed is None else changed
+        if key not in self._datasets:
+            single = subset.bit_count() == 1
+            whole = self.supplies[subset].whole if single else None
+            self._datasets[key] = single_input(self.core, subset, whole) if whole else sub_join(self.core, *key)
+        return self._datasets[key]
+
+    def raw_rate(self, subset: int) -> Rate:
+        """Of the delta as it is made, before the filter of a single input."""
+        return self.supplies[subset].whole.rate if subset.bit_count() == 1 else self.dataset(subset).rate
+
+    def moves(self, subset: int) -> Moves:
+        if subset not in self._moves:
+            moves = self.plain_moves(self.dataset(subset))
+            self._moves[subset] = self._moves_of_input(subset, moves) if subset.bit_count() == 1 else moves
+        return self._moves[subset]
+
+    def plain_moves(self, made: Dataset) -> Moves:
+        """Of a dataset that nothing is filtered out of any more."""
+        copy, apply = self.terrain.copy(made, made.rate), self.terrain.apply(made, made.rate)
+        nothing = np.zeros(self.terrain.size)
+        return Moves(copy, copy, apply, apply, -1, nothing, np.zeros((self.terrain.size, self.terrain.width)))
+
+    def _moves_of_input(self, bit: int, moves: Moves) -> Moves:
+        made, whole = self.dataset(bit), self.supplies[bit].whole
+        home = -1 if whole.home is None else self.terrain.index[whole.home]
+        if not self.core.is_whole(bit):
+            more = self.terrain.run(Operator.JOIN, made, whole.rate)
+            less = self.terrain.run(Operator.JOIN, made, made.rate)
+            moves = replace(
+                moves,
+                copy_raw=self.terrain.copy(made, whole.rate),
+                apply_raw=self.terrain.apply(made, whole.rate),
+                lag=np.nan_to_num(more.time - less.time),
+                lag_use=more.use - less.use,
+            )
+        return self.register.with_bits(bit, replace(moves, home=home))
+
+    # Deltas, states and sides of sub-joins
+
+    def deltas(self, subset: int) -> Deltas:
+        if subset not in self._deltas:
+            if subset.bit_count() == 1:
+                self._deltas[subset] = self._deltas_of_input(subset)
+            else:
+                self._deltas[subset] = self._joined(subset)
+        return self._deltas[subset]
+
+    def states(self, subset: int) -> States:
+        if subset not in self._states:
+            found = states(self.deltas(subset), self.moves(subset), self.terrain.batch_s)
+            fits = self.fits(found.labels, found.ready)
+            self._states[subset] = self._one_per_site(found.take(fits))
+        return self._states[subset]
+
+    def sides(self, subset: int) -> Sides:
+        if subset not in self._sides:
+            tables = self.deltas(subset), self.states(subset), self.moves(subset)
+            self._sides[subset] = sides(*tables, self.terrain.batch_s)
+        return self._sides[subset]
+
+    def _deltas_of_input(self, bit: int) -> Deltas:
+        made = self.supplies[bit].made
+        if made is None:
+            return self._with_standing(bit, self._captured(bit))
+        recipes = tuple(Supplied(bit, row) for row in range(len(made)))
+        return self._with_standing(bit, replace(made, raw=np.ones(len(made), dtype=bool), recipes=recipes))
+
+    def _captured(self, bit: int) -> Deltas:
+        capture = self.terrain.capture(self.supplies[bit].whole)
+        time, one = np.array([capture.arrival_s]), np.ones(1, dtype=bool)
+        owned = np.array([self.register.capture_bit(bit)])
+        labels = Labels(capture.use[None, :], time, np.array([capture.busy]), owned)
+        return Deltas(np.array([capture.home]), time, ~one, one, labels, (Captured(bit),))
+
+    def _with_standing(self, subset: int, made: Deltas) -> Deltas:
+        """Adds the places where the delta lives already."""
+        copy = self.moves(subset).copy
+        stands = ~np.isnan(copy.standing)
+        if subset.bit_count() == 1 and self.moves(subset).home >= 0:
+            stands[self.moves(subset).home] = False
+        sites = np.flatnonzero(stands)
+        if not len(sites):
+            return made
+        nothing = np.zeros(len(sites))
+        labels = Labels(copy.revival[sites], nothing, nothing, np.zeros(len(sites), dtype=np.int64))
+        return Deltas(
+            np.concatenate((made.site, sites)),
+            np.concatenate((made.time, copy.standing[sites])),
+            np.concatenate((made.tied, nothing > 0)),
+            np.concatenate((made.raw, nothing > 0)),
+            stacked((made.labels, labels)),
+            (*made.recipes, *(Standing(int(site)) for site in sites)),
+        )
+
+    def _one_per_site(self, found: States) -> States:
+        """SMILE's searches keep one plan for a relation at a site: the cheapest (by cost times lateness) or the
+        fastest.
+        """
+        if self.rules.method is Method.CHEAPEST or not len(found):
+            return found
+        cost = found.labels.use[:, 0] * (1 + found.ready / self.terrain.freshness_s)
+        first, second = (cost, found.ready) if self.rules.method is Method.DPD else (found.ready, cost)
+        order = np.lexsort((found.labels.total, second, first, found.site))
+        return found.take(order[np.unique(found.site[order], return_index=True)[1]])
+
+    def fits(self, labels: Labels, time: Floats) -> Flags:
+        """Whether plans are still in time, within capacities, and not too expensive."""
+        fits = (time <= self.rules.limit_s) & (labels.peak < 1.0)
+        if self.terrain.resources:
+            fits &= (labels.use[:, 1:] <= self.terrain.left[1:]).all(axis=1)
+        if self.rules.ceiling < np.inf:
+            fits &= labels.use[:, 0] * (1 + time / self.terrain.freshness_s) <= self.rules.ceiling
+        return fits
+
+    # Joins
+
+    def _joined(self, subset: int) -> Deltas:
+        found = Found()
+        for left, right in self.core.splits(subset):
+            if self.core.is_static(left) or self.core.is_static(right):
+                self._join_once(found, left, right)
+            else:
+                self._join_and_unite(found, left, right)
+        return self._with_standing(subset, self.kept(found))
+
+    def terms(self, left: int, right: int) -> Terms:
+        """Both terms of every join of two sides' tables whose sites agree."""
+        a, b = self.sides(left), self.sides(right)
+        rows_a, rows_b = _matching(a, b, self.terrain.size)
+        j1, j2 = a.state[rows_a], a.site[rows_a]
+        subset = left | right
+        at_left = self._join_steps(subset, right)
+        at_right = self._join_steps(subset, left)
+        left_labels, right_labels = a.labels.take(rows_a), b.labels.take(rows_b)
+        both = self.register.sum(left, right, left_labels, right_labels)
+        x = self.terrain.batch_s
+        first = Step(at_left, j1, b.lag[rows_b], np.maximum(a.ready[rows_a], b.arrives[rows_b]), x)
+        second = Step(at_right, j2, a.lag[rows_a], np.maximum(a.arrives[rows_a], b.ready[rows_b]), x)
+        labels = first.added_to(second.added_to(both.labels))
+        made = Terms(rows_a, rows_b, j1, j2, first.time, second.time, labels)
+        return made.take(both.valid & self.fits(labels, np.maximum(first.time, second.time)))
+
+    def _join_steps(self, subset: int, changed: int) -> Steps:
+        made = self.dataset(subset, self.core.complete(changed))
+        return self.terrain.run(Operator.JOIN, made, self.dataset(changed).rate)
+
+    def _join_and_unite(self, found: Found, left: int, right: int) -> None:
+        terms = self.terms(left, right)
+        if not len(terms.labels):
+            return
+        subset = left | right
+        made = self.dataset(subset)
+        parts = [self.dataset(subset, self.core.complete(side)) for side in (right, left)]
+        union = self.terrain.run(Operator.UNION, made, parts[0].rate + parts[1].rate)
+        copies = [self.terrain.copy(part, part.rate) for part in parts]
+        wanted = range(self.terrain.size) if self.target is None or subset != self.core.everything else (self.target,)
+        for site in range(self.terrain.size):
+            early = (terms.left_site == site) & (terms.right_site == site)
+            rows = np.ones(len(early), dtype=bool) if site in wanted else early
+            self._unite(found, (left, right), terms.take(rows), site, ~early[rows], copies, union)
+
+    def _unite(
+        self,
+        found: Found,
+        split: tuple[int, int],
+        terms: Terms,
+        site: int,
+        tied: Flags,
+        copies: list[Steps],
+        union: Steps,
+    ) -> None:
+        x = self.terrain.batch_s
+        nothing, here = np.zeros(len(tied)), np.full(len(tied), site)
+        first = Step(copies[0], (terms.left_site, here), nothing, terms.left_time, x)
+        second = Step(copies[1], (terms.right_site, here), nothing, terms.right_time, x)
+        last = Step(union, here, nothing, np.maximum(first.time, second.time), x)
+        labels = last.added_to(first.added_to(second.added_to(terms.labels)))
+        maker = (Joined, split, terms.left_side, terms.right_side, here)
+        found.add(here, last.time, tied, labels, maker, self.fits(labels, last.time))
+
+    def _join_once(self, found: Found, left: int, right: int) -> None:
+        """The term of the side that changes; if neither does, of the side that stands for both."""
+        subset = left | right
+        changed, fixed = (left, right) if self.core.complete(subset) & left else (right, left)
+        deltas, moves = self.deltas(changed), self.moves(changed)
+        there = reach(deltas, moves, self.terrain.batch_s)
+        state = self.states(fixed)
+        steps = self._join_steps(subset, changed)
+        for site in range(self.terrain.size):
+            usable = np.isfinite(there.time[:, site]) & (~deltas.tied | (deltas.site == site))
+            rows_d, rows_s = product(np.flatnonzero(usable), np.flatnonzero(state.site == site))
+            raw = deltas.raw[rows_d] & (deltas.site[rows_d] == site)
+            both = self.register.sum(changed, fixed, there.labels.take((rows_d, site)), state.labels.take(rows_s))
+            use = both.labels.use + np.where(raw[:, None], moves.lag_use[site], 0.0)
+            start = np.maximum(there.time[rows_d, site], state.ready[rows_s])
+            here = np.full(len(rows_d), site)
+            step = Step(steps, here, np.where(raw, moves.lag[site], 0.0), start, self.terrain.batch_s)
+            labels = step.added_to(replace(both.labels, use=use))
+            maker = (JoinedOnce, (changed, fixed), rows_d, rows_s, here)
+            found.add(here, step.time, here < 0, labels, maker, both.valid & self.fits(labels, step.time))
+
+    def kept(self, found: Found) -> Deltas:
+        """The deltas that no other beats, at each site, tied and free ones apart."""
+        if not found.sites:
+            return no_deltas(self.terrain.width)
+        site, time, tied = np.concatenate(found.sites), np.concatenate(found.times), np.concatenate(found.tied)
+        labels = stacked(found.labels)
+        group = (site * 2 + tied, labels.owned)
+        order = np.lexsort(group)
+        ends = np.flatnonzero((np.diff(group[0][order]) != 0) | (np.diff(group[1][order]) != 0)) + 1
+        kept = np.concatenate([self._front(rows, time, labels) for rows in np.split(order, ends)])
+        recipes = _recipes(found.makers, kept)
+        raw = np.zeros(len(kept), dtype=bool)
+        return Deltas(site[kept], time[kept], tied[kept], raw, labels.take(kept), recipes)
+
+    def _front(self, rows: Any, time: Floats, labels: Labels) -> Any:
+        if not len(rows):
+            return rows
+        peak = np.maximum(labels.peak[rows], self.rules.idle_peak)
+        others = np.column_stack((time[rows], peak, labels.use[rows, 1:]))
+        kept = undominated(labels.use[rows, 0], others, labels.total[rows])
+        return rows[kept if self.rules.most is None else thinned(kept, time[rows], self.rules.most)]
+
+
+class Step:
+    """One operator after given starts: where its output lives already it stands, elsewhere it is made."""
+
+    def __init__(self, steps: Steps, place: Any, lag: Floats, start: Floats, batch_s: float) -> None:
+        output = place[-1] if isinstance(place, tuple) else place
+        stays = place[0] == place[1] if isinstance(place, tuple) else np.zeros(len(start), dtype=bool)
+        stands = ~np.isnan(steps.standing[output]) & ~stays
+        took = np.where(stands, 0.0, steps.time[place] + lag)
+        self.time = np.where(stands, steps.standing[output], start + took)
+        self._use = np.where(stands[:, None], steps.revival[output], steps.use[place])
+        self._made = ~stands & ~stays
+        self._busy = took / batch_s
+
+    def added_to(self, labels: Labels) -> Labels:
+        return Labels(
+            labels.use + self._use,
+            labels.total + np.where(self._made, self.time, 0.0),
+            np.maximum(labels.peak, self._busy),
+            labels.owned,
+        )
+
+
+def no_deltas(width: int) -> Deltas:
+    empty = np.zeros(0)
+    labels = Labels(np.zeros((0, width)), empty, empty, np.zeros(0, dtype=np.int64))
+    return Deltas(np.zeros(0, dtype=np.int64), empty, empty > 0, empty > 0, labels, ())
+
+
+def _matching(a: Sides, b: Sides, size: int) -> tuple[Ints, Ints]:
+    """All pairs of rows where each side's delta is at the site of the other's state."""
+    sites = np.arange(size)
+    group_a = (sites[:, None] * size + sites[None, :]).ravel()
+    group_b = (sites[None, :] * size + sites[:, None]).ravel()
+    count_a, count_b = np.diff(a.starts)[group_a], np.diff(b.starts)[group_b]
+    pairs = count_a * count_b
+    group = np.repeat(np.arange(size * size), pairs)
+    within = np.arange(len(group)) - np.repeat(np.cumsum(pairs) - pairs, pairs)
+    rows_a = a.starts[group_a[group]] + within // np.maximum(count_b[group], 1)
+    rows_b = b.starts[group_b[group]] + within % np.maximum(count_b[group], 1)
+    return rows_a, rows_b
+
+
+def product(first: Ints, second: Ints) -> tuple[Ints, Ints]:
+    return np.repeat(first, len(second)), np.tile(second, len(first))
+
+
+def _recipes(makers: list[tuple[Any, ...]], kept: Ints) -> tuple[object, ...]:
+    """The recipe of each kept row; rows are numbered through all makers in turn."""
+    starts = np.cumsum([0, *(len(maker[2]) for maker in makers)])
+    recipes = []
+    for row in kept:
+        number = int(np.searchsorted(starts, row, side="right")) - 1
+        recipe, constants, *columns = makers[number]
+        arguments = (column[row - starts[number]] for column in columns)
+        recipes.append(recipe(*constants, *(x if isinstance(x, tuple) else int(x) for x in arguments)))
+    return tuple(recipes)

@@ -1,0 +1,201 @@
+"""Where one contract is planned: the sites that matter, what they have left, what lives there already, and the
+contract's batch.
+
+Everything is an array over sites, so that the search adds up many plans at once. What a step uses is a vector:
+dollars per second first, then the resources that some plan could exhaust (others need no watching).
+
+A vertex that lives already is not made again: it stands at its own arrival time, and using it costs only the work and
+retention that it adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.model.plan import Operator
+from headrace.model.rate import Rate
+from headrace.plan.datasets import Dataset
+from headrace.plan.price import Tariff
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """Something that may run out: cores of sites (one, or those of a host), the disk of a site, or a link.
+
+    `left` is what nobody uses yet.
+    """
+
+    name: str
+    left: float
+    cpu_of: tuple[str, ...] = ()
+    disk_of: str | None = None
+    link: tuple[str, str] | None = None
+
+    def part_of(self, use: Mapping[str, float]) -> float:
+        """How much of this resource is in uses that are named `cpu:SITE`, `disk:SITE` and `link:a>b`."""
+        names = [f"cpu:{site}" for site in self.cpu_of]
+        names += [] if self.disk_of is None else [f"disk:{self.disk_of}"]
+        names += [] if self.link is None else [f"link:{self.link[0]}>{self.link[1]}"]
+        return sum(use.get(name, 0.0) for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A live vertex as a new contract sees it: its arrival at the contract's batch, and what using it adds to
+    resources and cost.
+    """
+
+    arrival_s: float
+    added_cost: float = 0.0
+    added_use: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """An operator at every site (or a copy from every site to every other): seconds, and what it uses. Impossible
+    ones take forever.
+
+    `standing` is the arrival of the output where it lives already (NaN where it does not) and `revival` what using it
+    there adds.
+    """
+
+    time: Floats
+    use: Floats
+    standing: Floats
+    revival: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A source's changes at its home: when they are there, how busy that keeps the site, and what it uses."""
+
+    home: int
+    arrival_s: float
+    busy: float
+    use: Floats
+
+
+class Terrain:
+    def __init__(
+        self,
+        tariff: Tariff,
+        sites: Sequence[str],
+        batch_s: float,
+        freshness_s: float,
+        resources: Sequence[Resource] = (),
+        live: Mapping[str, Standing] | None = None,
+        salt: str = "",
+    ) -> None:
+        self.tariff, self.sites, self.batch_s, self.freshness_s = tariff, tuple(sites), batch_s, freshness_s
+        self.resources, self.live, self.salt = tuple(resources), live or {}, salt
+        self.index = {site: number for number, site in enumerate(self.sites)}
+        self.left = np.array([np.inf, *(resource.left for resource in self.resources)])
+        self._speed = np.array([tariff.sites[site].speed for site in self.sites])
+        self._core_price = np.array([tariff.core_price(site) for site in self.sites])
+        self._storage_price = np.array([tariff.storage_price(site) for site in self.sites])
+        self._latency, self._slowness, self._byte_price = self._links()
+
+    @property
+    def size(self) -> int:
+        return len(self.sites)
+
+    @property
+    def width(self) -> int:
+        """Length of a vector of uses."""
+        return 1 + len(self.resources)
+
+    def _links(self) -> tuple[Floats, Floats, Floats]:
+        """Latency, seconds per byte and price per byte from every site to every other; no link takes forever."""
+        latency = np.full((self.size, self.size), np.inf)
+        slowness, price = np.zeros_like(latency), np.zeros_like(latency)
+        for (src, dst), link in self.tariff.links.items():
+            if src in self.index and dst in self.index and src != dst:
+                ends = self.index[src], self.index[dst]
+                latency[ends] = link.latency_s
+                slowness[ends] = 0.0 if link.bandwidth is None else 1.0 / link.bandwidth
+                price[ends] = self.tariff.byte_price(src, dst)
+        np.fill_diagonal(latency, 0.0)
+        return latency, slowness, price
+
+    def run(self, op: Operator, made: Dataset, rate_in: Rate) -> Steps:
+        """An operator that makes a delta, at every site."""
+        work = self._work(op, rate_in, made.rate)
+        kept = made.rate.at(self.batch_s) * 2 * self.freshness_s * made.delta_width
+        return self._steps(work, work, np.full(self.size, kept), made, "d")
+
+    def capture(self, whole: Dataset) -> Captured:
+        """The changes of a source at its home: base vertices take no disk of ours."""
+        assert whole.home is not None
+        home = self.index[whole.home]
+        steps = self.run(Operator.CAPTURE, whole, Rate())
+        if not np.isnan(steps.standing[home]):
+            return Captured(home, float(steps.standing[home]), 0.0, steps.revival[home])
+        work = self._work(Operator.CAPTURE, Rate(), whole.rate)
+        use = self._steps(work, work, np.zeros(self.size), whole, "d").use
+        return Captured(home, float(work[home]), float(work[home]) / self.batch_s, use[home])
+
+    def apply(self, made: Dataset, rate_in: Rate) -> Steps:
+        """The relation of a dataset from its delta, at every site."""
+        work = self._work(Operator.APPLY, rate_in, Rate())
+        return self._steps(work, work, np.full(self.size, made.rows * made.width), made, "r")
+
+    def copy(self, made: Dataset, rate_in: Rate) -> Steps:
+        """A delta from every site to every other; staying takes no time."""
+        work = self._work(Operator.COPY, rate_in, made.rate)
+        sent = made.rate.at(self.batch_s) * made.delta_width
+        time = work[None, :] + self._latency + sent * self.batch_s * self._slowness
+        return self._steps(time, work, np.full(self.size, sent * 2 * self.freshness_s), made, "d", sent)
+
+    def _work(self, op: Operator, rate_in: Rate, rate_out: Rate) -> Floats:
+        time, x = self.tariff.times[op], self.batch_s
+        return (time.fixed + (time.per_in * rate_in.at(x) + time.per_out * rate_out.at(x)) * x) / self._speed
+
+    def _steps(
+        self, time: Floats, work: Floats, disk: Floats, made: Dataset, kind: str, sent: float | None = None
+    ) -> Steps:
+        cores = work / self.batch_s
+        use = np.zeros((*time.shape, self.width))
+        use[..., 0] = cores * self._core_price + disk * self._storage_price
+        if sent is not None:
+            use[..., 0] += sent * self._byte_price
+        for number, resource in enumerate(self.resources, start=1):
+            self._count(use[..., number], resource, cores, disk, sent)
+        time = np.where(self._allowed(made), time, np.inf)
+        if sent is not None:
+            diagonal = np.arange(self.size)
+            time[diagonal, diagonal] = 0.0
+            use[diagonal, diagonal] = 0.0
+        return Steps(time, use, *self._standing(made, kind))
+
+    def _count(self, use: Floats, resource: Resource, cores: Floats, disk: Floats, sent: float | None) -> None:
+        for site in resource.cpu_of:
+            if site in self.index:
+                use[..., self.index[site]] += cores[self.index[site]]
+        if resource.disk_of in self.index:
+            use[..., self.index[resource.disk_of]] += disk[self.index[resource.disk_of]]
+        if resource.link is not None and sent is not None and set(resource.link) <= set(self.index):
+            use[self.index[resource.link[0]], self.index[resource.link[1]]] += sent
+
+    def _allowed(self, made: Dataset) -> npt.NDArray[np.bool_]:
+        return np.array([made.may_be_at(site) for site in self.sites])
+
+    def _standing(self, made: Dataset, kind: str) -> tuple[Floats, Floats]:
+        standing, revival = np.full(self.size, np.nan), np.zeros((self.size, self.width))
+        if not self.live:
+            return standing, revival
+        for number, site in enumerate(self.sites):
+            vertex = made.relation_at(site, self.salt) if kind == "r" else made.delta_at(site, self.salt)
+            found = self.live.get(vertex.id)
+            if found is not None:
+                standing[number] = found.arrival_s
+                revival[number] = [
+                    found.added_cost,
+                    *(resource.part_of(found.added_use) for resource in self.resources),
+                ]
+        return standing, revival

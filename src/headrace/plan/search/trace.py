@@ -1,0 +1,377 @@
+"""From labels back to a graph: the vertices and edges that the chosen plan of a contract needs and that do not live
+already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from headrace.model.block import Aggregation, BlockFilter, Derivation
+from headrace.model.plan import Edge, Grouping, Operator, Stage, Vertex
+from headrace.plan.datasets import Dataset
+from headrace.plan.search.joins import Captured, Joined, JoinedOnce, Search, Standing, Supplied
+from headrace.plan.search.supply import Deltas
+from headrace.plan.search.tops import Aggregated, Derived, Merged, derived_from, needs_relations, partial_dataset
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlan:
+    """The plans of one block: its search, what it makes and where, and the plans of the blocks that it reads, by
+    their bits.
+    """
+
+    search: Search
+    made: Dataset
+    deltas: Deltas
+    inner: Mapping[int, BlockPlan]
+
+
+@dataclass(slots=True)
+class Trace:
+    """Collects what is new. A vertex that lives, or was made for another alias, is not made again."""
+
+    vertices: dict[str, Vertex] = field(default_factory=dict)
+    edges: dict[str, Edge] = field(default_factory=dict)
+
+    def output(self, plan: BlockPlan, row: int) -> str:
+        """The delta of a whole block, as its row says; the id of its vertex."""
+        if plan.search.core.block.top is None:
+            return self.delta(plan, plan.search.core.everything, row)
+        recipe = plan.deltas.recipes[row]
+        match recipe:
+            case Aggregated(delta, site):
+                return self._aggregate(plan, delta, site)
+            case Merged():
+                return self._merge(plan, recipe)
+            case Derived(rows, site):
+                return self._derive(plan, rows, site)
+        raise AssertionError(f"no way to make the output of a block: {recipe}")
+
+    def view(self, plan: BlockPlan, row: int, site: int) -> str:
+        """The relation of a whole block without an operator on top, at the target; the source itself if that is all
+        the view is.
+        """
+        search, everything = plan.search, plan.search.core.everything
+        if everything.bit_count() == 1 and search.core.is_whole(everything) and search.moves(everything).home == site:
+            return self._base(search, everything)
+        return self.state(plan, everything, row, site, view=True)
+
+    def view_of_output(self, plan: BlockPlan, row: int, site: int) -> str:
+        """The relation of a block with an operator on top, at the target: what it makes, copied there and applied."""
+        terrain, made = plan.search.terrain, plan.made
+        target = terrain.sites[site]
+
+        def apply() -> Edge:
+            delta = self._bring(plan.search, made, self.output(plan, row), int(plan.deltas.site[row]), site)
+            return Edge(Operator.APPLY, (delta,), "", project=made.columns)
+
+        return self._make(plan.search, made.relation_at(target, terrain.salt), apply)
+
+    # Deltas, states and sides
+
+    def delta(self, plan: BlockPlan, subset: int, row: int) -> str:
+        """The complete delta of a sub-join where it is made."""
+        search = plan.search
+        recipe = search.deltas(subset).recipes[row]
+        match recipe:
+            case Standing(site):
+                return self._vertex(search, search.dataset(subset), site)
+            case Captured(bit):
+                return self._capture(search, bit)
+            case Supplied(bit, inner_row):
+                return self.output(plan.inner[bit], inner_row)
+            case Joined():
+                return self._join(plan, recipe)
+            case JoinedOnce():
+                return self._join_once(plan, recipe)
+        raise AssertionError(f"no way to make a delta: {recipe}")
+
+    def delta_at(self, plan: BlockPlan, subset: int, row: int, site: int) -> str:
+        """The complete delta of a sub-join at a site: made there, or copied from where it is made."""
+        search = plan.search
+        if search.deltas(subset).site[row] == site:
+            return self.delta(plan, subset, row)
+        return self._copy(plan, subset, row, site, lambda: self.delta(plan, subset, row), from_made=True)
+
+    def state(self, plan: BlockPlan, subset: int, row: int, site: int, *, view: bool = False) -> str:
+        """The relation of a sub-join at a site; a whole source at its home is the source itself, unless it is asked
+        for as a view.
+        """
+        search = plan.search
+        made = search.dataset(subset)
+        if not view and search.moves(subset).home == site:
+            self.delta(plan, subset, row)
+            return self._base(search, subset)
+        raw = self._is_raw(search, subset, row, site)
+        return self._make(
+            search,
+            made.relation_at(search.terrain.sites[site], search.terrain.salt),
+            lambda: Edge(
+                Operator.APPLY,
+                (self.delta_at(plan, subset, row, site),),
+                "",
+                block=search.core.block.id if raw else None,
+                select=self._select(search, subset, raw),
+                project=made.columns,
+            ),
+        )
+
+    def _side(self, plan: BlockPlan, subset: int, row: int) -> tuple[str, str, bool, bool]:
+        """The relation and the delta of one side of a join, and whether each is raw."""
+        search = plan.search
+        table = search.sides(subset)
+        delta, state, site = int(table.delta[row]), int(table.state[row]), int(table.site[row])
+        source = int(table.source[row])
+        relation = self.state(plan, subset, delta, state)
+        made_at = int(search.deltas(subset).site[delta])
+        if source == site:
+            there = self.delta_at(plan, subset, delta, site)
+        else:
+            there = self._copy(
+                plan,
+                subset,
+                delta,
+                site,
+                lambda: self.delta_at(plan, subset, delta, source),
+                from_made=source == made_at,
+            )
+        raw_relation = search.moves(subset).home == state and not self._is_whole(search, subset)
+        return relation, there, raw_relation, self._is_raw(search, subset, delta, site)
+
+    def _copy(
+        self, plan: BlockPlan, subset: int, row: int, site: int, source: Callable[[], str], *, from_made: bool
+    ) -> str:
+        search = plan.search
+        made = search.dataset(subset)
+        raw = from_made and bool(search.deltas(subset).raw[row]) and not self._is_whole(search, subset)
+        return self._make(
+            search,
+            made.delta_at(search.terrain.sites[site], search.terrain.salt),
+            lambda: Edge(
+                Operator.COPY,
+                (source(),),
+                "",
+                block=search.core.block.id if raw else None,
+                select=self._select(search, subset, raw),
+                project=made.columns,
+            ),
+        )
+
+    # Making vertices
+
+    def _make(self, search: Search, vertex: Vertex, edge: Callable[[], Edge]) -> str:
+        if vertex.id not in search.terrain.live and vertex.id not in self.vertices:
+            self.edges[vertex.id] = replace(edge(), output=vertex.id)
+            self.vertices[vertex.id] = vertex
+        return vertex.id
+
+    def _vertex(self, search: Search, dataset: Dataset, site: int) -> str:
+        return dataset.delta_at(search.terrain.sites[site], search.terrain.salt).id
+
+    def _base(self, search: Search, bit: int) -> str:
+        whole, salt = search.supplies[bit].whole, search.terrain.salt
+        assert whole.home is not None
+        vertex = whole.relation_at(whole.home, salt)
+        if vertex.id not in search.terrain.live:
+            self.vertices.setdefault(vertex.id, vertex)
+        return vertex.id
+
+    def _capture(self, search: Search, bit: int) -> str:
+        whole = search.supplies[bit].whole
+        assert whole.home is not None
+        vertex = whole.delta_at(whole.home, search.terrain.salt)
+        return self._make(
+            search, vertex, lambda: Edge(Operator.CAPTURE, (self._base(search, bit),), "", project=whole.columns)
+        )
+
+    def _is_whole(self, search: Search, subset: int) -> bool:
+        return subset.bit_count() > 1 or search.core.is_whole(subset)
+
+    def _is_raw(self, search: Search, subset: int, row: int, site: int) -> bool:
+        """Whether the delta at a site still waits for its filter and projection."""
+        deltas = search.deltas(subset)
+        return bool(deltas.raw[row]) and deltas.site[row] == site and not self._is_whole(search, subset)
+
+    def _select(self, search: Search, subset: int, raw: bool) -> tuple[BlockFilter, ...]:
+        filter_ = search.core.input_of(subset).filter if raw else None
+        return () if filter_ is None else (filter_,)
+
+    # Joins
+
+    def _join(self, plan: BlockPlan, recipe: Joined) -> str:
+        search = plan.search
+        left, right = recipe.left, recipe.right
+        site = search.terrain.sites[recipe.site]
+        made = search.dataset(left | right)
+        return self._make(
+            search,
+            made.delta_at(site, search.terrain.salt),
+            lambda: Edge(
+                Operator.UNION,
+                tuple(sorted(self._terms(plan, left, right, recipe.left_side, recipe.right_side, recipe.site))),
+                "",
+                block=search.core.block.id,
+                project=made.columns,
+            ),
+        )
+
+    def _terms(self, plan: BlockPlan, left: int, right: int, left_side: int, right_side: int, site: int) -> list[str]:
+        """Both terms of a join, brought to one site."""
+        search = plan.search
+        relation_a, delta_a, raw_relation_a, raw_a = self._side(plan, left, left_side)
+        relation_b, delta_b, raw_relation_b, raw_b = self._side(plan, right, right_side)
+        j1, j2 = int(search.sides(left).state[left_side]), int(search.sides(left).site[left_side])
+        at_left = self._term(plan, (left, right), right, (relation_a, delta_b), (raw_relation_a, raw_b), j1)
+        at_right = self._term(plan, (left, right), left, (delta_a, relation_b), (raw_a, raw_relation_b), j2)
+        return [
+            self._bring(search, search.dataset(left | right, search.core.complete(right)), at_left, j1, site),
+            self._bring(search, search.dataset(left | right, search.core.complete(left)), at_right, j2, site),
+        ]
+
+    def _term(
+        self,
+        plan: BlockPlan,
+        split: tuple[int, int],
+        changed: int,
+        inputs: tuple[str, str],
+        raw: tuple[bool, bool],
+        site: int,
+    ) -> str:
+        search, core = plan.search, plan.search.core
+        made = search.dataset(split[0] | split[1], core.complete(changed))
+        select = [
+            filter_ for side, flag in zip(split, raw, strict=True) for filter_ in self._select(search, side, flag)
+        ]
+        return self._make(
+            search,
+            made.delta_at(search.terrain.sites[site], search.terrain.salt),
+            lambda: Edge(
+                Operator.JOIN,
+                inputs,
+                "",
+                block=core.block.id,
+                on=core.on(*split),
+                select=tuple(select),
+                residual=core.completed_residuals(*split),
+                project=made.columns,
+            ),
+        )
+
+    def _bring(self, search: Search, dataset: Dataset, vertex: str, source: int, site: int) -> str:
+        """A delta that was made at one site, at another."""
+        if source == site:
+            return vertex
+        target = dataset.delta_at(search.terrain.sites[site], search.terrain.salt)
+        return self._make(search, target, lambda: Edge(Operator.COPY, (vertex,), "", project=dataset.columns))
+
+    def _join_once(self, plan: BlockPlan, recipe: JoinedOnce) -> str:
+        search = plan.search
+        changed, fixed, site = recipe.changed, recipe.fixed, recipe.site
+        delta = self.delta_at(plan, changed, recipe.delta, site)
+        table = search.states(fixed)
+        relation = self.state(plan, fixed, int(table.delta[recipe.state]), site)
+        raw_relation = search.moves(fixed).home == site and not self._is_whole(search, fixed)
+        raw_delta = self._is_raw(search, changed, recipe.delta, site)
+        return self._term(plan, (changed, fixed), changed, (delta, relation), (raw_delta, raw_relation), site)
+
+    # Operators on top
+
+    def _aggregate(self, plan: BlockPlan, row: int, site: int) -> str:
+        search, everything = plan.search, plan.search.core.everything
+        top = search.core.block.top
+        assert isinstance(top, Aggregation)
+        raw = self._is_raw(search, everything, row, site)
+        return self._make(
+            search,
+            plan.made.delta_at(search.terrain.sites[site], search.terrain.salt),
+            lambda: Edge(
+                Operator.AGGREGATE,
+                (self.delta_at(plan, everything, row, site),),
+                "",
+                block=search.core.block.id,
+                select=self._select(search, everything, raw),
+                project=plan.made.columns,
+                grouping=Grouping(top, Stage.FULL),
+            ),
+        )
+
+    def _merge(self, plan: BlockPlan, recipe: Merged) -> str:
+        search, terrain = plan.search, plan.search.terrain
+        left, right, site = recipe.left, recipe.right, terrain.sites[recipe.site]
+        top, id_ = search.core.block.top, search.core.block.id
+        assert isinstance(top, Aggregation)
+        both = partial_dataset(search)
+
+        def union() -> Edge:
+            j1 = int(search.sides(left).state[recipe.left_side])
+            j2 = int(search.sides(left).site[recipe.left_side])
+            relation_a, delta_a, raw_relation_a, raw_a = self._side(plan, left, recipe.left_side)
+            relation_b, delta_b, raw_relation_b, raw_b = self._side(plan, right, recipe.right_side)
+            first = self._term(plan, (left, right), right, (relation_a, delta_b), (raw_relation_a, raw_b), j1)
+            second = self._term(plan, (left, right), left, (delta_a, relation_b), (raw_a, raw_relation_b), j2)
+            parts = [
+                self._partial(plan, first, right, j1, recipe.site),
+                self._partial(plan, second, left, j2, recipe.site),
+            ]
+            return Edge(Operator.UNION, tuple(sorted(parts)), "", block=id_, project=both.columns)
+
+        def merge() -> Edge:
+            united = self._make(search, both.delta_at(site, terrain.salt), union)
+            return Edge(
+                Operator.AGGREGATE,
+                (united,),
+                "",
+                block=id_,
+                project=plan.made.columns,
+                grouping=Grouping(top, Stage.MERGE),
+            )
+
+        return self._make(search, plan.made.delta_at(site, terrain.salt), merge)
+
+    def _partial(self, plan: BlockPlan, term: str, changed: int, source: int, site: int) -> str:
+        search = plan.search
+        top = search.core.block.top
+        assert isinstance(top, Aggregation)
+        part = partial_dataset(search, search.core.complete(changed))
+        vertex = self._make(
+            search,
+            part.delta_at(search.terrain.sites[source], search.terrain.salt),
+            lambda: Edge(
+                Operator.AGGREGATE,
+                (term,),
+                "",
+                block=search.core.block.id,
+                project=part.columns,
+                grouping=Grouping(top, Stage.PARTIAL),
+            ),
+        )
+        return self._bring(search, part, vertex, source, site)
+
+    def _derive(self, plan: BlockPlan, rows: tuple[int, ...], site: int) -> str:
+        search, core = plan.search, plan.search.core
+        top = core.block.top
+        assert isinstance(top, Derivation)
+        subsets = derived_from(search)
+
+        def edge() -> Edge:
+            inputs: list[str] = []
+            select: list[BlockFilter] = []
+            for subset, row in zip(subsets, rows, strict=True):
+                delta = int(search.states(subset).delta[row]) if needs_relations(search) else row
+                inputs.append(self.delta_at(plan, subset, delta, site))
+                if needs_relations(search):
+                    inputs.append(self.state(plan, subset, delta, site))
+                raw = self._is_raw(search, subset, delta, site)
+                select.extend(self._select(search, subset, raw))
+            return Edge(
+                Operator.DERIVE,
+                tuple(inputs),
+                "",
+                block=core.block.id,
+                select=tuple(select),
+                project=plan.made.columns,
+                derivation=top,
+            )
+
+        return self._make(search, plan.made.delta_at(search.terrain.sites[site], search.terrain.salt), edge)
