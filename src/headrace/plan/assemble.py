@@ -13,12 +13,12 @@ from typing import TypeGuard
 from headrace.model.block import Aggregation, Block, BlockFilter, BlockInput, ColumnId, Derivation, Residual
 from headrace.model.expr import Call, Column, Expr, Literal, columns_of, rename_columns
 from headrace.model.relation import Output
+from headrace.plan.block_key import block_json, expressions_of, fingerprint_of_block
 from headrace.plan.canonical import are_comparable, canonical
 from headrace.plan.drafts import alias_of, aliases_in, field_of
 from headrace.plan.equal_columns import EqualColumns
 from headrace.plan.expression_key import Json, compact, expr_json, key_of
 from headrace.plan.expression_text import predicate_text
-from headrace.plan.fingerprint import block_json, expressions_of, fingerprint_of_block
 from headrace.plan.function_facts import can_fail
 from headrace.plan.naming import stem_of, unique_names
 from headrace.plan.numbering import Numbering, numberings
@@ -65,7 +65,8 @@ class JoinCore:
         def said(numbering: Numbering) -> Iterator[Json]:
             block = self._with(numbering, finish).block
             yield from map(expr_json, expressions_of(block))
-            yield from ([f"{alias}.{column}" for alias, column in members] for members in block.classes)
+            for members in block.classes:
+                yield [f"{alias}.{column}" for alias, column in members]
 
         return said
 
@@ -179,10 +180,10 @@ def plain_finish(outputs: Iterable[Output], rename: Rename) -> Finish:
     return Finish(named, names, readers=tuple(exprs.values()))
 
 
-def named_outputs(exprs: Mapping[str, Expr]) -> tuple[tuple[Output, ...], dict[str, str]]:
+def named_outputs(exprs: Mapping[str, Expr], taken: Iterable[str] = ()) -> tuple[tuple[Output, ...], Mapping[str, str]]:
     """Each expression once, sorted and under a canonical name; and the name that each original one got."""
     by_key = {key_of(expr): expr for expr in exprs.values()}
     keys = sorted(by_key)
-    names = dict(zip(keys, unique_names(stem_of(by_key[key]) for key in keys), strict=True))
+    names = dict(zip(keys, unique_names((stem_of(by_key[key]) for key in keys), taken), strict=True))
     outputs = tuple(Output(names[key], by_key[key]) for key in keys)
     return outputs, {name: names[key_of(expr)] for name, expr in exprs.items()}

@@ -35,11 +35,6 @@ def blocks_of(name: str, query: Relation) -> tuple[Block, ...]:
     return (*(_named(one.block, ids[one.identity], ids) for one in inner), _named(own, name, ids))
 
 
-def fingerprint_of(query: Relation) -> str:
-    """Of what a query means, whatever the view is called."""
-    return build(settle(flatten(query)), salt="").block.fingerprint
-
-
 def _in_order(built: Built) -> tuple[Built, ...]:
     """Inner blocks, each once and after those that it reads."""
     found: dict[str, Built] = {}

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from headrace.model.block import Aggregation, Block, BlockInput, Derivation, DerivationKind, Window
+from headrace.model.block import Block, BlockInput, Derivation, DerivationKind
 from headrace.model.expr import Column, Expr, columns_of, conjunction, rename_columns, substitute
-from headrace.model.relation import AggregateCall, JoinKind, Output, Ranking, Scan
+from headrace.model.relation import JoinKind, Output, Scan
 from headrace.plan.assemble import (
     Finish,
     JoinCore,
@@ -22,11 +22,13 @@ from headrace.plan.assemble import (
     named_outputs,
     plain_finish,
 )
+from headrace.plan.block_key import block_json, fingerprint_of_block
 from headrace.plan.canonical import canonical, in_order
 from headrace.plan.drafts import (
     Core,
     Deduplicated,
     Grouped,
+    Node,
     Query,
     Ranked,
     Sided,
@@ -38,12 +40,10 @@ from headrace.plan.drafts import (
     query_of_node,
 )
 from headrace.plan.expression_key import compact, key_of
-from headrace.plan.fingerprint import block_json, call_json, fingerprint_of_block
 from headrace.plan.function_facts import nulls_with
 from headrace.plan.naming import stem_of, unique_names
 from headrace.plan.time_windows import misplaced_window
-
-WINDOW_START, WINDOW_END = "window_start", "window_end"
+from headrace.plan.tops import finished
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +63,13 @@ def build(query: Query, salt: str) -> Built:
     """The block of a settled query."""
     node = node_of(query)
     if node is None:
-        return _built_core(query.core, lambda rename: plain_finish(query.outputs, rename), salt)
+        readers = (output.expr for output in query.outputs)
+        return _built_core(query.core, readers, lambda rename: plain_finish(query.outputs, rename), salt)
     alias = query.core.inputs[0].alias
     outputs = {output.name: _local(output.expr, alias) for output in query.outputs}
     match node:
-        case Grouped():
-            return _built_core(node.core, lambda rename: _grouped(node, outputs, rename), salt)
-        case Deduplicated():
-            return _built_core(node.core, lambda rename: _deduplicated(node, outputs, rename), salt)
-        case Ranked():
-            return _built_core(node.core, lambda rename: _ranked(node, outputs, rename), salt)
+        case Grouped() | Deduplicated() | Ranked():
+            return _built_core(node.core, node.readers, lambda rename: finished(node, outputs, rename), salt)
         case Sided():
             return _sided(node, outputs, salt)
         case United():
@@ -86,9 +83,10 @@ def _local(expr: Expr, alias: str) -> Expr:
     return rename_columns(expr, {column: field_of(column) for column in columns_of(expr) if alias_of(column) == alias})
 
 
-def _built_core(core: Core, finish: Callable[[Rename], Finish], salt: str) -> Built:
-    """A block over a join core; nodes among its inputs become inner blocks."""
-    inner = {i.alias: build(query_of_node(i.of, i.alias), salt) for i in core.inputs if not isinstance(i.of, Scan)}
+def _built_core(core: Core, readers: Iterable[Expr], finish: Callable[[Rename], Finish], salt: str) -> Built:
+    """A block over a join core; nodes among its inputs become inner blocks, of the fields that are read."""
+    read = frozenset(column for expr in (*readers, *core.predicates) for column in columns_of(expr))
+    inner = {i.alias: _built_node(i.alias, i.of, read, salt) for i in core.inputs if not isinstance(i.of, Scan)}
     identities = {
         input_.alias: input_.of.source if isinstance(input_.of, Scan) else inner[input_.alias].identity
         for input_ in core.inputs
@@ -107,82 +105,10 @@ def _built_core(core: Core, finish: Callable[[Rename], Finish], salt: str) -> Bu
     return Built(assembled.block, assembled.names, tuple(inner.values()))
 
 
-# Group-by, distinct, top-k
-
-
-def _grouped(node: Grouped, outputs: Mapping[str, Expr], rename: Rename) -> Finish:
-    keys = {key.name: rename(key.expr) for key in node.keys}
-    named_keys, key_names = named_outputs(keys)
-    calls = {call.name: _renamed_call(call, rename) for call in node.calls}
-    ordered = sorted(calls.values(), key=lambda call: compact(call_json(call)))
-    bounds = () if node.window is None else (WINDOW_START, WINDOW_END)
-    taken = (*(key.name for key in named_keys), *bounds)
-    by_key = dict(zip(map(_call_text, ordered), unique_names(map(stem_of, ordered), taken), strict=True))
-    names = {**key_names, **{name: by_key[_call_text(call)] for name, call in calls.items()}}
-    window = None
-    if node.window is not None:
-        names |= {node.window.start: WINDOW_START, node.window.end: WINDOW_END}
-        w = node.window
-        window = Window(rename(w.time), w.size_ms, w.slide_ms, w.offset_ms, WINDOW_START, WINDOW_END)
-    having = in_order(canonical(rename_columns(part, names)) for part in node.having)
-    top = Aggregation(
-        named_keys,
-        tuple(replace(call, name=by_key[_call_text(call)]) for call in ordered),
-        window,
-        conjunction(having) if having else None,
-    )
-    above, asked = named_outputs({name: canonical(rename_columns(expr, names)) for name, expr in outputs.items()})
-    arguments = tuple(call.argument for call in ordered if call.argument is not None)
-    times = () if window is None else (window.time,)
-    return Finish(above, asked, top, (*keys.values(), *arguments, *times))
-
-
-def _renamed_call(call: AggregateCall, rename: Rename) -> AggregateCall:
-    return call if call.argument is None else replace(call, argument=rename(call.argument))
-
-
-def _call_text(call: AggregateCall) -> str:
-    return compact(call_json(call))
-
-
-def _deduplicated(node: Deduplicated, outputs: Mapping[str, Expr], rename: Rename) -> Finish:
-    columns = {column.name: rename(column.expr) for column in node.columns}
-    named, names = named_outputs(columns)
-    above, asked = named_outputs({name: canonical(rename_columns(expr, names)) for name, expr in outputs.items()})
-    return Finish(above, asked, Derivation(DerivationKind.DISTINCT, (named,)), tuple(columns.values()))
-
-
-def _ranked(node: Ranked, outputs: Mapping[str, Expr], rename: Rename) -> Finish:
-    """Columns that rows of equal rank agree on come first, sorted; the others break ties, so row_number keeps their
-    order.
-    """
-    columns = {column.name: rename(column.expr) for column in node.columns}
-    partition = {key_of(expr): expr for expr in map(rename, node.partition)}
-    order = [replace(one, expr=rename(one.expr)) for one in node.order]
-    agreed = {**partition, **{key_of(one.expr): one.expr for one in order}}
-    others = {key_of(expr): expr for expr in columns.values() if key_of(expr) not in agreed}
-    last = list(others) if node.ranking is Ranking.ROW_NUMBER else sorted(others)
-    keys = (*sorted(agreed), *last)
-    exprs = {**agreed, **others}
-    by_key = dict(zip(keys, unique_names((stem_of(exprs[key]) for key in keys), ("rank",)), strict=True))
-
-    def at(expr: Expr) -> Column:
-        return Column(by_key[key_of(expr)], expr.type)
-
-    names = {name: by_key[key_of(expr)] for name, expr in columns.items()}
-    names |= {} if node.rank_name is None else {node.rank_name: "rank"}
-    top = Derivation(
-        DerivationKind.TOPK,
-        (tuple(Output(by_key[key], exprs[key]) for key in keys),),
-        partition=tuple(at(partition[key]) for key in sorted(partition)),
-        order=tuple(replace(one, expr=at(one.expr)) for one in order),
-        limit=node.limit,
-        offset=node.offset,
-        ranking=node.ranking,
-        rank_name=None if node.rank_name is None else "rank",
-    )
-    above, asked = named_outputs({name: canonical(rename_columns(expr, names)) for name, expr in outputs.items()})
-    return Finish(above, asked, top, tuple(exprs.values()))
+def _built_node(alias: str, node: Node, read: frozenset[str], salt: str) -> Built:
+    whole = query_of_node(node, alias)
+    outputs = tuple(output for output in whole.outputs if columns_of(output.expr) <= read)
+    return build(Query(whole.core, outputs), salt)
 
 
 # Joins with sides, and unions: each input goes to the operator as it is
@@ -218,7 +144,7 @@ def _operand(query: Query, salt: str, becomes_null: bool = False) -> _Operand:
         if isinstance(only.of, Scan):
             return _Operand(only.of.source, query.core.predicates, query.values, ())
         if not query.core.predicates:
-            return _over_block(build(query_of_node(only.of, only.alias), salt), query.values)
+            return _over_block(_built_node(only.alias, only.of, columns, salt), query.values)
     built = build(query, salt)
     return _over_block(built, {output.name: Column(f".{output.name}", output.expr.type) for output in query.outputs})
 

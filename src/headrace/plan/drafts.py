@@ -63,6 +63,12 @@ class Grouped:
     window: TimeWindow | None = None
     having: tuple[Expr, ...] = ()
 
+    @property
+    def readers(self) -> tuple[Expr, ...]:
+        """What it computes from its core."""
+        arguments = (call.argument for call in self.calls if call.argument is not None)
+        return (*_exprs(self.keys), *arguments, *(() if self.window is None else (self.window.time,)))
+
 
 @dataclass(frozen=True, slots=True)
 class Windowed:
@@ -79,6 +85,10 @@ class Deduplicated:
     core: Core
     columns: tuple[Output, ...]
 
+    @property
+    def readers(self) -> tuple[Expr, ...]:
+        return _exprs(self.columns)
+
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
@@ -94,6 +104,10 @@ class Ranked:
     offset: int
     ranking: Ranking
     rank_name: str | None
+
+    @property
+    def readers(self) -> tuple[Expr, ...]:
+        return (*_exprs(self.columns), *self.partition, *(order.expr for order in self.order))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +151,10 @@ def fields_of_node(node: Node) -> tuple[Field, ...]:
             return (*_fields(left.outputs), *(_fields(right.outputs) if node.keeps_right else ()))
         case United(branches):
             return _fields(branches[0].outputs)
+
+
+def _exprs(outputs: Iterable[Output]) -> tuple[Expr, ...]:
+    return tuple(output.expr for output in outputs)
 
 
 def _fields(outputs: Iterable[Output]) -> tuple[Field, ...]:

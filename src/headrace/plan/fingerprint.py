@@ -1,93 +1,93 @@
-"""Fingerprints: 16 hexadecimal digits that are equal for equal blocks, whoever spelled them and however.
+"""Fingerprints: 16 hexadecimal digits, equal for queries that are equal by our rules and never for queries that differ.
 
-What is hashed is the block as canonical JSON: without its id, without the names and the order of its outputs, with
-inner blocks by their own fingerprints. So equal fingerprints mean equal blocks, up to a rename.
+    fingerprint_of(query)            what a query means, whatever its view and its columns are called
+    part_of(block, aliases)          the same for a sub-join of a block, as vertices of a plan are
+
+A part that is the whole block has the block's own fingerprint, if the block's outputs are plain columns and nothing is
+on top. What depends on the time of evaluation has a fingerprint of its own in every view, and is shared by none.
 """
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from headrace.model.block import Aggregation, Block, Derivation, DerivationKind
-from headrace.model.expr import Expr, is_deterministic
-from headrace.model.relation import AggregateCall, Order, Output
-from headrace.plan.expression_key import Json, compact, expr_json
+from headrace.model.block import Block, ColumnId, Derivation
+from headrace.model.expr import Call, Column, Expr, columns_of
+from headrace.model.relation import Output, Relation
+from headrace.model.types import BOOLEAN, NULL
+from headrace.plan.assemble import JoinCore, plain_finish
+from headrace.plan.build import build
+from headrace.plan.drafts import alias_of, field_of
+from headrace.plan.flatten import flatten
+from headrace.plan.settle import settle
 
 
-def fingerprint_of_block(block: Block, salt: str = "") -> str:
-    """Of a block in canonical form (`build`). What depends on the time of evaluation is salted: shared within one
-    view only.
+def fingerprint_of(query: Relation, view: str = "") -> str:
+    """Of what a query means. `view` tells queries apart that depend on the time of evaluation."""
+    return build(settle(flatten(query)), salt=view).block.fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A sub-join: some inputs with their filters, classes and residuals, and the columns that are needed of it.
+
+    `columns` are in the block's own aliases. `aliases` maps these to the ones that equal parts of all blocks share: the
+    source's name for a single input, numbers from 1 in a self-join.
     """
-    text = compact(block_json(block))
-    if not all(map(is_deterministic, expressions_of(block))):
-        text += salt
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    fingerprint: str
+    aliases: Mapping[str, str]
+    columns: tuple[ColumnId, ...]
 
 
-def block_json(block: Block) -> Json:
-    return {
-        "inputs": [input_.alias for input_ in block.inputs],
-        "classes": [[f"{alias}.{column}" for alias, column in members] for members in block.classes],
-        "filters": {filter_.alias: [expr_json(part) for part in filter_.conjuncts] for filter_ in block.filters},
-        "residuals": [expr_json(residual.predicate) for residual in block.residuals],
-        "outputs": [expr_json(output.expr) for output in block.outputs],
-        "top": _top_json(block.top),
+def fingerprint_of_part(block: Block, aliases: frozenset[str]) -> str:
+    return part_of(block, aliases).fingerprint
+
+
+def part_of(block: Block, aliases: frozenset[str]) -> Part:
+    columns = needed_columns(block, aliases)
+    outputs = tuple(Output(f"{alias}.{column}", _column(alias, column)) for alias, column in columns)
+    identities = {
+        input_.alias: input_.source if input_.fingerprint is None else f"@{input_.fingerprint}"
+        for input_ in block.inputs
+        if input_.alias in aliases
     }
+    core = JoinCore(identities, tuple(_predicates(block, aliases)))
+    view = block.id.partition("/")[0]
+    assembled = core.assembled(lambda rename: plain_finish(outputs, rename), view)
+    return Part(assembled.block.fingerprint, assembled.aliases, columns)
 
 
-def _top_json(top: Aggregation | Derivation | None) -> Json:
-    match top:
-        case None:
-            return None
-        case Aggregation(keys, calls, window, having):
-            return {
-                "keys": [expr_json(key.expr) for key in keys],
-                "calls": [call_json(call) for call in calls],
-                "window": None
-                if window is None
-                else [expr_json(window.time), window.size_ms, window.slide_ms, window.offset_ms],
-                "having": None if having is None else expr_json(having),
-            }
-        case Derivation():
-            return {
-                "kind": top.kind.value,
-                "columns": [[expr_json(column.expr) for column in columns] for columns in top.columns],
-                "on": None if top.on is None else expr_json(top.on),
-                "partition": [expr_json(expr) for expr in top.partition],
-                "order": [[expr_json(one.expr), one.descending, one.nulls_first] for one in top.order],
-                "limit": top.limit,
-                "offset": top.offset,
-                "ranking": top.ranking.value if top.kind is DerivationKind.TOPK else None,
-            }
+def needed_columns(block: Block, aliases: frozenset[str]) -> tuple[ColumnId, ...]:
+    """What a row of the sub-join must hold: columns that reach the output, one column for each class that is joined
+    further out, and columns of conditions that are not applied yet."""
+    needed = {(alias, column) for alias in aliases for column in block.keep.get(alias, ())}
+    for members in block.classes:
+        inside = {member for member in members if member[0] in aliases}
+        if inside and len(inside) < len(members) and not inside & needed:
+            needed.add(min(inside, key=".".join))
+    for condition in _later_conditions(block, aliases):
+        read = ((alias_of(column), field_of(column)) for column in columns_of(condition))
+        needed.update(column for column in read if column[0] in aliases)
+    return tuple(sorted(needed))
 
 
-def call_json(call: AggregateCall) -> Json:
-    argument = None if call.argument is None else expr_json(call.argument)
-    return [call.function.value, argument, call.distinct, str(call.type)]
+def _later_conditions(block: Block, aliases: frozenset[str]) -> Iterator[Expr]:
+    yield from (residual.predicate for residual in block.residuals if not set(residual.aliases) <= aliases)
+    if isinstance(block.top, Derivation) and block.top.on is not None:
+        yield block.top.on
 
 
-def expressions_of(block: Block) -> tuple[Expr, ...]:
-    """Every expression that counts."""
-    own = (
-        *(part for filter_ in block.filters for part in filter_.conjuncts),
-        *(residual.predicate for residual in block.residuals),
-        *(output.expr for output in block.outputs),
-    )
-    match block.top:
-        case Aggregation(keys, calls, window, having):
-            arguments = (call.argument for call in calls if call.argument is not None)
-            times = () if window is None else (window.time,)
-            return (*own, *_values(keys), *arguments, *times, *(() if having is None else (having,)))
-        case Derivation() as top:
-            columns = (column for columns in top.columns for column in columns)
-            on = () if top.on is None else (top.on,)
-            return (*own, *_values(columns), *on, *top.partition, *_ordered(top.order))
-    return own
+def _predicates(block: Block, aliases: frozenset[str]) -> Iterator[Expr]:
+    yield from (part for one in block.filters if one.alias in aliases for part in one.conjuncts)
+    yield from (residual.predicate for residual in block.residuals if set(residual.aliases) <= aliases)
+    for members in block.classes:
+        columns = [_column(*member) for member in members if member[0] in aliases]
+        for other in columns[1:]:
+            yield Call("=", (columns[0], other), BOOLEAN)
 
 
-def _values(outputs: tuple[Output, ...]) -> tuple[Expr, ...]:
-    return tuple(output.expr for output in outputs)
-
-
-def _ordered(order: tuple[Order, ...]) -> tuple[Expr, ...]:
-    return tuple(one.expr for one in order)
+def _column(alias: str, column: str) -> Column:
+    """Of no type: within a class, and as an output, only the name counts."""
+    return Column(f"{alias}.{column}", NULL)

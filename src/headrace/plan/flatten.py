@@ -74,9 +74,9 @@ class _Flattener:
                 return filtered(_product(self.query(left), self.query(right)), conjuncts(on))
             case Join(JoinKind.RIGHT, left, right, on):
                 swapped = self.query(Join(JoinKind.LEFT, right, left, on))
-                outputs = {output.name: output for output in swapped.outputs}
+                values = swapped.values
                 # Unions go by position, and top-k breaks ties by it.
-                return Query(swapped.core, tuple(outputs[field_.name] for field_ in fields_of(relation)))
+                return Query(swapped.core, tuple(Output(f.name, values[f.name]) for f in fields_of(relation)))
             case Aggregate():
                 return self._aggregate(relation)
             case Negate() | Matching():

@@ -44,7 +44,7 @@ def _node(node: Node, read: set[str]) -> Node:
         case Grouped():
             return _grouped(node, read)
         case Deduplicated(core, columns):
-            return Deduplicated(_core(core, (column.expr for column in columns)), columns)
+            return Deduplicated(_core(core, node.readers), columns)
         case Ranked():
             return _ranked(node, read)
         case Sided(_, left, right, on):
@@ -62,13 +62,11 @@ def _only(query: Query, names: set[str]) -> Query:
 
 def _grouped(node: Grouped, read: set[str]) -> Node:
     read = read | {column for part in node.having for column in columns_of(part)}
-    calls = tuple(call for call in node.calls if call.name in read)
-    times = () if node.window is None else (node.window.time,)
-    arguments = (call.argument for call in calls if call.argument is not None)
-    core = _core(node.core, (*(key.expr for key in node.keys), *arguments, *times))
-    if node.keys and not calls and not node.having and node.window is None:
+    node = replace(node, calls=tuple(call for call in node.calls if call.name in read))
+    core = _core(node.core, node.readers)
+    if node.keys and not node.calls and not node.having and node.window is None:
         return Deduplicated(core, node.keys)
-    return replace(node, core=core, calls=calls)
+    return replace(node, core=core)
 
 
 def _ranked(node: Ranked, read: set[str]) -> Ranked:
@@ -76,6 +74,5 @@ def _ranked(node: Ranked, read: set[str]) -> Ranked:
     columns: tuple[Output, ...] = node.columns
     if node.ranking is not Ranking.ROW_NUMBER:
         columns = tuple(column for column in columns if column.name in read)
-    rank_name = node.rank_name if node.rank_name in read else None
-    readers = (*(column.expr for column in columns), *node.partition, *(order.expr for order in node.order))
-    return replace(node, core=_core(node.core, readers), columns=columns, rank_name=rank_name)
+    node = replace(node, columns=columns, rank_name=node.rank_name if node.rank_name in read else None)
+    return replace(node, core=_core(node.core, node.readers))

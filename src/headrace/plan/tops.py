@@ -1,0 +1,107 @@
+"""Group-by, distinct and top-k on top of a join core, in canonical form.
+
+Their own columns get canonical names, by which everything above reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from headrace.model.block import Aggregation, Derivation, DerivationKind, Window
+from headrace.model.expr import Column, Expr, conjunction, rename_columns
+from headrace.model.relation import AggregateCall, Output, Ranking
+from headrace.plan.assemble import Finish, Rename, named_outputs
+from headrace.plan.block_key import call_json
+from headrace.plan.canonical import canonical, in_order
+from headrace.plan.drafts import Deduplicated, Grouped, Ranked, TimeWindow
+from headrace.plan.expression_key import compact, key_of
+from headrace.plan.naming import stem_of, unique_names
+
+WINDOW_START, WINDOW_END = "window_start", "window_end"
+RANK = "rank"
+
+
+def finished(node: Grouped | Deduplicated | Ranked, outputs: Mapping[str, Expr], rename: Rename) -> Finish:
+    """What a node puts on its core; `outputs` read its fields."""
+    readers = tuple(map(rename, node.readers))
+    top, names = _on_top(node, rename)
+    above = {name: canonical(rename_columns(expr, names)) for name, expr in outputs.items()}
+    return Finish(*named_outputs(above), top, readers)
+
+
+def _on_top(
+    node: Grouped | Deduplicated | Ranked, rename: Rename
+) -> tuple[Aggregation | Derivation, Mapping[str, str]]:
+    """The operator, and the names that the node's fields got."""
+    match node:
+        case Grouped():
+            return _grouped(node, rename)
+        case Deduplicated():
+            return _deduplicated(node, rename)
+        case Ranked():
+            return _ranked(node, rename)
+
+
+def _grouped(node: Grouped, rename: Rename) -> tuple[Aggregation, Mapping[str, str]]:
+    window = None if node.window is None else _window(node.window, rename)
+    bounds = {} if node.window is None else {node.window.start: WINDOW_START, node.window.end: WINDOW_END}
+    keys, key_names = named_outputs({key.name: rename(key.expr) for key in node.keys}, bounds.values())
+    calls, call_names = _calls(node, rename, (*bounds.values(), *(key.name for key in keys)))
+    names = {**bounds, **key_names, **call_names}
+    having = in_order(canonical(rename_columns(part, names)) for part in node.having)
+    return Aggregation(keys, calls, window, conjunction(having) if having else None), names
+
+
+def _window(window: TimeWindow, rename: Rename) -> Window:
+    lengths = (window.size_ms, window.slide_ms, window.offset_ms)
+    return Window(rename(window.time), *lengths, WINDOW_START, WINDOW_END)
+
+
+def _calls(
+    node: Grouped, rename: Rename, taken: tuple[str, ...]
+) -> tuple[tuple[AggregateCall, ...], Mapping[str, str]]:
+    """Sorted by what they compute, and the name that each got."""
+    by_key: dict[str, AggregateCall] = {}
+    asked: dict[str, str] = {}
+    for call in node.calls:
+        renamed = call if call.argument is None else replace(call, argument=rename(call.argument))
+        asked[call.name] = compact(call_json(renamed))
+        by_key[asked[call.name]] = renamed
+    keys = sorted(by_key)
+    names = dict(zip(keys, unique_names((stem_of(by_key[key]) for key in keys), taken), strict=True))
+    return tuple(replace(by_key[key], name=names[key]) for key in keys), {n: names[key] for n, key in asked.items()}
+
+
+def _deduplicated(node: Deduplicated, rename: Rename) -> tuple[Derivation, Mapping[str, str]]:
+    columns, names = named_outputs({column.name: rename(column.expr) for column in node.columns})
+    return Derivation(DerivationKind.DISTINCT, (columns,)), names
+
+
+def _ranked(node: Ranked, rename: Rename) -> tuple[Derivation, Mapping[str, str]]:
+    """Columns that rows of equal rank agree on come first, sorted; the others break ties, so row_number keeps their
+    order."""
+    columns = {column.name: rename(column.expr) for column in node.columns}
+    partition = {key_of(expr): expr for expr in map(rename, node.partition)}
+    order = [replace(one, expr=rename(one.expr)) for one in node.order]
+    agreed = {**partition, **{key_of(one.expr): one.expr for one in order}}
+    others = {key_of(expr): expr for expr in columns.values() if key_of(expr) not in agreed}
+    keys = (*sorted(agreed), *(others if node.ranking is Ranking.ROW_NUMBER else sorted(others)))
+    exprs = {**agreed, **others}
+    named = dict(zip(keys, unique_names((stem_of(exprs[key]) for key in keys), (RANK,)), strict=True))
+
+    def at(expr: Expr) -> Column:
+        return Column(named[key_of(expr)], expr.type)
+
+    top = Derivation(
+        DerivationKind.TOPK,
+        (tuple(Output(named[key], exprs[key]) for key in keys),),
+        partition=tuple(at(partition[key]) for key in sorted(partition)),
+        order=tuple(replace(one, expr=at(one.expr)) for one in order),
+        limit=node.limit,
+        offset=node.offset,
+        ranking=node.ranking,
+        rank_name=None if node.rank_name is None else RANK,
+    )
+    names = {name: named[key_of(expr)] for name, expr in columns.items()}
+    return top, names if node.rank_name is None else {**names, node.rank_name: RANK}
