@@ -21,6 +21,9 @@ from headrace.model.types import BIGINT, FLOAT, INTEGERS, Decimal, Simple, Type,
 EXACT = decimal.Context(prec=900, rounding=decimal.ROUND_HALF_UP, Emin=-9999, Emax=9999)
 """Digits for any product of decimals and for any double. Never use operators on decimals: those round to 28 digits."""
 
+_JAVA_128 = decimal.Context(prec=34, rounding=decimal.ROUND_HALF_EVEN)
+"""Spark changes the sign of a decimal in this arithmetic, so that one of more than 34 digits is rounded."""
+
 EARTH_RADIUS_M = 6371008.8
 
 
@@ -148,7 +151,7 @@ def _sized(
     """A function of one number whose result has the argument's type, which may not hold it."""
     type_ = call.type
     if isinstance(type_, Decimal):
-        return exact
+        return lambda value: fit_decimal(exact(value), type_)
     if isinstance(type_, Simple) and type_ in INTEGERS:
         return lambda value: fit_integer(change(value), type_)
     return change
@@ -257,8 +260,8 @@ TYPED: Mapping[str, Callable[[Call], Callable[..., Value]]] = {
     "/": arithmetic,
     "%": arithmetic,
     "pmod": arithmetic,
-    "negate": lambda call: _sized(call, operator.neg, EXACT.minus),
-    "abs": lambda call: _sized(call, abs, EXACT.abs),
+    "negate": lambda call: _sized(call, operator.neg, _JAVA_128.minus),
+    "abs": lambda call: _sized(call, abs, lambda value: _JAVA_128.minus(value) if value < 0 else value),
     "round": _round,
     "ceil": _whole(decimal.ROUND_CEILING),
     "floor": _whole(decimal.ROUND_FLOOR),

@@ -54,12 +54,17 @@ def rlike(text: str, pattern: str) -> bool:
 
 
 def regexp_extract(text: str, pattern: str, group: int = 1) -> str:
-    """The group of the first match; empty when there is no match or the group took no part in it."""
+    """The group of the first match; empty when there is no match or the group took no part in it.
+
+    That the pattern has no such group is an error only for text that it matches.
+    """
     compiled = _java_pattern(pattern)
+    found = compiled.search(text)
+    if found is None:
+        return ""
     if not 0 <= group <= compiled.groups:
         raise EvaluationError(f'regexp_extract: the pattern "{pattern}" has no group {group}')
-    found = compiled.search(text)
-    return "" if found is None else found.group(group) or ""
+    return found.group(group) or ""
 
 
 @functools.lru_cache(maxsize=512)
