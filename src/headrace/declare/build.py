@@ -114,6 +114,11 @@ def _source(name: str, entry: SourceEntry, where: Location) -> Source:
     )
 
 
+def unknown_source(name: str, entries: Entries) -> Source:
+    """Stands for a source that could not be read."""
+    return _source(name, SourceEntry(kind=SourceKind.TABLE, at="unknown"), entries.document.key_at(("sources", name)))
+
+
 def _columns(entries: Mapping[str, ColumnFields]) -> tuple[SourceColumn, ...]:
     return tuple(SourceColumn(name, entry.type, entry.width, entry.distinct) for name, entry in entries.items())
 

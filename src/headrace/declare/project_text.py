@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,12 +36,17 @@ def read_files(directory: Path) -> ProjectText:
         document, mistakes = read_yaml(text, str(file))
         problems += mistakes
     views: dict[str, ViewText] = {}
-    for path in sorted((directory / VIEWS).glob("*.sql")):
+    for path in sorted((directory / VIEWS).glob("*.sql"), key=_by_name):
         view, mistakes = _read_view(path)
         problems += mistakes
         if view is not None:
             views[view.name] = view
     return ProjectText(str(directory), document, views, problems)
+
+
+def _by_name(path: Path) -> list[str]:
+    """V2 before V10."""
+    return [part.zfill(9) if part.isdigit() else part for part in re.split(r"(\d+)", path.name)]
 
 
 def _find_project_file(directory: Path) -> Path:

@@ -11,7 +11,6 @@ Each step goes on with what the one before could read, so that the mistakes of a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -20,24 +19,39 @@ from headrace.declare.columns import check_columns
 from headrace.declare.entries import Entries, read_entries
 from headrace.declare.project_text import ProjectText, read_files
 from headrace.declare.references import check_references
-from headrace.declare.sql import ViewText, read_predicate, read_views
+from headrace.declare.sql import read_predicate
 from headrace.declare.variables import secrets_in_clear, unset_variables
-from headrace.model.catalogue import Catalogue, Devices, PythonFunction, Selectivity, Source, Template, View
+from headrace.declare.views import read_all_views
+from headrace.model.catalogue import Catalogue, Selectivity, Source, View
 from headrace.model.errors import InputError, Location, Problem, Severity
 
 Inspect = Callable[[Mapping[str, Source]], tuple[Mapping[str, Source], tuple[Problem, ...]]]
 """Asks the databases about sources: gives them back with measured facts filled in, and what is wrong with them."""
 
 
-def read_project(directory: Path, environment: Mapping[str, str], inspect: Inspect | None = None) -> Catalogue:
-    """Raises InputError with all mistakes, or UsageError where there is no project."""
-    return read_text(read_files(directory), environment, inspect)
+def read_project(
+    directory: Path,
+    environment: Mapping[str, str],
+    inspect: Inspect | None = None,
+    unknown_columns: Severity = Severity.ERROR,
+) -> Catalogue:
+    """Raises InputError with all mistakes, or UsageError where there is no project.
+
+    `unknown_columns` says how bad it is that a view reads a source whose columns are neither declared nor inspected. As
+    a warning, the view is left out of the catalogue.
+    """
+    return read_text(read_files(directory), environment, inspect, unknown_columns)
 
 
-def read_text(project: ProjectText, environment: Mapping[str, str], inspect: Inspect | None = None) -> Catalogue:
+def read_text(
+    project: ProjectText,
+    environment: Mapping[str, str],
+    inspect: Inspect | None = None,
+    unknown_columns: Severity = Severity.ERROR,
+) -> Catalogue:
     """Check everything that a project says. Python calls come in here, too."""
     if project.document is None:
-        raise InputError(_in_order(project.problems))
+        raise InputError(in_order(project.problems))
     entries, mistakes = read_entries(project.document)
     files = {view.name: Location(view.file) for view in project.views.values()}
     problems = [*project.problems, *mistakes, *check_references(entries, files)]
@@ -46,13 +60,13 @@ def read_text(project: ProjectText, environment: Mapping[str, str], inspect: Ins
         sources, findings = inspect(sources)
         problems += findings
     problems += check_columns(entries, sources)
-    views, mistakes = _read_views(project.views, entries, sources)
+    views, mistakes = read_all_views(project.views, entries, sources, unknown_columns)
     problems += mistakes
     selectivity, mistakes = _read_selectivity(entries, sources)
     problems += mistakes
     problems += [*secrets_in_clear(project.document), *unset_variables(project.document, environment)]
     if any(problem.severity is Severity.ERROR for problem in problems):
-        raise InputError(_in_order(problems))
+        raise InputError(in_order(problems))
     return _catalogue(project, entries, sources, views, selectivity, [*problems, *_notes(entries, views)])
 
 
@@ -83,59 +97,8 @@ def _catalogue(
         operator_times_declared=bool(entries.operator_times),
         admission=entries.fields.admission,
         headroom=build.build_headroom(entries),
-        problems=_in_order(problems),
+        problems=in_order(problems),
     )
-
-
-def _read_views(
-    texts: Mapping[str, ViewText], entries: Entries, sources: Mapping[str, Source]
-) -> tuple[dict[str, View], tuple[Problem, ...]]:
-    """Views of templates read the streams of their devices; each group of devices is a world of its own."""
-    functions = build.build_functions(entries)
-    devices, templates = build.build_devices(entries), build.build_templates(entries)
-    family = {template.view: template for template in templates.values() if template.view in texts}
-    readable = _without_unreadable(texts, entries)
-    plain = {name: text for name, text in readable.items() if name not in family}
-    views, problems = read_views(plain, sources, functions)
-    for name, template in family.items():
-        if name in readable and template.devices in devices:
-            one, mistakes = _read_template_view(readable[name], plain, template, devices, sources, functions)
-            views |= one
-            problems += mistakes
-    return {name: views[name] for name in texts if name in views}, problems
-
-
-def _read_template_view(
-    text: ViewText,
-    others: Mapping[str, ViewText],
-    template: Template,
-    devices: Mapping[str, Devices],
-    sources: Mapping[str, Source],
-    functions: Mapping[str, PythonFunction],
-) -> tuple[dict[str, View], tuple[Problem, ...]]:
-    group = devices[template.devices]
-    table = sources.get(group.table)
-    streams = build.device_sources(group, table.site if table else "")
-    views, problems = read_views({**others, text.name: text}, {**sources, **streams}, functions)
-    own = tuple(problem for problem in problems if problem.where is not None and problem.where.file == text.file)
-    return {name: view for name, view in views.items() if name == text.name}, own
-
-
-def _without_unreadable(texts: Mapping[str, ViewText], entries: Entries) -> dict[str, ViewText]:
-    """Views that mention no source with unreadable columns: what they would be told is not their mistake."""
-    gone = {
-        name
-        for name in entries.written["sources"]
-        if name not in entries.sources or "columns" in entries.lost["sources", name]
-    }
-    readable = dict(texts)
-    while True:
-        words = re.compile(r"\b(" + "|".join(map(re.escape, sorted(gone))) + r")\b", re.IGNORECASE)
-        lost = [name for name, text in readable.items() if gone and words.search(text.sql)]
-        if not lost:
-            return readable
-        gone |= set(lost)
-        readable = {name: text for name, text in readable.items() if name not in lost}
 
 
 def _read_selectivity(
@@ -168,7 +131,9 @@ def _notes(entries: Entries, views: Mapping[str, View]) -> Iterator[Problem]:
             yield Problem(f'view "{name}" is not used', view.declared_at, hint, Severity.NOTE)
 
 
-def _in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Each once, in the order of the text; what has no place comes last."""
+def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Each once, in the order of the text; what has no place comes last. What is an error is no warning as well."""
     once = dict.fromkeys(problems)
-    return tuple(sorted(once, key=lambda problem: (problem.where is None, problem.where or Location(""))))
+    errors = {problem.message for problem in once if problem.severity is Severity.ERROR}
+    kept = (problem for problem in once if problem.severity is Severity.ERROR or problem.message not in errors)
+    return tuple(sorted(kept, key=lambda problem: (problem.where is None, problem.where or Location(""))))

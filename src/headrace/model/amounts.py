@@ -52,7 +52,7 @@ def format_rows(rows: float) -> str:
 
 
 def format_rate(rows_per_second: float) -> str:
-    return f"{format_count(rows_per_second)} rows/s"
+    return f"{format_count(rows_per_second)} {'row' if rows_per_second == 1 else 'rows'}/s"
 
 
 def format_price(dollars: float, per: str) -> str:

@@ -1,0 +1,7 @@
+-- The hundred people with most messages.
+SELECT users.uid, users.name, count(*) AS tweets
+FROM tweets
+JOIN users ON tweets.uid = users.uid
+GROUP BY users.uid, users.name
+ORDER BY tweets DESC
+LIMIT 100

@@ -1,0 +1,148 @@
+"""The stages wired together: read this first.
+
+    load_project     project folder -> Catalogue           declare/, and connect/postgres when asked to connect
+    check_project    project folder -> CheckReport         the catalogue, or all of its mistakes
+    init_project     an empty folder -> a starter project
+
+Doors (commands, HTTP, console) call these functions and show what they return. What reaches outside is imported where
+it is used: checking a project needs neither a database driver nor Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.declare.api import Project
+from headrace.declare.read import Inspect, read_project
+from headrace.declare.variables import fill
+from headrace.declare.write import Started, write_starter
+from headrace.model.catalogue import Catalogue, PostgresTable, Refresh, Refusal, Source, View
+from headrace.model.errors import InputError, Problem, Severity
+from headrace.model.relation import Field, fields_of
+
+__all__ = [
+    "CheckReport",
+    "LoadedProject",
+    "Project",
+    "Started",
+    "ViewReport",
+    "check_project",
+    "init_project",
+    "load",
+    "load_project",
+    "sample_project",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedProject:
+    """A project folder as a value."""
+
+    catalogue: Catalogue
+
+
+@dataclass(frozen=True, slots=True)
+class ViewReport:
+    """What became of a view: its columns and fingerprint, or why it is not maintained."""
+
+    name: str
+    columns: tuple[Field, ...]
+    fingerprint: str | None
+    reads: tuple[str, ...]
+    refused: Refusal | None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """All findings about a project; `catalogue` is None when it has mistakes other than SQL that is not maintained."""
+
+    catalogue: Catalogue | None
+    views: tuple[ViewReport, ...]
+    problems: tuple[Problem, ...]
+
+    def of(self, severity: Severity) -> tuple[Problem, ...]:
+        return tuple(problem for problem in self.problems if problem.severity is severity)
+
+
+def load(directory: str | Path) -> LoadedProject:
+    """Read a project folder. Raises InputError with all its mistakes."""
+    import os
+
+    return LoadedProject(load_project(Path(directory), os.environ))
+
+
+def load_project(directory: Path, environment: Mapping[str, str], connect: bool = False) -> Catalogue:
+    """The catalogue of a project. With `connect`, databases are asked for what is not declared: columns, statistics."""
+    return read_project(directory, environment, _inspector(environment) if connect else None)
+
+
+def check_project(directory: Path, environment: Mapping[str, str], connect: bool = False) -> CheckReport:
+    """Without `connect`, views over tables whose columns only a database knows are passed over with a warning."""
+    inspect = _inspector(environment) if connect else None
+    try:
+        catalogue = read_project(directory, environment, inspect, unknown_columns=Severity.WARNING)
+    except InputError as error:
+        return CheckReport(None, (), error.problems)
+    refusals = (
+        _refusal(catalogue, view, view.query) for view in catalogue.views.values() if isinstance(view.query, Refusal)
+    )
+    problems = tuple(dict.fromkeys((*refusals, *catalogue.problems)))
+    return CheckReport(catalogue, tuple(_report(view) for view in catalogue.views.values()), problems)
+
+
+def init_project(directory: Path) -> Started:
+    return write_starter(directory)
+
+
+def sample_project() -> Path | None:
+    """The folder of the sample project: beside the sources in a checkout, within the package when installed."""
+    package = Path(__file__).parent
+    places = (package.parents[1] / "examples" / "city", package / "examples" / "city")
+    return next((place for place in places if (place / "headrace.yml").is_file()), None)
+
+
+def _report(view: View) -> ViewReport:
+    if isinstance(view.query, Refusal):
+        return ViewReport(view.name, (), None, view.reads, view.query)
+    from headrace.plan.fingerprint import fingerprint_of
+
+    return ViewReport(view.name, fields_of(view.query), fingerprint_of(view.query), view.reads, None)
+
+
+def _refusal(catalogue: Catalogue, view: View, refusal: Refusal) -> Problem:
+    """A mistake, unless every contract that needs the view asks for it to be recomputed."""
+    needed_by = [contract for contract in catalogue.contracts.values() if view.name in _reads(catalogue, contract.view)]
+    if not needed_by or any(contract.refresh is not Refresh.FULL for contract in needed_by):
+        return refusal.problem
+    message = f'view "{view.name}" is recomputed at every push, as its contracts ask: {refusal.operator}'
+    return Problem(message, refusal.problem.where, None, Severity.NOTE)
+
+
+def _reads(catalogue: Catalogue, view: str) -> frozenset[str]:
+    """A view and everything it reads, through views."""
+    found = {view}
+    if view in catalogue.views:
+        for read in catalogue.views[view].reads:
+            found |= _reads(catalogue, read)
+    return frozenset(found)
+
+
+def _inspector(environment: Mapping[str, str]) -> Inspect:
+    """Asks PostgreSQL about the sources it holds. Addresses are filled in here, and forgotten afterwards."""
+    from headrace.connect.postgres.inspect import inspect_sources
+
+    def inspect(sources: Mapping[str, Source]) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
+        addresses: dict[str, str] = {}
+        unset: list[Problem] = []
+        for source in sources.values():
+            if isinstance(source.origin, PostgresTable):
+                try:
+                    addresses[source.origin.dsn] = fill(source.origin.dsn, environment, source.declared_at)
+                except InputError as error:
+                    unset += error.problems
+        found, findings = inspect_sources(sources, addresses)
+        return found, (*unset, *findings)
+
+    return inspect

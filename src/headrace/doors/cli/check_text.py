@@ -1,0 +1,123 @@
+"""What `headrace check` tells people: the project in a screenful, then the findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.app import CheckReport, ViewReport
+from headrace.doors.cli.output import count, table, wrap
+from headrace.model import amounts
+from headrace.model.catalogue import Catalogue, Contract, DeltaFolder, Link, PostgresTable, Refresh, Site, Source
+from headrace.model.errors import Severity
+from headrace.model.statistics import rate_of, rows_of
+
+
+def check_text(report: CheckReport) -> str:
+    lines = [] if report.catalogue is None else list(_project(report.catalogue, report))
+    lines += [str(problem) for problem in report.problems]
+    return "\n".join([*lines, _verdict(report)])
+
+
+def _verdict(report: CheckReport) -> str:
+    mistakes, warnings = len(report.of(Severity.ERROR)), len(report.of(Severity.WARNING))
+    parts = [count(mistakes, "mistake") if mistakes else "no mistakes"]
+    parts += [count(warnings, "warning")] if warnings else []
+    return ", ".join(parts)
+
+
+def _project(catalogue: Catalogue, report: CheckReport) -> Iterator[str]:
+    yield f'project "{catalogue.project}"'
+    yield from _part("sites", [_site(site) for site in catalogue.sites.values()])
+    yield from _part("links", [_link(link, both) for link, both in _pairs(catalogue.links)])
+    yield from _part("sources", [_source(source) for source in catalogue.sources.values()])
+    yield from _views(report.views)
+    yield from _part("contracts", [_contract(contract) for contract in catalogue.contracts.values()])
+    for noun, names in (
+        ("feed", catalogue.feeds),
+        ("template", catalogue.templates),
+        ("function", catalogue.functions),
+    ):
+        if names:
+            yield f"{noun}s"
+            yield from wrap(", ".join(names), "  ")
+    yield ""
+
+
+def _part(title: str, rows: list[list[str]]) -> Iterator[str]:
+    if rows:
+        yield title
+        yield from table(rows)
+
+
+def _site(site: Site) -> list[str]:
+    limits = [amounts.format_number(site.cores) + " cores"] if site.cores is not None else []
+    limits += [amounts.format_bytes(site.disk_capacity)] if site.disk_capacity is not None else []
+    limits += [f"speed {amounts.format_number(site.speed)}"] if site.speed != 1 else []
+    limits += [f"on host {site.host}"] if site.host is not None else []
+    cpu, disk = (
+        amounts.format_price(site.cpu_price_h, "core-hour"),
+        amounts.format_price(site.disk_price_gb_month, "GB-month"),
+    )
+    return [site.name, cpu, disk, ", ".join(limits) or "no limits"]
+
+
+def _pairs(links: tuple[Link, ...]) -> Iterator[tuple[Link, bool]]:
+    """Each link once: two directions that are alike count as one, marked so."""
+    facts = {(link.src, link.dst): (link.bandwidth, link.latency_s, link.price_gb) for link in links}
+    shown: set[tuple[str, str]] = set()
+    for link in links:
+        there, back = (link.src, link.dst), (link.dst, link.src)
+        both = facts.get(back) == facts[there]
+        if not (both and back in shown):
+            shown.add(there)
+            yield link, both
+
+
+def _link(link: Link, both: bool) -> list[str]:
+    bandwidth = "no limit" if link.bandwidth is None else amounts.format_bandwidth(link.bandwidth)
+    latency, price = amounts.format_seconds(link.latency_s), amounts.format_price(link.price_gb, "GB")
+    return [f"{link.src} {'<->' if both else '->'} {link.dst}", bandwidth, latency, price]
+
+
+def _source(source: Source) -> list[str]:
+    rows, rate = amounts.format_rows(rows_of(source)), amounts.format_rate(rate_of(source))
+    if source.rows is None and source.retention_s is None:
+        rows += " assumed"
+    if source.rate is None and not source.static:
+        rate += " assumed"
+    columns = "columns not known" if source.columns is None else count(len(source.columns), "column")
+    facts = [columns]
+    facts += [f"key {', '.join(source.key)}"] if source.key else []
+    facts += [f"stays at {', '.join(source.stays.sites)}"] if source.stays else []
+    facts += [f"from {source.origin.table}"] if isinstance(source.origin, PostgresTable) else []
+    return [source.name, f"{source.kind} at {source.site}", rows, rate, ", ".join(facts)]
+
+
+def _views(views: tuple[ViewReport, ...]) -> Iterator[str]:
+    """Each view with its columns. Views of one meaning are said to be one: they will share all work."""
+    if views:
+        yield "views"
+    first: dict[str, str] = {}
+    for view in views:
+        reads = ", ".join(view.reads)
+        if view.refused is not None:
+            yield from wrap(f"from {reads}: not maintained ({view.refused.operator})", f"  {view.name}  ")
+            continue
+        same = first.setdefault(view.fingerprint or view.name, view.name)
+        yield from wrap(f"from {reads}" + (f", the same as {same}" if same != view.name else ""), f"  {view.name}  ")
+        yield from wrap(", ".join(f"{field.name} {field.type}" for field in view.columns), "    ")
+
+
+def _contract(contract: Contract) -> list[str]:
+    facts = [f"within {amounts.format_seconds(contract.freshness_s)}"]
+    facts += [amounts.format_price(contract.penalty, "row")] if contract.penalty else []
+    facts += [f"for {contract.owner}"] if contract.owner else []
+    facts += ["recomputed in full"] if contract.refresh is Refresh.FULL else []
+    match contract.deliver:
+        case PostgresTable():
+            facts.append(f"delivered to table {contract.deliver.table}")
+        case DeltaFolder():
+            facts.append(f"delivered to {contract.deliver.path}")
+        case None:
+            pass
+    return [contract.name, f"{contract.view} at {contract.site}", ", ".join(facts)]
