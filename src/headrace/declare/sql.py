@@ -2,19 +2,31 @@
 
     text --parse--> sqlglot tree --resolve--> model.relation
 
-Views are read together, since views read views. Whatever the text is, the answer is an algebra, a Refusal (valid SQL that is not
-maintained, by the operator's name) or Problems with their places; never a traceback.
+Views are read together, since views read views. Whatever the text is, the answer is an algebra, a Refusal (valid SQL
+that is not maintained, by the operator's name) or Problems with their places; never a traceback.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from headrace.model.catalogue import PythonFunction, Source, View
-from headrace.model.errors import Location, Problem
-from headrace.model.expr import Expr
-from headrace.model.relation import Relation
+from sqlglot import exp
+
+from headrace.declare.query.environment import BrokenView, Declared, Environment, NamedQuery, Names, Purpose, Rows
+from headrace.declare.query.expressions import read_condition
+from headrace.declare.query.finish import finish
+from headrace.declare.query.items import Item, outputs
+from headrace.declare.query.queries import read_query as read_rows
+from headrace.declare.query.report import Report
+from headrace.declare.query.scope import fold
+from headrace.declare.query.stage import Stage
+from headrace.declare.query.tables import read_item
+from headrace.declare.query.text import Text, parse_condition, parse_query, too_deep
+from headrace.model.catalogue import PythonFunction, Refusal, Source, View
+from headrace.model.errors import InputError, Location, Problem, UnsupportedSql
+from headrace.model.expr import Column, Expr
+from headrace.model.relation import Project, Relation, fields_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +43,133 @@ def read_views(
 ) -> tuple[dict[str, View], tuple[Problem, ...]]:
     """All views that are valid SQL, and all the mistakes of the others.
 
-    A view that is not maintained has a Refusal for a query, and so has a view that reads it. A view with mistakes is absent.
+    A view that is not maintained has a Refusal for a query, and so has a view that reads it. A view with mistakes is
+    absent.
     """
-    raise NotImplementedError
+    reader = _Views(texts, sources, {fold(name): function for name, function in functions.items()})
+    for name in texts:
+        reader.read(name)
+    views = {name: view for name in texts if isinstance(view := reader.done[name], View)}
+    return views, tuple(reader.problems)
 
 
 def read_predicate(text: str, where: Location, source: Source) -> Expr:
     """A condition over one source's columns, which are named `source.column`. Raises InputError."""
-    raise NotImplementedError
+    written = Text(text, where)
+    environment = _environment(written, Declared({source.name: source}, {}, lambda *_: None, ()))
+    try:
+        node = parse_condition(written)
+        core = read_item(exp.Table(this=exp.to_identifier(source.name.rpartition(".")[2])), environment)
+        predicate = read_condition(node, Stage(environment, "a condition", core.scope, core.relation))
+    except RecursionError:
+        raise too_deep(where) from None
+    if environment.report.errors:
+        raise InputError(environment.report.errors)
+    return predicate
 
 
-def read_query(sql: str, sources: Mapping[str, Source], file: str = "query.sql") -> Relation:
+def read_query(
+    sql: str,
+    sources: Mapping[str, Source],
+    file: str = "query.sql",
+    functions: Mapping[str, PythonFunction] | None = None,
+) -> Relation:
     """What one query over sources means. Raises InputError, or UnsupportedSql for SQL that is not maintained."""
-    raise NotImplementedError
+    views, problems = read_views({"query": ViewText("query", sql, file)}, sources, functions or {})
+    if problems:
+        raise InputError(problems)
+    query = views["query"].query
+    if isinstance(query, Refusal):
+        raise UnsupportedSql(query.operator, query.problem)
+    return query
+
+
+def _environment(text: Text, declared: Declared) -> Environment:
+    return Environment(text, declared, Report(), Names(), read_rows, [])
+
+
+@dataclass(slots=True)
+class _Views:
+    """Views by name as they get done. A view that reads another waits for it."""
+
+    texts: Mapping[str, ViewText]
+    sources: Mapping[str, Source]
+    functions: Mapping[str, PythonFunction]
+    done: dict[str, View | BrokenView] = field(default_factory=dict)
+    trees: dict[str, exp.Query] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+
+    def read(self, name: str) -> View | BrokenView:
+        if name not in self.done:
+            self.open.append(name)
+            self.done[name] = self._read(self.texts[name])
+            self.open.pop()
+        return self.done[name]
+
+    def _read(self, view: ViewText) -> View | BrokenView:
+        declared = Declared(self.sources, self.functions, self.named, tuple(self.texts))
+        environment = _environment(Text(view.sql, Location(view.file)), declared)
+        query = self._meaning(view, environment)
+        report = environment.report
+        self.problems.extend(report.errors)
+        if query is None or report.errors or report.blocked:
+            return BrokenView()
+        return View(view.name, view.sql, query, tuple(environment.reads), tuple(report.notes), environment.text.origin)
+
+    def _meaning(self, view: ViewText, environment: Environment) -> Relation | Refusal | None:
+        report = environment.report
+        try:
+            tree = self.trees[view.name] = parse_query(environment.text)
+            rows = read_rows(tree, environment, None, Purpose.TABLE)
+            made = _named(rows, tree, environment)
+            return None if report.errors or report.blocked else finish(made, environment)
+        except UnsupportedSql as refusal:
+            return Refusal(refusal.operator, refusal.problems[0])
+        except InputError as error:
+            report.errors.extend(error.problems)
+        except RecursionError:
+            report.errors.extend(too_deep(environment.text.origin).problems)
+        return None
+
+    def named(self, name: str, environment: Environment, where: Location) -> NamedQuery | BrokenView | None:
+        """The query of a view that another one reads."""
+        known = next((view for view in self.texts if fold(view) == fold(name)), None)
+        if known is None:
+            return None
+        if known in self.open:
+            path = " -> ".join((*self.open[self.open.index(known) :], known))
+            environment.report.error(
+                f'view "{known}" reads itself: {path}', where, "views read sources and other views"
+            )
+            return BrokenView()
+        view = self.read(known)
+        if isinstance(view, BrokenView):
+            return view
+        if isinstance(view.query, Refusal):
+            operator, inner = view.query.operator, view.query.problem
+            message = f'view "{known}" is not maintained incrementally: "{operator}"'
+            raise UnsupportedSql(operator, Problem(message, where, f"see {inner.where}: {inner.hint}"))
+        text = Text(self.texts[known].sql, Location(self.texts[known].file))
+        own = replace(environment, text=text, report=Report(), reads=[], common_tables={})
+        return NamedQuery(self.trees[known], own)
+
+
+def _named(rows: Rows, tree: exp.Query, environment: Environment) -> Relation:
+    """The rows with the columns of the result, by their names."""
+    nodes = tree.selects if len(tree.selects) == len(rows.columns) else [tree] * len(rows.columns)
+    items = [Item(column.name, column.value, node) for column, node in zip(rows.columns, nodes, strict=True)]
+    _check_names(items, environment)
+    made = outputs(items, environment)
+    fields = [(field.name, Column(field.name, field.type)) for field in fields_of(rows.relation)]
+    if [(output.name, output.expr) for output in made] == fields:
+        return rows.relation
+    return Project(rows.relation, made)
+
+
+def _check_names(items: list[Item], environment: Environment) -> None:
+    seen: set[str] = set()
+    for item in items:
+        if fold(item.name) in seen:
+            environment.error(f'column "{item.name}" occurs twice in the result', item.node, "name one of them by AS")
+        seen.add(fold(item.name))

@@ -1,8 +1,9 @@
 """The allow-list: every function that an expression may call, with what it takes and what type it gives.
 
-Names, arguments and results are Spark's (ANSI). A function is named with its version wherever queries are compared; a changed meaning is a
-new version. Every one depends on its arguments alone, except `now`. Their values are defined elsewhere: here is only what a reader of
-queries needs. Functions declared in Python are not here; they are called `python:NAME@VERSION`.
+Names, arguments and results are Spark's (ANSI). A function is named with its version wherever queries are compared; a
+changed meaning is a new version. Every one depends on its arguments alone, except `now`. Their values are defined
+elsewhere: here is only what a reader of queries needs. Functions declared in Python are not here; they are called
+`python:NAME@VERSION`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from headrace.model.types import (
 class Parameter(StrEnum):
     """What an argument may be. Numbers widen to `INT` and `DOUBLE`, dates and timestamps convert into each other.
 
-    All arguments for `SAME` are converted to their common type; `NUMBER` and `ANY` stay as they are; `ATOMIC` becomes text.
+    All arguments for `SAME` are converted to their common type; `NUMBER` and `ANY` stay as they are; `ATOMIC` becomes
+    text.
     """
 
     BOOLEAN = "boolean"
@@ -198,7 +200,9 @@ FUNCTION_GROUPS: Mapping[str, tuple[Function, ...]] = {
     "numbers": _numbers(),
     "dates and times": _dates(),
 }
-FUNCTIONS: Mapping[str, Function] = {function.name: function for group in FUNCTION_GROUPS.values() for function in group}
+FUNCTIONS: Mapping[str, Function] = {
+    function.name: function for group in FUNCTION_GROUPS.values() for function in group
+}
 PYTHON_PREFIX = "python:"
 
 

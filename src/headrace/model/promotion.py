@@ -1,7 +1,7 @@
 """Which type a value gets when values of different types meet: Spark's ANSI rules, as functions of types alone.
 
-Numbers widen `tinyint < smallint < int < bigint < decimal < float < double`; a date widens to a timestamp; NULL to anything.
-Nothing else widens: text meets a number only through an explicit CAST.
+Numbers widen `tinyint < smallint < int < bigint < decimal < float < double`; a date widens to a timestamp; NULL to
+anything. Nothing else widens: text meets a number only through an explicit CAST.
 """
 
 from __future__ import annotations

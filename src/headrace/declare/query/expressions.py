@@ -1,0 +1,166 @@
+"""sqlglot's expressions to ours: names resolved, types known, every spelling of an operator one function.
+
+A mistake is reported with its place and read as NULL, so that all mistakes of a query are found at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlglot import exp
+
+from headrace.declare.query import calls, operators
+from headrace.declare.query.forms import FORMS, check_parts, in_list
+from headrace.declare.query.known_functions import AGGREGATES, MAINTAINED_AGGREGATES, WINDOW_FUNCTIONS
+from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.stage import Stage, placed
+from headrace.declare.query.text import too_deep
+from headrace.model.expr import Expr
+
+DEEPEST = 150
+"""Levels of nested expressions that are read: everyone after us recurses over them too."""
+
+
+def read_value(node: exp.Expr, stage: Stage) -> Expr:
+    """A whole expression, over the rows at hand."""
+    return checked(node, stage, lambda: stage.finished(read(node, stage)))
+
+
+def read_condition(node: exp.Expr, stage: Stage) -> Expr:
+    """A whole condition, over the rows at hand."""
+    return checked(node, stage, lambda: operators.condition(stage.finished(read(node, stage))))
+
+
+def checked(node: exp.Expr, stage: Stage, make: Callable[[], Expr]) -> Expr:
+    """What `make` makes of a node, or UNKNOWN after a mistake, which is reported at the node's place."""
+    with placed(stage, node):
+        return make()
+    return operators.UNKNOWN
+
+
+def read(node: exp.Expr, stage: Stage) -> Expr:
+    """What an expression means at a stage, before grouping is considered."""
+    known = stage.values.get(id(node))
+    if known is not None:
+        return known
+    names = stage.environment.names
+    names.depth += 1
+    if names.depth > DEEPEST:
+        raise too_deep(stage.environment.at(node))
+    try:
+        return checked(node, stage, lambda: _read(node, stage))
+    finally:
+        names.depth -= 1
+
+
+def _read(node: exp.Expr, stage: Stage) -> Expr:
+    check_parts(node)
+    if type(node) in FORMS:
+        value = FORMS[type(node)](node, lambda part: read(part, stage))
+    elif type(node) in _READERS:
+        value = _READERS[type(node)](node, stage)
+    else:
+        raise NotMaintained(f"expression: {type(node).__name__.lower()}")
+    if value in (calls.NOW, calls.TODAY):
+        stage.environment.names.now_place = stage.environment.at(node)
+    return value
+
+
+def _column(node: exp.Column, stage: Stage) -> Expr:
+    if isinstance(node.this, exp.Star):
+        raise Mistake('"*" stands for columns of a SELECT list, not for a value')
+    if (
+        stage.window is not None
+        and not node.table
+        and node.name.lower() == "window"
+        and not stage.scope.find("window", None)
+    ):
+        raise NotMaintained("struct column")
+    return stage.column(node)
+
+
+def _function(node: exp.Anonymous, stage: Stage) -> Expr:
+    name, declared = node.name.lower(), stage.environment.declared.functions
+    if name not in declared:
+        _refuse_misplaced(name, stage)
+    if any(isinstance(argument, exp.Star | exp.Distinct | exp.Alias | exp.Kwarg) for argument in node.expressions):
+        raise Mistake(f'function "{name}" takes values: no "*", DISTINCT or names')
+    return calls.function(name, [read(argument, stage) for argument in node.expressions], declared)
+
+
+def _refuse_misplaced(name: str, stage: Stage) -> None:
+    """Functions that mean something only in certain places, elsewhere."""
+    if name in ("window", "session_window"):
+        raise _window_refusal(name, stage)
+    if name in AGGREGATES - MAINTAINED_AGGREGATES:
+        raise NotMaintained(f"aggregate: {name}")
+    if name in AGGREGATES:
+        hint = "conditions on groups go to HAVING" if stage.clause == "WHERE" else None
+        raise Mistake(f'aggregate "{name}" is not allowed in {stage.clause}', hint)
+    if name in WINDOW_FUNCTIONS:
+        raise Mistake(f'"{name}" needs OVER (...)')
+
+
+def _window_refusal(name: str, stage: Stage) -> NotMaintained:
+    if name == "session_window":
+        return NotMaintained("session window")
+    return NotMaintained("struct column" if stage.window is not None else "window outside group by")
+
+
+def _field(node: exp.Dot, stage: Stage) -> Expr:
+    """`window(...).start`."""
+    if stage.window is not None and node.this == stage.window.node:
+        return stage.window.bound(node.expression.name)
+    if isinstance(node.this, exp.Anonymous) and node.this.name.lower() in ("window", "session_window"):
+        raise _window_refusal(node.this.name.lower(), stage)
+    raise NotMaintained("struct column", "keep the parts in columns of their own")
+
+
+def _ranked(node: exp.Window, stage: Stage) -> Expr:
+    if stage.ranking is None:
+        raise NotMaintained(f"window function: {window_function(node)}")
+    return stage.ranking(stage, node)
+
+
+def window_function(node: exp.Window) -> str:
+    """The name of the function before OVER."""
+    inner = node.this
+    while isinstance(inner, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
+        inner = inner.this
+    return inner.name.lower()
+
+
+def _value_of_query(node: exp.Expr, stage: Stage) -> Expr:
+    if stage.subquery is None:
+        raise NotMaintained("subquery in ON" if stage.clause == "ON" else "subquery as a value")
+    return stage.subquery(stage, node)
+
+
+def _in(node: exp.In, stage: Stage) -> Expr:
+    if node.args.get("query"):
+        raise _subquery_refusal(node, stage)
+    return in_list(node, lambda part: read(part, stage))
+
+
+def _exists(node: exp.Exists, stage: Stage) -> Expr:
+    raise _subquery_refusal(node, stage)
+
+
+def _subquery_refusal(node: exp.Expr, stage: Stage) -> NotMaintained:
+    if stage.clause == "ON":
+        return NotMaintained("subquery in ON")
+    around = node.find_ancestor(exp.Or, exp.Query)
+    return NotMaintained("subquery under OR" if isinstance(around, exp.Or) else "subquery as a value")
+
+
+_READERS: Mapping[type[exp.Expr], Callable[[Any, Stage], Expr]] = {
+    exp.Column: _column,
+    exp.Anonymous: _function,
+    exp.Filter: lambda node, stage: read(node.this, stage),  # no aggregate here: its reader says why
+    exp.Dot: _field,
+    exp.Window: _ranked,
+    exp.Subquery: _value_of_query,
+    exp.In: _in,
+    exp.Exists: _exists,
+}

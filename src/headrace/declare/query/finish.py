@@ -1,0 +1,55 @@
+"""What can only be said of the finished tree: every name has its row, rankings are limited, time is used for filters
+only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.declare.query.environment import Environment
+from headrace.declare.query.now import is_time_filter, use_time
+from headrace.declare.query.ranking import UNLIMITED
+from headrace.declare.query.report import refuse
+from headrace.declare.query.streams import StreamCheck
+from headrace.declare.query.trees import expressions_of, nodes, rebuilt
+from headrace.model.expr import columns_of, conjuncts, is_deterministic
+from headrace.model.relation import Filter, Relation, TopK, fields_of, inputs_of
+
+
+def finish(relation: Relation, environment: Environment) -> Relation:
+    """The tree as it is handed on. Refuses what only now shows itself to be not maintained."""
+    relation = rebuilt(relation, use_time)
+    used: set[str] = set()
+    for node in nodes(relation):
+        _check_ranking(node, environment)
+        _check_time(node, environment)
+        used |= _check_names(node, environment)
+    StreamCheck(environment).flow(relation)
+    return rebuilt(relation, lambda node: _without_unused_rank(node, used))
+
+
+def _check_ranking(node: Relation, environment: Environment) -> None:
+    if isinstance(node, TopK) and node.limit == UNLIMITED:
+        assert node.rank_name is not None
+        function, where = environment.names.ranks[node.rank_name]
+        refuse(f"window function: {function}", where)
+
+
+def _check_time(node: Relation, environment: Environment) -> None:
+    parts = conjuncts(node.predicate) if isinstance(node, Filter) else expressions_of(node)
+    for part in parts:
+        if not is_deterministic(part) and not (isinstance(node, Filter) and is_time_filter(part)):
+            refuse("now() outside a filter on time", environment.names.now_place or environment.text.origin)
+
+
+def _check_names(node: Relation, environment: Environment) -> set[str]:
+    """The columns that an operator reads. One that its inputs do not have belongs to a query around it."""
+    here = {field.name for input_ in inputs_of(node) for field in fields_of(input_)}
+    used = {name for expr in expressions_of(node) for name in columns_of(expr)}
+    if not used <= here:
+        refuse("correlated subquery", environment.names.outer_place or environment.text.origin)
+    return used
+
+
+def _without_unused_rank(node: Relation, used: set[str]) -> Relation:
+    return replace(node, rank_name=None) if isinstance(node, TopK) and node.rank_name not in used else node

@@ -1,0 +1,261 @@
+"""Expressions whose meaning depends on their parts alone: operators, predicates, CASE, CAST, and functions with a
+syntax of their own.
+
+Each reader gets a node of sqlglot's and a way to read its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from headrace.declare.query import calls, literals, operators
+from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.model.expr import FALSE, TRUE, Expr, Literal
+from headrace.model.functions import FUNCTIONS
+from headrace.model.type_names import type_named
+from headrace.model.types import BINARY, BOOLEAN, NULL, STRING, Type
+
+ReadPart = Callable[[exp.Expr], Expr]
+FormReader = Callable[[Any, ReadPart], Expr]
+"""Reads nodes of the class that the table below gives it for."""
+
+
+_PARTS: Mapping[type[exp.Expr], tuple[str, ...]] = {
+    exp.Between: ("low", "high"),
+    exp.Case: ("ifs", "default"),
+    exp.Cast: ("to",),
+    exp.Column: ("table", "db"),
+    exp.DPipe: ("safe",),
+    exp.Div: ("typed", "safe"),
+    exp.If: ("true", "false"),
+    exp.ILike: ("negate",),
+    exp.In: ("query",),
+    exp.Interval: ("unit",),
+    exp.Like: ("negate",),
+    exp.Literal: ("is_string",),
+    exp.Ordered: ("desc", "nulls_first"),
+    exp.StrPosition: ("substr",),
+    exp.Substring: ("start", "length"),
+    exp.Trim: ("position",),
+    exp.TryCast: ("to",),
+    exp.Window: ("partition_by", "order", "over", "spec", "alias"),
+}
+"""What nodes are made of besides `this`, `expression` and `expressions`."""
+
+
+def check_parts(node: exp.Expr) -> None:
+    """Refuse what is written in a node beyond the parts that its reader knows: nothing is ignored silently."""
+    known = ("this", "expression", "expressions", *_PARTS.get(type(node), ()))
+    for key, value in node.args.items():
+        if value and key not in known:
+            raise NotMaintained(f"expression: {type(node).__name__.lower()} with {key.strip('_')}")
+
+
+def operands(node: exp.Expr) -> list[exp.Expr]:
+    """The parts of a chain of one operator, in order, however long the chain is."""
+    kind = type(node)
+    found: list[exp.Expr] = []
+    waiting = [node]
+    while waiting:
+        current = waiting.pop().unnest()
+        if type(current) is kind:
+            waiting += [current.expression, current.this]
+        else:
+            found.append(current)
+    return found
+
+
+def _all(nodes: Sequence[exp.Expr | None], value: ReadPart) -> tuple[Expr, ...]:
+    return tuple(value(node) for node in nodes if node is not None)
+
+
+def _literal(node: exp.Literal, value: ReadPart) -> Expr:
+    return Literal(node.name, STRING) if node.is_string else literals.number(node.name)
+
+
+def _bytes(node: exp.HexString, value: ReadPart) -> Expr:
+    try:
+        return Literal(bytes.fromhex(node.name), BINARY)
+    except ValueError:
+        raise Mistake(f'"{node.name}" is not a text of hexadecimal digits') from None
+
+
+def _negative(node: exp.Neg, value: ReadPart) -> Expr:
+    if isinstance(node.this, exp.Literal) and not node.this.is_string:
+        return literals.number(f"-{node.this.name}")
+    return operators.minus(value(node.this))
+
+
+def _connected(operator: str) -> FormReader:
+    return lambda node, value: operators.connect(operator, _all(operands(node), value))
+
+
+def _compared(operator: str) -> FormReader:
+    def reader(node: exp.Binary, value: ReadPart) -> Expr:
+        if isinstance(node.expression, exp.Any | exp.All):
+            raise NotMaintained("expression: ANY or ALL", "use EXISTS or IN, or compare with min() or max()")
+        return operators.compare(operator, value(node.this), value(node.expression))
+
+    return reader
+
+
+def _different(node: exp.NullSafeNEQ, value: ReadPart) -> Expr:
+    return operators.negate_condition(operators.compare("<=>", value(node.this), value(node.expression)))
+
+
+def _calculated(operator: str) -> FormReader:
+    def reader(node: exp.Binary, value: ReadPart) -> Expr:
+        in_days = literals.counts_days(node.this) or literals.counts_days(node.expression)
+        return operators.arithmetic(operator, value(node.this), value(node.expression), in_days=in_days)
+
+    return reader
+
+
+def _between(node: exp.Between, value: ReadPart) -> Expr:
+    middle, low, high = _all((node.this, node.args["low"], node.args["high"]), value)
+    return operators.connect("and", (operators.compare(">=", middle, low), operators.compare("<=", middle, high)))
+
+
+def in_list(node: exp.In, value: ReadPart) -> Expr:
+    """`x IN (1, 2)`, `(x, y) IN ((1, 2), (3, 4))`."""
+    if not node.expressions:
+        raise Mistake("IN needs at least one value")
+    if isinstance(node.this, exp.Tuple):
+        return operators.connect("or", [_equal_tuples(node.this, option, value) for option in node.expressions])
+    return operators.call("in", operators.unify(_all((node.this, *node.expressions), value)), BOOLEAN)
+
+
+def _equal_tuples(left: exp.Tuple, right: exp.Expr, value: ReadPart) -> Expr:
+    if not isinstance(right, exp.Tuple) or len(left.expressions) != len(right.expressions):
+        raise Mistake(f"IN compares {len(left.expressions)} values with another number of values")
+    pairs = zip(left.expressions, right.expressions, strict=True)
+    return operators.connect("and", [operators.compare("=", value(a), value(b)) for a, b in pairs])
+
+
+def _is(node: exp.Is, value: ReadPart) -> Expr:
+    tested = value(node.this)
+    match node.expression:
+        case exp.Null():
+            return calls.is_null(tested)
+        case exp.Boolean(this=expected):
+            return operators.compare("<=>", operators.condition(tested), TRUE if expected else FALSE)
+    raise Mistake("IS is followed by NULL, TRUE or FALSE")
+
+
+def _like(node: exp.Binary, value: ReadPart, *escape: Expr) -> Expr:
+    if isinstance(node.expression, exp.Any | exp.All):
+        raise NotMaintained("expression: LIKE ANY or ALL", "combine several LIKE by OR or AND")
+    text, pattern = value(node.this), value(node.expression)
+    if isinstance(node, exp.ILike):
+        result = calls.ilike(text, pattern)
+    else:
+        result = calls.apply(FUNCTIONS["like"], (text, pattern, *escape))
+    return operators.negate_condition(result) if node.args.get("negate") else result
+
+
+def _escaped(node: exp.Escape, value: ReadPart) -> Expr:
+    if not isinstance(node.this, exp.Like):
+        raise NotMaintained("expression: escape")
+    check_parts(node.this)
+    return _like(node.this, value, value(node.expression))
+
+
+def _case(node: exp.Case, value: ReadPart) -> Expr:
+    branches, default = node.args["ifs"], node.args.get("default")
+    conditions = _all([branch.this for branch in branches], value)
+    if node.this is not None:
+        chosen = value(node.this)
+        conditions = tuple(operators.compare("=", chosen, option) for option in conditions)
+    results = _all([branch.args["true"] for branch in branches], value)
+    return operators.case(conditions, results, operators.UNKNOWN if default is None else value(default))
+
+
+def _cast(node: exp.Cast, value: ReadPart) -> Expr:
+    source, type_ = value(node.this), _type(node.args["to"])
+    result = operators.cast(source, type_)
+    if isinstance(source, Literal) and source.type == STRING and not isinstance(result, Literal):
+        raise Mistake(f"{operators.shown(source)} is not a value of type {type_}")
+    return result
+
+
+def _type(node: exp.Expr) -> Type:
+    name = node.sql(dialect="spark")
+    type_ = type_named(name)
+    if type_ is None:
+        raise NotMaintained(f"expression: cast to {name.lower()}")
+    return type_
+
+
+def _substring(node: exp.Substring, value: ReadPart) -> Expr:
+    return calls.apply(
+        FUNCTIONS["substring"], _all((node.this, node.args.get("start"), node.args.get("length")), value)
+    )
+
+
+def _trim(node: exp.Trim, value: ReadPart) -> Expr:
+    if node.args.get("expression"):
+        raise NotMaintained("function: trim", "only spaces are trimmed: use replace or regexp_extract")
+    name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "trim")
+    return calls.apply(FUNCTIONS[name], (value(node.this),))
+
+
+def _position(node: exp.StrPosition, value: ReadPart) -> Expr:
+    return calls.apply(FUNCTIONS["locate"], (value(node.args["substr"]), value(node.this)))
+
+
+def _refused(operator: str) -> FormReader:
+    def reader(node: exp.Expr, value: ReadPart) -> Expr:
+        raise NotMaintained(operator)
+
+    return reader
+
+
+FORMS: Mapping[type[exp.Expr], FormReader] = {
+    exp.Literal: _literal,
+    exp.HexString: _bytes,
+    exp.Boolean: lambda node, value: TRUE if node.this else FALSE,
+    exp.Null: lambda node, value: Literal(None, NULL),
+    exp.Paren: lambda node, value: value(node.this),
+    exp.Interval: lambda node, value: literals.interval(node),
+    exp.Neg: _negative,
+    exp.Not: lambda node, value: operators.negate_condition(value(node.this)),
+    exp.And: _connected("and"),
+    exp.Or: _connected("or"),
+    exp.EQ: _compared("="),
+    exp.NEQ: _compared("<>"),
+    exp.LT: _compared("<"),
+    exp.LTE: _compared("<="),
+    exp.GT: _compared(">"),
+    exp.GTE: _compared(">="),
+    exp.NullSafeEQ: _compared("<=>"),
+    exp.NullSafeNEQ: _different,
+    exp.Add: _calculated("+"),
+    exp.Sub: _calculated("-"),
+    exp.Mul: _calculated("*"),
+    exp.Div: _calculated("/"),
+    exp.IntDiv: _calculated("div"),
+    exp.Mod: _calculated("%"),
+    exp.DPipe: lambda node, value: calls.apply(FUNCTIONS["concat"], _all(operands(node), value)),
+    exp.Between: _between,
+    exp.Is: _is,
+    exp.Like: _like,
+    exp.ILike: _like,
+    exp.RegexpLike: lambda node, value: calls.apply(FUNCTIONS["rlike"], (value(node.this), value(node.expression))),
+    exp.Escape: _escaped,
+    exp.Case: _case,
+    exp.If: lambda node, value: calls.function(
+        "if", _all((node.this, node.args["true"], node.args.get("false")), value), {}
+    ),
+    exp.Cast: _cast,
+    exp.TryCast: _refused("function: try_cast"),
+    exp.Bracket: _refused("array element"),
+    exp.Extract: lambda node, value: calls.date_part(node.this.name, value(node.expression)),
+    exp.Substring: _substring,
+    exp.Trim: _trim,
+    exp.StrPosition: _position,
+    exp.CurrentDate: lambda node, value: calls.TODAY,
+    exp.CurrentTimestamp: lambda node, value: calls.NOW,
+}

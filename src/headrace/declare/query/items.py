@@ -1,0 +1,137 @@
+"""The SELECT list: `*` expanded, every column with a name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from headrace.declare.query.environment import Environment
+from headrace.declare.query.expressions import checked, read_value
+from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.report import refuse
+from headrace.declare.query.scope import Visible, fold
+from headrace.declare.query.stage import Stage, placed
+from headrace.model.errors import nearest_name
+from headrace.model.expr import Column, Expr
+from headrace.model.relation import Output
+from headrace.model.types import INTERVALS, NULL
+
+LONGEST_NAME = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One column of the result, and the node it was written as."""
+
+    name: str
+    value: Expr
+    node: exp.Expr
+
+
+def read_items(nodes: Sequence[exp.Expr], stage: Stage, *, named: bool) -> tuple[Item, ...]:
+    """The columns of a SELECT list. An alias is known to the items after it. Without `named`, names do not matter."""
+    items: list[Item] = []
+    for node in nodes:
+        with placed(stage, node):
+            for item in _read(node, stage, named, items):
+                items.append(item)
+                stage.aliases = {**stage.aliases, fold(item.name): item.value} if _has_alias(node) else stage.aliases
+    return tuple(items)
+
+
+def _has_alias(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Alias)
+
+
+def _read(node: exp.Expr, stage: Stage, named: bool, before: list[Item]) -> Iterator[Item]:
+    if isinstance(node, exp.Star):
+        yield from _starred(node, tuple(stage.scope.all()), node, stage)
+    elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+        yield from _starred(node.this, _table(node, stage), node, stage)
+    elif isinstance(node, exp.Alias):
+        if not isinstance(node.args["alias"], exp.Identifier):
+            raise Mistake("an alias is a name")
+        yield Item(node.alias, read_value(node.this, stage), node)
+    elif isinstance(node, exp.Aliases):
+        raise NotMaintained("clause: several aliases")
+    else:
+        value = read_value(node, stage)
+        yield Item(_own_name(node, stage, named, before), value, node)
+
+
+def _table(node: exp.Column, stage: Stage) -> tuple[Visible, ...]:
+    table = stage.scope.table(node.table)
+    if table is None:
+        near = nearest_name(node.table, [table.alias for table in stage.scope.tables])
+        raise Mistake(f'table "{node.table}" is not in FROM', near)
+    return table.columns
+
+
+def _starred(star: exp.Star, columns: tuple[Visible, ...], node: exp.Expr, stage: Stage) -> Iterator[Item]:
+    if any(star.args.get(part) for part in ("replace", "rename", "ilike")):
+        raise NotMaintained("clause: * with replace or rename")
+    left_out = {fold(column.name): column for column in star.args.get("except_") or ()}
+    for name, column in left_out.items():
+        if name not in {fold(visible.name) for visible in columns} and stage.scope.complete:
+            near = nearest_name(column.name, [visible.name for visible in columns])
+            stage.environment.error(f'column "{column.name}" does not exist', column, near)
+    for visible in columns:
+        if fold(visible.name) not in left_out:
+            yield Item(visible.name, checked(node, stage, lambda v=visible: stage.finished(v.value)), node)
+
+
+def _own_name(node: exp.Expr, stage: Stage, named: bool, before: list[Item]) -> str:
+    """A column keeps the name of its declaration; an expression gets one from its text."""
+    inner = node.unnest()
+    if isinstance(inner, exp.Column):
+        declared = (column.name for column in stage.scope.all() if fold(column.name) == fold(inner.name))
+        return next(declared, inner.name)
+    if isinstance(inner, exp.Dot):
+        return str(inner.expression.name)
+    name = name_from_text(stage.environment.text.written(inner), [item.name for item in before])
+    if named:
+        hint = f"{stage.environment.text.written(inner)} AS ..."
+        stage.environment.report.note(f'a column without a name is called "{name}"', stage.environment.at(inner), hint)
+    return name
+
+
+def name_from_text(text: str, taken: Sequence[str]) -> str:
+    """`sum(o.total)` is `sum_o_total`, and a second one `sum_o_total_2`."""
+    stem = re.sub(r"\W+", "_", text.lower()).strip("_")[:LONGEST_NAME].rstrip("_") or "column"
+    stem = f"_{stem}" if stem[0].isdigit() else stem
+    name, number = stem, 1
+    while fold(name) in map(fold, taken):
+        number += 1
+        name = f"{stem}_{number}"
+    return name
+
+
+def outputs(items: Sequence[Item], environment: Environment) -> tuple[Output, ...]:
+    """The items as fields of rows of their own: names become unique, types are such that a column may have."""
+    taken: set[str] = set()
+    made = []
+    for item in items:
+        _check_type(item, environment)
+        name, number = f"{environment.output}{item.name}", 1
+        while name in taken:
+            number += 1
+            name = f"{environment.output}{item.name}#{number}"
+        taken.add(name)
+        made.append(Output(name, item.value))
+    return tuple(made)
+
+
+def _check_type(item: Item, environment: Environment) -> None:
+    if item.value.type in INTERVALS:
+        refuse("interval column", environment.at(item.node))
+    if item.value.type == NULL and not environment.report.errors and not environment.report.blocked:
+        environment.error(f'the type of column "{item.name}" is not known', item.node, "CAST(NULL AS ...)")
+
+
+def as_fields(items: Sequence[Item], made: Sequence[Output]) -> tuple[Item, ...]:
+    """The items over the rows that were made of them."""
+    pairs = zip(items, made, strict=True)
+    return tuple(replace(item, value=Column(output.name, item.value.type)) for item, output in pairs)

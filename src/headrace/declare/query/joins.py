@@ -1,0 +1,198 @@
+"""FROM: its items joined in order. The rows that an outer join fills with NULLs are computed before it, not after.
+
+A derived table's columns are expressions over the rows below. Above an outer join these would be computed from NULLs
+(`coalesce(x, 0)` would be 0, not NULL), so there they become fields first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from headrace.declare.query import calls, operators
+from headrace.declare.query.environment import Core, Environment
+from headrace.declare.query.expressions import checked, read_condition
+from headrace.declare.query.mistakes import Mistake
+from headrace.declare.query.ranking import keep_first
+from headrace.declare.query.report import refuse
+from headrace.declare.query.scope import Scope, Visible, fold
+from headrace.declare.query.stage import Stage
+from headrace.declare.query.tables import read_item, refuse_clauses
+from headrace.model.errors import nearest_name
+from headrace.model.expr import Column, Expr, columns_of, conjunction, conjuncts
+from headrace.model.functions import FUNCTIONS
+from headrace.model.relation import Join, JoinKind, Output, Project, fields_of
+
+_KINDS = {"SEMI": JoinKind.SEMI, "ANTI": JoinKind.ANTI, "": None, "INNER": None, "CROSS": None, "OUTER": None}
+_SIDES = {"": JoinKind.INNER, "LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL}
+_LEFT_ONLY = (JoinKind.SEMI, JoinKind.ANTI)
+_FILLS_LEFT = (JoinKind.RIGHT, JoinKind.FULL)
+_FILLS_RIGHT = (JoinKind.LEFT, JoinKind.FULL)
+
+
+def read_from(node: exp.Expr, joins: Sequence[exp.Join], environment: Environment, outer: Stage | None) -> Core:
+    """The rows of FROM, and the names that are in sight after it."""
+    core = _item(node, environment, outer)
+    for join in joins:
+        core = _joined(core, join, environment, outer)
+    return core
+
+
+def _item(node: exp.Expr, environment: Environment, outer: Stage | None) -> Core:
+    """A table, or joins in parentheses."""
+    if isinstance(node, exp.Subquery) and not isinstance(node.this, exp.Query):
+        refuse_clauses(node, environment, "this", "joins")
+        core = _item(node.this, environment, outer)
+    else:
+        core = read_item(node, environment)
+    for join in node.args.get("joins") or ():
+        core = _joined(core, join, environment, outer)
+    return core
+
+
+def _joined(left: Core, node: exp.Join, environment: Environment, outer: Stage | None) -> Core:
+    kind = _kind(node, environment)
+    right = _item(node.this, environment, outer)
+    _check_aliases(left.scope, right.scope, node, environment)
+    both = replace(left.scope, tables=left.scope.tables + right.scope.tables)
+    stage = Stage(environment, "ON", both, left.relation, outer=outer)
+    columns = tuple(name.name for name in node.args.get("using") or ())
+    parts = _using(columns, left.scope, right.scope, node, stage) if columns else _on(node, stage)
+    return _Pair(left, right, kind, parts, columns).joined(environment)
+
+
+def _kind(node: exp.Join, environment: Environment) -> JoinKind:
+    if node.args.get("method"):
+        method = str(node.args["method"]).lower()
+        refuse("natural join" if method == "natural" else f"clause: {method} join", environment.at(node))
+    refuse_clauses(node, environment, "this", "on", "side", "kind", "using", "hint")
+    side, kind = str(node.args.get("side") or "").upper(), str(node.args.get("kind") or "").upper()
+    if kind not in _KINDS or side not in _SIDES or (_KINDS[kind] is not None and side not in ("", "LEFT")):
+        refuse(f"clause: {f'{side} {kind}'.strip().lower()} join", environment.at(node))
+    return _KINDS[kind] or _SIDES[side]
+
+
+def _check_aliases(left: Scope, right: Scope, node: exp.Join, environment: Environment) -> None:
+    for table in right.tables:
+        if left.table(table.alias) is not None:
+            environment.error(f'"{table.alias}" occurs twice in FROM', node, "give one of them another name by AS")
+
+
+def _on(node: exp.Join, stage: Stage) -> tuple[Expr, ...]:
+    on = node.args.get("on")
+    return () if on is None else conjuncts(read_condition(on, stage))
+
+
+def _using(names: tuple[str, ...], left: Scope, right: Scope, node: exp.Join, stage: Stage) -> tuple[Expr, ...]:
+    def equal(name: str) -> Expr:
+        return operators.compare("=", _one(name, left), _one(name, right))
+
+    nodes = zip(names, node.args["using"], strict=True)
+    return tuple(checked(place, stage, lambda name=name: equal(name)) for name, place in nodes)
+
+
+def _one(name: str, scope: Scope) -> Expr:
+    """The column that USING means on one side."""
+    found = scope.find(name, None)
+    if len(found) == 1:
+        return found[0]
+    if not scope.complete:
+        return operators.UNKNOWN
+    problem = "is ambiguous" if found else "does not exist"
+    hint = None if found else nearest_name(name, [column.name for column in scope.all()])
+    raise Mistake(f'column "{name}" {problem} on one side of USING', hint)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two sides with the parts of their condition. `using` are the columns that become one."""
+
+    left: Core
+    right: Core
+    kind: JoinKind
+    parts: tuple[Expr, ...]
+    using: tuple[str, ...]
+
+    def joined(self, environment: Environment) -> Core:
+        left, right, parts = self._ranked()
+        inner = self.kind == JoinKind.INNER
+        here = {field.name for side in (left, right) for field in fields_of(side.relation)}
+        correlated = tuple(part for part in parts if inner and not columns_of(part) <= here)
+        on = conjunction(tuple(part for part in parts if part not in correlated))
+        if self.kind in _FILLS_LEFT:
+            left = _computed(left, columns_of(on), environment)
+        if self.kind in _FILLS_RIGHT:
+            right = _computed(right, columns_of(on), environment)
+        relation = Join(self.kind, left.relation, right.relation, on)
+        return Core(relation, self._scope(left, right), self._not_null(), left.correlated + correlated)
+
+    def _ranked(self) -> tuple[Core, Core, tuple[Expr, ...]]:
+        """Conditions on a rank decide how many rows a side keeps, where the join does not have to keep them all."""
+        left, right, parts = self.left, self.right, self.parts
+        if self.kind in (JoinKind.INNER, JoinKind.RIGHT):
+            relation, parts = keep_first(left.relation, parts)
+            left = replace(left, relation=relation)
+        if self.kind in (JoinKind.INNER, JoinKind.LEFT, *_LEFT_ONLY):
+            relation, parts = keep_first(right.relation, parts)
+            right = replace(right, relation=relation)
+        return left, right, parts
+
+    def _not_null(self) -> frozenset[str]:
+        kept_left = frozenset() if self.kind in _FILLS_LEFT else self.left.not_null
+        kept_right = frozenset() if self.kind in (*_FILLS_RIGHT, *_LEFT_ONLY) else self.right.not_null
+        return kept_left | kept_right
+
+    def _scope(self, left: Core, right: Core) -> Scope:
+        if self.kind in _LEFT_ONLY:
+            return left.scope
+        both = Scope(
+            left.scope.tables + right.scope.tables,
+            left.scope.merged + right.scope.merged,
+            left.scope.hidden | right.scope.hidden,
+        )
+        for name in self.using:
+            both = self._merged(name, left.scope, right.scope, both)
+        return both
+
+    def _merged(self, name: str, left: Scope, right: Scope, both: Scope) -> Scope:
+        values = (*left.find(name, None), *right.find(name, None))
+        if len(values) != 2:
+            return both  # a mistake that is reported
+        value = values[1] if self.kind == JoinKind.RIGHT else values[0]
+        if self.kind == JoinKind.FULL:
+            value = calls.apply(FUNCTIONS["coalesce"], values)
+        spelled = next(column.name for column in left.all() if fold(column.name) == fold(name))
+        others = tuple(column for column in both.merged if fold(column.name) != fold(name))
+        owners = ((fold(table.alias), fold(name)) for table in both.tables if table.named(name))
+        return Scope(both.tables, (*others, Visible(spelled, value)), both.hidden | frozenset(owners))
+
+
+def _computed(side: Core, also: frozenset[str], environment: Environment) -> Core:
+    """The side with every visible column a field. `also` are fields that the join's condition reads."""
+    visible = [
+        (f"{table.alias}.{column.name}", column.value) for table in side.scope.tables for column in table.columns
+    ]
+    visible += [(column.name, column.value) for column in side.scope.merged]
+    if all(isinstance(value, Column) for _, value in visible):
+        return side
+    outputs: dict[Expr, Output] = {}
+    for name, value in visible:
+        if value not in outputs:
+            field_name = value.name if isinstance(value, Column) else environment.names.fresh(environment.path + name)
+            outputs[value] = Output(field_name, value)
+    for field in fields_of(side.relation):
+        column = Column(field.name, field.type)
+        if field.name in also and column not in outputs:
+            outputs[column] = Output(field.name, column)
+    relation = Project(side.relation, tuple(outputs.values()))
+    return replace(side, relation=relation, scope=_moved(side.scope, outputs))
+
+
+def _moved(scope: Scope, outputs: dict[Expr, Output]) -> Scope:
+    def field(column: Visible) -> Visible:
+        return replace(column, value=Column(outputs[column.value].name, column.value.type))
+
+    tables = tuple(replace(table, columns=tuple(map(field, table.columns))) for table in scope.tables)
+    return replace(scope, tables=tables, merged=tuple(map(field, scope.merged)))

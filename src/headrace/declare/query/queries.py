@@ -1,0 +1,68 @@
+"""Whole queries: WITH, then a SELECT or queries combined."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from headrace.declare.query.environment import Environment, NamedQuery, Purpose, Rows
+from headrace.declare.query.report import refuse
+from headrace.declare.query.scope import fold
+from headrace.declare.query.select import read_select
+from headrace.declare.query.sets import limited_rows, read_set
+from headrace.declare.query.stage import Stage
+from headrace.declare.query.tables import refuse_clauses
+
+
+def read_query(node: exp.Query, environment: Environment, outer: Stage | None, purpose: Purpose) -> Rows:
+    """The rows of any query. `outer` is where it stands inside another query, whose columns it may name."""
+    with_ = node.args.get("with_")
+    inside = environment if with_ is None else _with(with_, environment)
+    rows = _body(node, inside, outer, purpose)
+    if with_ is not None:
+        _read_unused(with_, inside)
+    return rows
+
+
+def _body(node: exp.Query, environment: Environment, outer: Stage | None, purpose: Purpose) -> Rows:
+    match node:
+        case exp.Select():
+            return read_select(node, environment, outer, purpose)
+        case exp.SetOperation():
+            return read_set(node, environment, outer, purpose)
+        case exp.Subquery(this=exp.Query()):
+            refuse_clauses(node, environment, "this", "with_", "order", "limit", "offset")
+            rows = environment.read_query(node.this, environment, outer, purpose)
+            if rows.correlated and node.args.get("limit"):
+                refuse("correlated subquery", environment.names.outer_place or environment.at(node))
+            return limited_rows(node, rows, environment, purpose)
+        case _:
+            refuse(f"clause: {type(node).__name__.lower()}", environment.at(node))
+
+
+def _with(node: exp.Expr, environment: Environment) -> Environment:
+    """The environment in which common table expressions are known, each to those after it."""
+    refuse_clauses(node, environment, "expressions", "recursive")
+    if node.args.get("recursive"):
+        refuse("recursive query", environment.at(node))
+    seen: set[str] = set()
+    for part in node.expressions:
+        refuse_clauses(part, environment, "this", "alias", "materialized")
+        if fold(part.alias) in seen:
+            environment.error(f'"{part.alias}" is defined twice in WITH', part.args["alias"])
+        seen.add(fold(part.alias))
+        names = tuple(column.name for column in part.args["alias"].columns)
+        if not isinstance(part.this, exp.Query):
+            refuse("clause: with", environment.at(part))
+        environment = environment.with_common_table(part.alias, NamedQuery(part.this, environment, names))
+    return environment
+
+
+def _read_unused(node: exp.Expr, environment: Environment) -> None:
+    """Read common table expressions that nobody used, to report their mistakes."""
+    for part in node.expressions:
+        if id(part.this) not in environment.names.used_queries:
+            named = environment.common_tables[fold(part.alias)]
+            inner = replace(named.environment, reads=[]).inside(part.alias)
+            inner.read_query(named.query, inner, None, Purpose.TABLE)

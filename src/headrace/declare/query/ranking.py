@@ -1,0 +1,141 @@
+"""First rows: ROW_NUMBER() and its kin filtered to the first k, and ORDER BY ... LIMIT.
+
+A ranking is read as a TopK without limit that adds the rank as a field. Conditions on that field, found in the WHERE of
+the query around it, in QUALIFY or in ON, become its limit. A ranking that nobody limits is refused in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from headrace.declare.query import operators
+from headrace.declare.query.expressions import read_value, window_function
+from headrace.declare.query.forms import check_parts
+from headrace.declare.query.known_functions import RANKINGS
+from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.stage import Stage
+from headrace.model.expr import Call, Column, Expr, Literal
+from headrace.model.relation import Filter, Join, JoinKind, Order, Project, Ranking, Relation, TopK
+from headrace.model.types import BIGINT, INT
+
+UNLIMITED = 2**63 - 1
+
+_KEEPS_LEFT = (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
+_KEEPS_RIGHT = (JoinKind.INNER, JoinKind.RIGHT)
+_MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def read_ranking(stage: Stage, node: exp.Window) -> Expr:
+    """ROW_NUMBER, RANK or DENSE_RANK: the rank of each row at hand. One order per query."""
+    name = window_function(node)
+    if name not in RANKINGS or not isinstance(node.this, exp.Anonymous):
+        raise NotMaintained(f"window function: {name}")
+    if node.args.get("spec") or node.args.get("alias"):
+        raise NotMaintained(f"window function: {name}", "write the whole window after OVER, without a frame")
+    if node.this.expressions:
+        raise Mistake(f'"{name}" takes no arguments')
+    if not node.args.get("order"):
+        raise Mistake(f'"{name}" needs ORDER BY', f"{name}() OVER (PARTITION BY ... ORDER BY ...)")
+    partition = tuple(read_value(part, stage) for part in node.args.get("partition_by") or ())
+    order = read_order(node.args["order"], stage)
+    return _ranked(stage, node, (Ranking(name), partition, order))
+
+
+def _ranked(stage: Stage, node: exp.Window, key: tuple[Ranking, tuple[Expr, ...], tuple[Order, ...]]) -> Expr:
+    if stage.ranked is not None:
+        if stage.ranked[0] != key:
+            raise NotMaintained("several window functions")
+        return stage.ranked[1]
+    ranking, partition, order = key
+    names, environment = stage.environment.names, stage.environment
+    field = names.fresh(f"{environment.path}{ranking.value}")
+    names.ranks[field] = (ranking.value, environment.at(node))
+    stage.relation = TopK(stage.relation, partition, order, UNLIMITED, ranking=ranking, rank_name=field)
+    value = operators.convert(Column(field, BIGINT), INT)
+    stage.ranked = (key, value)
+    return value
+
+
+def read_order(node: exp.Expr, stage: Stage) -> tuple[Order, ...]:
+    """The keys of an ORDER BY, over the rows at hand."""
+    return tuple(sort_key(part, read_value(part.this, stage)) for part in node.expressions)
+
+
+def sort_key(node: exp.Expr, value: Expr) -> Order:
+    """Spark's default: NULLs first ascending, last descending; sqlglot has filled it in."""
+    check_parts(node)
+    return Order(value, bool(node.args.get("desc")), bool(node.args.get("nulls_first")))
+
+
+def keep_first(relation: Relation, parts: Sequence[Expr]) -> tuple[Relation, tuple[Expr, ...]]:
+    """Use conditions on ranks as limits of the rankings below; return the conditions that remain."""
+    remaining = tuple(parts)
+    for field in tuple(_unlimited(relation)):
+        bounds = {part: bound for part in remaining if (bound := _bound(part, field)) is not None}
+        lowest = max((low for low, _ in bounds.values()), default=1)
+        highest = min((high for _, high in bounds.values()), default=UNLIMITED)
+        if highest < UNLIMITED:
+            relation = _limited(relation, field, max(1, lowest), highest)
+            remaining = tuple(part for part in remaining if part not in bounds)
+    return relation, remaining
+
+
+def _bound(part: Expr, field: str) -> tuple[int, int] | None:
+    """The ranks that a condition allows, if it compares this rank with a constant."""
+    if not isinstance(part, Call) or part.function not in _MIRRORED:
+        return None
+    left, right = part.arguments
+    operator = part.function
+    if isinstance(left, Literal):
+        left, right, operator = right, left, _MIRRORED[operator]
+    if not isinstance(right, Literal) or not isinstance(right.value, int) or not _is_rank(left, field):
+        return None
+    value = right.value
+    return {
+        "=": (value, value),
+        "<": (1, value - 1),
+        "<=": (1, value),
+        ">": (value + 1, UNLIMITED),
+        ">=": (value, UNLIMITED),
+    }[operator]
+
+
+def _is_rank(expr: Expr, field: str) -> bool:
+    while isinstance(expr, Call) and expr.function == "cast":
+        expr = expr.arguments[0]
+    return isinstance(expr, Column) and expr.name == field
+
+
+def _below(relation: Relation) -> tuple[Relation, ...]:
+    """The inputs through which a condition on rows of the output can be pushed down."""
+    match relation:
+        case Filter(input_) | Project(input_):
+            return (input_,)
+        case Join(kind, left, right):
+            return ((left,) if kind in _KEEPS_LEFT else ()) + ((right,) if kind in _KEEPS_RIGHT else ())
+    return ()
+
+
+def _unlimited(relation: Relation) -> Iterator[str]:
+    if isinstance(relation, TopK) and relation.limit == UNLIMITED and relation.rank_name is not None:
+        yield relation.rank_name
+    for input_ in _below(relation):
+        yield from _unlimited(input_)
+
+
+def _limited(relation: Relation, field: str, lowest: int, highest: int) -> Relation:
+    if isinstance(relation, TopK) and relation.rank_name == field:
+        return replace(relation, limit=max(0, highest - lowest + 1), offset=lowest - 1)
+    match relation:
+        case Filter(input_) | Project(input_):
+            return replace(relation, input=_limited(input_, field, lowest, highest))
+        case Join(kind, left, right):
+            if kind in _KEEPS_LEFT:
+                left = _limited(left, field, lowest, highest)
+            if kind in _KEEPS_RIGHT:
+                right = _limited(right, field, lowest, highest)
+            return replace(relation, left=left, right=right)
+    return relation

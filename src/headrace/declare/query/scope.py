@@ -1,0 +1,79 @@
+"""Which columns a name can mean: the tables of a FROM clause, in order, and the columns that USING merged.
+
+Names are compared without case, as Spark does, and keep the spelling of their declaration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from headrace.model.expr import Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """A column that can be named, and its value over the rows at hand."""
+
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What one item of FROM shows. `complete` is False when its columns are not known because of a mistake reported
+    elsewhere.
+    """
+
+    alias: str
+    columns: tuple[Visible, ...]
+    complete: bool = True
+
+    def named(self, name: str) -> tuple[Expr, ...]:
+        return tuple(column.value for column in self.columns if same_name(column.name, name))
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """All tables in sight. `merged` are columns made by USING: they stand first in `*`, where the columns they came
+    from are `hidden`.
+    """
+
+    tables: tuple[Table, ...] = ()
+    merged: tuple[Visible, ...] = ()
+    hidden: frozenset[tuple[str, str]] = frozenset()
+
+    @property
+    def complete(self) -> bool:
+        return all(table.complete for table in self.tables)
+
+    def table(self, alias: str) -> Table | None:
+        return next((table for table in self.tables if same_name(table.alias, alias)), None)
+
+    def find(self, name: str, qualifier: str | None) -> tuple[Expr, ...]:
+        """All values that a column's name can mean: none is a mistake, and so is more than one."""
+        if qualifier is not None:
+            table = self.table(qualifier)
+            return () if table is None else table.named(name)
+        return tuple(column.value for column in self.all() if same_name(column.name, name))
+
+    def all(self) -> Iterator[Visible]:
+        """What `*` means."""
+        yield from self.merged
+        for table in self.tables:
+            yield from (c for c in table.columns if (fold(table.alias), fold(c.name)) not in self.hidden)
+
+    def names(self) -> tuple[str, ...]:
+        """Every way to name a column, for hints."""
+        return (
+            *(column.name for column in self.all()),
+            *(f"{table.alias}.{column.name}" for table in self.tables for column in table.columns),
+        )
+
+
+def fold(name: str) -> str:
+    return name.casefold()
+
+
+def same_name(left: str, right: str) -> bool:
+    return fold(left) == fold(right)

@@ -1,0 +1,138 @@
+"""UNION, INTERSECT and EXCEPT: rows by position, in the names of the first query and in types that hold all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from headrace.declare.query import operators
+from headrace.declare.query.environment import Environment, Purpose, Rows, Size
+from headrace.declare.query.expressions import checked
+from headrace.declare.query.items import Item, outputs
+from headrace.declare.query.limits import Sorted, keep_limit
+from headrace.declare.query.report import refuse
+from headrace.declare.query.scope import Scope, Visible
+from headrace.declare.query.stage import Stage
+from headrace.declare.query.tables import refuse_clauses
+from headrace.model.expr import Call, Column, Expr, conjunction
+from headrace.model.relation import Distinct, Join, JoinKind, Output, Project, Relation, UnionAll, fields_of
+from headrace.model.types import BOOLEAN, Type
+
+
+def read_set(node: exp.SetOperation, environment: Environment, outer: Stage | None, purpose: Purpose) -> Rows:
+    """The rows of queries combined by UNION [ALL], INTERSECT or EXCEPT, with the ORDER BY and LIMIT that may follow."""
+    refuse_clauses(node, environment, "with_", "this", "expression", "distinct", "order", "limit", "offset")
+    kind = type(node).__name__.lower()
+    if not node.args.get("distinct") and not isinstance(node, exp.Union):
+        refuse(f"{kind} all", environment.at(node.expression))
+    branches = _branches(node)
+    places = [environment, *(_place(kind, environment) for _ in branches[1:])]
+    results = [_branch(branch, place, outer) for branch, place in zip(branches, places, strict=True)]
+    return limited_rows(node, _combined(node, results, branches, places), environment, purpose)
+
+
+def _branches(node: exp.SetOperation) -> list[exp.Expr]:
+    """The queries of a chain of UNION ALL, or the two of another operation, in order."""
+    found: list[exp.Expr] = [node.expression]
+    current: exp.Expr = node.this
+    while _continues(node, current):
+        found.append(current.expression)
+        current = current.this
+    return [current, *reversed(found)]
+
+
+def _continues(node: exp.SetOperation, current: exp.Expr) -> bool:
+    plain = isinstance(current, exp.Union) and not any(
+        current.args.get(a) for a in ("order", "limit", "offset", "with_")
+    )
+    return plain and isinstance(node, exp.Union) and not node.args.get("distinct") and not current.args.get("distinct")
+
+
+def _place(kind: str, environment: Environment) -> Environment:
+    if kind == "union":
+        return environment
+    name = environment.names.fresh(f"{environment.path}{kind}")
+    return environment.inside(name.removeprefix(environment.path))
+
+
+def _branch(node: exp.Expr, environment: Environment, outer: Stage | None) -> Rows:
+    assert isinstance(node, exp.Query)
+    rows = environment.read_query(node, environment, outer, Purpose.TABLE)
+    if rows.correlated:
+        refuse("correlated subquery", environment.names.outer_place or environment.at(node))
+    return rows
+
+
+def _combined(
+    node: exp.SetOperation, results: Sequence[Rows], branches: Sequence[exp.Expr], places: Sequence[Environment]
+) -> Rows:
+    first = results[0]
+    for rows, branch, place in zip(results, branches, places, strict=True):
+        if len(rows.columns) != len(first.columns):
+            if all(result.complete for result in results):
+                message = f"the queries have {len(first.columns)} and {len(rows.columns)} columns"
+                place.error(message, branch.expressions[0] if branch.expressions else branch)
+            return replace(first, complete=False)
+    types = _types(results, branches, places)
+    inputs = [
+        _projected(rows, types, [column.name for column in first.columns], branch, place)
+        for rows, branch, place in zip(results, branches, places, strict=True)
+    ]
+    return _rows(_operator(node, inputs), first)
+
+
+def _types(results: Sequence[Rows], branches: Sequence[exp.Expr], places: Sequence[Environment]) -> list[Type]:
+    stage = Stage(places[0], "UNION", Scope(), results[0].relation)
+    types = []
+    for position, column in enumerate(results[0].columns):
+        values = [rows.columns[position].value for rows in results]
+        unified = checked(branches[-1], stage, lambda values=values: operators.unify(values)[0])
+        types.append(unified.type if len(values) > 1 else column.value.type)
+    return types
+
+
+def _projected(
+    rows: Rows, types: Sequence[Type], names: Sequence[str], node: exp.Expr, environment: Environment
+) -> Relation:
+    stage = Stage(environment, "UNION", Scope(), rows.relation)
+    items = []
+    for column, type_, name in zip(rows.columns, types, names, strict=True):
+        value = checked(node, stage, lambda v=column.value, t=type_: operators.convert(v, t))
+        items.append(Item(name, value, node))
+    made = outputs(items, environment)
+    return rows.relation if _is_identity(rows.relation, made) else Project(rows.relation, made)
+
+
+def _is_identity(relation: Relation, made: Sequence[Output]) -> bool:
+    fields = [Column(field.name, field.type) for field in fields_of(relation)]
+    return [output.expr for output in made] == fields and [output.name for output in made] == [f.name for f in fields]
+
+
+def _operator(node: exp.SetOperation, inputs: Sequence[Relation]) -> Relation:
+    if isinstance(node, exp.Union):
+        union = UnionAll(tuple(inputs))
+        return Distinct(union) if node.args.get("distinct") else union
+    kind = JoinKind.SEMI if isinstance(node, exp.Intersect) else JoinKind.ANTI
+    left, right = Distinct(inputs[0]), inputs[1]
+    pairs = zip(fields_of(left), fields_of(right), strict=True)
+    same: list[Expr] = [Call("<=>", (Column(a.name, a.type), Column(b.name, b.type)), BOOLEAN) for a, b in pairs]
+    return Join(kind, left, right, conjunction(tuple(same)))
+
+
+def _rows(relation: Relation, first: Rows) -> Rows:
+    fields = fields_of(relation)
+    columns = zip(first.columns, fields, strict=True)
+    visible = tuple(Visible(column.name, Column(field.name, field.type)) for column, field in columns)
+    return Rows(relation, visible, complete=first.complete)
+
+
+def limited_rows(node: exp.Expr, rows: Rows, environment: Environment, purpose: Purpose) -> Rows:
+    """Rows of a finished query after another ORDER BY and LIMIT, which may name its columns only."""
+    if not any(node.args.get(clause) for clause in ("order", "limit", "offset")):
+        return rows
+    stage = Stage(environment, "ORDER BY", Scope((rows.as_table(""),)), rows.relation, not_null=rows.not_null)
+    items = tuple(Item(column.name, column.value, node) for column in rows.columns)
+    relation, items = keep_limit(node, Sorted(stage, items, purpose, Size.ANY, {}))
+    return replace(rows, relation=relation, columns=tuple(Visible(item.name, item.value) for item in items))

@@ -1,0 +1,151 @@
+"""Where an expression stands: which names it sees, which rows it reads, and what may occur in it.
+
+The steps of one query share a stage or follow each other: WHERE reads the rows of FROM; HAVING and SELECT read the
+groups. Scalar subqueries extend the rows at hand by a join, so `relation` grows while expressions are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sqlglot import exp
+
+from headrace.declare.query.environment import Environment
+from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.report import refuse
+from headrace.declare.query.scope import Scope, fold, same_name
+from headrace.model.errors import Location, nearest_name
+from headrace.model.expr import Column, Expr, columns_of
+from headrace.model.relation import Relation
+
+
+class Grouping(Protocol):
+    """What GROUP BY made of the rows."""
+
+    def regrouped(self, expr: Expr, places: Mapping[str, Location]) -> Expr:
+        """An expression over the rows as one over the groups. Raises Mistake for a column that is not grouped by."""
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindow:
+    """The window of GROUP BY: its call as written, and the fields that hold its bounds."""
+
+    node: exp.Expr
+    start: Column
+    end: Column
+
+    def bound(self, name: str) -> Column:
+        if same_name(name, "start"):
+            return self.start
+        if same_name(name, "end"):
+            return self.end
+        raise Mistake(f'a window has no "{name}"', 'it has "start" and "end"')
+
+
+@dataclass(slots=True)
+class Stage:
+    """`clause` is its name for messages. `values` are nodes whose values are known: aggregates, once they are computed.
+
+    `aliases` are columns of the SELECT list, found where no column has the name, or before columns if `aliases_first`.
+    Without `subquery` or `ranking` such an expression may not occur. `ranked` is the ranking that was read, with its
+    value. `correlated` are conditions that name columns of the query around, and wait to be placed there. `places` are
+    where columns were named.
+    """
+
+    environment: Environment
+    clause: str
+    scope: Scope
+    relation: Relation
+    not_null: frozenset[str] = frozenset()
+    outer: Stage | None = None
+    aliases: Mapping[str, Expr] = field(default_factory=dict)
+    aliases_first: bool = False
+    values: Mapping[int, Expr] = field(default_factory=dict)
+    window: TimeWindow | None = None
+    grouping: Grouping | None = None
+    subquery: Callable[[Stage, exp.Expr], Expr] | None = None
+    ranking: Callable[[Stage, exp.Window], Expr] | None = None
+    ranked: tuple[object, Expr] | None = None
+    correlated: tuple[Expr, ...] = ()
+    places: dict[str, Location] = field(default_factory=dict)
+
+    def finished(self, expr: Expr) -> Expr:
+        """An expression that was read here, over the rows at hand."""
+        return expr if self.grouping is None else self.grouping.regrouped(expr, self.places)
+
+    def column(self, node: exp.Column) -> Expr:
+        """What a column's name means here, or in the query around this one."""
+        name, qualifier = node.name, node.table or None
+        if qualifier is not None and self._names_window(qualifier):
+            assert self.window is not None
+            return self.window.bound(name)
+        found = self._here(name, qualifier)
+        if found is None and self.outer is not None:
+            found = self._outside(node, name, qualifier)
+        if found is None:
+            raise self._unknown(name, qualifier)
+        for column in columns_of(found):
+            self.places[column] = self.environment.at(node)
+        return found
+
+    def _names_window(self, qualifier: str) -> bool:
+        return self.window is not None and same_name(qualifier, "window") and self.scope.table(qualifier) is None
+
+    def _here(self, name: str, qualifier: str | None) -> Expr | None:
+        alias = self.aliases.get(fold(name)) if qualifier is None else None
+        if alias is not None and self.aliases_first:
+            return alias
+        found = self.scope.find(name, qualifier)
+        if len(found) > 1:
+            tables = sorted(t.alias for t in self.scope.tables if t.named(name))
+            hint = f"write {' or '.join(f'{alias}.{name}' for alias in tables)}" if len(tables) > 1 else None
+            raise Mistake(f'column "{name}" is ambiguous', hint)
+        return found[0] if found else alias
+
+    def _outside(self, node: exp.Column, name: str, qualifier: str | None) -> Expr | None:
+        assert self.outer is not None
+        found = self.outer._here(name, qualifier)
+        if found is not None:
+            self.environment.names.outer_place = self.environment.at(node)
+            return self.outer.finished(found)
+        beyond = self.outer.outer
+        while beyond is not None:
+            if beyond._here(name, qualifier) is not None:
+                raise NotMaintained("correlated subquery", "name columns of the next query around it only")
+            beyond = beyond.outer
+        return None
+
+    def _unknown(self, name: str, qualifier: str | None) -> Mistake:
+        if not self._all_known(qualifier):
+            return Mistake("")
+        if qualifier is not None and self.scope.table(qualifier) is None:
+            near = nearest_name(qualifier, [table.alias for table in self.scope.tables])
+            return Mistake(f'table "{qualifier}" is not in FROM', near)
+        written = name if qualifier is None else f"{qualifier}.{name}"
+        return Mistake(f'column "{written}" does not exist', nearest_name(written, self.scope.names()))
+
+    def _all_known(self, qualifier: str | None) -> bool:
+        """False when the name may belong to a table whose columns are not known because of another mistake."""
+        stage: Stage | None = self
+        while stage is not None:
+            table = None if qualifier is None else stage.scope.table(qualifier)
+            if not (stage.scope.complete if table is None else table.complete):
+                return False
+            stage = stage.outer
+        return True
+
+
+@contextmanager
+def placed(stage: Stage, node: exp.Expr) -> Iterator[None]:
+    """Give mistakes and refusals inside the place of a node. A mistake is reported and what made it left undone."""
+    environment = stage.environment
+    try:
+        yield
+    except Mistake as mistake:
+        if mistake.message:
+            environment.report.error(mistake.message, mistake.where or environment.at(node), mistake.hint)
+    except NotMaintained as refusal:
+        refuse(refusal.operator, environment.at(node), refusal.hint)

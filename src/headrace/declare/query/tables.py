@@ -1,0 +1,145 @@
+"""One item of FROM: a source, a view, a common table expression or a query in parentheses, under a name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from headrace.declare.query.environment import BrokenView, Core, Environment, NamedQuery, Purpose, Rows
+from headrace.declare.query.report import refuse
+from headrace.declare.query.scope import Scope, Table, Visible, fold, same_name
+from headrace.model.catalogue import Source
+from headrace.model.errors import nearest_name
+from headrace.model.expr import Column
+from headrace.model.relation import Scan
+
+_TABLE_CLAUSES = {
+    "sample": "table sample",
+    "pivots": "pivot",
+    "version": "time travel",
+    "system_time": "time travel",
+    "when": "time travel",
+    "laterals": "lateral view",
+}
+
+
+def refuse_clauses(node: exp.Expr, environment: Environment, *handled: str) -> None:
+    """Refuse whatever is written in a node beyond what its reader handles: nothing is ignored silently."""
+    for key, value in node.args.items():
+        if value and key not in handled:
+            inner = value[0] if isinstance(value, list) else value
+            where = environment.at(inner if isinstance(inner, exp.Expr) else node)
+            refuse(_TABLE_CLAUSES.get(key, f"clause: {key.strip('_').replace('_', ' ')}"), where)
+
+
+def read_item(node: exp.Expr, environment: Environment) -> Core:
+    """What one item of FROM shows, without the joins that may follow it."""
+    match node:
+        case exp.Table():
+            return _named(node, environment)
+        case exp.Subquery(this=exp.Query()):
+            return _query(node, environment)
+        case exp.Lateral():
+            refuse("lateral join", environment.at(node))
+        case exp.Values():
+            refuse("values", environment.at(node))
+        case exp.Unnest():
+            refuse("table function: unnest", environment.at(node))
+        case _:
+            refuse(f"clause: {type(node).__name__.lower()}", environment.at(node))
+
+
+def _named(node: exp.Table, environment: Environment) -> Core:
+    if not isinstance(node.this, exp.Identifier):
+        refuse(f"table function: {node.this.name.lower()}", environment.at(node))
+    refuse_clauses(node, environment, "this", "alias", "db", "joins")
+    name = f"{node.db}.{node.name}" if node.db else node.name
+    alias = _alias(node, node.name, environment)
+    common = None if node.db else environment.common_tables.get(fold(name))
+    if common is not None:
+        environment.names.used_queries.add(id(common.query))
+        return _shown(_expanded(common, alias, environment), alias, node, environment)
+    source = environment.declared.source(name)
+    if source is not None:
+        _remember(source.name, environment)
+        return _scan(source, alias, node, environment)
+    return _view(name, alias, node, environment)
+
+
+def _view(name: str, alias: str, node: exp.Table, environment: Environment) -> Core:
+    view = environment.declared.view(name, environment, environment.at(node))
+    if view is None:
+        near = nearest_name(name, (*environment.declared.table_names(), *environment.common_tables))
+        environment.error(f'table "{name}" does not exist', node, near or "tables are the project's sources and views")
+        return _nothing_known(alias, environment)
+    _remember(name, environment)
+    if isinstance(view, BrokenView):
+        environment.report.blocked = True
+        return _nothing_known(alias, environment)
+    return _shown(_expanded(view, alias, environment), alias, node, environment)
+
+
+def _remember(name: str, environment: Environment) -> None:
+    if name not in environment.reads:
+        environment.reads.append(name)
+
+
+def _expanded(named: NamedQuery, alias: str, environment: Environment) -> Rows:
+    """The rows of a view or common table expression, read anew for this use."""
+    inner = replace(named.environment, path=environment.path).inside(alias)
+    rows = inner.read_query(named.query, inner, None, Purpose.TABLE)
+    if not named.column_names or len(named.column_names) != len(rows.columns):
+        return rows
+    columns = zip(named.column_names, rows.columns, strict=True)
+    return replace(rows, columns=tuple(replace(column, name=name) for name, column in columns))
+
+
+def _query(node: exp.Subquery, environment: Environment) -> Core:
+    refuse_clauses(node, environment, "this", "alias", "joins")
+    alias = _alias(node, environment.names.fresh("subquery"), environment)
+    inner = environment.inside(alias)
+    return _shown(environment.read_query(node.this, inner, None, Purpose.TABLE), alias, node, environment)
+
+
+def _alias(node: exp.Expr, otherwise: str, environment: Environment) -> str:
+    """The name that the query gives to the item. `.` and `/` separate the parts of our own names."""
+    alias: str = node.alias or otherwise
+    if "." in alias or "/" in alias:
+        environment.error(f'the name "{alias}" contains "." or "/"', node, "give it another name by AS")
+        return alias.replace(".", "_").replace("/", "_")
+    return alias
+
+
+def _scan(source: Source, alias: str, node: exp.Table, environment: Environment) -> Core:
+    if source.columns is None:
+        hint = "declare them by `columns:`, or let Headrace look with --connect"
+        environment.error(f'the columns of source "{source.name}" are not known', node, hint)
+        return _nothing_known(alias, environment)
+    names = tuple(column.name for column in source.columns)
+    scan = Scan(
+        source=source.name,
+        alias=environment.names.scan(f"{environment.path}{alias}", environment.at(node)),
+        columns=names,
+        types=tuple(column.type for column in source.columns),
+    )
+    visible = tuple(Visible(c.name, Column(f"{scan.alias}.{c.name}", c.type)) for c in source.columns)
+    keys = frozenset(f"{scan.alias}.{name}" for name in names if any(same_name(name, key) for key in source.key))
+    return _shown(Rows(scan, visible, keys), alias, node, environment)
+
+
+def _nothing_known(alias: str, environment: Environment) -> Core:
+    scan = Scan(source=alias, alias=environment.names.fresh(f"{environment.path}{alias}"), columns=(), types=())
+    return Core(scan, Scope((Table(alias, (), complete=False),)), frozenset())
+
+
+def _shown(rows: Rows, alias: str, node: exp.Expr, environment: Environment) -> Core:
+    """Rows as a table of FROM, with the column names that the alias may give: `t AS x(a, b)`."""
+    table = rows.as_table(alias)
+    given = node.args["alias"].columns if node.args.get("alias") else []
+    if given and len(given) != len(table.columns) and table.complete:
+        environment.error(f'"{alias}" has {len(table.columns)} columns, not {len(given)}', given[0])
+    elif given:
+        columns = zip(given, table.columns, strict=False)
+        table = replace(table, columns=tuple(replace(column, name=name.name) for name, column in columns))
+    return Core(rows.relation, Scope((table,)), rows.not_null, rows.correlated)

@@ -1,0 +1,175 @@
+"""Characters to sqlglot's tree, with the place of every node.
+
+Spark's dialect, but functions stay calls by the name that was written: sqlglot's own nodes for them are made for
+translation between dialects and forget names and orders of arguments that Spark's rules depend on.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokens import Token, TokenType
+
+from headrace.model.errors import InputError, Location, Problem
+
+SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION")
+"""Functions whose arguments are more than a list."""
+
+QUERY_STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.FROM, TokenType.VALUES)
+LIST_ENDS = (
+    TokenType.COMMA,
+    TokenType.R_PAREN,
+    TokenType.FROM,
+    TokenType.WHERE,
+    TokenType.GROUP_BY,
+    TokenType.ORDER_BY,
+)
+
+
+class Parser(SparkParser):
+    """sqlglot's parser with functions as written."""
+
+    STRICT_CAST = True
+    FUNCTIONS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Callable[..., exp.Expr]]] = {
+        name: SparkParser.FUNCTION_PARSERS[name] for name in SPECIAL_SYNTAX
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A query, condition or expression as written, and where its first character is."""
+
+    sql: str
+    origin: Location
+
+    def location(self, offset: int) -> Location:
+        """The place of a character, counted from 0."""
+        before = self.sql[:offset]
+        line, column = before.count("\n"), offset - (before.rfind("\n") + 1)
+        start = self.origin.column if line == 0 else 1
+        return Location(self.origin.file, self.origin.line + line, start + column)
+
+    def at(self, node: exp.Expr) -> Location:
+        """Where a node begins; of nodes that left no trace, where the nearest one around them begins."""
+        current: exp.Expr | None = node
+        while current is not None:
+            starts = [start for inner in current.walk() if (start := inner.meta.get("start")) is not None]
+            if starts:
+                return self.location(min(starts))
+            current = current.parent
+        return self.origin
+
+    def written(self, node: exp.Expr) -> str:
+        """The characters of a node, roughly: from its first to its last token that left a trace."""
+        spans = [inner.meta for inner in node.walk() if "start" in inner.meta]
+        return self.sql[min(m["start"] for m in spans) : max(m["end"] for m in spans) + 1] if spans else ""
+
+
+def parse_query(text: Text) -> exp.Query:
+    """The tree of one query. Raises InputError for everything else."""
+    tokens = _tokens(text)
+    if tokens and tokens[0].token_type not in QUERY_STARTS:
+        hint = 'a view is one query: it begins with "SELECT" or "WITH"'
+        raise _mistake(text, tokens[0].start, f'a query cannot begin with "{tokens[0].text}"', hint)
+    tree = _parsed(text, tokens, lambda parser: parser.parse(tokens, text.sql))
+    if not isinstance(tree, exp.Query):
+        if isinstance(tree, exp.Values):
+            return exp.select("*").from_(tree)
+        raise _mistake(text, tokens[0].start, "this is not a query", 'a view is one query: "SELECT ... FROM ..."')
+    return tree
+
+
+def parse_condition(text: Text) -> exp.Expr:
+    """The tree of one condition, as after WHERE."""
+    tokens = _tokens(text)
+    return _parsed(text, tokens, lambda parser: parser.parse_into(exp.Condition, tokens, text.sql))
+
+
+def _parsed(text: Text, tokens: list[Token], parse: Callable[[Parser], list[exp.Expr | None]]) -> exp.Expr:
+    if not tokens:
+        raise _mistake(text, 0, "the text is empty", None)
+    try:
+        trees = parse(Parser(dialect=Spark()))
+    except ParseError as error:
+        raise _syntax_error(text, error) from error
+    except RecursionError as error:
+        raise too_deep(text.origin) from error
+    except (SqlglotError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        # On some wrong texts sqlglot stumbles over itself instead of reporting them.
+        raise _mistake(text, tokens[0].start, "the text is not understood as SQL", None) from error
+    tree = trees[0] if len(trees) == 1 else None
+    if tree is None:
+        raise _mistake(text, tokens[0].start, "the text is not understood as SQL", None)
+    return tree
+
+
+def too_deep(where: Location) -> InputError:
+    """For queries whose nesting exceeds what can be followed."""
+    hint = "move inner parts to views of their own"
+    return InputError([Problem("the query is nested too deeply", where, hint)])
+
+
+def _tokens(text: Text) -> list[Token]:
+    """The tokens of one statement, without the semicolon that may end it."""
+    try:
+        tokens = Spark().tokenize(text.sql)
+    except SqlglotError as error:
+        raise _token_error(text, error) from error
+    while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+        tokens.pop()
+    for token, following in itertools.pairwise(tokens):
+        if token.token_type == TokenType.SEMICOLON:
+            raise _mistake(text, following.start, "a second statement begins here", "one file holds one query")
+        if token.token_type == TokenType.COMMA and following.token_type in LIST_ENDS:
+            raise _mistake(text, token.start, 'syntax error: nothing follows ","', None)
+        _read_window_as_name(token, following)
+    if tokens and tokens[-1].token_type == TokenType.COMMA:
+        raise _mistake(text, tokens[-1].start, 'syntax error: nothing follows ","', None)
+    return tokens
+
+
+def _read_window_as_name(token: Token, following: Token) -> None:
+    """`window(...)` and `window.start` are names; only `WINDOW w AS` is the clause."""
+    if token.token_type == TokenType.WINDOW and following.token_type in (TokenType.L_PAREN, TokenType.DOT):
+        token.token_type = TokenType.VAR
+
+
+def _mistake(text: Text, offset: int, message: str, hint: str | None) -> InputError:
+    return InputError([Problem(message, text.location(offset), hint)])
+
+
+def _token_error(text: Text, error: SqlglotError) -> InputError:
+    cause = str(error.__cause__ or "")
+    missing = re.match(r"Missing (\S+) from (\d+):", cause)
+    if missing is None:
+        return _mistake(text, 0, "the text is not understood as SQL", None)
+    start = text.sql.rfind(missing[1]) if len(missing[1]) == 1 else 0
+    return _mistake(text, max(start, 0), f"a text that begins here is not closed by {missing[1]}", None)
+
+
+def _syntax_error(text: Text, error: ParseError) -> InputError:
+    found = error.errors[0] if error.errors else {}
+    before, near = found.get("start_context") or "", found.get("highlight") or ""
+    start = text.sql.find(before + near) if before else 0
+    offset = start + len(before) if start >= 0 else 0
+    message = f'syntax error at "{near}"' if near else "syntax error"
+    detail = _detail(found.get("description") or "")
+    return _mistake(text, offset, f"{message}: {detail}" if detail else message, None)
+
+
+def _detail(description: str) -> str:
+    """What the parser missed, in words of SQL."""
+    if description.startswith(("Required keyword", "Expected table name")):
+        return "something is missing here"
+    if description.startswith(("Expecting", "Expected TYPE")):
+        return description[0].lower() + description[1:]
+    return ""
