@@ -265,7 +265,20 @@ def _case(call: Call) -> Expr:
     if isinstance(otherwise, Call) and otherwise.function == "case" and otherwise.type == call.type:
         kept += otherwise.arguments[:-1]
         otherwise = otherwise.arguments[-1]
-    return _typed(otherwise, call.type) if not kept else replace(call, arguments=(*kept, otherwise))
+    if not kept:
+        return _typed(otherwise, call.type)
+    return _as_coalesce(replace(call, arguments=(*kept, otherwise)))
+
+
+def _as_coalesce(call: Call) -> Expr:
+    """`CASE WHEN x IS NULL THEN y ELSE x END` and its opposite are `coalesce(x, y)`."""
+    if len(call.arguments) != 3:
+        return call
+    condition, value, otherwise = call.arguments
+    for test, present, absent in ((condition, otherwise, value), (negation(condition), value, otherwise)):
+        if test == Call("is_null", (present,), BOOLEAN) and present.type == absent.type == call.type:
+            return canonical(Call("coalesce", (present, absent), call.type))
+    return call
 
 
 def _typed(expr: Expr, type_: Type) -> Expr:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -30,7 +30,7 @@ _INFIX = {
     **dict.fromkeys(("*", "/", "div", "%"), PRODUCT),
 }
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_SUFFIXES = {TINYINT: "Y", SMALLINT: "S", BIGINT: "L"}
+_SUFFIXES: Mapping[Type, str] = {TINYINT: "Y", SMALLINT: "S", BIGINT: "L"}
 
 
 def predicate_text(expr: Expr, unqualified: bool = True) -> str:

@@ -14,7 +14,17 @@ from headrace.model.errors import Problem, UnsupportedSql
 from headrace.model.expr import Call, Column, Expr, columns_of, substitute
 from headrace.model.relation import AggregateCall, Field, Output
 from headrace.model.types import BOOLEAN, TIMESTAMP
-from headrace.plan.drafts import Core, CoreInput, Grouped, Query, TimeWindow, Windowed, column_at, query_of_node
+from headrace.plan.drafts import (
+    Core,
+    CoreInput,
+    Grouped,
+    Query,
+    TimeWindow,
+    Windowed,
+    column_at,
+    fields_of_node,
+    query_of_node,
+)
 
 START = "window start"
 END = "window end"
@@ -70,11 +80,8 @@ class _Taking:
         plain = {field: column_at(alias, Field(field, TIMESTAMP)) for field in self.bounds.values()}
         named = {column: plain[field] for column, field in self.bounds.items()}
         computed = {key.name: substitute(key.expr, named) for key in self.node.keys if self.reads_bounds(key.expr)}
-        fields = (*self.node.keys, *self.node.calls)
-        types = {field.name: field.expr.type if isinstance(field, Output) else field.type for field in fields}
-        outputs = (
-            Output(name, computed.get(name, column_at(alias, Field(name, type_)))) for name, type_ in types.items()
-        )
+        fields = fields_of_node(self.node)
+        outputs = (Output(field.name, computed.get(field.name, column_at(alias, field))) for field in fields)
         return Query(Core((CoreInput(alias, node),)), tuple(outputs))
 
     def _check(self) -> None:
