@@ -1,0 +1,108 @@
+"""Adapts to measured latency by one number: the score from which pairs are stored ahead although that costs more.
+
+Moving a pair on read ahead saves its consumer's queries a pull, for extra cost. Its score is one by the other:
+
+    score = query_rate / (event_rate * H - query_rate * L)
+
+and the cheapest way to any number of pulls saved is to move the highest scores, up to one pair. So the state is a
+threshold. With one H and one L, a higher score is the same as a higher `query_rate / event_rate`, and the threshold
+is a lower push threshold than H / L (`priority_threshold`). Section 3.3.1 of Feeding Frenzy, with steps that
+double.
+
+    measured above the limit            one batch of pairs more is moved; the next batch is twice as large
+    measured below (1 - slack) limit    one batch is moved back; pairs that cost alone stores ahead never are
+    between                             nothing; batches start small again
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+
+from headrace.plan.feeds.instance import Feeds
+from headrace.plan.feeds.numbers import BoolArray, FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """Pairs with at least this score are stored ahead; `batch` is how many pairs the next step moves at least."""
+
+    score: float = math.inf
+    batch: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """`limit` seconds for the percentile that is measured; below `(1 - slack) * limit` cost is saved again."""
+
+    limit: float
+    slack: float = 0.2
+    first_batch: int = 1
+
+
+class Outcome(StrEnum):
+    """What a step did. UNREACHABLE: everything is stored ahead, and reads are still too slow."""
+
+    HELD = "held"
+    LOWERED = "lowered"
+    RAISED = "raised"
+    UNREACHABLE = "unreachable"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    threshold: Threshold
+    outcome: Outcome
+
+
+def scores(feeds: Feeds, ahead: BoolArray) -> FloatArray:
+    """The score of every pair that least cost puts on read (infinite for the others), to rounding. Per-pair pricing."""
+    consumer, producer = feeds.consumer, feeds.producer
+    query_rate = feeds.query_rate.near[consumer]
+    stored = feeds.event_rate.near[producer] * feeds.store_price.near[producer]
+    extra = stored - query_rate * feeds.fetch_price.near[producer]
+    score = np.full(len(feeds), math.inf)
+    np.divide(query_rate, extra, out=score, where=~ahead & (extra > 0))
+    return score
+
+
+def apply_threshold(score: FloatArray, threshold: Threshold) -> BoolArray:
+    """Which pairs to store ahead, given the scores of all."""
+    ahead: BoolArray = score >= threshold.score
+    return ahead
+
+
+def priority_threshold(threshold: Threshold, store_price: float, fetch_price: float) -> float:
+    """The same threshold on `query_rate / event_rate`, where all pairs have the same prices; H / L at the start."""
+    if math.isinf(threshold.score):
+        return store_price / fetch_price if fetch_price else math.inf
+    return store_price * threshold.score / (1 + fetch_price * threshold.score)
+
+
+def adapt(state: Threshold, measured: float, goal: Goal, rising: FloatArray) -> Step:
+    """The next threshold. `rising` holds the finite scores, sorted; pairs of equal score move together."""
+    moved = len(rising) - int(np.searchsorted(rising, state.score, side="left"))
+    if measured > goal.limit:
+        return _lower(state, moved, rising)
+    rested = replace(state, batch=goal.first_batch)
+    if measured < (1 - goal.slack) * goal.limit and moved:
+        return _raise(rested, moved, rising)
+    return Step(rested, Outcome.HELD)
+
+
+def _lower(state: Threshold, moved: int, rising: FloatArray) -> Step:
+    if moved == len(rising):
+        return Step(state, Outcome.UNREACHABLE)
+    position = max(0, len(rising) - moved - state.batch)
+    return Step(Threshold(float(rising[position]), 2 * state.batch), Outcome.LOWERED)
+
+
+def _raise(state: Threshold, moved: int, rising: FloatArray) -> Step:
+    """To the next score above those of the batch: everything at or below the batch's last goes back on read."""
+    last = rising[min(len(rising) - moved + state.batch, len(rising)) - 1]
+    position = int(np.searchsorted(rising, last, side="right"))
+    score = float(rising[position]) if position < len(rising) else math.inf
+    return Step(replace(state, score=score), Outcome.RAISED)

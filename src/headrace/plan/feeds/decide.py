@@ -1,0 +1,44 @@
+"""An instance becomes a decision, with its price and how far from the least price it can be at most."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from headrace.plan.feeds.composite import decide_composite
+from headrace.plan.feeds.composite_document import NamedComposite
+from headrace.plan.feeds.cost import price
+from headrace.plan.feeds.cover_search import EFFORT
+from headrace.plan.feeds.document import Named
+from headrace.plan.feeds.feeds_document import NamedFeeds
+from headrace.plan.feeds.instance import Decision, Feeds, Latency
+from headrace.plan.feeds.latency import Method, meet_target
+from headrace.plan.feeds.per_pair import decide_pairs
+from headrace.plan.feeds.wholesale import decide_wholesale
+
+
+def decide(
+    feeds: Feeds, latency: Latency | None = None, method: Method = Method.EXACT, effort: int = EFFORT
+) -> Decision:
+    """A latency target needs model `rpc` or `batch`, and takes up to `effort` combinations to prove its cost least."""
+    ahead = decide_pairs(feeds)
+    costs = price(feeds, ahead)
+    if latency is not None:
+        moved = meet_target(feeds, ahead, latency, method, effort)
+        cost, bound = costs.paid + moved.extra_cost, costs.paid + moved.extra_bound
+        return Decision(moved.ahead, cost, costs.all_ahead, costs.all_on_read, bound, moved.proven)
+    if method is Method.WHOLESALE:
+        whole = decide_wholesale(feeds)
+        cost = price(feeds, whole).paid
+        return Decision(whole, cost, costs.all_ahead, costs.all_on_read, costs.paid, bool(cost == costs.paid))
+    return Decision(ahead, costs.paid, costs.all_ahead, costs.all_on_read, costs.paid, optimal=True)
+
+
+def decide_instance(named: Named, method: Method = Method.EXACT, effort: int = EFFORT) -> Decision:
+    """For an instance as it was read. Networks are always decided exactly."""
+    match named:
+        case NamedFeeds(feeds, latency):
+            return decide(feeds, latency, method, effort)
+        case NamedComposite(composite):
+            return decide_composite(composite)
+        case _:
+            assert_never(named)

@@ -1,0 +1,137 @@
+"""What is decided about: who follows whom, how often, at which prices, and how quick reads must be.
+
+Two kinds: `Feeds`, where consumers follow producers, and `Composite`, where nodes follow nodes. Names are kept apart
+from the numbers: inside, everybody is a position.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from headrace.plan.feeds.numbers import Amounts, BoolArray, IntArray
+
+
+class Model(StrEnum):
+    """What a query pays for the producers that are pulled; `docs/feeds.md` has the formulas."""
+
+    RPC = "rpc"
+    """One call to each."""
+    AMORTISED = "amortised"
+    """For each its share of the events shown: claim 2 of Feeding Frenzy."""
+    BATCH = "batch"
+    """One multi-get for all, with a price of its own, and a part for each."""
+    RECENCY = "recency"
+    """Only calls to those that an index knows to own one of the newest events."""
+
+
+class Served(StrEnum):
+    """How events of a producer reach a consumer."""
+
+    STORE_AHEAD = "push"
+    ON_READ = "pull"
+
+
+@dataclass(frozen=True, slots=True)
+class Pricing:
+    """`batch_price` is L0, paid per query that pulls anything (model batch); `shown` is k, the events of a feed
+    (recency)."""
+
+    model: Model = Model.BATCH
+    batch_price: Fraction = Fraction(0)
+    shown: int = 10
+
+    @property
+    def is_per_pair(self) -> bool:
+        """Whether the price of a pair does not depend on whom else the consumer follows."""
+        return self.model is Model.RPC or (self.model is Model.BATCH and self.batch_price == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class MeanPulls:
+    """At most this many producers are pulled per query, on average over queries."""
+
+    most: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Percentile:
+    """At least this share of queries pulls at most so many producers."""
+
+    share: Fraction
+    most_pulls: int
+
+
+Latency = MeanPulls | Percentile
+
+
+@dataclass(frozen=True, slots=True)
+class Feeds:
+    """Pair n: consumer number `consumer[n]` follows producer number `producer[n]`. No pair occurs twice.
+
+    `store_price` is H, the cost to write one event to one feed, `fetch_price` is L, the cost of one pull; both by
+    producer.
+    """
+
+    event_rate: Amounts
+    query_rate: Amounts
+    store_price: Amounts
+    fetch_price: Amounts
+    consumer: IntArray
+    producer: IntArray
+    pricing: Pricing = Pricing()
+
+    def __len__(self) -> int:
+        return len(self.consumer)
+
+
+class PullAccounting(StrEnum):
+    """How often a query of a composite network fetches from a node that it reaches along several paths."""
+
+    PATHS = "paths"
+    DISTINCT = "distinct"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """`passed` is the share of arriving events that leave again, on top of the node's own events."""
+
+    event_rate: Fraction = Fraction(0)
+    query_rate: Fraction = Fraction(0)
+    passed: Fraction = Fraction(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """`target` follows `source`; both are positions."""
+
+    source: int
+    target: int
+    store_price: Fraction
+    fetch_price: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Composite:
+    """A network in which a node may follow and be followed. No edge occurs twice."""
+
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    accounting: PullAccounting = PullAccounting.PATHS
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """`ahead[n]`: whether pair or edge n is stored ahead. No assignment that keeps the target costs less than
+    `lower_bound`.
+
+    Costs are exact fractions where the price model allows it, else doubles.
+    """
+
+    ahead: BoolArray
+    cost: Fraction | float
+    all_ahead_cost: Fraction | float
+    all_on_read_cost: Fraction | float
+    lower_bound: Fraction | float
+    optimal: bool

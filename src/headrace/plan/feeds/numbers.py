@@ -1,0 +1,119 @@
+"""Amounts twice: as doubles, quick enough for a hundred million pairs, and exactly, for the few where doubles
+cannot tell.
+
+A decision is the sign of a difference. Doubles settle it when the difference is larger than their error; what is
+left is worked out again in integers. So no decision depends on rounding, and none waits for fractions it does not
+need.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+IntArray = NDArray[Any]
+"""Positions: int32 or int64."""
+
+NumberArray = NDArray[Any]
+"""Doubles, or Python integers (dtype object) on one common scale."""
+
+ROUNDING = 2.0**-50
+"""Error of a product of three inputs, each rounded to a double itself, relative to the product; eight times over."""
+
+TINY = 1e-290
+"""Below this doubles lose digits, and a relative error says nothing."""
+
+EXACT_DOUBLE = 2.0**53
+"""Integers below this, and their sums and products below this, are doubles without error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """Non-negative numbers. Without `exact`, each double stands for its shortest decimal: 0.1 is a tenth.
+
+    One number in `exact` stands for all entries.
+    """
+
+    near: FloatArray
+    exact: tuple[Fraction, ...] | None = None
+
+    @classmethod
+    def of(cls, numbers: Iterable[Fraction]) -> Amounts:
+        exact = tuple(numbers)
+        return cls(np.array([float(number) for number in exact], dtype=np.float64), exact)
+
+    @classmethod
+    def constant(cls, number: Fraction, count: int) -> Amounts:
+        return cls(np.broadcast_to(np.float64(float(number)), (count,)), (number,))
+
+    def __len__(self) -> int:
+        return len(self.near)
+
+    @property
+    def is_constant(self) -> bool:
+        return self.exact is not None and len(self.exact) == 1
+
+    def exactly(self, positions: IntArray) -> list[Fraction]:
+        if self.exact is None:
+            known = {double: shortest_decimal(double) for double in set(self.near[positions].tolist())}
+            return [known[double] for double in self.near[positions].tolist()]
+        if self.is_constant:
+            return list(self.exact) * len(positions)
+        return [self.exact[position] for position in positions.tolist()]
+
+    def all_exactly(self) -> list[Fraction]:
+        return self.exactly(np.arange(len(self)))
+
+
+def shortest_decimal(double: float) -> Fraction:
+    return Fraction(Decimal(repr(double)))
+
+
+def common_scale(*groups: Iterable[Fraction]) -> int:
+    """The least integer that makes all of these integers by multiplication."""
+    return math.lcm(*{number.denominator for group in groups for number in group})
+
+
+def integers(numbers: Sequence[Fraction], scale: int) -> NumberArray:
+    """Every number times a scale that makes it an integer."""
+    array: NumberArray = np.empty(len(numbers), dtype=object)
+    array[:] = [number.numerator * (scale // number.denominator) for number in numbers]
+    return array
+
+
+def are_exact_doubles(*amounts: Amounts) -> bool:
+    """Whether these are integers so small that doubles hold them without error."""
+    return all(
+        bool(np.all(np.rint(some.near) == some.near)) and float(some.near.max(initial=0.0)) < EXACT_DOUBLE
+        for some in amounts
+    )
+
+
+def as_json(number: Fraction | float) -> int | float:
+    """An integer where it is one, else the nearest double."""
+    if isinstance(number, float):
+        return int(number) if number.is_integer() and abs(number) < EXACT_DOUBLE else number
+    if number.denominator == 1:
+        return number.numerator
+    try:
+        return float(number)
+    except OverflowError:
+        return round(number)
+
+
+def as_json_bound(number: Fraction | float) -> int | float:
+    """Not above the number as the decimal that it is written as: a lower bound stays one."""
+    written = as_json(number)
+    if isinstance(number, Fraction) and isinstance(written, float) and shortest_decimal(written) > number:
+        return math.nextafter(written, -math.inf)
+    return written

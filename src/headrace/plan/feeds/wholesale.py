@@ -1,0 +1,24 @@
+"""The baseline: every consumer stores all its producers ahead, or pulls them all. What deciding by pair is compared
+with."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from headrace.plan.feeds.coherency import grouped_sum, on_read_and_ahead
+from headrace.plan.feeds.instance import Feeds, Model
+from headrace.plan.feeds.numbers import BoolArray
+from headrace.plan.feeds.per_pair import chunks, columns_in_doubles, followed_rate, needs_followed_rate
+
+
+def decide_wholesale(feeds: Feeds) -> BoolArray:
+    """The cheaper of the two for each consumer, to rounding."""
+    followed = followed_rate(feeds) if needs_followed_rate(feeds) else np.zeros(0)
+    batch_price = float(feeds.pricing.batch_price) if feeds.pricing.model is Model.BATCH else 0.0
+    extra = -batch_price * feeds.query_rate.near
+    for some in chunks(len(feeds)):
+        columns = columns_in_doubles(feeds, some, followed)
+        on_read, stored = on_read_and_ahead(columns, feeds.pricing.model, feeds.pricing.shown)
+        extra += grouped_sum(stored - on_read, feeds.consumer[some], len(extra))
+    ahead: BoolArray = (extra <= 0)[feeds.consumer]
+    return ahead
