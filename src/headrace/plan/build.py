@@ -106,7 +106,12 @@ def _built_core(core: Core, readers: Iterable[Expr], finish: Callable[[Rename], 
 
 
 def _built_node(alias: str, node: Node, read: frozenset[str], salt: str) -> Built:
+    """All fields of a group-by or distinct, so that readers of different ones share it; of others those that are
+    read.
+    """
     whole = query_of_node(node, alias)
+    if isinstance(node, Grouped | Deduplicated):
+        return build(whole, salt)
     outputs = tuple(output for output in whole.outputs if columns_of(output.expr) <= read)
     return build(Query(whole.core, outputs), salt)
 

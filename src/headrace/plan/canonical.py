@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from headrace.model import scalar
 from headrace.model.errors import EvaluationError
@@ -120,17 +121,13 @@ def _of(function: str, parts: tuple[Expr, ...], nothing: Expr) -> Expr:
     return parts[0] if len(parts) == 1 else Call(function, parts, BOOLEAN)
 
 
-def _flat(function: str, arguments: Iterable[Expr], type_: Type | None = None) -> tuple[Expr, ...]:
+def _flat(function: str, arguments: Iterable[Expr], type_: Type | None = None) -> Iterator[Expr]:
     """Arguments of nested calls of one function (of one type) in a row."""
-    return tuple(
-        inner
-        for argument in arguments
-        for inner in (argument.arguments if _is_call(argument, function, type_) else (argument,))  # type: ignore[union-attr]
-    )
-
-
-def _is_call(expr: Expr, function: str, type_: Type | None) -> bool:
-    return isinstance(expr, Call) and expr.function == function and type_ in (None, expr.type)
+    for argument in arguments:
+        if isinstance(argument, Call) and argument.function == function and type_ in (None, argument.type):
+            yield from argument.arguments
+        else:
+            yield argument
 
 
 def _with_equalities_joined(parts: tuple[Expr, ...]) -> tuple[Expr, ...]:
@@ -150,8 +147,11 @@ def _with_equalities_joined(parts: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 
 def in_(subject: Expr, options: tuple[Expr, ...]) -> Expr:
-    """`in` of literals, or `=` when there is one; sorted, each once."""
+    """`in` of literals, or `=` when there is one; each once, sorted by value (NaN cannot be)."""
     options = in_order(options)
+    values: list[Any] = [option.value for option in options if isinstance(option, Literal)]
+    if all(value == value for value in values):
+        options = tuple(options[place] for place in sorted(range(len(values)), key=values.__getitem__))
     if len(options) == 1:
         return Call("=", (subject, options[0]), BOOLEAN)
     return Call("in", (subject, *options), BOOLEAN)
@@ -316,7 +316,7 @@ def _commutative(call: Call) -> Expr:
 
 
 def _concat(call: Call) -> Expr:
-    arguments = _flat("concat", call.arguments, STRING)
+    arguments = tuple(_flat("concat", call.arguments, STRING))
     return arguments[0] if len(arguments) == 1 and arguments[0].type == STRING else replace(call, arguments=arguments)
 
 

@@ -16,8 +16,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 
-from headrace.model.expr import FALSE, Call, Column, Expr, Literal
+from headrace.model.expr import FALSE, Call, Column, Expr, Literal, conjunction
 from headrace.plan.canonical import are_comparable, canonical, in_order
 from headrace.plan.equal_columns import EqualColumns
 from headrace.plan.expression_key import key_of
@@ -102,17 +103,18 @@ def _combined(expr: Call, wanted: frozenset[Truth]) -> list[Clause]:
     if (expr.function == "and") == (True in wanted):
         return [clause for part in expr.arguments for clause in _clauses(part, wanted)]
     parts = [_clauses(part, wanted) for part in expr.arguments]
-    simple = all(len(clauses) <= 1 for clauses in parts)
-    if not simple and (can_fail(expr) or _product(map(len, parts)) > MAX_CLAUSES):
-        return _unless_decided(Restriction(expr, restriction(Column("", expr.type), wanted).values))
-    return [_united(chosen) for chosen in itertools.product(*parts) if not _is_true(_united(chosen))]
+    common = [clause for clause in parts[0] if all(clause in other for other in parts[1:])]
+    parts = [[clause for clause in part if clause not in common] for part in parts]
+    simple = all(len(part) <= 1 for part in parts)
+    if not simple and (can_fail(expr) or prod(map(len, parts)) > MAX_CLAUSES):
+        return [*common, *_unless_decided(restriction(_undistributed(parts), _IS_TRUE))]
+    return [*common, *(one for chosen in itertools.product(*parts) if not _is_true(one := _united(chosen)))]
 
 
-def _product(lengths: Iterable[int]) -> int:
-    result = 1
-    for length in lengths:
-        result *= length
-    return result
+def _undistributed(parts: Iterable[list[Clause]]) -> Expr:
+    """OR of parts that are AND of clauses, as one expression."""
+    whole = (conjunction(tuple(any_of(clause.values()) for clause in part)) for part in parts)
+    return canonical(Call("or", tuple(whole), FALSE.type))
 
 
 def _united(clauses: Iterable[Clause]) -> Clause:
