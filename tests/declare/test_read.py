@@ -208,7 +208,7 @@ def test_a_source_with_mistakes_in_its_columns_makes_no_view_wrong(tmp_path: Pat
 def test_a_misspelt_field_does_not_hide_other_mistakes_of_its_entry(tmp_path: Path) -> None:
     found = mistakes(tmp_path, "sources: {t: {kind: tabel, at: mars, columns: {a: int}, key: b}}")
     assert [problem.message for problem in found] == [
-        'kind of source "t" is "tabel", not table or stream',
+        'kind of source "t" cannot be "tabel"',
         'source "t" names site "mars", which does not exist',
         'key of source "t" names column "b", which does not exist',
     ]

@@ -101,8 +101,8 @@ ALIASES = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     [
         ("", "f.yml is empty"),
         ("# only a comment\n", "f.yml is empty"),
-        ("- 1\n", "f.yml must hold fields such as `project: city`"),
-        ("hello\n", "f.yml must hold fields such as `project: city`"),
+        ("- 1\n", "f.yml must hold fields, not a list or text"),
+        ("hello\n", "f.yml must hold fields, not a list or text"),
         ("a: &a [*a]\n", "the text is nested too deeply"),
         ("a: &a {b: *a, <<: *a}\n", "the text is nested too deeply"),
         ("[" * 5000, "the text is nested too deeply"),

@@ -124,6 +124,14 @@ def test_sql_that_is_not_maintained_is_a_note_where_its_contract_asks_for_recomp
     assert 'note: view "v" is recomputed at every push' in capsys.readouterr().out
 
 
+def test_recomputing_is_asked_for_once_also_for_what_a_view_reads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_project(tmp_path, REFUSED.replace("REFRESH", "full"), v="SELECT id FROM running", running=RUNNING)
+    assert main.run(["check", str(tmp_path)]) == Exit.DONE
+    assert capsys.readouterr().out.count("is recomputed at every push") == 2
+
+
 def test_no_project_is_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["check", str(tmp_path)]) == Exit.WRONG_USE
     out, err = capsys.readouterr()

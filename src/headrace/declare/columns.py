@@ -6,6 +6,7 @@ columns are not known are passed over.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 
 from headrace.declare.document import Document, Path
@@ -76,7 +77,7 @@ def _check_names(document: Document, columns: Iterable[str], path: Path) -> Iter
     for name in columns:
         where = document.key_at((*path, name))
         if not name or any(character in ".`" or not character.isprintable() for character in name):
-            what = f"{describe(path)}: {name!a} is not a usable name"
+            what = f"{describe(path)}: {json.dumps(name)} is not a usable name"
             yield Problem(what, where, "a column's name has no dot, no backquote and no control character")
         other = seen.setdefault(name.casefold(), name)
         if other != name:

@@ -34,7 +34,8 @@ class Entries:
     """What could be read, by name; links by their position.
 
     `written` has every name of a part of the project, also of entries that are wrong: a reference to one is no second
-    mistake. `lost` has the wrong fields of each entry: what stands for them there means nothing.
+    mistake. `lost` has the wrong fields of each entry: what stands for them there means nothing. `unread` are parts
+    of the project that are no mapping at all.
     """
 
     document: Document
@@ -52,6 +53,7 @@ class Entries:
     selectivity: Mapping[tuple[str, str], float]
     written: Mapping[str, tuple[str, ...]]
     lost: Mapping[Path, frozenset[str]]
+    unread: frozenset[str]
 
 
 def read_entries(document: Document) -> tuple[Entries, tuple[Problem, ...]]:
@@ -72,6 +74,7 @@ def read_entries(document: Document) -> tuple[Entries, tuple[Problem, ...]]:
         selectivity=reader.selectivity(),
         written=reader.written,
         lost=reader.lost,
+        unread=frozenset(reader.unread),
     )
     return entries, tuple(reader.problems)
 
@@ -84,6 +87,7 @@ class _Reader:
         self.problems: list[Problem] = []
         self.written: dict[str, tuple[str, ...]] = {}
         self.lost: dict[Path, frozenset[str]] = {}
+        self.unread: set[str] = set()
 
     def fields(self) -> ProjectFields | None:
         """The fields of the project itself; those that no project has are mistakes."""
@@ -147,6 +151,7 @@ class _Reader:
         if isinstance(value, Mapping):
             yield from value.items()
         elif value is not None:
+            self.unread.add(str(path[0]))
             self.problems.append(wrong_shape(value, "a mapping", path, self.document))
 
     def _check_name(self, path: Path, name: str) -> None:

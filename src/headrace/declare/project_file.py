@@ -48,14 +48,30 @@ def read_name(written: object) -> str:
     return name
 
 
+def _read_reference(written: object) -> str:
+    """A name of something declared elsewhere. Whether it is usable is said there."""
+    if isinstance(written, str | int) and not isinstance(written, bool):
+        return str(written)
+    raise Unreadable(f"{kind_of(written)} is not a name", "write a name")
+
+
 def read_type(written: object) -> Type:
     if not isinstance(written, str):
         raise Unreadable(f"{kind_of(written)} is not a type", 'write a type such as "bigint"')
     found = type_named(written)
     if found is None:
-        hint = nearest_name(written, NAMES) or "types are listed in docs/project-file.md"
-        raise Unreadable(f'"{written}" is not a type', hint)
+        raise Unreadable(f'"{written}" is not a type', _type_hint(written))
     return found
+
+
+def _type_hint(written: str) -> str:
+    name = written.casefold().strip()
+    if re.match(r"(decimal|numeric)\s*\(", name):
+        return 'write "decimal(p,s)" with at most 38 digits in all, s of them after the point'
+    if name in ("interval", "time", "timetz", "money", "xml", "inet", "point", "map", "struct"):
+        return "columns of this type are not handled; a text column can hold its values"
+    innermost = re.split(r"[<>\[\]]+", name.removeprefix("array"))
+    return nearest_name(next(filter(None, innermost), name), NAMES) or "types are listed in docs/project-file.md"
 
 
 def _as_list(written: object) -> object:
@@ -65,7 +81,7 @@ def _as_list(written: object) -> object:
 
 def _as_column(written: object) -> object:
     """A type alone stands for a column without statistics."""
-    return {"type": written} if isinstance(written, str) else written
+    return written if isinstance(written, dict) else {"type": written}
 
 
 def _as_stays(written: object) -> object:
@@ -98,7 +114,7 @@ def _quoted(written: object) -> str:
     return f'"{written}"' if isinstance(written, str | int | float) else kind_of(written)
 
 
-Name = Annotated[str, BeforeValidator(read_name)]
+Name = Annotated[str, BeforeValidator(_read_reference)]
 Names = Annotated[list[Name], BeforeValidator(_as_list)]
 ColumnName = StrictStr
 ColumnNames = Annotated[list[ColumnName], BeforeValidator(_as_list)]
@@ -144,7 +160,9 @@ class LinkEntry(Entry):
         directed = (self.from_ is not None) + (self.to is not None)
         if self.between is not None and len(self.between) != 2:
             raise Unreadable(f"between names {len(self.between)} sites", "write `between: [us, eu]`")
-        if directed != (2 if self.between is None else 0):
+        if self.between is not None and directed:
+            raise Unreadable("`between` and `from`, `to` are two ways to say it", "keep one")
+        if self.between is None and directed < 2:
             raise Unreadable(
                 "two ends are needed", "write `between: [us, eu]`, or `from: us, to: eu` for one direction"
             )
@@ -315,6 +333,6 @@ class HeadroomEntry(Entry):
 class ProjectFields(Entry):
     """The fields of a project that are not lists of entries."""
 
-    project: Name = Field(examples=["city"])
+    project: Annotated[str, BeforeValidator(read_name)] = Field(examples=["city"])
     admission: Admission = Admission.SUSTAINABLE
     headroom: HeadroomEntry | None = None

@@ -22,7 +22,7 @@ from headrace.declare.references import check_references
 from headrace.declare.sql import read_predicate
 from headrace.declare.variables import secrets_in_clear, unset_variables
 from headrace.declare.views import read_all_views
-from headrace.model.catalogue import Catalogue, Selectivity, Source, View
+from headrace.model.catalogue import Catalogue, Refusal, Selectivity, Source, View
 from headrace.model.errors import InputError, Location, Problem, Severity
 
 Inspect = Callable[[Mapping[str, Source]], tuple[Mapping[str, Source], tuple[Problem, ...]]]
@@ -126,7 +126,7 @@ def _notes(entries: Entries, views: Mapping[str, View]) -> Iterator[Problem]:
     used |= {read for view in views.values() for read in view.reads}
     for name, view in views.items():
         yield from view.notes
-        if name not in used:
+        if name not in used and not isinstance(view.query, Refusal):
             hint = "write a contract for it, or remove the file"
             yield Problem(f'view "{name}" is not used', view.declared_at, hint, Severity.NOTE)
 

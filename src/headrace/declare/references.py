@@ -29,7 +29,7 @@ def check_references(entries: Entries, views: Mapping[str, Location]) -> Iterato
 
 
 def _check_sites(entries: Entries) -> Iterator[Problem]:
-    if not entries.written["sites"]:
+    if not entries.written["sites"] and "sites" not in entries.unread:
         where = entries.document.key_at(("sites",))
         yield Problem("the project has no sites", where, "write for example `sites: {us: {}}`")
     for name, site in entries.sites.items():
@@ -95,7 +95,7 @@ def _check_stays(entries: Entries, name: str, source: SourceEntry) -> Iterator[P
         yield from _unknown(
             entries, "site", site, short if short in entries.document.values else (*path, "sites", index)
         )
-    if source.at not in source.stays.sites and "at" not in entries.lost[path[:2]]:
+    if source.at not in source.stays.sites and source.at in entries.sites:
         what = f'rows of source "{name}" stay at {_listed(source.stays.sites)}, yet they are at "{source.at}"'
         yield _problem(entries, path, what, f'add "{source.at}" to `stays`')
 
@@ -208,7 +208,7 @@ def _unknown(entries: Entries, kind: str, name: str, path: Path, hint: str | Non
     """A mistake unless an entry of that kind has the name."""
     plural = kind if kind == "devices" else f"{kind}s"
     known = entries.written[plural]
-    if name in known or path[2] in entries.lost[path[:2]]:
+    if name in known or plural in entries.unread or path[2] in entries.lost[path[:2]]:
         return
     listed = f"{plural} are {_listed(known)}" if known else f"the project has no {plural}"
     owner = describe(path[:2])

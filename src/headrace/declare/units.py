@@ -87,7 +87,7 @@ def _dollars(per: Mapping[str, float]) -> dict[str, float]:
 
 
 SECONDS = Dimension("a time", "30 s", _SECONDS, plain="s")
-DURATION = Dimension("a time above 0", "30 s", _SECONDS, plain="s", zero=False)
+DURATION = Dimension("a time", "30 s", _SECONDS, plain="s", zero=False)
 LATENCY = Dimension("a time", "40 ms", _SECONDS, plain=None)
 CAPACITY = Dimension("a size", "500 GB", _BYTES, plain=None, zero=False)
 WIDTH = Dimension("a number of bytes", "8", _BYTES, plain="B")
@@ -105,7 +105,7 @@ DISK_PRICE = Dimension(
 TRAFFIC_PRICE = Dimension("a price per GB", "0.01 $/GB", _dollars(_PER_BYTES), plain="$/GB")
 PENALTY = Dimension("a price per late row", "0.001 $/row", _dollars(_PER_ROWS), plain="$/row")
 CORES = Dimension("a number of cores", "2", {"": 1.0, "core": 1.0, "cores": 1.0}, plain="", zero=False)
-FACTOR = Dimension("a number above 0", "1.5", {"": 1.0, "x": 1.0}, plain="", zero=False)
+FACTOR = Dimension("a number", "1.5", {"": 1.0, "x": 1.0}, plain="", zero=False)
 WEIGHT = Dimension("a number", "0.5", {"": 1.0}, plain="")
 SHARE = Dimension("a share between 0 and 1", "0.4", {"": 1.0, "%": 0.01}, plain="")
 
@@ -125,7 +125,7 @@ def read_amount(written: object, dimension: Dimension) -> float:
         raise _wrong(f'"{written}" is negative', dimension)
     amount = number * (1.0 if number == 0 and unit == "" else _size(unit, written, dimension))
     if amount == 0 and not dimension.zero:
-        raise _wrong(f'"{written}" is zero', dimension)
+        raise Unreadable(f'"{written}" is zero', f'write {dimension.noun} above 0 such as "{dimension.example}"')
     if not isfinite(amount):
         raise _wrong(f'"{written}" is too large', dimension)
     return amount
@@ -142,9 +142,9 @@ def read_share(written: object) -> float:
 def read_count(written: object) -> int:
     """A whole number of things, at least 1."""
     if isinstance(written, bool) or not isinstance(written, int):
-        raise Unreadable(f"{kind_of(written)} is not a whole number", 'write a whole number such as "20"')
+        raise Unreadable(f"{kind_of(written)} is not a whole number", "write a whole number, 1 or more")
     if written < 1:
-        raise Unreadable(f'"{written}" is less than 1', 'write a whole number such as "20"')
+        raise Unreadable(f'"{written}" is less than 1', "write a whole number, 1 or more")
     return written
 
 
@@ -189,7 +189,7 @@ def _wrong_unit(unit: str, written: object, dimension: Dimension) -> Unreadable:
     other = next((other.noun for other in _ALL if unit in other.units), None)
     if other:
         return _wrong(f'"{written}" is {other}, not {dimension.noun}', dimension)
-    return _wrong(f'"{_short(unit)}" is not a unit of {dimension.noun.removeprefix("a ")}', dimension)
+    return _wrong(f'"{_short(str(written))}" is not {dimension.noun}', dimension)
 
 
 def _wrong(what: str, dimension: Dimension) -> Unreadable:

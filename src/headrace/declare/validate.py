@@ -46,6 +46,14 @@ EXPECTED = {
 }
 """What a field of the wrong shape should have been, by pydantic's name of the mistake."""
 
+SHAPES = {
+    "text": "put it in quotes",
+    "true or false": "write true or false",
+    "a list": "write `[one, two]`, or each on a line after `- `",
+    "a mapping": "write `{name: value}`, or each on a line `name: value`",
+}
+"""How to write what was expected."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reading(Generic[E]):
@@ -87,7 +95,8 @@ def describe(path: Path) -> str:
 def wrong_shape(written: object, expected: str, path: Path, document: Document) -> Problem:
     if written is None:
         return _empty_problem(path, document)
-    return Problem(f"{describe(path)} must be {expected}, not {kind_of(written)}", document.value_at(path))
+    what = f"{describe(path)} must be {expected}, not {kind_of(written)}"
+    return Problem(what, document.value_at(path), SHAPES.get(expected))
 
 
 def _validate(model: type[E], fields: Mapping[str, object]) -> tuple[E | None, list[ErrorDetails]]:
@@ -140,7 +149,7 @@ def _missing(detail: ErrorDetails, model: type[Entry], place: Path, document: Do
     owner_model = _model_at(model, detail["loc"][:-1])
     example = _examples(owner_model or model, frozenset([str(field)])).get(str(field))
     hint = f"write for example `{field}: {_as_yaml(example)}`"
-    return Problem(f"{describe(tuple(owner))} has no {field}", document.key_at(tuple(owner)), hint)
+    return Problem(f'{describe(tuple(owner))} needs a field "{field}"', document.key_at(tuple(owner)), hint)
 
 
 def _examples(model: type[Entry], names: frozenset[str]) -> dict[str, object]:
@@ -172,8 +181,8 @@ def _not_an_option(detail: ErrorDetails, what: str, where: Location) -> Problem:
     options = re.findall(r"'([^']*)'", str(detail["ctx"]["expected"]))
     written = detail["input"]
     shown = f'"{written}"' if isinstance(written, str | int | float) else kind_of(written)
-    hint = nearest_name(str(written), options) or f"write {' or '.join(options)}"
-    return Problem(f"{what} is {shown}, not {' or '.join(options)}", where, hint)
+    listed = f"write {' or '.join((', '.join(options[:-1]), options[-1])) if options[1:] else options[0]}"
+    return Problem(f"{what} cannot be {shown}", where, nearest_name(str(written), options) or listed)
 
 
 def _model_at(model: type[Entry], path: Path) -> type[Entry] | None:

@@ -36,7 +36,7 @@ def read_yaml(text: str, file: str) -> tuple[Document | None, tuple[Problem, ...
     if root is None:
         return None, (Problem(f"{file} is empty", start, "`headrace init DIR` writes a project to start from"),)
     if not isinstance(root, MappingNode):
-        return None, (Problem(f"{file} must hold fields such as `project: city`", start),)
+        return None, (Problem(f"{file} must hold fields, not a list or text", start, "begin with `project: NAME`"),)
     walk = _Walk(file)
     value = walk.mapping(root, (), 0)
     if walk.oversized is not None:

@@ -32,6 +32,15 @@ def rows_of(source: Source) -> float:
     return ASSUMED_ROWS if source.rows is None else source.rows
 
 
+def are_rows_assumed(source: Source) -> bool:
+    is_stream = source.kind is SourceKind.STREAM and source.retention_s is not None
+    return is_rate_assumed(source) if is_stream else source.rows is None
+
+
+def is_rate_assumed(source: Source) -> bool:
+    return source.rate is None and not source.static
+
+
 def rate_of(source: Source) -> float:
     """Changed rows per second: an update counts 2."""
     if source.static:

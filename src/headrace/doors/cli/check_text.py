@@ -9,7 +9,7 @@ from headrace.doors.cli.output import count, table, wrap
 from headrace.model import amounts
 from headrace.model.catalogue import Catalogue, Contract, DeltaFolder, Link, PostgresTable, Refresh, Site, Source
 from headrace.model.errors import Severity
-from headrace.model.statistics import rate_of, rows_of
+from headrace.model.statistics import are_rows_assumed, is_rate_assumed, rate_of, rows_of
 
 
 def check_text(report: CheckReport) -> str:
@@ -30,6 +30,8 @@ def _project(catalogue: Catalogue, report: CheckReport) -> Iterator[str]:
     yield from _part("sites", [_site(site) for site in catalogue.sites.values()])
     yield from _part("links", [_link(link, both) for link, both in _pairs(catalogue.links)])
     yield from _part("sources", [_source(source) for source in catalogue.sources.values()])
+    if any(are_rows_assumed(source) or is_rate_assumed(source) for source in catalogue.sources.values()):
+        yield "  (~ is assumed: neither declared nor measured)"
     yield from _views(report.views)
     yield from _part("contracts", [_contract(contract) for contract in catalogue.contracts.values()])
     for noun, names in (
@@ -81,10 +83,8 @@ def _link(link: Link, both: bool) -> list[str]:
 
 def _source(source: Source) -> list[str]:
     rows, rate = amounts.format_rows(rows_of(source)), amounts.format_rate(rate_of(source))
-    if source.rows is None and source.retention_s is None:
-        rows += " assumed"
-    if source.rate is None and not source.static:
-        rate += " assumed"
+    rows = f"{'~' if are_rows_assumed(source) else ''}{rows}"
+    rate = f"{'~' if is_rate_assumed(source) else ''}{rate}"
     columns = "columns not known" if source.columns is None else count(len(source.columns), "column")
     facts = [columns]
     facts += [f"key {', '.join(source.key)}"] if source.key else []
@@ -99,12 +99,13 @@ def _views(views: tuple[ViewReport, ...]) -> Iterator[str]:
         yield "views"
     first: dict[str, str] = {}
     for view in views:
-        reads = ", ".join(view.reads)
+        facts = [f"from {', '.join(view.reads)}"] if view.reads else []
         if view.refused is not None:
-            yield from wrap(f"from {reads}: not maintained ({view.refused.operator})", f"  {view.name}  ")
+            yield from wrap("; ".join([*facts, f"not maintained ({view.refused.operator})"]), f"  {view.name}  ")
             continue
         same = first.setdefault(view.fingerprint or view.name, view.name)
-        yield from wrap(f"from {reads}" + (f", the same as {same}" if same != view.name else ""), f"  {view.name}  ")
+        facts += [f"the same as {same}"] if same != view.name else []
+        yield from wrap("; ".join(facts), f"  {view.name}  ")
         yield from wrap(", ".join(f"{field.name} {field.type}" for field in view.columns), "    ")
 
 

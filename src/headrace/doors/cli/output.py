@@ -66,7 +66,7 @@ def write(text: str, stream: TextIO) -> bool:
 def table(rows: Sequence[Sequence[str]], indent: int = 2) -> list[str]:
     """Lines of aligned columns within 80 characters. The last column wraps under itself; rows too long wrap whole."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
-    if sum(widths) + 2 * len(widths) > WIDTH - 24:
+    if sum(widths) + 2 * len(widths) > WIDTH - 20:
         return [line for row in rows for line in wrap("  ".join(row), " " * indent, " " * (indent + 4))]
     lines: list[str] = []
     for row in rows:

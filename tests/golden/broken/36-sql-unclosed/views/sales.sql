@@ -1,0 +1,2 @@
+SELECT count(* FROM orders
+WHERE total > 5

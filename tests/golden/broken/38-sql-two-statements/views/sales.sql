@@ -1,0 +1,2 @@
+SELECT id FROM orders;
+SELECT id FROM customers

@@ -1,0 +1,2 @@
+SELECT idd, orders.totl, c.id
+FROM orders

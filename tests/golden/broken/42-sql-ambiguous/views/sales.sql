@@ -1,0 +1,3 @@
+SELECT id, name
+FROM orders
+JOIN customers ON customer = customers.id

@@ -1,0 +1,2 @@
+SELECT id, rand() AS r, current_user() AS u
+FROM orders

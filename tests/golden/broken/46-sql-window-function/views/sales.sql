@@ -1,0 +1,2 @@
+SELECT id, sum(total) OVER (ORDER BY placed) AS running
+FROM orders

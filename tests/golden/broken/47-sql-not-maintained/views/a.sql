@@ -1,0 +1,2 @@
+SELECT explode(array(id, total)) AS n
+FROM orders

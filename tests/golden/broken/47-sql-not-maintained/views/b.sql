@@ -1,0 +1,2 @@
+SELECT stddev(total) AS s
+FROM orders

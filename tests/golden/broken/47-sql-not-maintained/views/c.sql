@@ -1,0 +1,3 @@
+SELECT country, count(*) AS n
+FROM customers
+GROUP BY CUBE (country, name)

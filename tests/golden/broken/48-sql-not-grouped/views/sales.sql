@@ -1,0 +1,3 @@
+SELECT country, name, count(*) AS n
+FROM customers
+GROUP BY country

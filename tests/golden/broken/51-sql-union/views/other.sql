@@ -1,0 +1,3 @@
+SELECT id FROM orders
+UNION ALL
+SELECT placed FROM orders

@@ -1,0 +1,1 @@
+SELECT id, totl AS total FROM orders

@@ -1,0 +1,1 @@
+SELECT id, total FROM recent

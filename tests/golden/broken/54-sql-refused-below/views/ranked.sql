@@ -1,0 +1,1 @@
+SELECT id, percent_rank() OVER (ORDER BY total) AS p FROM orders

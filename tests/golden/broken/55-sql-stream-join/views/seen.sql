@@ -1,0 +1,2 @@
+SELECT clicks.id
+FROM clicks JOIN views ON clicks.id = views.id
