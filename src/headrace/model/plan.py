@@ -229,9 +229,13 @@ class BlockFacts:
 
 @dataclass(frozen=True, slots=True)
 class PlannedBlock:
-    """A block with what was estimated for it: selectivity per filtered alias and per residual, and its output."""
+    """A block with what was estimated for it: selectivity per filtered alias and per residual, and its output.
+
+    `keep` names, per alias, the columns that the output or the operator on top reads. `inner` blocks are read by others.
+    """
 
     block: Block
+    keep: Mapping[str, tuple[str, ...]]
     selectivity: Mapping[str, float]
     residual_selectivity: tuple[float, ...]
     facts: BlockFacts

@@ -19,7 +19,6 @@ from headrace.model.plan import Edge, Graph, Method, Vertex
 from headrace.plan.cores import source_count
 from headrace.plan.live import Live, resources_left
 from headrace.plan.price import (
-    Bill,
     Promise,
     arrivals,
     bill_of,
@@ -28,7 +27,6 @@ from headrace.plan.price import (
     serves,
     time_of_edge,
     total_cost,
-    upstream_first,
 )
 from headrace.plan.search.joins import Rules
 from headrace.plan.search.reduce import scarce, sites_to_search
@@ -82,8 +80,7 @@ class Question:
     @property
     def is_exact(self) -> bool:
         """Whether the search leaves nothing out."""
-        few = all(len(core.inputs) <= MOST_EXACT_SOURCES for core in self.cores)
-        return self.method is Method.CHEAPEST and few and source_count(self.cores) <= MOST_EXACT_SOURCES
+        return self.method is Method.CHEAPEST and source_count(self.cores) <= MOST_EXACT_SOURCES
 
     def at_freshness(self, freshness_s: float) -> Question:
         return replace(self, contract=replace(self.contract, freshness_s=freshness_s))
@@ -116,19 +113,22 @@ def admit(question: Question) -> Answer | None:
     return None
 
 
-def best_plan(
-    question: Question, resources: Sequence[Resource] | None = None, limit_s: float | None = None
-) -> Answer | None:
-    """What the method finds best, within these capacities and limits (by default the question's own).
-
-    SMILE's methods look at one plan per state, and only in the end whether it keeps the promise.
-    """
-    if limit_s is None:
-        limit_s = question.limit_s if question.method is Method.CHEAPEST else np.inf
-    terrain = terrain_of(question, resources)
+def best_plan(question: Question) -> Answer | None:
+    """What the method finds best. SMILE's methods look only in the end whether a plan keeps the promise."""
+    limit_s = question.limit_s if question.method is Method.CHEAPEST else np.inf
     rate = rate_of_view(question.wish, question.batch_s)
     rules = Rules(question.method, limit_s, _idle_peak(rate, question), most=None if question.is_exact else MOST_LABELS)
-    choice = choose(find_plans(question.wish, terrain, rules))
+    choice = choose(find_plans(question.wish, terrain_of(question), rules))
+    return None if choice is None else measured(question, choice)
+
+
+def fastest_plan(
+    question: Question, resources: Sequence[Resource] = (), limit_s: float = np.inf, highest_peak: float = 1.0
+) -> Answer | None:
+    """The plan with the shortest critical path, whatever it costs, within some capacities."""
+    terrain = terrain_of(question, resources, free=True)
+    rules = Rules(Method.CHEAPEST, limit_s, 1.0, None if question.is_exact else MOST_LABELS, highest_peak)
+    choice = choose(find_plans(replace(question.wish, penalty=0.0), terrain, rules))
     return None if choice is None else measured(question, choice)
 
 
@@ -139,8 +139,8 @@ def _idle_peak(rate: float, question: Question) -> float:
     return 1.0 / (1.0 + NEVER_LATE_EXPONENT / (rate * question.freshness_s))
 
 
-def terrain_of(question: Question, resources: Sequence[Resource] | None = None) -> Terrain:
-    """The sites, capacities and live vertices that matter to a contract."""
+def terrain_of(question: Question, resources: Sequence[Resource] | None = None, free: bool = False) -> Terrain:
+    """The sites, capacities (by default all that is left) and live vertices that matter to a contract."""
     live, catalogue = question.live, question.catalogue
     if resources is None:
         resources = resources_left(catalogue, live.bill)
@@ -150,7 +150,7 @@ def terrain_of(question: Question, resources: Sequence[Resource] | None = None) 
     standing = {} if question.salt else live.standing(question.batch_s, question.freshness_s)
     occupied = {v.site for v in live.graph.vertices.values() if standing and names >= set(v.scope)}
     sites = sites_to_search(catalogue, question.cores, question.contract.site, occupied, limited)
-    return Terrain(live.tariff, sites, question.batch_s, question.freshness_s, limited, standing, question.salt)
+    return Terrain(live.tariff, sites, question.batch_s, question.freshness_s, limited, standing, question.salt, free)
 
 
 def measured(question: Question, choice: Choice) -> Answer:
@@ -183,6 +183,3 @@ def measured(question: Question, choice: Choice) -> Answer:
 def keeps(question: Question, answer: Answer) -> bool:
     """Whether a plan keeps the promise: in time, no operator saturated, no capacity exceeded."""
     return answer.path_s <= question.limit_s and answer.peak < 1.0 and not answer.overloaded
-
-
-__all__ = ["Answer", "Bill", "Question", "admit", "best_plan", "keeps", "measured", "terrain_of", "upstream_first"]

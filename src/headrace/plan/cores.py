@@ -41,7 +41,8 @@ def _core_of(block: Block, facts: Mapping[str, Facts], declared: Sequence[Select
 def planned_block(core: Core, inner: bool) -> PlannedBlock:
     """A block with its estimates, as the plan keeps it."""
     shares = {input_.alias: input_.share for input_ in core.inputs if input_.filter is not None}
-    return PlannedBlock(core.block, shares, core.residual_shares, block_facts(core), inner)
+    keep = {input_.alias: core.kept(input_.alias) for input_ in core.inputs}
+    return PlannedBlock(core.block, keep, shares, core.residual_shares, block_facts(core), inner)
 
 
 def source_count(cores: Sequence[Core]) -> int:

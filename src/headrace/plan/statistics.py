@@ -23,6 +23,7 @@ from headrace.model.catalogue import Source, Stays
 from headrace.model.expr import Expr, columns_of
 from headrace.model.rate import Rate
 from headrace.model.statistics import distinct_of, rate_of, rows_of, width_of
+from headrace.plan.fingerprint import part_of
 
 DELTA_EXTRA_WIDTH = 16
 """Bytes of a change's timestamp and weight."""
@@ -358,14 +359,12 @@ class Core:
                 return input_.facts.fingerprint
             columns = [column for _, column in self.columns(subset)]
             return fingerprint_of([input_.facts.fingerprint, input_.filter.texts if input_.filter else (), columns])
-        inputs = [
-            (input_.alias, input_.facts.fingerprint, input_.filter.texts if input_.filter else ())
-            for input_ in self.members(subset)
-        ]
-        inside = ([member for member in class_ if self._bit[member[0]] & subset] for class_ in self.block.classes)
-        classes = sorted(sorted(members) for members in inside if len(members) > 1)
-        residuals = sorted(residual.text for residual in self.block.residuals if self._inside(residual, subset))
-        return fingerprint_of([sorted(inputs), classes, residuals, self.columns(subset)])
+        part = part_of(self.block, frozenset(input_.alias for input_ in self.members(subset)))
+        if all(alias == shared for alias, shared in part.aliases.items()):
+            return part.fingerprint
+        # Equal to a part of another block whose aliases are numbered otherwise; rows name columns by alias, so it is
+        # a dataset of its own.
+        return fingerprint_of([part.fingerprint, sorted(part.aliases.items())])
 
 
 def _read_by(top: Aggregation | Derivation | None) -> Iterator[Expr]:

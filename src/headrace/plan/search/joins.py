@@ -76,18 +76,17 @@ class JoinedOnce(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the search looks for. A plan whose time exceeds `limit_s` is dropped; so is one that costs more than
-    `ceiling`.
+    """What the search looks for: plans within `limit_s` whose busiest operator is less busy than `highest_peak`.
 
-    The penalty for lateness can tell plans apart only if some operator is busier than `idle_peak`. At most `most`
-    labels are kept for a delta.
+    The penalty for lateness can tell plans apart only if some operator is busier than `idle_peak`. At most `most` labels
+    are kept for a delta.
     """
 
     method: Method
     limit_s: float
     idle_peak: float
     most: int | None = None
-    ceiling: float = np.inf
+    highest_peak: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,12 +272,10 @@ class Search:
         return found.take(order[np.unique(found.site[order], return_index=True)[1]])
 
     def fits(self, labels: Labels, time: Floats) -> Flags:
-        """Whether plans are still in time, within capacities, and not too expensive."""
-        fits = (time <= self.rules.limit_s) & (labels.peak < 1.0)
+        """Whether plans are still in time and within capacities."""
+        fits = (time <= self.rules.limit_s) & (labels.peak < self.rules.highest_peak)
         if self.terrain.resources:
             fits &= (labels.use[:, 1:] <= self.terrain.left[1:]).all(axis=1)
-        if self.rules.ceiling < np.inf:
-            fits &= labels.use[:, 0] * (1 + time / self.terrain.freshness_s) <= self.rules.ceiling
         return fits
 
     # Joins

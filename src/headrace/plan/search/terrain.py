@@ -91,7 +91,9 @@ class Terrain:
         resources: Sequence[Resource] = (),
         live: Mapping[str, Standing] | None = None,
         salt: str = "",
+        free: bool = False,
     ) -> None:
+        """On a `free` terrain nothing costs anything, so that only time and capacities count."""
         self.tariff, self.sites, self.batch_s, self.freshness_s = tariff, tuple(sites), batch_s, freshness_s
         self.resources, self.live, self.salt = tuple(resources), live or {}, salt
         self.index = {site: number for number, site in enumerate(self.sites)}
@@ -100,6 +102,7 @@ class Terrain:
         self._core_price = np.array([tariff.core_price(site) for site in self.sites])
         self._storage_price = np.array([tariff.storage_price(site) for site in self.sites])
         self._latency, self._slowness, self._byte_price = self._links()
+        self._free = free
 
     @property
     def size(self) -> int:
@@ -164,6 +167,8 @@ class Terrain:
         use[..., 0] = cores * self._core_price + disk * self._storage_price
         if sent is not None:
             use[..., 0] += sent * self._byte_price
+        if self._free:
+            use[..., 0] = 0.0
         for number, resource in enumerate(self.resources, start=1):
             self._count(use[..., number], resource, cores, disk, sent)
         time = np.where(self._allowed(made), time, np.inf)
@@ -195,7 +200,7 @@ class Terrain:
             if found is not None:
                 standing[number] = found.arrival_s
                 revival[number] = [
-                    found.added_cost,
+                    0.0 if self._free else found.added_cost,
                     *(resource.part_of(found.added_use) for resource in self.resources),
                 ]
         return standing, revival

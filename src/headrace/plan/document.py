@@ -1,0 +1,302 @@
+"""A plan as the document `plan/1` that other programs read: seconds, bytes, dollars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.model.block import Aggregation, Block, BlockInput, Derivation, Window
+from headrace.model.catalogue import Catalogue, Refusal, Site, Source, SourceKind, Stays
+from headrace.model.expr import Column, Expr
+from headrace.model.plan import ContractPlan, Edge, Operator, Plan, PlannedBlock, Rejection, Vertex, VertexKind
+from headrace.model.statistics import distinct_of, rate_of, rows_of, width_of
+from headrace.plan.expression_text import aggregate_text, predicate_text
+
+FORMAT = "plan/1"
+
+Json = dict[str, Any]
+
+
+def plan_document(plan: Plan) -> Json:
+    """The whole plan. Numbers are as computed; nothing is rounded."""
+    sources_of_blocks = {input_.source for planned in plan.blocks for input_ in planned.block.inputs}
+    return {
+        "format": FORMAT,
+        "catalogue": _catalogue(plan.catalogue),
+        "views": [_view(planned, plan.catalogue) for planned in plan.blocks] + _refused_views(plan),
+        "contracts": [_contract(contract) for contract in plan.contracts],
+        "vertices": [_vertex(plan, vertex, sources_of_blocks) for vertex in plan.graph.vertices.values()],
+        "edges": [_edge(plan, number, edge) for number, edge in enumerate(plan.graph.edges.values())],
+        "totals": {
+            "rescost": plan.totals.rescost,
+            "cpu": dict(plan.totals.cpu),
+            "link": {">".join(ends): rate for ends, rate in plan.totals.link.items()},
+            "disk": dict(plan.totals.disk),
+        },
+        "rejected": [_rejection(rejection) for rejection in plan.rejected],
+    }
+
+
+# What was declared
+
+
+def _catalogue(catalogue: Catalogue) -> Json:
+    room = catalogue.headroom
+    return {
+        "sites": [_site(site) for site in catalogue.sites.values()],
+        "hosts": [{"id": host.name, "cpu_cap": host.cores} for host in catalogue.hosts.values()],
+        "links": [
+            {
+                "src": link.src,
+                "dst": link.dst,
+                "bandwidth": link.bandwidth,
+                "latency": link.latency_s,
+                "price_gb": link.price_gb,
+            }
+            for link in catalogue.links
+        ],
+        "sources": [_source(source) for source in catalogue.sources.values()],
+        "times": {
+            op: {"fixed": time.fixed, "per_in": time.per_in, "per_out": time.per_out}
+            for op, time in catalogue.operator_times.items()
+        },
+        "headroom": {"cpu": room.cpu, "link": room.link, "blocking": room.blocking_s or 0.0},
+    }
+
+
+def _site(site: Site) -> Json:
+    return {
+        "id": site.name,
+        "cpu_price_h": site.cpu_price_h,
+        "disk_price_gb_month": site.disk_price_gb_month,
+        "cpu_cap": site.cores,
+        "disk_cap": site.disk_capacity,
+        "speed": site.speed,
+        "host": site.host,
+    }
+
+
+def _source(source: Source) -> Json:
+    columns = source.columns or ()
+    return {
+        "id": source.name,
+        "kind": "stream" if source.kind is SourceKind.STREAM else "table",
+        "site": source.site,
+        "key": list(source.key),
+        "rows": rows_of(source),
+        "rate": rate_of(source),
+        "cols": {column.name: width_of(column) for column in columns},
+        "distinct": {column.name: distinct_of(source, column) for column in columns},
+        "static": source.static,
+        "fk_parent_first": source.parent_first,
+        "stays": _stays(source.stays),
+    }
+
+
+def _stays(stays: Stays | None) -> list[str] | Json | None:
+    if stays is None:
+        return None
+    if not stays.aggregates_anywhere:
+        return list(stays.sites)
+    return {"sites": list(stays.sites), "aggregates": "anywhere"}
+
+
+def _view(planned: PlannedBlock, catalogue: Catalogue) -> Json:
+    block = planned.block
+    view: Json = {
+        "id": block.id,
+        "sources": [_input(input_) for input_ in block.inputs],
+        "classes": [[list(member) for member in class_] for class_ in block.classes],
+        "filters": [[entry.alias, entry.text, planned.selectivity[entry.alias]] for entry in block.filters],
+        "keep": _keep(planned, catalogue),
+    }
+    if block.residuals:
+        view["residual"] = [
+            [list(residual.aliases), residual.text, share]
+            for residual, share in zip(block.residuals, planned.residual_selectivity, strict=True)
+        ]
+    view |= _top(block)
+    if planned.inner:
+        facts = planned.facts
+        batch_free = facts.rate.constant if not facts.rate.grouped else facts.rate.at(1.0)
+        view |= {"rows": facts.rows, "rate": batch_free, "cols": dict(facts.widths), "distinct": dict(facts.distinct)}
+    return view
+
+
+def _input(input_: BlockInput) -> str | Json:
+    return input_.alias if input_.alias == input_.source else {"alias": input_.alias, "source": input_.source}
+
+
+def _keep(planned: PlannedBlock, catalogue: Catalogue) -> Json:
+    """Columns that are needed of each alias; empty when these are all there are."""
+    keep = {input_.alias: list(planned.keep.get(input_.alias, ())) for input_ in planned.block.inputs}
+    whole = (
+        input_.source in catalogue.sources
+        and len(keep[input_.alias]) == len(catalogue.sources[input_.source].columns or ())
+        for input_ in planned.block.inputs
+    )
+    return {} if all(whole) else keep
+
+
+def _top(block: Block) -> Json:
+    match block.top:
+        case Aggregation() as top:
+            return {"aggregate": _aggregate(top, block)}
+        case Derivation() as top:
+            return {"derive": _derive(top)}
+        case _:
+            return {}
+
+
+def _aggregate(top: Aggregation, block: Block) -> Json:
+    return {
+        "group_by": [_group_key(key.expr, block) for key in top.keys],
+        "functions": [aggregate_text(call) for call in top.calls],
+        "window": None if top.window is None else _window(top.window),
+        "having": None if top.having is None else _text(top.having),
+    }
+
+
+def _group_key(expr: Expr, block: Block) -> list[str]:
+    """[alias, column]; an expression stands in place of the column."""
+    name = expr.name if isinstance(expr, Column) else _text(expr)
+    aliases = [input_.alias for input_ in block.inputs if name.startswith(f"{input_.alias}.")]
+    if not isinstance(expr, Column) or not aliases:
+        return ["", name]
+    alias = max(aliases, key=len)
+    return [alias, name.removeprefix(f"{alias}.")]
+
+
+def _text(expr: Expr) -> str:
+    return predicate_text(expr, unqualified=False)
+
+
+def _window(window: Window) -> Json:
+    return {
+        "type": "tumbling" if window.slide_ms == window.size_ms else "hopping",
+        "size_s": window.size_ms / 1000,
+        "slide_s": window.slide_ms / 1000,
+        "offset_s": window.offset_ms / 1000,
+        "column": _text(window.time),
+    }
+
+
+def _derive(top: Derivation) -> Json:
+    args: Json = {}
+    if top.columns:
+        args["columns"] = [[_text(output.expr) for output in outputs] for outputs in top.columns]
+    if top.on is not None:
+        args["on"] = _text(top.on)
+    if top.limit is not None:
+        args |= {"limit": top.limit, "offset": top.offset, "ranking": top.ranking.value}
+        args["partition"] = [_text(expr) for expr in top.partition]
+        args["order"] = [_text(entry.expr) + (" DESC" if entry.descending else "") for entry in top.order]
+    return {"kind": top.kind.value, "args": args}
+
+
+def _refused_views(plan: Plan) -> list[Json]:
+    return [
+        {
+            "id": view.name,
+            "sources": list(view.reads),
+            "classes": [],
+            "filters": [],
+            "keep": {},
+            "unsupported": view.query.operator,
+        }
+        for view in plan.catalogue.views.values()
+        if isinstance(view.query, Refusal)
+    ]
+
+
+# What was decided
+
+
+def _contract(contract: ContractPlan) -> Json:
+    return {
+        "id": contract.contract,
+        "view": contract.view,
+        "site": contract.site,
+        "staleness": contract.freshness_s,
+        "penalty": contract.penalty,
+        "rule": contract.rule.value,
+        "vertex": contract.vertex,
+        "batch_s": contract.batch_s,
+        "critical_path_s": contract.critical_path_s,
+        "critical_path": list(contract.critical_path),
+        "lambda": contract.rate,
+        "mu": contract.capacity,
+        "p_late": contract.p_late,
+        "cost": contract.cost,
+        "exact": contract.exact,
+    }
+
+
+def _vertex(plan: Plan, vertex: Vertex, sources_of_blocks: set[str]) -> Json:
+    figures = plan.vertex_figures[vertex.id]
+    is_view = not vertex.base and any(contract.vertex == vertex.id for contract in plan.contracts)
+    found: Json = {
+        "id": vertex.id,
+        "kind": "view" if is_view else vertex.kind.value,
+        "site": vertex.site,
+        "scope": list(vertex.scope),
+        "delta_of": None if vertex.delta_of is None else list(vertex.delta_of),
+        "base": vertex.base,
+        "fp": vertex.fingerprint,
+        "rate": figures.rate if vertex.kind is VertexKind.DELTA else 0.0,
+        "width": vertex.width,
+        "rows": vertex.rows,
+        "arrival_s": figures.arrival_s,
+        "serves": list(figures.serves),
+    }
+    return found
+
+
+def _edge(plan: Plan, number: int, edge: Edge) -> Json:
+    figures = plan.edge_figures[edge.output]
+    found: Json = {
+        "id": f"e{number}",
+        "op": edge.op.value,
+        "in": list(edge.inputs),
+        "out": edge.output,
+        "select": _select(plan, edge),
+        "project": [list(column) for column in edge.project],
+        "tuples_per_s": figures.rows_per_s,
+        "time_s": figures.time_s,
+        "serves": list(figures.serves),
+    }
+    if edge.op is Operator.COPY:
+        found["bytes_per_s"] = figures.bytes_per_s
+    if edge.op is Operator.JOIN:
+        found["on"] = [[list(end) for end in pair] for pair in edge.on]
+    if edge.residual:
+        found["residual"] = [[list(residual.aliases), residual.text] for residual in edge.residual]
+    return found | _operator(plan, edge)
+
+
+def _select(plan: Plan, edge: Edge) -> Mapping[str, str]:
+    """Filters by alias; by source on edges that read one source only, because all its aliases share them."""
+    if edge.op in (Operator.COPY, Operator.APPLY):
+        return {plan.graph.vertices[edge.output].scope[0]: entry.text for entry in edge.select}
+    return {entry.alias: entry.text for entry in edge.select}
+
+
+def _operator(plan: Plan, edge: Edge) -> Json:
+    blocks = {planned.block.id: planned.block for planned in plan.blocks}
+    if edge.grouping is not None:
+        assert edge.block is not None
+        aggregate = _aggregate(edge.grouping.aggregation, blocks[edge.block])
+        return {"aggregate": aggregate | {"stage": edge.grouping.stage.value}}
+    if edge.derivation is not None:
+        return {"derive": _derive(edge.derivation)}
+    return {}
+
+
+def _rejection(rejection: Rejection) -> Json:
+    return {
+        "contract": rejection.contract,
+        "reason": rejection.reason,
+        "detail": rejection.detail,
+        "fastest_cp_s": rejection.fastest_cp_s,
+        "smallest_staleness": rejection.smallest_staleness_s,
+    }

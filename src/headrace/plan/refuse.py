@@ -1,0 +1,204 @@
+"""Why a promise cannot be kept, and which one could be: the binding constraint and the smallest freshness we would
+promise.
+
+The smallest freshness is found plan by plan: a plan in time at some freshness gives the least freshness at which it is
+still in time; the fastest plan there gives a smaller one; and so on, until no plan is in time any earlier. Every step
+takes one search, and there are few, where bisection would need forty.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from headrace.model.amounts import format_seconds
+from headrace.model.catalogue import Admission, Refusal
+from headrace.model.plan import Rejection
+from headrace.plan.admit import Answer, Question, fastest_plan
+from headrace.plan.live import resources_left
+from headrace.plan.price import arrivals, bill_of, serves, time_of_edge
+from headrace.plan.search.terrain import Resource
+from headrace.plan.statistics import Core
+
+LARGEST_FRESHNESS_S = 1e9
+"""About thirty years: what cannot be promised then, cannot be promised."""
+
+STEP = 8.0
+"""Factor between the freshnesses that are tried first."""
+
+FINE_STEP = 1.5
+"""The same where disks are limited: longer logs may fill them, so that only some freshnesses in between are possible.
+"""
+
+CLOSE = 1e-7
+"""Relative distance below which two freshnesses are one."""
+
+
+def refuse(question: Question) -> Rejection:
+    """The refusal of a contract for which no plan was found."""
+    name = question.contract.name
+    fastest = fastest_plan(question, highest_peak=math.inf)
+    if fastest is None:
+        reason, detail = _no_plan(question)
+        return Rejection(name, reason, detail, None, None)
+    smallest = smallest_freshness_s(question)
+    reason, detail = _binding(question, fastest)
+    if smallest is not None:
+        detail += f"; {format_seconds(smallest)} could be promised"
+    return Rejection(name, reason, detail, fastest.path_s, smallest)
+
+
+def refuse_unsupported(contract: str, refusal: Refusal) -> Rejection:
+    return Rejection(contract, f"unsupported:{refusal.operator}", refusal.problem.message, None, None)
+
+
+# No plan at all
+
+
+def _no_plan(question: Question) -> tuple[str, str]:
+    """Rows may not go where they would be needed, or there is no link."""
+    bound = sorted({name for core in question.cores for input_ in core.inputs for name in input_.facts.stays})
+    for name in bound:
+        if fastest_plan(_released(question, {name}), highest_peak=math.inf) is not None:
+            return f"stays:{name}", f'rows of source "{name}" may not be where this view needs them'
+    if bound and fastest_plan(_released(question, set(bound)), highest_peak=math.inf) is not None:
+        return f"stays:{bound[0]}", f"rows of sources {', '.join(bound)} may not be where this view needs them"
+    return "no_route", f'no links lead from the sources of view "{question.contract.view}" to where it is wanted'
+
+
+def _released(question: Question, sources: set[str]) -> Question:
+    """The same question, if these sources could be anywhere."""
+    return replace(question, cores=tuple(_released_core(core, sources) for core in question.cores))
+
+
+def _released_core(core: Core, sources: set[str]) -> Core:
+    facts = {
+        input_.facts.name: replace(
+            input_.facts, stays={name: stays for name, stays in input_.facts.stays.items() if name not in sources}
+        )
+        for input_ in core.inputs
+    }
+    shares = {input_.alias: input_.share for input_ in core.inputs}
+    return Core(core.block, facts, shares, core.residual_shares)
+
+
+# What binds
+
+
+def _binding(question: Question, fastest: Answer) -> tuple[str, str]:
+    if fastest.path_s > question.limit_s:
+        if smallest_freshness_s(question, limited=False) is None:
+            return _saturated(question, fastest)
+        return "freshness", (
+            f"the fastest plan takes {format_seconds(fastest.path_s)} for {format_seconds(question.batch_s)} "
+            f"of changes, and {format_seconds(question.limit_s)} are left"
+        )
+    in_time = fastest_plan(question, limit_s=question.limit_s)
+    if in_time is None:
+        return _saturated(question, fastest)
+    return _exhausted(question, in_time)
+
+
+def _saturated(question: Question, answer: Answer) -> tuple[str, str]:
+    """The busiest operator of the fastest plan, with so many changes at once that only rates count."""
+    x = question.batch_s if question.rule is Admission.PAPER else LARGEST_FRESHNESS_S / 2
+    graph, tariff = answer.graph, question.live.tariff
+    upstream = arrivals(graph, tariff, x, [answer.promise.vertex])
+    busy = {name: time_of_edge(graph, graph.edges[name], tariff, x) / x for name in upstream if name in graph.edges}
+    name = max(sorted(busy), key=lambda name: busy[name])
+    edge = graph.edges[name]
+    detail = f"{edge.op} of {name} takes {busy[name]:.3g} s for every second of changes"
+    return f"operator:{edge.op}>{name}", detail
+
+
+def _exhausted(question: Question, in_time: Answer) -> tuple[str, str]:
+    """The capacity without which there would be a plan; if it takes several, the one that is exceeded most."""
+    resources = resources_left(question.catalogue, question.live.bill)
+    for resource in resources:
+        others = [other for other in resources if other is not resource]
+        if fastest_plan(question, others, question.limit_s) is not None:
+            return _reason(question, resource)
+    worst = max(in_time.overloaded, key=lambda resource: -resource.left / max(resource.left, 1e-300))
+    return _reason(question, next(resource for resource in resources if resource.name == worst.name))
+
+
+def _reason(question: Question, resource: Resource) -> tuple[str, str]:
+    left = max(resource.left, 0.0)
+    if resource.link is not None:
+        src, dst = resource.link
+        return resource.name, f"the link from {src} to {dst} has {left:.4g} B/s left"
+    if resource.disk_of is not None:
+        return resource.name, f"the disk of site {resource.disk_of} has {left:.4g} B left"
+    site = min(resource.cpu_of, key=lambda name: (name != question.contract.site, name))
+    return (
+        f"cpu:{site}",
+        f"{' and '.join(resource.cpu_of)} {'have' if resource.cpu_of[1:] else 'has'} {left:.3g} cores left",
+    )
+
+
+# The counter-offer
+
+
+def smallest_freshness_s(question: Question, limited: bool = True) -> float | None:
+    """The least freshness that would be promised with everything else unchanged, rounded up to seven digits.
+
+    None if there is none. Without `limited`, as if capacities were unlimited.
+    """
+    resources = resources_left(question.catalogue, question.live.bill) if limited else ()
+    found = _some_plan(question, resources)
+    if found is None:
+        return None
+    smallest = _smallest_of(*found, resources)
+    while (found := _in_time(question.at_freshness(smallest * (1 - CLOSE)), resources)) is not None:
+        smallest = _smallest_of(*found, resources)
+    return _rounded_up(smallest)
+
+
+def _some_plan(question: Question, resources: tuple[Resource, ...]) -> tuple[Question, Answer] | None:
+    """A plan that is in time at some freshness, the smaller the better."""
+    has_disks = any(resource.disk_of is not None for resource in resources)
+    freshness_s, step = (question.freshness_s / 1000, FINE_STEP) if has_disks else (question.freshness_s, STEP)
+    while freshness_s <= LARGEST_FRESHNESS_S:
+        found = _in_time(question.at_freshness(freshness_s), resources)
+        if found is not None:
+            return found
+        freshness_s *= step
+    return None
+
+
+def _in_time(question: Question, resources: tuple[Resource, ...]) -> tuple[Question, Answer] | None:
+    answer = fastest_plan(question, resources, question.limit_s) if question.limit_s > 0 else None
+    return None if answer is None else (question, answer)
+
+
+def _smallest_of(question: Question, answer: Answer, resources: tuple[Resource, ...]) -> float:
+    """The least freshness at which this very plan is in time and within capacities: it is, at the question's."""
+    low, high = 0.0, question.freshness_s
+    while high - low > CLOSE / 100 * high:
+        middle = (low + high) / 2
+        if _still_kept(question.at_freshness(middle), answer, resources):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def _still_kept(question: Question, answer: Answer, resources: tuple[Resource, ...]) -> bool:
+    graph, live, x = answer.graph, question.live, question.batch_s
+    if question.limit_s <= 0:
+        return False
+    at = arrivals(graph, live.tariff, x, [answer.promise.vertex])
+    if at[answer.promise.vertex] > question.limit_s:
+        return False
+    if any(time_of_edge(graph, graph.edges[name], live.tariff, x) >= x for name in at if name in graph.edges):
+        return False
+    if not resources:
+        return True
+    promise = replace(answer.promise, batch_s=x, freshness_s=question.freshness_s)
+    bill = bill_of(graph, live.tariff, serves(graph, (*live.promises, promise)))
+    return all(resource.left >= 0 for resource in resources_left(question.catalogue, bill))
+
+
+def _rounded_up(value: float) -> float:
+    exponent = math.floor(math.log10(value)) - 6
+    return float(f"{math.ceil(value / 10.0**exponent)}e{exponent}")
