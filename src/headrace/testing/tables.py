@@ -124,14 +124,15 @@ def values(type_: Type, *, extreme: bool = False) -> st.SearchStrategy[Value]:
     return st.sampled_from((*pool, None))
 
 
-def tables(schema: Schema = SCHEMA, *, max_rows: int = 6, extreme: bool = False) -> st.SearchStrategy[dict[str, ZSet]]:
-    """Rows for every source of a schema, at most `max_rows` in each."""
-    return st.fixed_dictionaries(
-        {
-            name: st.lists(rows(source, extreme=extreme), max_size=max_rows).map(ZSet.of)
-            for name, source in schema.items()
-        }
-    )
+def tables(
+    schema: Schema = SCHEMA, *, min_rows: int = 0, max_rows: int = 6, extreme: bool = False
+) -> st.SearchStrategy[dict[str, ZSet]]:
+    """Rows for every source of a schema."""
+    lists = {
+        name: st.lists(rows(source, extreme=extreme), min_size=min_rows, max_size=max_rows)
+        for name, source in schema.items()
+    }
+    return st.fixed_dictionaries({name: found.map(ZSet.of) for name, found in lists.items()})
 
 
 def rows(source: Source, *, extreme: bool = False) -> st.SearchStrategy[Row]:
