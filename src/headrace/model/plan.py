@@ -231,10 +231,13 @@ class BlockFacts:
 class PlannedBlock:
     """A block with what was estimated for it: selectivity per filtered alias and per residual, and its output.
 
-    `keep` names, per alias, the columns that the output or the operator on top reads. `inner` blocks are read by others.
+    `name` is the first id of all blocks that mean the same, `reads` the name of each alias's source or block. `keep`
+    lists, per alias, the columns that the output or the operator on top needs. `inner` blocks are part of a view.
     """
 
     block: Block
+    name: str
+    reads: Mapping[str, str]
     keep: Mapping[str, tuple[str, ...]]
     selectivity: Mapping[str, float]
     residual_selectivity: tuple[float, ...]

@@ -16,7 +16,7 @@ import numpy as np
 
 from headrace.model.catalogue import Admission, Catalogue, Contract
 from headrace.model.plan import Edge, Graph, Method, Vertex
-from headrace.plan.cores import source_count
+from headrace.plan.cores import is_counted_once, source_count
 from headrace.plan.live import Live, resources_left
 from headrace.plan.price import (
     Promise,
@@ -80,7 +80,8 @@ class Question:
     @property
     def is_exact(self) -> bool:
         """Whether the search leaves nothing out."""
-        return self.method is Method.CHEAPEST and source_count(self.cores) <= MOST_EXACT_SOURCES
+        few = source_count(self.cores) <= MOST_EXACT_SOURCES
+        return self.method is Method.CHEAPEST and few and is_counted_once(self.cores)
 
     def at_freshness(self, freshness_s: float) -> Question:
         return replace(self, contract=replace(self.contract, freshness_s=freshness_s))
@@ -117,7 +118,7 @@ def best_plan(question: Question) -> Answer | None:
     """What the method finds best. SMILE's methods look only in the end whether a plan keeps the promise."""
     limit_s = question.limit_s if question.method is Method.CHEAPEST else np.inf
     rate = rate_of_view(question.wish, question.batch_s)
-    rules = Rules(question.method, limit_s, _idle_peak(rate, question), most=None if question.is_exact else MOST_LABELS)
+    rules = Rules(question.method, limit_s, _idle_peak(rate, question), most=_most_labels(question))
     choice = choose(find_plans(question.wish, terrain_of(question), rules))
     return None if choice is None else measured(question, choice)
 
@@ -127,9 +128,13 @@ def fastest_plan(
 ) -> Answer | None:
     """The plan with the shortest critical path, whatever it costs, within some capacities."""
     terrain = terrain_of(question, resources, free=True)
-    rules = Rules(Method.CHEAPEST, limit_s, 1.0, None if question.is_exact else MOST_LABELS, highest_peak)
+    rules = Rules(Method.CHEAPEST, limit_s, 1.0, _most_labels(question), highest_peak)
     choice = choose(find_plans(replace(question.wish, penalty=0.0), terrain, rules))
     return None if choice is None else measured(question, choice)
+
+
+def _most_labels(question: Question) -> int | None:
+    return None if source_count(question.cores) <= MOST_EXACT_SOURCES else MOST_LABELS
 
 
 def _idle_peak(rate: float, question: Question) -> float:

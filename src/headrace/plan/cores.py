@@ -12,18 +12,18 @@ from headrace.plan.selectivity import share_of, share_of_filter
 from headrace.plan.statistics import Core, Facts, facts_of_source
 
 
-def cores_of(blocks: Sequence[Block], catalogue: Catalogue) -> tuple[Core, ...]:
-    """One core per block; the last is the view."""
+def cores_of(blocks: Sequence[Block], catalogue: Catalogue, names: Mapping[str, str] | None = None) -> tuple[Core, ...]:
+    """One core per block; the last is the view. `names` gives blocks of equal fingerprints one name in all views."""
     facts = {name: facts_of_source(source) for name, source in catalogue.sources.items()}
     cores = []
     for block in blocks:
-        core = _core_of(block, facts, catalogue.selectivity)
+        core = _core_of(block, facts, catalogue.selectivity, (names or {}).get(block.fingerprint, block.id))
         facts[block.id] = facts_of_block(core)
         cores.append(core)
     return tuple(cores)
 
 
-def _core_of(block: Block, facts: Mapping[str, Facts], declared: Sequence[Selectivity]) -> Core:
+def _core_of(block: Block, facts: Mapping[str, Facts], declared: Sequence[Selectivity], name: str) -> Core:
     source_of = {input_.alias: input_.source for input_ in block.inputs}
     distinct = {
         f"{alias}.{column}": count
@@ -35,16 +35,26 @@ def _core_of(block: Block, facts: Mapping[str, Facts], declared: Sequence[Select
         for filter_ in block.filters
     }
     residual_shares = tuple(share_of(residual.predicate, distinct) for residual in block.residuals)
-    return Core(block, facts, shares, residual_shares)
+    return Core(block, facts, shares, residual_shares, name)
 
 
 def planned_block(core: Core, inner: bool) -> PlannedBlock:
     """A block with its estimates, as the plan keeps it."""
     shares = {input_.alias: input_.share for input_ in core.inputs if input_.filter is not None}
     keep = {input_.alias: core.kept(input_.alias) for input_ in core.inputs}
-    return PlannedBlock(core.block, keep, shares, core.residual_shares, block_facts(core), inner)
+    reads = {input_.alias: input_.facts.name for input_ in core.inputs}
+    return PlannedBlock(core.block, core.name, reads, keep, shares, core.residual_shares, block_facts(core), inner)
 
 
 def source_count(cores: Sequence[Core]) -> int:
     """How many times the view reads a source."""
     return sum(input_.facts.home is not None for core in cores for input_ in core.inputs)
+
+
+def is_counted_once(cores: Sequence[Core]) -> bool:
+    """Whether no two blocks of a view read the same source or block: the search adds up blocks as if they shared
+    nothing.
+    """
+    readers = [{input_.facts.name for input_ in core.inputs} for core in cores]
+    blocks = [input_.facts.name for core in cores for input_ in core.inputs if input_.facts.home is None]
+    return len(set(blocks)) == len(blocks) and sum(map(len, readers)) == len(set().union(*readers))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headrace.model.block import Aggregation, Block, BlockInput, Derivation, Window
+from headrace.model.block import Aggregation, Block, Derivation, Window
 from headrace.model.catalogue import Catalogue, Refusal, Site, Source, SourceKind, Stays
 from headrace.model.expr import Column, Expr
 from headrace.model.plan import ContractPlan, Edge, Operator, Plan, PlannedBlock, Rejection, Vertex, VertexKind
@@ -19,13 +19,14 @@ Json = dict[str, Any]
 
 def plan_document(plan: Plan) -> Json:
     """The whole plan. Numbers are as computed; nothing is rounded."""
-    sources_of_blocks = {input_.source for planned in plan.blocks for input_ in planned.block.inputs}
+    batch_s = min((contract.batch_s for contract in plan.contracts), default=1.0)
+    listed = [planned for planned in plan.blocks if not (planned.inner and planned.name != planned.block.id)]
     return {
         "format": FORMAT,
         "catalogue": _catalogue(plan.catalogue),
-        "views": [_view(planned, plan.catalogue) for planned in plan.blocks] + _refused_views(plan),
+        "views": [_view(planned, plan.catalogue, batch_s) for planned in listed] + _refused_views(plan),
         "contracts": [_contract(contract) for contract in plan.contracts],
-        "vertices": [_vertex(plan, vertex, sources_of_blocks) for vertex in plan.graph.vertices.values()],
+        "vertices": [_vertex(plan, vertex) for vertex in plan.graph.vertices.values()],
         "edges": [_edge(plan, number, edge) for number, edge in enumerate(plan.graph.edges.values())],
         "totals": {
             "rescost": plan.totals.rescost,
@@ -101,11 +102,12 @@ def _stays(stays: Stays | None) -> list[str] | Json | None:
     return {"sites": list(stays.sites), "aggregates": "anywhere"}
 
 
-def _view(planned: PlannedBlock, catalogue: Catalogue) -> Json:
+def _view(planned: PlannedBlock, catalogue: Catalogue, batch_s: float) -> Json:
+    """A block. One that others read says what comes out of it, at the smallest batch of the plan."""
     block = planned.block
     view: Json = {
         "id": block.id,
-        "sources": [_input(input_) for input_ in block.inputs],
+        "sources": [_input(alias, source) for alias, source in planned.reads.items()],
         "classes": [[list(member) for member in class_] for class_ in block.classes],
         "filters": [[entry.alias, entry.text, planned.selectivity[entry.alias]] for entry in block.filters],
         "keep": _keep(planned, catalogue),
@@ -116,15 +118,13 @@ def _view(planned: PlannedBlock, catalogue: Catalogue) -> Json:
             for residual, share in zip(block.residuals, planned.residual_selectivity, strict=True)
         ]
     view |= _top(block)
-    if planned.inner:
-        facts = planned.facts
-        batch_free = facts.rate.constant if not facts.rate.grouped else facts.rate.at(1.0)
-        view |= {"rows": facts.rows, "rate": batch_free, "cols": dict(facts.widths), "distinct": dict(facts.distinct)}
-    return view
+    facts = planned.facts
+    view |= {"rows": facts.rows, "rate": facts.rate.at(batch_s)}
+    return view | {"cols": dict(facts.widths), "distinct": dict(facts.distinct)}
 
 
-def _input(input_: BlockInput) -> str | Json:
-    return input_.alias if input_.alias == input_.source else {"alias": input_.alias, "source": input_.source}
+def _input(alias: str, source: str) -> str | Json:
+    return alias if alias == source else {"alias": alias, "source": source}
 
 
 def _keep(planned: PlannedBlock, catalogue: Catalogue) -> Json:
@@ -232,15 +232,16 @@ def _contract(contract: ContractPlan) -> Json:
     }
 
 
-def _vertex(plan: Plan, vertex: Vertex, sources_of_blocks: set[str]) -> Json:
+def _vertex(plan: Plan, vertex: Vertex) -> Json:
     figures = plan.vertex_figures[vertex.id]
     is_view = not vertex.base and any(contract.vertex == vertex.id for contract in plan.contracts)
-    found: Json = {
+    scope, delta_of = _scope(plan, vertex)
+    return {
         "id": vertex.id,
         "kind": "view" if is_view else vertex.kind.value,
         "site": vertex.site,
-        "scope": list(vertex.scope),
-        "delta_of": None if vertex.delta_of is None else list(vertex.delta_of),
+        "scope": list(scope),
+        "delta_of": None if delta_of is None else list(delta_of),
         "base": vertex.base,
         "fp": vertex.fingerprint,
         "rate": figures.rate if vertex.kind is VertexKind.DELTA else 0.0,
@@ -249,7 +250,18 @@ def _vertex(plan: Plan, vertex: Vertex, sources_of_blocks: set[str]) -> Json:
         "arrival_s": figures.arrival_s,
         "serves": list(figures.serves),
     }
-    return found
+
+
+def _scope(plan: Plan, vertex: Vertex) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    """What a vertex joins, and whose changes it has. The output of a block is a source where other blocks read it; else
+    it is described by what the block reads."""
+    read = {name for planned in plan.blocks for name in planned.reads.values()}
+    if vertex.stands_for is None or vertex.stands_for in read or vertex.scope != (vertex.stands_for,):
+        return vertex.scope, vertex.delta_of
+    planned = next(planned for planned in plan.blocks if planned.block.id == vertex.stands_for)
+    single = len(planned.reads) == 1
+    scope = tuple(sorted(planned.reads.values() if single else planned.reads))
+    return scope, None if vertex.delta_of is None else scope
 
 
 def _edge(plan: Plan, number: int, edge: Edge) -> Json:
@@ -277,7 +289,8 @@ def _edge(plan: Plan, number: int, edge: Edge) -> Json:
 def _select(plan: Plan, edge: Edge) -> Mapping[str, str]:
     """Filters by alias; by source on edges that read one source only, because all its aliases share them."""
     if edge.op in (Operator.COPY, Operator.APPLY):
-        return {plan.graph.vertices[edge.output].scope[0]: entry.text for entry in edge.select}
+        source = plan.graph.vertices[edge.output].scope[0]
+        return dict.fromkeys((source,), edge.select[0].text) if edge.select else {}
     return {entry.alias: entry.text for entry in edge.select}
 
 

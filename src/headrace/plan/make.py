@@ -70,7 +70,7 @@ def plan_views(catalogue: Catalogue, views: Views, options: PlanOptions) -> Plan
     """The plan for the contracts of a catalogue whose views are given as blocks."""
     if options.sharing not in (Sharing.NONE, Sharing.MARGINAL):
         raise UsageError(f'sharing "{options.sharing}" is not planned yet', 'use "marginal" or "none"')
-    cores = {name: cores_of(blocks, catalogue) for name, blocks in views.items() if not isinstance(blocks, Refusal)}
+    cores = _all_cores(catalogue, views)
     live, kept, rejected = Live(tariff_of(catalogue)), list[_Kept](), list[Rejection]()
     for contract in _in_order(catalogue, cores, options):
         refusal = views[contract.view]
@@ -85,6 +85,15 @@ def plan_views(catalogue: Catalogue, views: Views, options: PlanOptions) -> Plan
             kept.append(_Kept(question, answer))
             live = live.with_plan(answer.vertices, answer.edges, answer.promise)
     return _plan(catalogue, options, _planned_blocks(cores), kept, tuple(rejected), live)
+
+
+def _all_cores(catalogue: Catalogue, views: Views) -> dict[str, tuple[Core, ...]]:
+    """Blocks of equal fingerprints go by the name of the first, so that what one view makes is found by the next."""
+    known = {name: blocks for name, blocks in views.items() if not isinstance(blocks, Refusal)}
+    names: dict[str, str] = {}
+    for block in (block for blocks in known.values() for block in (blocks[-1], *blocks[:-1])):
+        names.setdefault(block.fingerprint, block.id)
+    return {name: cores_of(blocks, catalogue, names) for name, blocks in known.items()}
 
 
 @dataclass(frozen=True, slots=True)

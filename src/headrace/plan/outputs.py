@@ -34,7 +34,7 @@ def facts_of_block(core: Core) -> Facts:
     top = core.block.top
     found = block_facts(core)
     return Facts(
-        name=core.block.id,
+        name=core.name,
         fingerprint=core.block.fingerprint,
         home=None,
         rows=found.rows,

@@ -73,13 +73,13 @@ def _released(question: Question, sources: set[str]) -> Question:
 
 def _released_core(core: Core, sources: set[str]) -> Core:
     facts = {
-        input_.facts.name: replace(
+        read.source: replace(
             input_.facts, stays={name: stays for name, stays in input_.facts.stays.items() if name not in sources}
         )
-        for input_ in core.inputs
+        for read, input_ in zip(core.block.inputs, core.inputs, strict=True)
     }
     shares = {input_.alias: input_.share for input_ in core.inputs}
-    return Core(core.block, facts, shares, core.residual_shares)
+    return Core(core.block, facts, shares, core.residual_shares, core.name)
 
 
 # What binds

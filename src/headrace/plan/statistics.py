@@ -108,10 +108,16 @@ class Core:
     """
 
     def __init__(
-        self, block: Block, facts: Mapping[str, Facts], shares: Mapping[str, float], residual_shares: tuple[float, ...]
+        self,
+        block: Block,
+        facts: Mapping[str, Facts],
+        shares: Mapping[str, float],
+        residual_shares: tuple[float, ...],
+        name: str | None = None,
     ) -> None:
+        """`facts` are by the names that the block's inputs give; `name` is the one of all blocks that mean the same."""
         filters = {filter_.alias: filter_ for filter_ in block.filters}
-        self.block = block
+        self.block, self.name = block, name or block.id
         self.inputs = tuple(
             Input(input_.alias, facts[input_.source], filters.get(input_.alias), shares.get(input_.alias, 1.0))
             for input_ in block.inputs

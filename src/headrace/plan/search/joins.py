@@ -78,8 +78,8 @@ class JoinedOnce(NamedTuple):
 class Rules:
     """What the search looks for: plans within `limit_s` whose busiest operator is less busy than `highest_peak`.
 
-    The penalty for lateness can tell plans apart only if some operator is busier than `idle_peak`. At most `most` labels
-    are kept for a delta.
+    The penalty for lateness can tell plans apart only if some operator is busier than `idle_peak`. At most `most`
+    labels are kept for a delta.
     """
 
     method: Method

@@ -16,6 +16,9 @@ Indices = npt.NDArray[np.intp]
 CHUNK = 256
 """Labels that are compared pairwise at once."""
 
+SMALL = 96
+"""Groups of at most so many labels are compared side by side."""
+
 RELATIVE = 1e-12
 """Differences smaller than this share are rounding."""
 
@@ -78,6 +81,57 @@ def _beaten(
         as_good &= ~(as_good.T & (np.arange(len(labels))[:, None] >= np.arange(len(labels))[None, :]))
     beaten: npt.NDArray[np.bool_] = np.any(as_good, axis=0)
     return beaten
+
+
+def undominated_by_group(groups: tuple[Indices, ...], cost: Floats, others: Floats, total: Floats) -> Indices:
+    """The same for every group of labels that agree in all of `groups`, in order of the groups (last key first).
+
+    Small groups are compared all at once, which is what makes many of them cheap.
+    """
+    if len(cost) == 0:
+        return np.zeros(0, dtype=np.intp)
+    others = _varying(others)
+    order = np.lexsort((total, *others.T[::-1], cost, *groups))
+    first = np.ones(len(order), dtype=bool)
+    first[1:] = np.any([np.diff(key[order]) != 0 for key in groups], axis=0)
+    starts = np.flatnonzero(first)
+    sizes = np.diff(np.append(starts, len(order)))
+    kept = np.zeros(len(order), dtype=bool)
+    small = sizes <= SMALL
+    _mark_small(kept, order, starts[small], sizes[small], cost, others, total)
+    for start, size in zip(starts[~small], sizes[~small], strict=True):
+        rows = order[start : start + size]
+        kept[start + np.sort(undominated(cost[rows], others[rows], total[rows]))] = True
+    found: Indices = order[kept]
+    return found
+
+
+def _mark_small(
+    kept: npt.NDArray[np.bool_],
+    order: Indices,
+    starts: Indices,
+    sizes: Indices,
+    cost: Floats,
+    others: Floats,
+    total: Floats,
+) -> None:
+    """Marks the labels to keep of groups that are laid side by side, filled up with labels that beat nothing."""
+    if not len(starts):
+        return
+    place = np.arange(int(sizes.max()))
+    real = place[None, :] < sizes[:, None]
+    at = np.where(real, starts[:, None] + place[None, :], 0)
+    rows = order[at]
+    price, sums = np.where(real, cost[rows], np.inf), total[rows]
+    price_slack, slack = RELATIVE * float(np.abs(cost).max()), RELATIVE * np.abs(others).max(axis=0, initial=0.0)
+    gap = price[:, :, None] - np.where(real, price, 0.0)[:, None, :]
+    beats = (gap < -price_slack) | (sums[:, :, None] <= sums[:, None, :] + RELATIVE * (1.0 + np.abs(sums[:, None, :])))
+    beats &= gap <= price_slack
+    for number in range(others.shape[1]):
+        column = others[rows, number]
+        beats &= column[:, :, None] <= column[:, None, :] + slack[number]
+    beats &= ~(beats.transpose(0, 2, 1) & (place[:, None] >= place[None, :]))
+    kept[at[real & ~beats.any(axis=1)]] = True
 
 
 def thinned(kept: Indices, times: Floats, most: int) -> Indices:

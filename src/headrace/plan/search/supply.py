@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace.plan.search.labels import undominated
+from headrace.plan.search.labels import undominated_by_group
 from headrace.plan.search.terrain import Floats, Steps
 
 Ints = npt.NDArray[np.int64]
@@ -220,7 +220,13 @@ def sides(deltas: Deltas, at: States, moves: Moves, batch_s: float) -> Sides:
     found = _all_of(
         [_delivered(deltas, at, moves, batch_s, site, origin) for site in range(size) for origin in origins]
     )
-    kept = _undominated_by_group(found, found.state * size + found.site)
+    labels = found.labels
+    kept = undominated_by_group(
+        (labels.owned, found.state * size + found.site),
+        labels.use[:, 0],
+        np.column_stack((found.ready, found.arrives, found.lag, labels.peak, labels.use[:, 1:])),
+        labels.total,
+    )
     group = (found.state * size + found.site)[kept]
     return found.take(kept, np.searchsorted(group, np.arange(size * size + 1)))
 
@@ -303,17 +309,3 @@ def _delivered(deltas: Deltas, at: States, moves: Moves, batch_s: float, target:
     )
     wanted = np.isfinite(arrives) & (origin.usable if origin.main else origin.usable & copied)
     return table.take(wanted, NOT_GROUPED)
-
-
-def _undominated_by_group(found: Sides, group: Ints) -> Ints:
-    """Rows to keep, group by group; labels that own different vertices are not compared."""
-    labels = found.labels
-    order = np.lexsort((labels.owned, group))
-    changes = np.flatnonzero((np.diff(group[order]) != 0) | (np.diff(labels.owned[order]) != 0)) + 1
-    others = np.column_stack((found.ready, found.arrives, found.lag, labels.peak, labels.use[:, 1:]))
-    kept = [
-        rows[undominated(labels.use[rows, 0], others[rows], labels.total[rows])]
-        for rows in np.split(order, changes)
-        if len(rows)
-    ]
-    return np.concatenate(kept) if kept else NOT_GROUPED

@@ -69,11 +69,9 @@ def find_plans(wish: Wish, terrain: Terrain, rules: Rules) -> Found:
     target = terrain.index[wish.target]
     plans: dict[str, BlockPlan] = {}
     for core in wish.cores:
-        last = core is wish.cores[-1]
-        plans[core.block.id] = _block_plan(
-            core, terrain, rules, plans, target if last and core.block.top is None else None
-        )
-    plan = plans[wish.cores[-1].block.id]
+        wanted_there = core is wish.cores[-1] and core.block.top is None
+        plans[core.name] = _block_plan(core, terrain, rules, plans, target if wanted_there else None)
+    plan = plans[wish.cores[-1].name]
     at_target = _states_at(plan, target)
     at_target = at_target.take(plan.search.fits(at_target.labels, at_target.ready))
     return Found(plan, at_target, _cost(wish, terrain, at_target), terrain)
