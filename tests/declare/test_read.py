@@ -294,3 +294,9 @@ def test_published_projects_have_no_mistakes(name: str) -> None:
     assert catalogue.problems == ()
     assert set(catalogue.views) >= {contract.view for contract in catalogue.contracts.values()}
     assert catalogue.headroom == Headroom(0, 0, 0)
+
+
+def test_views_are_in_the_order_people_count(tmp_path: Path) -> None:
+    text = f"sources: {{t: {T}}}"
+    views = {name: "SELECT id FROM t" for name in ("V10", "V9", "V1", "A")}
+    assert list(read(tmp_path, text, **views).views) == ["A", "V1", "V9", "V10"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from headrace.declare.build import OPERATOR_TIMES
 from headrace.declare.document import Path
 from headrace.declare.entries import Entries
 from headrace.declare.project_file import SourceEntry
@@ -12,7 +13,7 @@ from headrace.declare.validate import describe
 from headrace.model.catalogue import SourceKind
 from headrace.model.errors import Location, Problem, Severity, nearest_name
 
-OPERATORS = ("capture", "copy", "join", "union", "apply", "aggregate", "derive")
+OPERATORS = tuple(OPERATOR_TIMES)
 
 
 def check_references(entries: Entries, views: Mapping[str, Location]) -> Iterator[Problem]:
@@ -120,7 +121,11 @@ def _check_kind(entries: Entries, name: str, source: SourceEntry) -> Iterator[Pr
 
 
 def _check_contracts(entries: Entries, views: Mapping[str, Location]) -> Iterator[Problem]:
-    delivered: dict[tuple[str, str], str] = {}
+    taken = {
+        (source.postgres.dsn, source.postgres.table): f'is source "{name}"'
+        for name, source in entries.sources.items()
+        if source.postgres
+    }
     for name, contract in entries.contracts.items():
         path = ("contracts", name)
         yield from _unknown_view(entries, contract.view, (*path, "view"), views)
@@ -129,10 +134,10 @@ def _check_contracts(entries: Entries, views: Mapping[str, Location]) -> Iterato
         if deliver is None:
             continue
         target = (deliver.postgres.dsn, deliver.postgres.table) if deliver.postgres else ("", str(deliver.delta))
-        other = delivered.setdefault(target, name)
-        if other != name:
-            what = f'{describe(path)} delivers to "{target[1]}", and so does contract "{other}"'
+        if target in taken:
+            what = f'{describe(path)} delivers to "{target[1]}", which {taken[target]}'
             yield _problem(entries, (*path, "deliver"), what, "give each contract a table of its own")
+        taken[target] = f'contract "{name}" delivers to as well'
 
 
 def _check_feeds_and_devices(entries: Entries) -> Iterator[Problem]:

@@ -84,7 +84,7 @@ def read_entry(model: type[E], written: object, path: Path, document: Document) 
 
 
 def describe(path: Path) -> str:
-    """`contract "nearby"`, `link 2`, `width of columns.tid of source "tweets"`: what a mistake is about."""
+    """`contract "nearby"`, `link 2`, `columns.tid.width of source "tweets"`: what a mistake is about."""
     if len(path) < 2 or path[0] not in KINDS:
         return ".".join(map(str, path)) or "the project"
     section, name, *rest = path
