@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.doors.cli import check, demo, init
+from headrace.doors.cli import check, demo, feeds, init, place, plan
 from headrace.doors.cli.output import Exit, show_errors
 from headrace.model.errors import ConnectError, InputError, Problem, UsageError
 
@@ -26,7 +26,10 @@ cli = typer.Typer(
 )
 cli.command()(init.init)
 cli.command()(check.check)
+cli.command()(plan.plan)
 cli.command()(demo.demo)
+cli.command()(place.place)
+cli.add_typer(feeds.feeds, name="feeds")
 
 
 def print_version(wanted: bool) -> None:

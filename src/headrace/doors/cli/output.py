@@ -13,6 +13,7 @@ from typing import TextIO
 from headrace.model.errors import Problem
 
 WIDTH = 80
+UNBROKEN = "\N{NO-BREAK SPACE}"
 
 
 class Exit(IntEnum):
@@ -65,8 +66,9 @@ def write(text: str, stream: TextIO) -> bool:
 
 def table(rows: Sequence[Sequence[str]], indent: int = 2) -> list[str]:
     """Lines of aligned columns within 80 characters. The last column wraps under itself; rows too long wrap whole."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
-    if sum(widths) + 2 * len(widths) > WIDTH - 20:
+    *widths, last = (max(map(len, column)) for column in zip(*rows, strict=True))
+    before_last = indent + sum(widths) + 2 * len(widths)
+    if before_last + last > WIDTH and before_last > WIDTH - 20:
         return [line for row in rows for line in wrap("  ".join(row), " " * indent, " " * (indent + 4))]
     lines: list[str] = []
     for row in rows:
@@ -84,7 +86,12 @@ def wrap(text: str, start: str, indent: str | None = None) -> list[str]:
             lines.append(line.rstrip())
             line = under
         line += f"{word} "
-    return [*lines, line.rstrip()]
+    return [done.replace(UNBROKEN, " ") for done in (*lines, line.rstrip())]
+
+
+def listed(items: Iterable[str]) -> str:
+    """Items with commas between them, which `wrap` does not break within."""
+    return ", ".join(item.replace(" ", UNBROKEN) for item in items)
 
 
 def count(number: int, noun: str) -> str:

@@ -1,0 +1,161 @@
+"""What `headrace plan` tells people: promises first, then what runs where, then what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from headrace.doors.cli.output import count, table, wrap
+from headrace.model import amounts
+from headrace.model.catalogue import Admission, Catalogue
+from headrace.model.plan import ContractPlan, Edge, Operator, Plan, Rejection, Stage, Vertex, VertexKind
+
+HOUR_S = 3600.0
+
+
+def plan_text(plan: Plan) -> str:
+    return "\n".join([*_summary(plan), *_kept(plan), *_refused(plan), *_sites(plan), *_totals(plan)]).rstrip()
+
+
+def dollars_per_hour(dollars_per_second: float) -> str:
+    return f"{amounts.format_number(dollars_per_second * HOUR_S)} $/h"
+
+
+def dataset(vertex: Vertex) -> str:
+    """What a vertex holds, in words: `orders x customers`, or `changes of orders x customers made by orders`."""
+    what = vertex.stands_for or " x ".join(vertex.scope)
+    if vertex.kind is VertexKind.RELATION:
+        return what
+    partial = vertex.delta_of is not None and set(vertex.delta_of) != set(vertex.scope)
+    made_by = f" made by {', '.join(vertex.delta_of or ())}" if partial else ""
+    return f"changes of {what}{made_by}"
+
+
+def step(edge: Edge, vertices: Mapping[str, Vertex]) -> str:
+    """What an operator does, in words."""
+    output, inputs = vertices[edge.output], [vertices[name] for name in edge.inputs]
+    where = " where " + " and ".join(filter_.text for filter_ in edge.select) if edge.select else ""
+    match edge.op:
+        case Operator.CAPTURE:
+            return f"capture {dataset(output)}"
+        case Operator.COPY:
+            return f"copy {dataset(inputs[0])} from {inputs[0].site}{where}"
+        case Operator.JOIN:
+            change, state = _first(inputs, VertexKind.DELTA), _first(inputs, VertexKind.RELATION)
+            return f"join {dataset(change)} with {dataset(state)}{where}"
+        case Operator.UNION:
+            return f"unite {dataset(output)}"
+        case Operator.APPLY:
+            return f"keep {dataset(output)}{where}"
+        case Operator.AGGREGATE:
+            stage = edge.grouping.stage if edge.grouping is not None else Stage.FULL
+            return {
+                Stage.FULL: f"aggregate to {dataset(output)}",
+                Stage.PARTIAL: f"aggregate in part to {dataset(output)}",
+                Stage.MERGE: f"merge parts to {dataset(output)}",
+            }[stage] + where
+        case Operator.DERIVE:
+            kind = edge.derivation.kind if edge.derivation is not None else ""
+            return f"derive ({kind}) {dataset(output)}{where}"
+
+
+def _first(vertices: list[Vertex], kind: VertexKind) -> Vertex:
+    return next(vertex for vertex in vertices if vertex.kind is kind)
+
+
+def _summary(plan: Plan) -> Iterator[str]:
+    kept, refused = len(plan.contracts), len(plan.rejected)
+    verdict = f"{count(kept, 'contract')} kept" + (f", {refused} refused" if refused else "")
+    yield f'project "{plan.catalogue.project}": {verdict}, {dollars_per_hour(plan.totals.rescost)} for resources'
+    yield ""
+
+
+def _kept(plan: Plan) -> Iterator[str]:
+    if not plan.contracts:
+        return
+    head = ["kept", "view at site", "freshness", "a push takes", "cost"]
+    rows = [
+        [
+            contract.contract,
+            f"{contract.view} at {contract.site}",
+            amounts.format_seconds(contract.freshness_s),
+            _push(contract),
+            dollars_per_hour(contract.cost),
+        ]
+        for contract in plan.contracts
+    ]
+    yield from table([head, *rows], indent=0)
+    yield ""
+
+
+def _push(contract: ContractPlan) -> str:
+    """How long the changes of one batch are on their way, of how long they may be."""
+    if contract.critical_path_s == 0:
+        return "nothing: read at home"
+    limit = contract.freshness_s if contract.rule is Admission.PAPER else contract.batch_s
+    return f"{amounts.format_seconds(contract.critical_path_s)} of {amounts.format_seconds(limit)}"
+
+
+def _refused(plan: Plan) -> Iterator[str]:
+    if not plan.rejected:
+        return
+    yield "refused"
+    for rejection in plan.rejected:
+        yield from refusal_lines(rejection, plan.catalogue)
+    yield ""
+
+
+def refusal_lines(rejection: Rejection, catalogue: Catalogue) -> Iterator[str]:
+    """The promise that cannot be kept, why, and what could be promised instead."""
+    contract = catalogue.contracts[rejection.contract]
+    promise = f"{contract.view} at {contract.site} within {amounts.format_seconds(contract.freshness_s)}"
+    yield f"  {rejection.contract}  {promise}"
+    yield from wrap(f"{rejection.reason}: {rejection.detail}", "    because ", "      ")
+    if rejection.smallest_staleness_s is not None:
+        offer = amounts.format_seconds(rejection.smallest_staleness_s)
+        yield from wrap(f"freshness {offer} or more would be kept, with all else as it is", "    instead ", "      ")
+
+
+def _sites(plan: Plan) -> Iterator[str]:
+    vertices = plan.graph.vertices
+    for site in sorted({vertices[name].site for name in plan.graph.edges}):
+        yield f"at {site}"
+        rows = [
+            [_size(plan, edge), f"{step(edge, vertices)}{_served(plan, edge)}"]
+            for name, edge in plan.graph.edges.items()
+            if vertices[name].site == site
+        ]
+        yield from table(rows)
+        yield ""
+
+
+def _size(plan: Plan, edge: Edge) -> str:
+    figures, vertex = plan.edge_figures[edge.output], plan.graph.vertices[edge.output]
+    if figures.bytes_per_s is not None:
+        return amounts.format_bandwidth(figures.bytes_per_s)
+    if vertex.rows is not None:
+        return amounts.format_rows(vertex.rows)
+    return amounts.format_rate(figures.rows_per_s)
+
+
+def _served(plan: Plan, edge: Edge) -> str:
+    serves = plan.edge_figures[edge.output].serves
+    if len(plan.contracts) == 1:
+        return ""
+    return f" (for {serves[0]})" if len(serves) == 1 else f" (for {len(serves)} contracts)"
+
+
+def _totals(plan: Plan) -> Iterator[str]:
+    totals, catalogue = plan.totals, plan.catalogue
+    yield "in all"
+    rows = []
+    for site in catalogue.sites.values():
+        cpu, disk = totals.cpu.get(site.name, 0.0), totals.disk.get(site.name, 0.0)
+        if cpu or disk:
+            cores = f"of {amounts.format_number(site.cores)}" if site.cores is not None else ""
+            rows.append([site.name, f"{amounts.format_number(cpu)} cores {cores}".rstrip(), amounts.format_bytes(disk)])
+    for link in catalogue.links:
+        load = totals.link.get((link.src, link.dst), 0.0)
+        if load:
+            limit = f"of {amounts.format_bandwidth(link.bandwidth)}" if link.bandwidth is not None else ""
+            rows.append([f"{link.src} > {link.dst}", f"{amounts.format_bandwidth(load)} {limit}".rstrip(), ""])
+    yield from table(rows) if rows else ["  nothing runs"]
