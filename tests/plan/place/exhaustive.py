@@ -26,7 +26,7 @@ class Problem:
     inputs: dict[str, list[tuple[str, Number]]]
     choices: dict[str, list[str]]
     load: dict[str, Number]
-    prices: dict[str, tuple[Fraction, Number]]
+    prices: dict[str, tuple[Number, Number]]
     capacity: dict[str, Number]
     sums: set[str]
     located: bool

@@ -12,9 +12,9 @@ import pytest
 
 from headrace.model.errors import InputError
 from headrace.plan.place.decide import decide
+from headrace.plan.place.effort import Effort
 from headrace.plan.place.instance import Decision
 from headrace.plan.place.read import read_instance
-from headrace.plan.place.search import Effort
 from tests.plan.place import exhaustive
 from tests.plan.place.documents import (
     ANY_PRICES,

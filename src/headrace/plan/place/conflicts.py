@@ -21,10 +21,11 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from headrace.plan.place.cut import FOREVER, BoolArray, Choices, Index
+from headrace.plan.place.effort import Effort
 from headrace.plan.place.forest import Chain, Joint, cheapest_levels
 from headrace.plan.place.numbers import IntArray, int_array
 from headrace.plan.place.pairs import Pairs, Star
-from headrace.plan.place.search import Effort, solve
+from headrace.plan.place.search import solve
 from headrace.plan.place.threshold import Curves, Ends, cost_curves
 
 TREE = "tree dynamic program"
@@ -50,13 +51,6 @@ class Resolved:
     cost: int
     twice_bound: int
     methods: frozenset[str]
-
-
-def wanted_twice(pairs: Pairs, limit: IntArray) -> Index:
-    """Positions of the views that both devices want."""
-    both = pairs.rate_a > limit[pairs.a]
-    both &= pairs.rate_b > limit[pairs.b]
-    return np.flatnonzero(both)
 
 
 def devices_of(pairs: Pairs, views: Index) -> Index:
@@ -141,10 +135,15 @@ def _chain(levels: list[int], limits: list[int], costs: list[int]) -> Chain:
 
 
 def _joints(chains: list[Chain], between: Clashes) -> list[Joint]:
+    """In an order that does not depend on that of the views: ties are then broken alike, whatever engine found them."""
     columns = (between.one, between.other, between.rate_one, between.rate_other)
+    found = (
+        (one, other, rate_one, rate_other) if one < other else (other, one, rate_other, rate_one)
+        for one, other, rate_one, rate_other in zip(*(column.tolist() for column in columns), strict=True)
+    )
     return [
         Joint(one, other, chains[one].position(rate_one), chains[other].position(rate_other))
-        for one, other, rate_one, rate_other in zip(*(column.tolist() for column in columns), strict=True)
+        for one, other, rate_one, rate_other in sorted(found)
     ]
 
 

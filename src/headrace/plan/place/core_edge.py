@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from headrace.plan.place.costs import crossing_rate, device_costs
 from headrace.plan.place.cut import FOREVER, Choices, Index, minimum_cut
 from headrace.plan.place.dag import PER_DEVICE, capacities, place_on_star, problem_of, same_operator
+from headrace.plan.place.effort import Effort
 from headrace.plan.place.graph import NOWHERE, Numbered, numbered
 from headrace.plan.place.instance import Core, Dag, Decision, Mode
 from headrace.plan.place.located import Closure, closure, nothing
 from headrace.plan.place.networks import Graph, Places, network
 from headrace.plan.place.numbers import Exact, IntArray, scaled, total
-from headrace.plan.place.search import Effort, Solved, solve
+from headrace.plan.place.search import Solved, solve
 
 TWO_STEPS = "minimum cut per core link"
 TOGETHER = "devices and core together"

@@ -13,13 +13,15 @@ import numpy as np
 
 from headrace.plan.place.costs import device_costs
 from headrace.plan.place.cut import FOREVER, BoolArray, Choices, Index, minimum_cut
+from headrace.plan.place.effort import Effort
 from headrace.plan.place.graph import NOWHERE, Numbered, numbered
+from headrace.plan.place.infeasible import Infeasible
 from headrace.plan.place.instance import CLOUD, Dag, Decision, Mode
 from headrace.plan.place.located import Closure, closure, nothing, within
 from headrace.plan.place.networks import network
 from headrace.plan.place.numbers import total
 from headrace.plan.place.rows import Row, obeys
-from headrace.plan.place.search import Effort, Infeasible, Solved, solve
+from headrace.plan.place.search import Solved, solve
 
 PER_DEVICE = "minimum cut per device"
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from headrace.model.errors import InputError, Problem
-from headrace.plan.place.core_edge import decide_core
-from headrace.plan.place.dag import decide_dag
+from headrace.plan.place.effort import Effort
+from headrace.plan.place.infeasible import Infeasible
 from headrace.plan.place.instance import CLOUD, Core, Dag, Decision, Operator, Single
-from headrace.plan.place.search import Effort, Infeasible
 from headrace.plan.place.single import decide_single
 
 
@@ -21,6 +20,10 @@ def decide(instance: Single | Dag, effort: Effort = Effort()) -> Decision:  # no
 def _decide(instance: Single | Dag, effort: Effort) -> Decision:
     if isinstance(instance, Single) and instance.core is None:
         return decide_single(instance, effort)
+    # Operator graphs need SciPy, which takes longer to load than most decisions over pairs.
+    from headrace.plan.place.core_edge import decide_core
+    from headrace.plan.place.dag import decide_dag
+
     dag = as_dag(instance) if isinstance(instance, Single) else instance
     return decide_dag(dag, effort) if dag.core is None else decide_core(dag, dag.core, effort)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from graphlib import TopologicalSorter
 
 import numpy as np
 
+from headrace.plan.place.allowed import allowed_devices, in_order
 from headrace.plan.place.cut import Index
-from headrace.plan.place.instance import CLOUD, Dag, Mode, Operator
+from headrace.plan.place.instance import CLOUD, Dag, Operator
 from headrace.plan.place.networks import Graph, Places
 from headrace.plan.place.numbers import Exact, IntArray, common_scale, scaled
 
@@ -93,41 +93,6 @@ def numbered(dag: Dag, other_prices: Sequence[Exact] = ()) -> Numbered:
         rate_scale=rate_scale,
         price_scale=price_scale,
     )
-
-
-def in_order(dag: Dag) -> Iterator[Operator]:
-    """The operators, inputs before readers."""
-    by_id = {operator.id: operator for operator in dag.operators}
-    sorter = TopologicalSorter(
-        {operator.id: [name for name, _ in operator.inputs if name in by_id] for operator in dag.operators}
-    )
-    return (by_id[name] for name in sorter.static_order())
-
-
-def derived_from(dag: Dag, operators: Sequence[Operator]) -> dict[str, frozenset[str]]:
-    """The devices whose data each stream comes from."""
-    derived = {name: frozenset({home} - {CLOUD}) for name, home in dag.sources.items()}
-    for operator in operators:
-        derived[operator.id] = frozenset().union(*(derived[name] for name, _ in operator.inputs))
-    return derived
-
-
-def allowed_devices(dag: Dag, operators: Sequence[Operator]) -> dict[str, frozenset[str]]:
-    """Where each operator may run besides the Cloud. With mode `located`, where one of its inputs may be."""
-    everywhere = frozenset(dag.sources.values()) - {CLOUD}
-    derived = derived_from(dag, operators) if dag.mode != Mode.ANY else {}
-    possible: dict[str, frozenset[str]] = {name: frozenset({home} - {CLOUD}) for name, home in dag.sources.items()}
-    for operator in operators:
-        if operator.allowed is not None:
-            devices = frozenset(operator.allowed) - {CLOUD}
-        else:
-            devices = everywhere if dag.mode == Mode.ANY else derived[operator.id]
-        if operator.pin is not None:
-            devices &= {operator.pin}
-        if dag.mode == Mode.LOCATED:
-            devices &= frozenset().union(*(possible[name] for name, _ in operator.inputs))
-        possible[operator.id] = devices
-    return {operator.id: possible[operator.id] for operator in operators}
 
 
 def _members(

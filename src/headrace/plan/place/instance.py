@@ -110,13 +110,12 @@ class Dag:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """A placement, what it costs and how good it is: no placement costs less than `lower_bound`.
+class Outcome:
+    """What a placement costs and how good it is: no placement costs less than `lower_bound`.
 
     `all_cloud_cost` is the price of running everything in the Cloud that is not pinned to a device.
     """
 
-    placement: Mapping[str, str]
     cost: Exact
     all_cloud_cost: Exact
     lower_bound: Exact
@@ -129,3 +128,10 @@ class Decision:
     @property
     def improvement(self) -> float | None:
         return float(self.all_cloud_cost / self.cost) if self.cost else None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Outcome):
+    """An outcome with the place of every view."""
+
+    placement: Mapping[str, str]

@@ -75,3 +75,10 @@ def _largest_cost(pairs: Pairs, star: Star) -> int:
 
 def _largest_load(pairs: Pairs) -> int:
     return 0 if pairs.load is None or not len(pairs) else int(pairs.load.max()) * len(pairs)
+
+
+def wanted_twice(pairs: Pairs, limit: IntArray) -> NDArray[np.int64]:
+    """Positions of the views that both devices want."""
+    both = pairs.rate_a > limit[pairs.a]
+    both &= pairs.rate_b > limit[pairs.b]
+    return np.flatnonzero(both)

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from headrace.model.errors import nearest_name
-from headrace.plan.place.graph import allowed_devices, in_order
+from headrace.plan.place.allowed import allowed_devices, in_order
 from headrace.plan.place.instance import CLOUD, Core, CoreLink, Dag, Device, Mode, Operator, PairView, Single
 from headrace.plan.place.json_text import Path, Problems, Repeated, parse
 from headrace.plan.place.numbers import Exact

@@ -12,7 +12,6 @@ else exact branching goes on from it. Whatever limit is hit, the bound that is r
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +26,8 @@ from headrace.plan.place.cut import (
     two_coloured_cut,
     two_colours,
 )
+from headrace.plan.place.effort import Effort
+from headrace.plan.place.infeasible import Infeasible
 from headrace.plan.place.milp import milp_answer
 from headrace.plan.place.rows import Row, links, obeys, rows_within
 
@@ -36,20 +37,6 @@ HALF_INTEGRAL = "half-integral cut"
 MILP = "MILP"
 BRANCHING = "exact branching"
 LIMITED = "search stopped at its limit"
-
-
-class Effort(NamedTuple):
-    """When to stop searching: nodes of HiGHS's tree, and of our own.
-
-    Counted, not timed: equal inputs give equal answers.
-    """
-
-    milp_nodes: int = 20_000
-    exact_nodes: int = 4_000
-
-
-class Infeasible(Exception):
-    """No choice obeys all rows, or none was found within the effort. The text says which, for the user."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
-from headrace.plan.place.conflicts import clashes, curves_of, devices_of, resolve, wanted_twice
+from headrace.plan.place.effort import Effort
 from headrace.plan.place.instance import CLOUD, Decision, Device, Single
 from headrace.plan.place.numbers import Exact, IntArray, common_scale, scaled, total
-from headrace.plan.place.pairs import AT_A, AT_B, Pairs, Star, Where, exact_in_int64
-from headrace.plan.place.search import Effort
+from headrace.plan.place.pairs import AT_A, AT_B, Pairs, Star, Where, exact_in_int64, wanted_twice
 from headrace.plan.place.several import added_downloads
-from headrace.plan.place.threshold import local_thresholds
+from headrace.plan.place.threshold import Local, local_thresholds
 
 LOCAL = "local thresholds"
 
@@ -47,10 +47,20 @@ def decide_pairs(pairs: Pairs, star: Star, effort: Effort = Effort()) -> PairsDe
     found = wanted_twice(pairs, local.limit)
     if not len(found):
         return PairsDecision(local.limit, cost, 2 * cost, total(local.all_cloud), frozenset())
+    return _without_conflicts(pairs, star, (down_a, down_b), local, found, effort)
+
+
+def _without_conflicts(
+    pairs: Pairs, star: Star, added: tuple[IntArray, IntArray], local: Local, found: NDArray[np.int64], effort: Effort
+) -> PairsDecision:
+    """Settles the views that both their devices want (`found`); other devices keep their own optimum."""
+    # Loads SciPy, which takes longer than most decisions.
+    from headrace.plan.place.conflicts import clashes, curves_of, devices_of, resolve
+
     devices = devices_of(pairs, found)
-    curves = curves_of(pairs, star, devices, down_a, down_b)
+    curves = curves_of(pairs, star, devices, *added)
     resolved = resolve(curves, local.limit[devices], clashes(pairs, found, devices), effort)
-    elsewhere = cost - total(local.cost[devices])
+    elsewhere = total(local.cost) - total(local.cost[devices])
     limit = local.limit.copy()
     limit[devices] = resolved.limit
     return PairsDecision(

@@ -1,0 +1,194 @@
+"""The part of `app` behind `headrace place`: files in, a placement and what it costs out.
+
+It is a module of its own because placing needs nothing of a project, and must not wait for what reads projects to load.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from headrace.model.errors import InputError, Location, Problem, UsageError
+from headrace.plan.place.decide import decide
+from headrace.plan.place.instance import Decision, Device, Outcome, Single
+from headrace.plan.place.numbers import Exact, as_json
+from headrace.plan.place.read import read_instance
+from headrace.plan.place.tables import WORDS, decide_table, in_units, settle_conflicts, uniform_star
+
+Progress = Callable[[str], None]
+
+
+class Engine(StrEnum):
+    NUMPY = "numpy"
+    SPARK = "spark"
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One view's decision as numbers and in words."""
+
+    document: Mapping[str, object]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedInstance:
+    """The answer to a JSON instance. `seconds` is the decision alone."""
+
+    decision: Decision
+    seconds: float
+    why: Explained | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedTable:
+    """The answer to a table of pairs; `on_devices` counts the views that left the Cloud."""
+
+    outcome: Outcome
+    seconds: float
+    devices: int
+    pairs: int
+    on_devices: int
+    why: Explained | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableRequest:
+    """A table of pairs, prices per unit of rate, and where to write the table with its places."""
+
+    file: Path
+    up: Exact
+    down: Exact
+    out: Path | None = None
+    why: str | None = None
+    per: str = ""
+
+
+def outcome_document(outcome: Outcome, seconds: float) -> dict[str, object]:
+    """The numbers of an answer, as `place --json` prints them."""
+    return {
+        "cost": as_json(outcome.cost),
+        "all_cloud_cost": as_json(outcome.all_cloud_cost),
+        "improvement": outcome.improvement,
+        "lower_bound": as_json(outcome.lower_bound),
+        "optimal": outcome.optimal,
+        "method": outcome.method,
+        "seconds": seconds,
+    }
+
+
+def is_table(file: Path) -> bool:
+    """Whether a file holds a table of pairs rather than a JSON instance."""
+    from headrace.connect.tables.files import Format, format_of
+
+    return format_of(file) is not Format.JSON
+
+
+def place_instance(file: Path, why: str | None = None, per: str = "") -> PlacedInstance:
+    """`why` names a view to explain; `per` is the unit of time of the rates, for the words only."""
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError([Problem("the file is not text in UTF-8", Location(str(file)))]) from error
+    instance = read_instance(text, str(file))
+    if not isinstance(instance, Single) or instance.devices or instance.core or _may_conflict(instance.default):
+        _load_solver()
+    started = time.perf_counter()
+    decision = decide(instance)
+    seconds = time.perf_counter() - started
+    if why is None:
+        return PlacedInstance(decision, seconds)
+    from headrace.plan.place.why import why_document, why_operator, why_pair, why_text
+
+    if instance.core is not None:
+        raise UsageError("--why explains instances without a core")
+    explain = why_pair if isinstance(instance, Single) else why_operator
+    found = explain(instance, decision.placement, why)  # type: ignore[arg-type]  # each takes its own kind
+    return PlacedInstance(decision, seconds, Explained(why_document(found), why_text(found, per)))
+
+
+def place_table(request: TableRequest, progress: Progress = lambda _: None) -> PlacedTable:
+    """Decides every pair of a table in this process."""
+    from headrace.connect.tables.files import format_of
+    from headrace.connect.tables.output import output_format, write_with_column
+    from headrace.connect.tables.pairs import PairTable, read_pairs
+    from headrace.plan.place.pairs import Pairs
+
+    if request.out is not None:
+        output_format(request.out)
+    form = format_of(request.file)
+    table: PairTable = read_pairs(request.file, form, progress)
+    kind = Device(request.up, request.down)
+    if _may_conflict(kind):
+        _load_solver()
+    progress(f"deciding {len(table.a):,} views of {table.devices:,} devices")
+    started = time.perf_counter()
+    pairs = Pairs(table.a, table.b, table.rate_ab, table.rate_ba)
+    star, price_scale = uniform_star(table.numbers, request.up, request.down)
+    decided = decide_table(pairs, star, table.scale * price_scale)
+    seconds = time.perf_counter() - started
+    if request.out is not None:
+        progress(f"writing {request.out}")
+        write_with_column(request.file, form, request.out, "at", decided.where, WORDS)
+    why = None
+    if request.why is not None:
+        from headrace.plan.place.why import why_document, why_pair, why_text
+        from headrace.plan.place.why_table import neighbourhood, two_devices
+
+        devices = two_devices(request.why, table.number)
+        found = why_pair(*neighbourhood(pairs, decided.where, table.scale, kind, devices, table.name), request.why)
+        why = Explained(why_document(found), why_text(found, request.per))
+    return PlacedTable(decided, seconds, table.devices, len(pairs), int((decided.where != 0).sum()), why)
+
+
+def _may_conflict(prices: Device) -> bool:
+    return prices.up > prices.down
+
+
+def _load_solver() -> None:
+    """Loads what solves conflicts before the clock starts: `seconds` is the decision alone."""
+    import headrace.plan.place.conflicts
+    import headrace.plan.place.core_edge  # noqa: F401
+
+
+def place_table_on_spark(request: TableRequest, master: str, progress: Progress = lambda _: None) -> PlacedTable:
+    """The same on Spark: for tables that one machine does not hold."""
+    from headrace.connect.spark.place import Conflicts, Prices, Settlement, place_on_spark
+    from headrace.connect.spark.session import SparkSettings, start_session
+    from headrace.connect.tables.files import format_of
+    from headrace.connect.tables.output import output_format
+
+    if request.out is not None:
+        output_format(request.out)
+    form = format_of(request.file)
+    one, price_scale = uniform_star(1, request.up, request.down)
+    prices = Prices(int(one.up[0]), int(one.down[0]))
+
+    def settle(conflicts: Conflicts) -> Settlement:
+        progress(f"settling {len(conflicts.contested[0]):,} views that two devices want")
+        star, _ = uniform_star(conflicts.devices, request.up, request.down)
+        settled = settle_conflicts(conflicts.ends, conflicts.contested, star)
+        return Settlement(settled.limit, settled.cost, settled.twice_bound, settled.method)
+
+    with tempfile.TemporaryDirectory(prefix="headrace-place-") as scratch:
+        progress("starting Spark")
+        session = start_session(SparkSettings(Path(scratch), name="headrace place", master=master, partitions=16))
+        try:
+            progress("deciding")
+            started = time.perf_counter()
+            placed = place_on_spark(session, request.file, form, prices, settle, request.out)
+            seconds = time.perf_counter() - started
+        finally:
+            session.stop()
+    scale = placed.scale * price_scale
+    outcome = Outcome(
+        cost=in_units(placed.cost, scale),
+        all_cloud_cost=in_units(placed.all_cloud_cost, scale),
+        lower_bound=in_units(placed.twice_bound, 2 * scale),
+        method=placed.method,
+    )
+    return PlacedTable(outcome, seconds, placed.devices, placed.pairs, placed.on_devices)

@@ -1,0 +1,117 @@
+"""A table of pairs in Spark, checked, with its rates as integers: what `connect.tables.pairs` does in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from headrace.connect.tables.files import Format
+from headrace.connect.tables.pairs import LARGEST, RESERVED, SCALE, check_columns
+from headrace.model.errors import InputError, Location, Problem
+
+RATE_AB, RATE_BA = "headrace rate_ab", "headrace rate_ba"
+"""Columns that hold the rates as integers."""
+
+LONG_IS_ENOUGH = 1 << 62
+RATES = ("rate_ab", "rate_ba")
+
+
+def read_rates(session: SparkSession, file: Path, form: Format, price: int) -> tuple[DataFrame, int]:
+    """The table with two more columns, and the scale of the rates in them.
+
+    They are bigint where no sum of rates, times the price, can leave 64 bits, else decimal(38,0).
+    """
+    table = _opened(session, file, form)
+    _refuse_mistakes(table, file)
+    fractional = fn.max(fn.greatest(*(fn.col(name) != fn.floor(name) for name in RATES)))
+    whole = [kind in ("tinyint", "smallint", "int", "bigint") for kind in (dict(table.dtypes)[name] for name in RATES)]
+    row = table.agg(*([] if all(whole) else [fractional]), fn.lit(False)).first()
+    scale = SCALE if row is not None and row[0] else 1
+    scaled = table.withColumns({RATE_AB: _integer(table, "rate_ab", scale), RATE_BA: _integer(table, "rate_ba", scale)})
+    total = scaled.agg(fn.sum((fn.col(RATE_AB) + fn.col(RATE_BA)).cast("decimal(38,0)"))).first()
+    if total is not None and int(total[0] or 0) * max(price, 1) >= LONG_IS_ENOUGH:
+        scaled = scaled.withColumns({name: fn.col(name).cast("decimal(38,0)") for name in (RATE_AB, RATE_BA)})
+    return scaled, scale
+
+
+def _opened(session: SparkSession, file: Path, form: Format) -> DataFrame:
+    if form is Format.PARQUET:
+        table = session.read.parquet(str(file.absolute()))
+        check_columns(file, table.columns)
+    else:
+        table = session.read.csv(str(file.absolute()), header=True)
+        check_columns(file, table.columns)
+        table = table.withColumns({name: _typed(table, name) for name in RATES})
+    for name in RATES:
+        kind = dict(table.dtypes)[name]
+        if not kind.startswith(("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")):
+            raise InputError([Problem(f'column "{name}" holds {kind}, not numbers', Location(str(file)))])
+    ids = {name: kind for name, kind in table.dtypes if name in ("a", "b")}
+    if len(set(ids.values())) > 1:
+        table = table.withColumns({name: fn.col(name).cast("string") for name in ids})
+    return table
+
+
+def _typed(table: DataFrame, name: str) -> Column:
+    """Text of a CSV as integers if all of it is, else as numbers; what is neither becomes NULL and is refused as
+    missing.
+    """
+    text = fn.trim(fn.col(name))
+    odd = table.where(fn.col(name).isNotNull() & text.try_cast("bigint").isNull())
+    return text.try_cast("bigint" if odd.isEmpty() else "double")
+
+
+def _integer(table: DataFrame, name: str, scale: int) -> Column:
+    kind = dict(table.dtypes)[name]
+    if kind.startswith(("float", "double")):
+        return fn.rint(fn.col(name).cast("double") * float(scale)).cast("bigint")
+    if kind.startswith("decimal"):
+        return fn.bround(fn.col(name) * scale, 0).cast("bigint")
+    return fn.col(name).cast("bigint") * scale
+
+
+def _refuse_mistakes(table: DataFrame, file: Path) -> None:
+    """All kinds of mistakes in one pass; an example row only if there is one."""
+    tests = _mistakes(table)
+    counted = table.agg(*(fn.count_if(fn.coalesce(test, fn.lit(False))) for test in tests.values())).first()
+    assert counted is not None
+    problems = [
+        _problem(table.where(test), what, found, file)
+        for (what, test), found in zip(tests.items(), counted, strict=True)
+        if found
+    ]
+    if problems:
+        raise InputError(problems)
+
+
+def _mistakes(table: DataFrame) -> dict[str, Any]:
+    kinds = dict(table.dtypes)
+    tests: dict[str, Any] = {
+        f'a value of column "{name}" is missing': fn.col(name).isNull() for name in ("a", "b", *RATES)
+    }
+    tests["a device is paired with itself"] = fn.col("a") == fn.col("b")
+    for name in RATES:
+        tests[f'a rate of column "{name}" is negative'] = fn.col(name) < 0
+        if kinds[name] in ("float", "double"):
+            endless = fn.isnan(name) | (fn.abs(name) == float("inf"))
+            tests[f'a rate of column "{name}" is not finite'] = endless
+        tests[f'a rate of column "{name}" is too large'] = (fn.col(name) > LARGEST // SCALE) & (
+            fn.col(name) < float("inf")
+        )
+    if "string" in (kinds["a"], kinds["b"]):
+        for word, what in (
+            (RESERVED, f'"{RESERVED}" is reserved and cannot name a device'),
+            ("", "a device has no name"),
+        ):
+            tests[what] = (fn.col("a") == word) | (fn.col("b") == word)
+    return tests
+
+
+def _problem(wrong: DataFrame, what: str, found: int, file: Path) -> Problem:
+    row = wrong.select("a", "b", *RATES).first()
+    example = "" if row is None else f" (a {row[0]}, b {row[1]}, rate_ab {row[2]}, rate_ba {row[3]})"
+    more = f"; {found} rows are like this" if found > 1 else ""
+    return Problem(f"{what}{example}{more}", Location(str(file)))

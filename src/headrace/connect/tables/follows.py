@@ -1,0 +1,271 @@
+"""Three tables as arrays: who follows whom (consumer, producer), and their rates (producer, rate; consumer, rate).
+
+Whoever follows or is followed gets a number, the row of its rate. Follows become two columns of numbers: eight bytes
+a pair. Identifiers may be integers or text. Everything wrong with a table is said with its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from headrace.connect.tables.files import Format, batches, columns_of, format_of
+from headrace.model.errors import InputError, Location, Problem, UsageError, nearest_name
+
+FOLLOWS = ("consumer", "producer")
+RATE = "rate"
+PRICES = ("H", "L")
+"""Columns that a table of producers may have: prices of their own."""
+
+SORTED_TOGETHER = 1 << 24
+"""Pairs sorted at once to find repeated ones."""
+
+Progress = Callable[[str], None]
+Numbers = NDArray[np.int32]
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class FollowTable:
+    """Pair n: consumer number `consumer[n]` follows producer number `producer[n]`; rates are by number.
+
+    `prices` holds the columns H and L of the producers, where there are any.
+    """
+
+    consumer: Numbers
+    producer: Numbers
+    query_rate: Doubles
+    event_rate: Doubles
+    prices: dict[str, Doubles]
+    find: Callable[[str, str], int | None]
+    """The number of a pair, by the names of its consumer and producer."""
+
+
+def read_follows(follows: Path, producers: Path, consumers: Path, progress: Progress = lambda _: None) -> FollowTable:
+    progress("reading rates")
+    event_names, event_rate, prices = _read_rates(producers, "producer", PRICES)
+    query_names, query_rate, _ = _read_rates(consumers, "consumer", ())
+    progress("reading follows")
+    form = _table_format(follows)
+    _check_columns(follows, form, FOLLOWS, FOLLOWS)
+    consumer = _positions(follows, form, "consumer", query_names, consumers)
+    producer = _positions(follows, form, "producer", event_names, producers)
+    if not len(consumer):
+        raise InputError([Problem("the table has no rows", Location(str(follows)), "follows are one row each")])
+    progress("looking for repeated follows")
+    _refuse_repeated(follows, form, consumer, producer, query_names, event_names)
+
+    def find(consumer_name: str, producer_name: str) -> int | None:
+        who, whom = _find(query_names, consumer_name), _find(event_names, producer_name)
+        found = np.flatnonzero((consumer == who) & (producer == whom))
+        return int(found[0]) if len(found) else None
+
+    return FollowTable(consumer, producer, query_rate, event_rate, prices, find)
+
+
+def _find(names: pa.Array, name: str) -> int:
+    """The number of a name as it is written; -1 if nobody has it."""
+    return int(pc.index(names.cast(pa.string()), pa.scalar(name)).as_py())
+
+
+def _table_format(file: Path) -> Format:
+    form = format_of(file)
+    if form is Format.JSON:
+        raise UsageError(f'"{file}" is JSON', hint="rates and follows are .parquet or .csv tables")
+    return form
+
+
+def _check_columns(file: Path, form: Format, required: tuple[str, ...], known: tuple[str, ...]) -> list[str]:
+    found = columns_of(file, form)
+    problems = [
+        Problem(
+            f'column "{column}" is missing',
+            Location(str(file)),
+            nearest_name(column, found) or f"this table has the columns {', '.join(known)}",
+        )
+        for column in required
+        if column not in found
+    ]
+    twice = [column for column in known if found.count(column) > 1]
+    problems += [Problem(f'column "{column}" is there twice', Location(str(file))) for column in twice]
+    if problems:
+        raise InputError(problems)
+    return found
+
+
+# Rates
+
+
+def _read_rates(file: Path, kind: str, more: tuple[str, ...]) -> tuple[pa.Array, Doubles, dict[str, Doubles]]:
+    """Identifiers, rates, and the further columns that are there."""
+    form = _table_format(file)
+    found = _check_columns(file, form, (kind, RATE), (kind, RATE))
+    wanted = (kind, RATE, *(column for column in more if column in found))
+    parts = list(batches(file, form, wanted, _types(wanted)))
+    names = _identifiers(file, form, kind, _column(parts, kind)).combine_chunks()
+    _refuse_twice(file, form, kind, names)
+    amounts = {column: _amounts(file, form, column, _column(parts, column)) for column in wanted[1:]}
+    return names, amounts.pop(RATE), amounts
+
+
+def _types(columns: tuple[str, ...]) -> dict[str, pa.DataType]:
+    """Of CSV. Identifiers stay text there: 007 and 7 are two people."""
+    return {column: pa.string() if column in FOLLOWS else pa.float64() for column in columns}
+
+
+def _column(parts: list[pa.RecordBatch], name: str) -> pa.ChunkedArray:
+    """The values themselves, where they are stored by a dictionary."""
+    chunks = [part.column(name) for part in parts]
+    kind = chunks[0].type if chunks else pa.null()
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return pa.chunked_array([chunk.cast(kind) for chunk in chunks], kind)
+
+
+def _identifiers(file: Path, form: Format, column: str, values: pa.ChunkedArray, start: int = 0) -> pa.ChunkedArray:
+    """As int64 or text, none of them missing; the first is that of row `start`."""
+    _refuse(file, form, column, _rows(values.is_null()) + start, "a value is missing")
+    if pa.types.is_integer(values.type) or not len(values):
+        return values.cast(pa.int64())
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        return values.cast(pa.string())
+    message = f'column "{column}" holds {values.type}'
+    raise InputError([Problem(message, Location(str(file)), "identifiers are integers or text")])
+
+
+def _refuse_twice(file: Path, form: Format, kind: str, names: pa.Array) -> None:
+    if pc.count_distinct(names).as_py() == len(names):
+        return
+    first = pc.index_in(names, value_set=pc.unique(names)).to_numpy()
+    _, at = np.unique(first, return_index=True)
+    repeated = np.setdiff1d(np.arange(len(names)), at)
+    _refuse(file, form, kind, repeated, lambda row: f'{kind} "{names[row]}" is there twice')
+
+
+def _amounts(file: Path, form: Format, column: str, values: pa.ChunkedArray) -> Doubles:
+    """Non-negative, finite doubles. Decimals and large integers are rounded to doubles."""
+    kind = values.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or not len(values)):
+        message = f'column "{column}" holds {kind}, not numbers'
+        raise InputError([Problem(message, Location(str(file)), "a rate is a number of 0 or more")])
+    _refuse(file, form, column, _rows(values.is_null()), "a value is missing")
+    doubles: Doubles = values.cast(pa.float64(), safe=False).to_numpy()
+    _refuse(file, form, column, np.flatnonzero(~np.isfinite(doubles)), lambda row: f"{doubles[row]} is not finite")
+    _refuse(file, form, column, np.flatnonzero(doubles < 0), lambda row: f"{doubles[row]} is negative")
+    return doubles
+
+
+# Follows
+
+
+def _positions(file: Path, form: Format, column: str, names: pa.Array, of: Path) -> Numbers:
+    """For every follow the row at which the one in this column stands in the table `of`."""
+    number = _numbering(names)
+    parts: list[Numbers] = []
+    for start, values in _stretches(file, form, column, len(names)):
+        found = _identifiers(file, form, column, values, start)
+        _check_kind(file, column, found, names, of)
+        positions = number(found)
+        unknown = np.flatnonzero(positions < 0)
+        if len(unknown):
+            what = f'{column} "{found[int(unknown[0])]}" has no rate'
+            _refuse(file, form, column, unknown[:1] + start, what, f'rates of {column}s are listed in "{of}"')
+        parts.append(positions)
+    return np.concatenate(parts) if parts else np.empty(0, dtype=np.int32)
+
+
+def _stretches(file: Path, form: Format, column: str, least: int) -> Iterator[tuple[int, pa.ChunkedArray]]:
+    """A column in stretches of at least so many rows, with the row each starts at.
+
+    Looking up a stretch takes time for everyone who can be found, so stretches are not shorter than their number.
+    """
+    start, rows, held = 0, 0, []
+    for batch in batches(file, form, (column,), _types((column,))):
+        held.append(batch)
+        rows += len(batch)
+        if rows >= least:
+            yield start, _column(held, column)
+            start, rows, held = start + rows, 0, []
+    if held:
+        yield start, _column(held, column)
+
+
+def _check_kind(file: Path, column: str, found: pa.ChunkedArray, names: pa.Array, of: Path) -> None:
+    if len(names) and found.type != names.type:
+        kinds = {pa.int64(): "integers", pa.string(): "text"}
+        message = f'column "{column}" holds {kinds[found.type]}, but {kinds[names.type]} in "{of}"'
+        raise InputError([Problem(message, Location(str(file)), "store identifiers the same way in both tables")])
+
+
+def _numbering(names: pa.Array) -> Callable[[pa.ChunkedArray], Numbers]:
+    """Finds the positions of identifiers; -1 for those that are not there."""
+    if pa.types.is_integer(names.type) and len(names):
+        ends = pc.min_max(names).as_py()
+        low, spread = ends["min"], ends["max"] - ends["min"] + 1
+        if spread <= 4 * len(names) + 1_000_000:
+            table = np.full(spread, -1, dtype=np.int32)
+            table[names.to_numpy() - low] = np.arange(len(names), dtype=np.int32)
+            return lambda values: _looked_up(table, values.to_numpy() - low)
+    return lambda values: _found(pc.index_in(values, value_set=names.cast(values.type)))
+
+
+def _found(positions: pa.ChunkedArray) -> Numbers:
+    numbers: Numbers = positions.fill_null(-1).to_numpy().astype(np.int32, copy=False)
+    return numbers
+
+
+def _looked_up(table: Numbers, at: NDArray[Any]) -> Numbers:
+    inside = (at >= 0) & (at < len(table))
+    return np.where(inside, table[np.where(inside, at, 0)], np.int32(-1))
+
+
+def _refuse_repeated(
+    file: Path, form: Format, consumer: Numbers, producer: Numbers, consumers: pa.Array, producers: pa.Array
+) -> None:
+    """Sorts pairs by parts of the consumers, so that little more memory is needed than for the pairs."""
+    parts = -(-len(consumer) // SORTED_TOGETHER)
+    bounds = np.linspace(0, len(consumers), parts + 1).astype(np.int64)
+    for low, high in pairwise(bounds.tolist()):
+        mine = slice(None) if parts == 1 else (consumer >= low) & (consumer < high)
+        keys = consumer[mine].astype(np.int64) * len(producers) + producer[mine]
+        keys.sort()
+        repeated = keys[1:][keys[1:] == keys[:-1]]
+        if len(repeated):
+            who, whom = divmod(int(repeated[0]), len(producers))
+            row = np.flatnonzero((consumer == who) & (producer == whom))[1:2]
+            what = f'consumer "{consumers[who]}" follows producer "{producers[whom]}" twice'
+            _refuse(file, form, "producer", row, what, "leave one of the rows out")
+
+
+# Mistakes
+
+
+def _rows(mask: pa.ChunkedArray) -> NDArray[np.int64]:
+    return np.flatnonzero(mask.to_numpy())
+
+
+def _refuse(
+    file: Path,
+    form: Format,
+    column: str,
+    rows: NDArray[np.int64],
+    what: str | Callable[[int], str],
+    hint: str | None = None,
+) -> None:
+    """Raises for the first of the rows, and says how many there are."""
+    if not len(rows):
+        return
+    row = int(rows[0])
+    said = what if isinstance(what, str) else what(row)
+    more = f"; {len(rows)} rows are like this" if len(rows) > 1 else ""
+    # In CSV the first line holds the names of the columns.
+    where = Location(str(file), row + 2 if form is Format.CSV else row + 1)
+    raise InputError([Problem(f'{said} (row {row + 1}, column "{column}"){more}', where, hint)])

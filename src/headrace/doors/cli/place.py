@@ -1,0 +1,134 @@
+"""`headrace place FILE`: where each small view runs, on a device or in the cloud."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.doors.cli.options import Json
+from headrace.doors.cli.output import Exit, count, wrap, write
+from headrace.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from headrace.app_place import PlacedInstance, PlacedTable
+
+QUIET_S = 2.0
+SHOWN_VIEWS = 20
+
+
+def place(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A JSON instance, or a Parquet or CSV table of pairs.")],
+    up: Annotated[str | None, typer.Option("--up", help="Price per unit of rate up to the cloud (tables).")] = None,
+    down: Annotated[str | None, typer.Option("--down", help="Price down from it (tables).")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the table with a column `at`.")] = None,
+    engine: Annotated[str, typer.Option("--engine", help="numpy, or spark for tables of any size.")] = "numpy",
+    master: Annotated[str, typer.Option("--master", help="Where Spark runs.")] = "local[2]",
+    why: Annotated[str | None, typer.Option("--why", help="Explain one view: its id, or two devices: anna,bob")] = None,
+    per: Annotated[str, typer.Option("--per", help="Unit of time of the rates, for --why: h, s, day")] = "",
+    json: Json = False,
+) -> int:
+    """Decide where each view runs, by the fewest messages."""
+    from headrace import app_place
+
+    if engine not in tuple(app_place.Engine):
+        raise UsageError(f'no engine "{engine}"', hint=f"one of: {', '.join(app_place.Engine)}")
+    if not app_place.is_table(file):
+        if (up, down, out, engine) != (None, None, None, "numpy"):
+            raise UsageError(
+                "--up, --down, --out and --engine spark go with tables", hint="a JSON instance says its prices"
+            )
+        placed = app_place.place_instance(file, why, per)
+        return _show(json, lambda: instance_text(placed), lambda: instance_document(placed))
+    request = app_place.TableRequest(file, _price(up, "--up"), _price(down, "--down"), out, why, per)
+    if engine == app_place.Engine.SPARK:
+        if why is not None:
+            raise UsageError("--why goes with the numpy engine")
+        table = app_place.place_table_on_spark(request, master, _progress())
+    else:
+        table = app_place.place_table(request, _progress())
+    return _show(json, lambda: table_text(table, out), lambda: table_document(table))
+
+
+def _price(text: str | None, option: str) -> Fraction:
+    try:
+        price = Fraction(text or "1") if len(text or "") < 40 and "/" not in (text or "") else None
+    except ValueError:
+        price = None
+    if price is None or price < 0:
+        raise UsageError(f'{option} is "{text}"', hint=f"a number of 0 or more, like {option} 0.5")
+    return price
+
+
+def _progress() -> Callable[[str], None]:
+    """Says on stderr what goes on, once it has taken a while."""
+    started = time.monotonic()
+
+    def say(what: str) -> None:
+        passed = time.monotonic() - started
+        if passed >= QUIET_S:
+            print(f"{what} ({passed:.0f} s)", file=sys.stderr, flush=True)
+
+    return say
+
+
+def _show(as_json: bool, text: Callable[[], str], document: Callable[[], object]) -> int:
+    # One line: an indented placement of a million views takes longer to write than to decide.
+    whole = json_text.dumps(document(), ensure_ascii=False, allow_nan=False) if as_json else text()
+    return Exit.DONE if write(whole, sys.stdout) else Exit.BROKEN_PIPE
+
+
+def instance_document(placed: PlacedInstance) -> dict[str, object]:
+    from headrace.app_place import outcome_document
+
+    document = {**outcome_document(placed.decision, placed.seconds), "placement": dict(placed.decision.placement)}
+    return {**document, "why": placed.why.document} if placed.why else document
+
+
+def table_document(placed: PlacedTable) -> dict[str, object]:
+    from headrace.app_place import outcome_document
+
+    document = outcome_document(placed.outcome, placed.seconds)
+    document |= {"devices": placed.devices, "pairs": placed.pairs}
+    return {**document, "why": placed.why.document} if placed.why else document
+
+
+def instance_text(placed: PlacedInstance) -> str:
+    placement = placed.decision.placement
+    lines = wrap(f"{count(len(placement), 'view')} placed", "")
+    lines += _outcome_lines(instance_document(placed))
+    if placed.why:
+        return "\n".join([*lines, placed.why.text])
+    lines += [f"  {view}  {at}" for view, at in list(placement.items())[:SHOWN_VIEWS]]
+    if len(placement) > SHOWN_VIEWS:
+        lines.append(f"  and {len(placement) - SHOWN_VIEWS:,} more: --json prints all")
+    return "\n".join(lines)
+
+
+def table_text(placed: PlacedTable, out: Path | None) -> str:
+    lines = [f"{placed.pairs:,} views of {placed.devices:,} devices: {placed.on_devices:,} run on a device"]
+    lines += _outcome_lines(table_document(placed))
+    if out is not None:
+        lines.append(f"written to {out}")
+    return "\n".join([*lines, *([placed.why.text] if placed.why else [])])
+
+
+def _outcome_lines(document: dict[str, object]) -> list[str]:
+    better = document["improvement"]
+    factor = f", {better:,.2f} times as much" if isinstance(better, float) else ""
+    proven = "the least possible" if document["optimal"] else f"at least {_number(document['lower_bound'])} is needed"
+    return [
+        *wrap(f"cost {_number(document['cost'])}: {proven}", ""),
+        *wrap(f"all in the cloud: {_number(document['all_cloud_cost'])}{factor}", ""),
+        *wrap(f"by {document['method']}, in {document['seconds']:.3f} s", ""),
+    ]
+
+
+def _number(amount: object) -> str:
+    return f"{amount:,.10g}" if isinstance(amount, int | float) else str(amount)
