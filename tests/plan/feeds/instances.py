@@ -7,8 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from headrace.plan.feeds.decide import decide_instance
-from headrace.plan.feeds.document import answer, read_instance
+from headrace.plan.feeds.document import answer, decide_instance, read_instance
 from headrace.plan.feeds.latency import Method
 
 Document = dict[str, Any]

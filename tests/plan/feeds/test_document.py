@@ -8,8 +8,7 @@ from fractions import Fraction
 import pytest
 
 from headrace.model.errors import InputError, Location
-from headrace.plan.feeds.decide import decide_instance
-from headrace.plan.feeds.document import answer, read_instance
+from headrace.plan.feeds.document import answer, decide_instance, read_instance
 from headrace.plan.feeds.feeds_document import NamedFeeds
 from headrace.plan.feeds.instance import MeanPulls, Model, Percentile, Pricing
 from headrace.plan.feeds.json_text import place_of

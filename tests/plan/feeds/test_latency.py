@@ -7,8 +7,7 @@ from random import Random
 
 import pytest
 
-from headrace.plan.feeds.decide import decide_instance
-from headrace.plan.feeds.document import read_instance
+from headrace.plan.feeds.document import decide_instance, read_instance
 from headrace.plan.feeds.latency import Method, QueryTime, most_pulls_within
 from tests.plan.feeds.exhaustive import best, exact, feeds_cost, meets_latency
 from tests.plan.feeds.instances import Document, feeds, latency, pushed, solve

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from headrace.plan.feeds.cost import price
-from headrace.plan.feeds.decide import decide_instance
-from headrace.plan.feeds.document import read_instance
+from headrace.plan.feeds.document import decide_instance, read_instance
 from headrace.plan.feeds.exactly import decide_exactly
 from headrace.plan.feeds.instance import Feeds, Model, Pricing
 from headrace.plan.feeds.latency import Method

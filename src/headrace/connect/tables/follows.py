@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from headrace.connect.tables.arrays import numbers
 from headrace.connect.tables.files import Format, batches, columns_of, format_of
 from headrace.model.errors import InputError, Location, Problem, UsageError, nearest_name
 
@@ -71,7 +72,7 @@ def read_follows(follows: Path, producers: Path, consumers: Path, progress: Prog
     return FollowTable(consumer, producer, query_rate, event_rate, prices, find)
 
 
-def _find(names: pa.Array, name: str) -> int:
+def _find(names: pa.ChunkedArray, name: str) -> int:
     """The number of a name as it is written; -1 if nobody has it."""
     return int(pc.index(names.cast(pa.string()), pa.scalar(name)).as_py())
 
@@ -104,13 +105,13 @@ def _check_columns(file: Path, form: Format, required: tuple[str, ...], known: t
 # Rates
 
 
-def _read_rates(file: Path, kind: str, more: tuple[str, ...]) -> tuple[pa.Array, Doubles, dict[str, Doubles]]:
+def _read_rates(file: Path, kind: str, more: tuple[str, ...]) -> tuple[pa.ChunkedArray, Doubles, dict[str, Doubles]]:
     """Identifiers, rates, and the further columns that are there."""
     form = _table_format(file)
     found = _check_columns(file, form, (kind, RATE), (kind, RATE))
     wanted = (kind, RATE, *(column for column in more if column in found))
     parts = list(batches(file, form, wanted, _types(wanted)))
-    names = _identifiers(file, form, kind, _column(parts, kind)).combine_chunks()
+    names = _identifiers(file, form, kind, _column(parts, kind))
     _refuse_twice(file, form, kind, names)
     amounts = {column: _amounts(file, form, column, _column(parts, column)) for column in wanted[1:]}
     return names, amounts.pop(RATE), amounts
@@ -132,7 +133,7 @@ def _column(parts: list[pa.RecordBatch], name: str) -> pa.ChunkedArray:
 
 def _identifiers(file: Path, form: Format, column: str, values: pa.ChunkedArray, start: int = 0) -> pa.ChunkedArray:
     """As int64 or text, none of them missing; the first is that of row `start`."""
-    _refuse(file, form, column, _rows(values.is_null()) + start, "a value is missing")
+    _refuse(file, form, column, _missing(values) + start, "a value is missing")
     if pa.types.is_integer(values.type) or not len(values):
         return values.cast(pa.int64())
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
@@ -141,10 +142,10 @@ def _identifiers(file: Path, form: Format, column: str, values: pa.ChunkedArray,
     raise InputError([Problem(message, Location(str(file)), "identifiers are integers or text")])
 
 
-def _refuse_twice(file: Path, form: Format, kind: str, names: pa.Array) -> None:
+def _refuse_twice(file: Path, form: Format, kind: str, names: pa.ChunkedArray) -> None:
     if pc.count_distinct(names).as_py() == len(names):
         return
-    first = pc.index_in(names, value_set=pc.unique(names)).to_numpy()
+    first = numbers(pc.index_in(names, value_set=pc.unique(names)))
     _, at = np.unique(first, return_index=True)
     repeated = np.setdiff1d(np.arange(len(names)), at)
     _refuse(file, form, kind, repeated, lambda row: f'{kind} "{names[row]}" is there twice')
@@ -156,8 +157,8 @@ def _amounts(file: Path, form: Format, column: str, values: pa.ChunkedArray) -> 
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or not len(values)):
         message = f'column "{column}" holds {kind}, not numbers'
         raise InputError([Problem(message, Location(str(file)), "a rate is a number of 0 or more")])
-    _refuse(file, form, column, _rows(values.is_null()), "a value is missing")
-    doubles: Doubles = values.cast(pa.float64(), safe=False).to_numpy()
+    _refuse(file, form, column, _missing(values), "a value is missing")
+    doubles: Doubles = numbers(values.cast(pa.float64(), safe=False)).astype(np.float64, copy=False)
     _refuse(file, form, column, np.flatnonzero(~np.isfinite(doubles)), lambda row: f"{doubles[row]} is not finite")
     _refuse(file, form, column, np.flatnonzero(doubles < 0), lambda row: f"{doubles[row]} is negative")
     return doubles
@@ -166,7 +167,7 @@ def _amounts(file: Path, form: Format, column: str, values: pa.ChunkedArray) -> 
 # Follows
 
 
-def _positions(file: Path, form: Format, column: str, names: pa.Array, of: Path) -> Numbers:
+def _positions(file: Path, form: Format, column: str, names: pa.ChunkedArray, of: Path) -> Numbers:
     """For every follow the row at which the one in this column stands in the table `of`."""
     number = _numbering(names)
     parts: list[Numbers] = []
@@ -198,28 +199,28 @@ def _stretches(file: Path, form: Format, column: str, least: int) -> Iterator[tu
         yield start, _column(held, column)
 
 
-def _check_kind(file: Path, column: str, found: pa.ChunkedArray, names: pa.Array, of: Path) -> None:
+def _check_kind(file: Path, column: str, found: pa.ChunkedArray, names: pa.ChunkedArray, of: Path) -> None:
     if len(names) and found.type != names.type:
         kinds = {pa.int64(): "integers", pa.string(): "text"}
         message = f'column "{column}" holds {kinds[found.type]}, but {kinds[names.type]} in "{of}"'
         raise InputError([Problem(message, Location(str(file)), "store identifiers the same way in both tables")])
 
 
-def _numbering(names: pa.Array) -> Callable[[pa.ChunkedArray], Numbers]:
+def _numbering(names: pa.ChunkedArray) -> Callable[[pa.ChunkedArray], Numbers]:
     """Finds the positions of identifiers; -1 for those that are not there."""
     if pa.types.is_integer(names.type) and len(names):
         ends = pc.min_max(names).as_py()
         low, spread = ends["min"], ends["max"] - ends["min"] + 1
         if spread <= 4 * len(names) + 1_000_000:
             table = np.full(spread, -1, dtype=np.int32)
-            table[names.to_numpy() - low] = np.arange(len(names), dtype=np.int32)
-            return lambda values: _looked_up(table, values.to_numpy() - low)
-    return lambda values: _found(pc.index_in(values, value_set=names.cast(values.type)))
+            table[numbers(names) - low] = np.arange(len(names), dtype=np.int32)
+            return lambda values: _looked_up(table, numbers(values) - low)
+    return lambda values: _found(pc.index_in(values, value_set=names.cast(values.type).combine_chunks()))
 
 
 def _found(positions: pa.ChunkedArray) -> Numbers:
-    numbers: Numbers = positions.fill_null(-1).to_numpy().astype(np.int32, copy=False)
-    return numbers
+    known = positions.fill_null(-1) if positions.null_count else positions
+    return numbers(known).astype(np.int32, copy=False)
 
 
 def _looked_up(table: Numbers, at: NDArray[Any]) -> Numbers:
@@ -228,7 +229,12 @@ def _looked_up(table: Numbers, at: NDArray[Any]) -> Numbers:
 
 
 def _refuse_repeated(
-    file: Path, form: Format, consumer: Numbers, producer: Numbers, consumers: pa.Array, producers: pa.Array
+    file: Path,
+    form: Format,
+    consumer: Numbers,
+    producer: Numbers,
+    consumers: pa.ChunkedArray,
+    producers: pa.ChunkedArray,
 ) -> None:
     """Sorts pairs by parts of the consumers, so that little more memory is needed than for the pairs."""
     parts = -(-len(consumer) // SORTED_TOGETHER)
@@ -248,8 +254,11 @@ def _refuse_repeated(
 # Mistakes
 
 
-def _rows(mask: pa.ChunkedArray) -> NDArray[np.int64]:
-    return np.flatnonzero(mask.to_numpy())
+def _missing(values: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Rows without a value."""
+    return (
+        np.flatnonzero(numbers(values.is_null().cast(pa.uint8()))) if values.null_count else np.empty(0, dtype=np.int64)
+    )
 
 
 def _refuse(

@@ -1,6 +1,6 @@
 """Store ahead or on read: how the events of every producer reach each consumer who follows it, at the least cost.
 
-    document      JSON text -> Feeds | Composite          tables        columns of pairs and rates -> Feeds
+    document      JSON instances, read and answered       tables        columns of pairs and rates -> Feeds
     decide        Feeds -> Decision                       composite     Composite -> Decision, by one minimum cut
     per_pair      least cost, in doubles                  exactly       the same in integers, for near ties
     coherency     the four price models                   cost          what an assignment costs

@@ -25,10 +25,10 @@ class NamedComposite:
         edge = self.composite.edges[number]
         return self.names[edge.source], self.names[edge.target]
 
-    def find(self, source: str, target: str) -> int | None:
-        """The number of an edge."""
+    def find(self, who: str, whom: str) -> int | None:
+        """The number of the edge by which one node follows another."""
         edges = range(len(self.composite.edges))
-        return next((number for number in edges if self.pair(number) == (source, target)), None)
+        return next((number for number in edges if self.pair(number) == (whom, who)), None)
 
 
 def read_composite(fields: Fields, document: object) -> NamedComposite:

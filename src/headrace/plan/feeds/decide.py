@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
-from headrace.plan.feeds.composite import decide_composite
-from headrace.plan.feeds.composite_document import NamedComposite
 from headrace.plan.feeds.cost import price
 from headrace.plan.feeds.cover_search import EFFORT
-from headrace.plan.feeds.document import Named
-from headrace.plan.feeds.feeds_document import NamedFeeds
 from headrace.plan.feeds.instance import Decision, Feeds, Latency
 from headrace.plan.feeds.latency import Method, meet_target
 from headrace.plan.feeds.per_pair import decide_pairs
@@ -31,14 +25,3 @@ def decide(
         cost = price(feeds, whole).paid
         return Decision(whole, cost, costs.all_ahead, costs.all_on_read, costs.paid, bool(cost == costs.paid))
     return Decision(ahead, costs.paid, costs.all_ahead, costs.all_on_read, costs.paid, optimal=True)
-
-
-def decide_instance(named: Named, method: Method = Method.EXACT, effort: int = EFFORT) -> Decision:
-    """For an instance as it was read. Networks are always decided exactly."""
-    match named:
-        case NamedFeeds(feeds, latency):
-            return decide(feeds, latency, method, effort)
-        case NamedComposite(composite):
-            return decide_composite(composite)
-        case _:
-            assert_never(named)

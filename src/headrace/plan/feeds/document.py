@@ -1,17 +1,22 @@
-"""The instance that `headrace feeds decide` reads, and the answer it gives, as JSON."""
+"""Instances of either kind, as JSON: read, decided, answered."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import assert_never
 
 import numpy as np
 
+from headrace.plan.feeds.answer import summary
+from headrace.plan.feeds.composite import decide_composite
 from headrace.plan.feeds.composite_document import NamedComposite, read_composite
+from headrace.plan.feeds.cover_search import EFFORT
+from headrace.plan.feeds.decide import decide
 from headrace.plan.feeds.feeds_document import NamedFeeds, read_feeds
 from headrace.plan.feeds.fields import Fields
 from headrace.plan.feeds.instance import Decision
 from headrace.plan.feeds.json_text import read_json
-from headrace.plan.feeds.numbers import as_json, as_json_bound
+from headrace.plan.feeds.latency import Method
 
 Named = NamedFeeds | NamedComposite
 
@@ -33,19 +38,18 @@ def read_instance(text: str, file: str) -> Named:
     return read_feeds(fields, document) if kind is Kind.FEEDS else read_composite(fields, document)
 
 
+def decide_instance(named: Named, method: Method = Method.EXACT, effort: int = EFFORT) -> Decision:
+    """For an instance as it was read. Networks are always decided exactly."""
+    match named:
+        case NamedFeeds(feeds, latency):
+            return decide(feeds, latency, method, effort)
+        case NamedComposite(composite):
+            return decide_composite(composite)
+        case _:
+            assert_never(named)
+
+
 def answer(named: Named, decision: Decision, seconds: float) -> dict[str, object]:
     """The answer document; `seconds` is what deciding took."""
     stored = np.flatnonzero(decision.ahead).tolist()
     return {**summary(decision, seconds), "push": [named.pair(number) for number in stored]}
-
-
-def summary(decision: Decision, seconds: float) -> dict[str, object]:
-    """The numbers of a decision."""
-    return {
-        "cost": as_json(decision.cost),
-        "push_all_cost": as_json(decision.all_ahead_cost),
-        "pull_all_cost": as_json(decision.all_on_read_cost),
-        "lower_bound": as_json(decision.cost) if decision.optimal else as_json_bound(decision.lower_bound),
-        "optimal": decision.optimal,
-        "seconds": round(seconds, 6),
-    }

@@ -37,9 +37,9 @@ class NamedFeeds:
         """Consumer and producer."""
         return self.consumers[self.feeds.consumer[number]], self.producers[self.feeds.producer[number]]
 
-    def find(self, consumer: str, producer: str) -> int | None:
-        """The number of a pair."""
-        return next((number for number in range(len(self.feeds)) if self.pair(number) == (consumer, producer)), None)
+    def find(self, who: str, whom: str) -> int | None:
+        """The number of the pair of a consumer and a producer."""
+        return next((number for number in range(len(self.feeds)) if self.pair(number) == (who, whom)), None)
 
 
 def read_feeds(fields: Fields, document: object) -> NamedFeeds:

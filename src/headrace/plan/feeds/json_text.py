@@ -65,6 +65,8 @@ def exact_amount(value: object) -> Fraction:
     """A non-negative number as it was written. Raises ValueError, with words that follow "must be"."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise ValueError(f"must be a number, not {shown(value)}")
+    if isinstance(value, Decimal) and not value.is_finite():
+        raise ValueError(f"must be finite, not {value}")
     if value < 0:
         raise ValueError(f"must not be negative, but is {value}")
     if value and not -LARGEST_EXPONENT <= Decimal(value).adjusted() <= LARGEST_EXPONENT:

@@ -1,0 +1,137 @@
+"""`headrace feeds decide FILE`: which feeds to store ahead and which to assemble on read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.doors.cli.options import Json
+from headrace.doors.cli.output import Exit, write
+from headrace.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from headrace.app_feeds import FeedsReport
+
+MOST_LISTED = 20
+"""Pairs that are listed for people."""
+
+feeds = typer.Typer(help="Store feeds ahead or assemble them on read.", no_args_is_help=True)
+
+
+class Engine(StrEnum):
+    NUMPY = "numpy"
+    SPARK = "spark"
+
+
+class Method(StrEnum):
+    EXACT = "exact"
+    GREEDY = "greedy"
+    WHOLESALE = "wholesale"
+
+
+@feeds.callback()
+def group() -> None:
+    """What comes before the name of a command of the group."""
+
+
+@feeds.command()
+def decide(
+    file: Annotated[Path, typer.Argument(help="A JSON instance, or a Parquet or CSV table: consumer, producer.")],
+    producers: Annotated[Path | None, typer.Option(help="Table: producer, rate, perhaps H and L.")] = None,
+    consumers: Annotated[Path | None, typer.Option(help="Table: consumer, rate.")] = None,
+    store_price: Annotated[str | None, typer.Option("-H", help="Cost to store one event ahead.")] = None,
+    fetch_price: Annotated[str | None, typer.Option("-L", help="Cost to pull one producer.")] = None,
+    batch_price: Annotated[str, typer.Option("--L0", help="Cost of a batch of pulls.")] = "0",
+    model: Annotated[str, typer.Option(help="rpc, amortised, batch or recency.")] = "batch",
+    shown: Annotated[int, typer.Option("-k", "--k", help="Events of a feed, for recency.")] = 10,
+    mean_pulls: Annotated[str | None, typer.Option(help="At most so many pulls per query, on average.")] = None,
+    percentile: Annotated[str | None, typer.Option(help="Share of queries with at most --max-pulls.")] = None,
+    max_pulls: Annotated[int, typer.Option(help="Goes with --percentile.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="The follows with a column decision: push or pull.")] = None,
+    engine: Annotated[Engine, typer.Option(help="Where tables are decided.")] = Engine.NUMPY,
+    method: Annotated[Method, typer.Option(help="How a latency target is met.")] = Method.EXACT,
+    why: Annotated[str | None, typer.Option(help="Say why, for a pair: consumer<-producer.")] = None,
+    unit: Annotated[str, typer.Option(help="The time that rates are per.")] = "h",
+    json: Json = False,
+) -> int:
+    """Decide for every follower whether events are pushed (stored ahead) or pulled (on read), at the least cost."""
+    from headrace import app_feeds
+
+    question = app_feeds.FeedsQuestion(method, _pair(why), unit)
+    if producers is None and consumers is None and file.suffix.lower() not in (".parquet", ".pq", ".csv"):
+        _refuse_table_options(store_price, fetch_price, out)
+        report = app_feeds.decide_feeds(file, question)
+        return _show(json, report, out)
+    if producers is None or consumers is None or store_price is None or fetch_price is None:
+        raise UsageError(
+            "a table of follows needs rates and prices",
+            "decide FOLLOWS.parquet --producers P.parquet --consumers C.parquet -H 3 -L 1 --out OUT.parquet",
+        )
+    tables = app_feeds.FeedTables(
+        producers, consumers, store_price, fetch_price, batch_price, model, shown, mean_pulls, percentile, max_pulls,
+        out, engine,
+    )  # fmt: skip
+    return _show(json, app_feeds.decide_feed_tables(file, tables, question, _tell), out)
+
+
+def _pair(text: str | None) -> tuple[str, str] | None:
+    if text is None:
+        return None
+    who, arrow, whom = text.partition("<-")
+    if not (who and arrow and whom):
+        raise UsageError(f'"{text}" is no pair', "--why 'anna<-bob': why anna gets bob's events the way she does")
+    return who.strip(), whom.strip()
+
+
+def _refuse_table_options(*given: object) -> None:
+    if any(option is not None for option in given):
+        raise UsageError("a JSON instance has its own prices, and its answer is printed", "leave out -H, -L and --out")
+
+
+def _tell(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)
+
+
+def _show(as_json: bool, report: FeedsReport, out: Path | None) -> int:
+    if as_json:
+        from json import dumps
+
+        document = {**report.answer, "why": report.why} if report.why else report.answer
+        # On one line: an answer may list a million pairs.
+        text = dumps(document, ensure_ascii=False, allow_nan=False)
+    else:
+        text = _text(report, out)
+    return Exit.DONE if write(text, sys.stdout) else Exit.BROKEN_PIPE
+
+
+def _text(report: FeedsReport, out: Path | None) -> str:
+    answer = report.answer
+    share = f" ({100 * report.stored_ahead / report.pairs:.1f} %)" if report.pairs else ""
+    lines = [
+        f"{report.pairs:,} follows: {report.stored_ahead:,} stored ahead{share}, "
+        f"{report.pairs - report.stored_ahead:,} on read",
+        f"cost {_number(answer['cost'])}; all ahead {_number(answer['push_all_cost'])}, "
+        f"all on read {_number(answer['pull_all_cost'])}",
+        _proof(answer),
+    ]
+    push = answer.get("push")
+    if isinstance(push, list):
+        lines += [f"  store ahead  {first} <- {second}" for first, second in push[:MOST_LISTED]]
+        lines += [f"  and {len(push) - MOST_LISTED:,} more: --json lists all"] if len(push) > MOST_LISTED else []
+    lines += [f"written to {out}"] if out else []
+    return "\n".join([*lines, *([report.why] if report.why else [])])
+
+
+def _proof(answer: Mapping[str, object]) -> str:
+    if answer["optimal"]:
+        return "no assignment costs less"
+    return f"no assignment costs less than {_number(answer['lower_bound'])}"
+
+
+def _number(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
