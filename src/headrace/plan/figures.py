@@ -1,0 +1,93 @@
+"""The figures of a plan: loads, times and costs, all computed from the graph and the promises that it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headrace.model.plan import ContractPlan, EdgeFigures, Graph, Plan, VertexFigures
+from headrace.plan.live import Live
+from headrace.plan.price import (
+    Promise,
+    arrivals,
+    critical_path,
+    late_share,
+    rows_of_edge,
+    time_of_edge,
+    total_cost,
+)
+from headrace.plan.share.arrangement import Arrangement, Kept, collected
+
+
+def plan_of(arrangement: Arrangement) -> Plan:
+    """The plan, with contracts in the order in which they are declared."""
+    live = arrangement.live
+    graph = collected(live.graph, (promise.vertex for promise in live.promises))
+    contracts = {entry.contract.name: _contract_plan(entry, live) for entry in arrangement.kept}
+    return Plan(
+        catalogue=arrangement.catalogue,
+        options=arrangement.options,
+        blocks=arrangement.blocks,
+        graph=graph,
+        contracts=tuple(contracts[name] for name in arrangement.catalogue.contracts if name in contracts),
+        rejected=arrangement.rejected,
+        vertex_figures=_vertex_figures(live, graph),
+        edge_figures={name: _edge_figures(live, graph, name, live.served[name]) for name in graph.edges},
+        totals=live.bill.totals(),
+    )
+
+
+def _vertex_figures(live: Live, graph: Graph) -> dict[str, VertexFigures]:
+    """Every vertex at the smallest batch that it serves."""
+    served = live.served
+    batch_of = {name: min(promise.batch_s for promise in served[name]) for name in graph.vertices}
+    arrived = {batch: arrivals(graph, live.tariff, batch, graph.vertices) for batch in set(batch_of.values())}
+    return {
+        name: VertexFigures(
+            vertex.rate.at(batch_of[name]), arrived[batch_of[name]][name], tuple(p.contract for p in served[name])
+        )
+        for name, vertex in graph.vertices.items()
+    }
+
+
+def _edge_figures(live: Live, graph: Graph, name: str, promises: tuple[Promise, ...]) -> EdgeFigures:
+    edge, vertex = graph.edges[name], graph.vertices[name]
+    batch_s = min(promise.batch_s for promise in promises)
+    rows_per_s = rows_of_edge(graph, edge, batch_s)[1] / batch_s
+    return EdgeFigures(
+        rows_per_s=rows_per_s,
+        bytes_per_s=rows_per_s * vertex.width if edge.op == "copy" else None,
+        time_s=time_of_edge(graph, edge, live.tariff, batch_s),
+        serves=tuple(promise.contract for promise in promises),
+    )
+
+
+def _contract_plan(kept: Kept, live: Live) -> ContractPlan:
+    """The contract with its share of what it uses together with others."""
+    contract, at = kept.contract, arrivals(live.graph, live.tariff, kept.batch_s, [kept.vertex])
+    path_s, peak = at[kept.vertex], busiest(live, kept.batch_s, at)
+    share = sum(live.bill.cost_of[name] / len(live.served[name]) for name in at)
+    p_late = late_share(kept.rate, peak, contract.freshness_s)
+    return ContractPlan(
+        contract=contract.name,
+        view=contract.view,
+        site=contract.site,
+        freshness_s=contract.freshness_s,
+        penalty=contract.penalty,
+        rule=kept.rule,
+        vertex=kept.vertex,
+        batch_s=kept.batch_s,
+        critical_path_s=path_s,
+        critical_path=critical_path(live.graph, at, kept.vertex),
+        rate=kept.rate,
+        capacity=kept.rate / peak if peak > 0 else None,
+        p_late=p_late,
+        cost=total_cost(share, path_s, contract.freshness_s, kept.rate * p_late * contract.penalty),
+        exact=kept.exact,
+    )
+
+
+def busiest(live: Live, batch_s: float, among: Mapping[str, float]) -> float:
+    """The largest share of a batch's seconds that an operator needs for its push."""
+    graph = live.graph
+    edges = (graph.edges[name] for name in among if name in graph.edges)
+    return max((time_of_edge(graph, edge, live.tariff, batch_s) / batch_s for edge in edges), default=0.0)

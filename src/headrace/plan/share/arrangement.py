@@ -1,0 +1,111 @@
+"""What is arranged: one graph, and the promises that it keeps. Figures follow from it, and are not part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from headrace.model.catalogue import Admission, Catalogue, Contract
+from headrace.model.plan import Graph, Plan, PlannedBlock, PlanOptions, Rejection, Sharing
+from headrace.plan.admit import Answer, Question
+from headrace.plan.live import NOTHING, Live
+from headrace.plan.price import Promise, Tariff, tariff_of, upstream_first
+from headrace.plan.search.views import rate_of_view
+from headrace.plan.statistics import Core
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A contract that is kept: which vertex it reads, and the batch, with the view's rate at it (rows per second)."""
+
+    contract: Contract
+    rule: Admission
+    vertex: str
+    batch_s: float
+    rate: float
+    exact: bool
+
+    @property
+    def promise(self) -> Promise:
+        return Promise(self.contract.name, self.vertex, self.batch_s, self.contract.freshness_s)
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """Everything in the graph serves a contract that is kept."""
+
+    catalogue: Catalogue
+    options: PlanOptions
+    blocks: tuple[PlannedBlock, ...]
+    graph: Graph = NOTHING
+    kept: tuple[Kept, ...] = ()
+    rejected: tuple[Rejection, ...] = ()
+
+    @cached_property
+    def tariff(self) -> Tariff:
+        return tariff_of(self.catalogue)
+
+    @cached_property
+    def live(self) -> Live:
+        return Live(self.tariff, self.graph, tuple(kept.promise for kept in self.kept))
+
+    def question(self, contract: Contract, cores: tuple[Core, ...]) -> Question:
+        """A contract on top of what lives; or apart from it, if nothing is shared."""
+        return Question(
+            catalogue=self.catalogue,
+            contract=contract,
+            cores=cores,
+            rule=self.options.admission or self.catalogue.admission,
+            method=self.options.method,
+            live=self.live,
+            salt=f"#{contract.name}" if self.options.sharing is Sharing.NONE else "",
+        )
+
+    def limit_s(self, kept: Kept) -> float:
+        """The longest critical path that keeps a promise."""
+        return replace(self.question(kept.contract, ()), rule=kept.rule).limit_s
+
+    def keeping(self, question: Question, answer: Answer) -> Arrangement:
+        """With one more contract. What lives already stays as it is."""
+        kept = Kept(
+            contract=question.contract,
+            rule=question.rule,
+            vertex=answer.promise.vertex,
+            batch_s=question.batch_s,
+            rate=rate_of_view(question.wish, question.batch_s),
+            exact=question.is_exact,
+        )
+        graph = self.live.extended(answer.vertices, answer.edges)
+        return replace(self, graph=graph, kept=(*self.kept, kept))
+
+    def refusing(self, rejection: Rejection) -> Arrangement:
+        return replace(self, rejected=(*self.rejected, rejection))
+
+    def without(self, contract: str) -> Arrangement:
+        """Without a contract, and without what served nobody else."""
+        kept = tuple(entry for entry in self.kept if entry.contract.name != contract)
+        rejected = tuple(entry for entry in self.rejected if entry.contract != contract)
+        return replace(self, kept=kept, rejected=rejected).with_graph(self.graph)
+
+    def with_graph(self, graph: Graph) -> Arrangement:
+        """On another graph, of which only what serves somebody is taken."""
+        return replace(self, graph=collected(graph, (entry.vertex for entry in self.kept)))
+
+
+def collected(graph: Graph, wanted: Iterable[str]) -> Graph:
+    """What the wanted vertices are made of, inputs before outputs."""
+    order = upstream_first(graph, wanted)
+    return Graph(
+        {name: graph.vertices[name] for name in order},
+        {name: graph.edges[name] for name in order if name in graph.edges},
+    )
+
+
+def arrangement_of(plan: Plan) -> Arrangement:
+    """A plan without its figures."""
+    kept = tuple(
+        Kept(plan.catalogue.contracts[entry.contract], entry.rule, entry.vertex, entry.batch_s, entry.rate, entry.exact)
+        for entry in plan.contracts
+    )
+    return Arrangement(plan.catalogue, plan.options, plan.blocks, plan.graph, kept, plan.rejected)
