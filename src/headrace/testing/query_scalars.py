@@ -49,8 +49,9 @@ LITERALS: dict[Family, tuple[str, ...]] = {
 
 FORMS: dict[Family, tuple[str, ...]] = {
     Family.INT: (
-        *("LENGTH({string})", "YEAR({date})", "MONTH({date})", "HOUR({timestamp})", "({int} + 1)", "({int} % 3)"),
-        *("ABS({int})", "(- {int})", "({int} * 2 - {int})", "CAST({boolean} AS INT)", "DAY({date})"),
+        *("LENGTH({string})", "CAST(EXTRACT(YEAR FROM {date}) AS INT)", "({int} + 1)", "({int} % 3)"),
+        *("ABS({int})", "(- {int})", "({int} * 2 - {int})", "CAST({boolean} AS INT)"),
+        "CAST(EXTRACT(HOUR FROM {timestamp}) AS INT)",
     ),
     Family.BIGINT: ("CAST({int} AS BIGINT)", "({bigint} + {int})", "({bigint} - 1)"),
     Family.DOUBLE: ("({double} + 1.5e0)", "({double} * {int})", "CAST({decimal} AS DOUBLE)", "ABS({double})"),
@@ -65,7 +66,7 @@ FORMS: dict[Family, tuple[str, ...]] = {
         *("REPLACE({string}, 'a', 'bb')", "CAST({int} AS STRING)", "LEFT({string}, 1)", "REVERSE({string})"),
         *("LPAD({string}, 3, '*')", "CAST({date} AS STRING)", "SUBSTRING({string}, 2)"),
     ),
-    Family.DATE: ("DATE_ADD({date}, 1)", "CAST({timestamp} AS DATE)", "LAST_DAY({date})"),
+    Family.DATE: ("CAST(DATE_ADD({date}, 1) AS DATE)", "CAST({timestamp} AS DATE)", "LAST_DAY({date})"),
     Family.TIMESTAMP: (
         "DATE_TRUNC('HOUR', {timestamp})",
         "({timestamp} + INTERVAL '1' DAY)",
@@ -90,6 +91,7 @@ SPARK_FORMS: dict[Family, tuple[str, ...]] = {
         "DAYOFWEEK({date})",
         "LOCATE('a', {string})",
         "EXTRACT(QUARTER FROM {date})",
+        *("YEAR({date})", "MONTH({date})", "DAY({date})", "HOUR({timestamp})"),
     ),
     Family.BIGINT: ("({int} DIV 2)", "CEIL({double})", "FLOOR({int} / 2)", "UNIX_TIMESTAMP({timestamp})"),
     Family.DOUBLE: (
