@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from headrace.model.block import Aggregation, Block, BlockInput, Derivation, DerivationKind
@@ -23,7 +23,7 @@ from headrace.model.relation import (
     Windows,
     fields_of,
 )
-from headrace.model.types import BOOLEAN, TIMESTAMP
+from headrace.model.types import BOOLEAN, TIMESTAMP, Type
 
 
 def relation_of(blocks: tuple[Block, ...], sources: Mapping[str, tuple[Field, ...]]) -> Relation:
@@ -64,14 +64,25 @@ class _Block:
         return Filter(rows, conjunction(tuple(filters))) if filters else rows
 
     def _core(self) -> Relation:
-        first, *others = map(self._input, self.block.inputs)
+        first, *others = self.block.inputs
+        rows, joined = self._input(first), [first.alias]
         for other in others:
-            first = Join(JoinKind.INNER, first, other, TRUE)
-        types = {field.name: field.type for field in fields_of(first)}
-        columns = [[Column(n, types[n]) for n in (f"{a}.{c}" for a, c in members)] for members in self.block.classes]
-        equalities = [Call("=", (one, other), BOOLEAN) for one, *rest in columns for other in rest]
-        conditions: tuple[Expr, ...] = (*equalities, *(residual.predicate for residual in self.block.residuals))
-        return Filter(first, conjunction(conditions)) if conditions else first
+            on = tuple(self._equalities(frozenset(joined), other.alias))
+            rows = Join(JoinKind.INNER, rows, self._input(other), conjunction(on))
+            joined.append(other.alias)
+        residuals = tuple(residual.predicate for residual in self.block.residuals)
+        return Filter(rows, conjunction(residuals)) if residuals else rows
+
+    def _equalities(self, joined: frozenset[str], alias: str) -> Iterator[Expr]:
+        """What an input must agree on with those before it."""
+        types = self._types()
+        for members in self.block.classes:
+            before = [f"{other}.{column}" for other, column in members if other in joined]
+            for name in (f"{other}.{column}" for other, column in members if other == alias and before):
+                yield Call("=", (Column(before[0], types[before[0]]), Column(name, types[name])), BOOLEAN)
+
+    def _types(self) -> Mapping[str, Type]:
+        return {field.name: field.type for input_ in self.block.inputs for field in fields_of(self._input(input_))}
 
     def _aggregation(self, top: Aggregation) -> Relation:
         rows, keys = self._core(), top.keys

@@ -165,6 +165,8 @@ def _comparison(call: Call) -> Expr:
     function = call.function
     if isinstance(left, Literal) or (not isinstance(right, Literal) and key_of(right) < key_of(left)):
         left, right, function = right, left, FLIPPED[function]
+    if key_of(left) == key_of(right):
+        function = "=" if function in ("=", "<=", ">=") else "<>"
     if right in (TRUE, FALSE) and function in ("=", "<>"):
         return left if (right == TRUE) == (function == "=") else negation(left)
     return Call(function, (left, right), BOOLEAN)
@@ -174,6 +176,8 @@ def _null_safe(call: Call) -> Expr:
     left, right = sorted(comparable(*call.arguments), key=lambda side: (isinstance(side, Literal), key_of(side)))
     if _is_null_literal(right):
         return canonical(Call("is_null", (left,), BOOLEAN))
+    if key_of(left) == key_of(right):
+        return TRUE
     return Call("<=>", (left, right), BOOLEAN)
 
 

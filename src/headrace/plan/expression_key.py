@@ -1,6 +1,6 @@
 """Expressions as JSON: what fingerprints hash, and the order in which canonical forms sort.
 
-Equal keys mean equal expressions. The key of a column is its name, so two columns of one name must be the same column.
+Arguments come first, so that what is said of one column sorts together. Equal keys mean equal expressions. The key of a column is its name, so two columns of one name must be the same column.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def expr_json(expr: Expr) -> Json:
             return [str(type_), value_json(value)]
         case Call(function, arguments, type_):
             result = "" if type_ == BOOLEAN else str(type_)
-            return [version_of(function), result, [expr_json(argument) for argument in arguments]]
+            return [[expr_json(argument) for argument in arguments], version_of(function), result]
 
 
 def value_json(value: Value) -> Json:
@@ -55,7 +55,7 @@ def key_of(expr: Expr) -> str:
             return compact(name) if '"' in name or "\\" in name or not name.isprintable() else f'"{name}"'
         case Call(function, arguments, type_):
             result = "" if type_ == BOOLEAN else str(type_)
-            return f'["{version_of(function)}","{result}",[{",".join(map(key_of, arguments))}]]'
+            return f'[[{",".join(map(key_of, arguments))}],"{version_of(function)}","{result}"]'
         case Literal():
             return compact(expr_json(expr))
 

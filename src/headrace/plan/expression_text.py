@@ -10,11 +10,12 @@ import datetime as dt
 import decimal
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from headrace.model.expr import Call, Column, Expr, Literal
 from headrace.model.functions import PYTHON_PREFIX
+from headrace.model.promotion import common_type, operand_types
 from headrace.model.relation import AggregateCall
 from headrace.model.types import BIGINT, DAY_TIME, FRACTIONS, SMALLINT, TINYINT, YEAR_MONTH, Decimal, Type, is_numeric
 
@@ -101,6 +102,8 @@ class _Writer:
                 return ATOM, f"{plain}({', '.join(map(self.text, call.arguments))})"
 
     def _infix(self, call: Call, binding: int) -> str:
+        if len(call.arguments) == 2:
+            call = replace(call, arguments=_without_implicit_casts(call))
         if binding == COMPARISON:
             left, right = call.arguments
             sides = (self._compared(left, right.type), self._compared(right, left.type))
@@ -141,6 +144,25 @@ class _Writer:
         pairs = zip(branches[::2], branches[1::2], strict=True)
         whens = " ".join(f"WHEN {condition} THEN {value}" for condition, value in pairs)
         return f"CASE {whens} ELSE {otherwise} END"
+
+
+def _without_implicit_casts(call: Call) -> tuple[Expr, ...]:
+    """Both operands without the casts that SQL adds by itself when their types meet."""
+    bare = tuple(_inside_cast(argument) for argument in call.arguments)
+    left, right = (argument.type for argument in bare)
+    if not (is_numeric(left) and is_numeric(right)):
+        return call.arguments
+    if call.function in ("+", "-", "*", "/", "div", "%"):
+        implied = operand_types(call.function, left, right)
+    else:
+        common = common_type(left, right)
+        assert common is not None, f"numbers that do not compare: {call}"
+        implied = (common, common)
+    return bare if implied == tuple(argument.type for argument in call.arguments) else call.arguments
+
+
+def _inside_cast(expr: Expr) -> Expr:
+    return expr.arguments[0] if isinstance(expr, Call) and expr.function == "cast" else expr
 
 
 def _is_truth(expr: Expr) -> bool:
