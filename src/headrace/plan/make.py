@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from headrace.model.block import Block
 from headrace.model.catalogue import Catalogue, Contract, Refusal
-from headrace.model.errors import UnsupportedSql, UsageError
+from headrace.model.errors import UnsupportedSql
 from headrace.model.plan import ContractOrder, Plan, PlannedBlock, PlanOptions, Sharing
 from headrace.plan.blocks import blocks_of
 from headrace.plan.cores import cores_of, planned_block, source_count
@@ -18,7 +18,9 @@ from headrace.plan.figures import plan_of
 from headrace.plan.refuse import refuse_unsupported
 from headrace.plan.search.views import rate_of_view
 from headrace.plan.share.arrangement import Arrangement
+from headrace.plan.share.merge import merge
 from headrace.plan.share.place import place
+from headrace.plan.share.plumb import climb
 from headrace.plan.statistics import Core
 
 Views = Mapping[str, tuple[Block, ...] | Refusal]
@@ -46,17 +48,16 @@ def _blocks_of(catalogue: Catalogue, name: str) -> tuple[Block, ...] | Refusal:
 
 def plan_views(catalogue: Catalogue, views: Views, options: PlanOptions) -> Plan:
     """The plan for the contracts of a catalogue whose views are given as blocks."""
-    if options.sharing not in (Sharing.NONE, Sharing.MARGINAL):
-        raise UsageError(f'sharing "{options.sharing}" is not planned yet', 'use "marginal" or "none"')
     cores = _all_cores(catalogue, views)
     now = Arrangement(catalogue, options, _planned_blocks(cores))
+    alone = options.sharing in (Sharing.MERGE, Sharing.PLUMB)
     for contract in _in_order(now, cores):
         refusal = views[contract.view]
         if isinstance(refusal, Refusal):
             now = now.refusing(refuse_unsupported(contract.name, refusal))
         else:
-            now = place(now, contract, cores[contract.view])
-    return plan_of(now)
+            now = (merge if alone else place)(now, contract, cores[contract.view])
+    return plan_of(climb(now)[0] if options.sharing is Sharing.PLUMB else now)
 
 
 def _all_cores(catalogue: Catalogue, views: Views) -> dict[str, tuple[Core, ...]]:
