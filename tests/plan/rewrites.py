@@ -172,7 +172,7 @@ class Rewriter:
 
 @dataclass(frozen=True, slots=True)
 class Editor:
-    """Draws a relation that differs in a place or a few, with fields of the same names and types. It may mean the same."""
+    """Draws a relation with fields of the same names and types that differs here and there. It may mean the same."""
 
     draw: st.DrawFn
 

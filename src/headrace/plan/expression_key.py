@@ -1,6 +1,7 @@
 """Expressions as JSON: what fingerprints hash, and the order in which canonical forms sort.
 
-Arguments come first, so that what is said of one column sorts together. Equal keys mean equal expressions. The key of a column is its name, so two columns of one name must be the same column.
+Arguments come first, so that what is said of one column sorts together. Equal keys mean equal expressions. The key of a
+column is its name, so two columns of one name must be the same column.
 """
 
 from __future__ import annotations

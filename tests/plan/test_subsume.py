@@ -1,0 +1,106 @@
+"""What is read from a wider block has the rows of the narrower one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.declare.sql import read_query
+from headrace.model.block import Block
+from headrace.model.expr import Column, conjunction
+from headrace.model.relation import Aggregate, Field, Filter, Output, Project, Relation, Windows
+from headrace.model.types import TIMESTAMP
+from headrace.plan.block_relation import relation_of
+from headrace.plan.blocks import blocks_of
+from headrace.plan.subsume import Remainder, subsumes
+from headrace.run.evaluate import evaluate
+from headrace.testing import SCHEMA, tables
+
+COLUMNS = {name: tuple(Field(c.name, c.type) for c in source.columns or ()) for name, source in SCHEMA.items()}
+
+HOLDS = (
+    ("select k, n from r where n > 1", "select k from r where n > 5"),
+    ("select k, n from r", "select n + 1 as m from r where n in (3, 4)"),
+    ("select k, n from r where n > 1 and n < 9", "select k from r where n = 5"),
+    ("select k, n, name from r where n > 1", "select k from r where n > 1 and name like 'a%'"),
+    ("select r.k, r.n, s.price from r join s on r.k = s.k", "select s.price from s join r on s.k = r.k where r.n > 1"),
+    ("select k, name, count(*) c from r group by k, name", "select k, count(*) c from r group by k"),
+    ("select k, count(*) c, sum(n) s from r group by k", "select count(*) c, sum(n) s from r"),
+    ("select k, sum(n) s from r group by k", "select k, sum(n) s from r where k > 1 group by k having sum(n) > 2"),
+    ("select k, avg(n) a, count(distinct id) d from r group by k", "select k, avg(n) a from r group by k"),
+    ("select k, name, min(n) a, max(n) b from r group by k, name", "select name, max(n) b from r group by name"),
+    (
+        "select window.start w, k, count(*) c from r group by window(at, '10 minutes'), k",
+        "select window.start w, count(*) c from r group by window(at, '1 hour')",
+    ),
+)
+FAILS = (
+    ("select k, n from r where n > 5", "select k from r where n > 1"),
+    ("select k from r where n > 1", "select k from r where n > 5"),
+    ("select k from r where n > 1", "select k, n from r where n > 1"),
+    ("select k, n from r", "select k, n from s"),
+    ("select r.k, r.n from r join s on r.k = s.k", "select r.k, r.n from r join s on r.n = s.n"),
+    ("select k, n from r", "select distinct k from r"),
+    ("select k, count(*) c from r group by k", "select name, count(*) c from r group by name"),
+    ("select k, count(*) c from r group by k having count(*) > 1", "select count(*) c from r"),
+    ("select k, name, avg(n) a from r group by k, name", "select k, avg(n) a from r group by k"),
+    ("select k, name, count(distinct n) a from r group by k, name", "select k, count(distinct n) a from r group by k"),
+    ("select k, name, sum(x) a from r group by k, name", "select k, sum(x) a from r group by k"),
+    ("select k, count(*) c from r group by k", "select k, count(*) c from r where n > 1 group by k"),
+    (
+        "select window.start w, count(*) c from r group by window(at, '10 minutes')",
+        "select window.start w, count(*) c from r group by window(at, '15 minutes')",
+    ),
+    ("select window.start w, count(*) c from r group by window(at, '10 minutes')", "select count(*) c from r"),
+)
+
+
+def own_block(sql: str, view: str) -> Block:
+    return blocks_of(view, read_query(sql, SCHEMA))[-1]
+
+
+def reread(wide: Relation, remainder: Remainder) -> Relation:
+    rows: Relation = Filter(wide, conjunction(remainder.conjuncts))
+    if remainder.aggregation is not None:
+        top, keys = remainder.aggregation, remainder.aggregation.keys
+        if top.window is not None:
+            window, bounds = top.window, (top.window.start, top.window.end)
+            rows = Windows(rows, window.time, window.size_ms, window.slide_ms, window.offset_ms, *bounds)
+            keys = (*keys, *(Output(name, Column(name, TIMESTAMP)) for name in bounds))
+        rows = Aggregate(rows, keys, top.calls)
+        rows = rows if top.having is None else Filter(rows, top.having)
+    return Project(rows, remainder.outputs)
+
+
+@given(pair=st.sampled_from(HOLDS), sample=tables())
+def test_remainder_of_the_wider_block_has_the_rows_of_the_narrower(pair, sample):
+    wide, narrow = (read_query(sql, SCHEMA) for sql in pair)
+    remainder = subsumes(own_block(pair[0], "wide"), own_block(pair[1], "narrow"))
+    assert remainder is not None, pair
+    found = reread(relation_of(blocks_of("wide", wide), COLUMNS), remainder)
+    assert evaluate(found, sample) == evaluate(narrow, sample), pair
+
+
+@pytest.mark.parametrize(("wide", "narrow"), FAILS)
+def test_block_that_lacks_rows_columns_or_groups_is_not_read(wide, narrow):
+    assert subsumes(own_block(wide, "wide"), own_block(narrow, "narrow")) is None
+
+
+@given(
+    wide=st.sampled_from([sql for pair in (*HOLDS, *FAILS) for sql in pair]),
+    narrow=st.sampled_from([sql for pair in (*HOLDS, *FAILS) for sql in pair]),
+    sample=tables(),
+)
+def test_whatever_is_found_is_right(wide, narrow, sample):
+    remainder = subsumes(own_block(wide, "wide"), own_block(narrow, "narrow"))
+    if remainder is not None:
+        rows = relation_of(blocks_of("wide", read_query(wide, SCHEMA)), COLUMNS)
+        assert evaluate(reread(rows, remainder), sample) == evaluate(read_query(narrow, SCHEMA), sample)
+
+
+def test_inner_blocks_of_two_views_are_the_same_input():
+    sql = "select r.n, q.c from r join (select k, count(*) c from s group by k) q on r.k = q.k"
+    remainder = subsumes(own_block(sql, "wide"), own_block(f"{sql} where r.n > 3", "narrow"))
+    assert remainder is not None
+    assert len(remainder.conjuncts) == 1
