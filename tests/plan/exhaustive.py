@@ -37,6 +37,16 @@ class Priced:
     overloaded: tuple[str, ...]
 
 
+def merged(*parts: Producers) -> Producers | None:
+    """Parts of a plan together; None if they make one vertex in two ways."""
+    together: Producers = {}
+    for part in parts:
+        if any(together.get(vertex, producer) != producer for vertex, producer in part.items()):
+            return None
+        together.update(part)
+    return together
+
+
 class Oracle:
     """`shares` are selectivities by alias. `batch_s` and `limit_s` follow from the rule."""
 
@@ -54,6 +64,20 @@ class Oracle:
         self.sites = list(catalogue.sites)
         self.links = {(link.src, link.dst): link for link in catalogue.links}
         self.all = frozenset(self.sources)
+        self.shared_by = self._shared_by()
+
+    def _shared_by(self) -> dict[Alias, Alias]:
+        """Aliases of one source with the same filter and columns have their vertices in common: they go by the first."""
+        texts = {entry.alias: entry.text for entry in self.block.filters}
+        first: dict[tuple[str, str, tuple[str, ...]], Alias] = {}
+        found = {}
+        for entry in self.block.inputs:
+            columns = tuple(sorted(column for _, column in self.columns(frozenset((entry.alias,)))))
+            found[entry.alias] = first.setdefault((entry.source, texts.get(entry.alias, ""), columns), entry.alias)
+        return found
+
+    def named(self, subset: frozenset[Alias]) -> frozenset[Alias]:
+        return frozenset(self.shared_by[alias] for alias in subset) if len(subset) == 1 else subset
 
     # Statistics
 
@@ -95,13 +119,16 @@ class Oracle:
         )
 
     def width(self, subset: frozenset[Alias]) -> float:
+        return sum(self._column_width(*column) for column in self.columns(subset))
+
+    def columns(self, subset: frozenset[Alias]) -> set[tuple[Alias, str]]:
         columns = {(alias, column) for alias in subset for column in self.block.keep.get(alias, ())}
         for class_ in self.block.classes:
             inside = [member for member in class_ if member[0] in subset]
             outside = [member for member in class_ if member[0] not in subset]
             if inside and outside and not columns & set(inside):
                 columns.add(min(inside, key=lambda member: f"{member[0]}.{member[1]}"))
-        return sum(self._column_width(*column) for column in columns)
+        return columns
 
     def _column_width(self, alias: Alias, column: str) -> float:
         return float(next(entry.width for entry in self.sources[alias].columns if entry.name == column))
@@ -142,7 +169,10 @@ class Oracle:
         return moving or frozenset([min(subset)])
 
     def delta(self, subset: frozenset[Alias], site: str) -> Vertex:
-        return ("d", subset, self.changing(subset), site)
+        return ("d", self.named(subset), self.named(self.changing(subset)), site)
+
+    def relation(self, subset: frozenset[Alias], site: str) -> Vertex:
+        return ("r", self.named(subset), site)
 
     def states(self, subset: frozenset[Alias], site: str) -> Iterator[tuple[Producers, frozenset[str]]]:
         """Plans for relation and delta at a site, with all the sites that then hold the delta."""
@@ -150,8 +180,8 @@ class Oracle:
             if len(subset) == 1 and site == self.sources[min(subset)].site:
                 yield producers, held
             else:
-                relation = ("r", subset, site)
-                yield {**producers, relation: ("apply", (self.delta(subset, site),))}, held
+                apply = {self.relation(subset, site): ("apply", (self.delta(subset, site),))}
+                yield {**producers, **apply}, held
 
     def deltas(self, subset: frozenset[Alias], site: str) -> Iterator[tuple[Producers, frozenset[str]]]:
         """Plans for the complete delta at a site."""
@@ -166,7 +196,7 @@ class Oracle:
         """Plans that make the complete delta, at the wanted site or where both joins are."""
         if len(subset) == 1:
             home = self.sources[min(subset)].site
-            yield {self.delta(subset, home): ("capture", (("r", subset, home),))}, home
+            yield {self.delta(subset, home): ("capture", (self.relation(subset, home),))}, home
             return
         for left, right in self.splits(subset):
             if self.static(left) or self.static(right):
@@ -180,8 +210,12 @@ class Oracle:
         changed, fixed = (left, right) if self.changing(subset) <= left else (right, left)
         for site in self.sites:
             for (first, _), (second, _) in itertools.product(self.deltas(changed, site), self.states(fixed, site)):
-                term = {self.delta(subset, site): ("join", (("r", fixed, site), self.delta(changed, site)))}
-                yield {**first, **second, **term}, site
+                term: Producers = {
+                    self.delta(subset, site): ("join", (self.relation(fixed, site), self.delta(changed, site)))
+                }
+                together = merged(first, second, term)
+                if together is not None:
+                    yield together, site
 
     def _two_terms(
         self, subset: frozenset[Alias], left: frozenset[Alias], right: frozenset[Alias], wanted: str
@@ -190,12 +224,14 @@ class Oracle:
             unions = {wanted, j1} if j1 == j2 else {wanted}
             for (a, held_a), (b, held_b) in itertools.product(self.states(left, j1), self.states(right, j2)):
                 for to_j2, to_j1 in itertools.product(self._copies(left, held_a, j2), self._copies(right, held_b, j1)):
-                    sides = {**a, **b, **to_j2, **to_j1}
+                    sides = merged(a, b, to_j2, to_j1)
+                    if sides is None:
+                        continue
                     at_j1 = ("d", subset, self.changing(right), j1)
                     at_j2 = ("d", subset, self.changing(left), j2)
                     terms = {
-                        at_j1: ("join", (("r", left, j1), self.delta(right, j1))),
-                        at_j2: ("join", (("r", right, j2), self.delta(left, j2))),
+                        at_j1: ("join", (self.relation(left, j1), self.delta(right, j1))),
+                        at_j2: ("join", (self.relation(right, j2), self.delta(left, j2))),
                     }
                     for site in sorted(unions):
                         united = self._united(subset, (at_j1, at_j2), site)

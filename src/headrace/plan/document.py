@@ -236,7 +236,7 @@ def _vertex(plan: Plan, vertex: Vertex) -> Json:
     figures = plan.vertex_figures[vertex.id]
     is_view = not vertex.base and any(contract.vertex == vertex.id for contract in plan.contracts)
     scope, delta_of = _scope(plan, vertex)
-    return {
+    found: Json = {
         "id": vertex.id,
         "kind": "view" if is_view else vertex.kind.value,
         "site": vertex.site,
@@ -250,6 +250,11 @@ def _vertex(plan: Plan, vertex: Vertex) -> Json:
         "arrival_s": figures.arrival_s,
         "serves": list(figures.serves),
     }
+    served = [contract for contract in plan.contracts if contract.contract in figures.serves]
+    batches = {contract.contract: contract.batch_s for contract in served}
+    if vertex.rate.grouped and len(set(batches.values())) > 1:
+        found["rates"] = {name: vertex.rate.at(batch_s) for name, batch_s in batches.items()}
+    return found
 
 
 def _scope(plan: Plan, vertex: Vertex) -> tuple[tuple[str, ...], tuple[str, ...] | None]:

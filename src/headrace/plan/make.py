@@ -61,10 +61,11 @@ def plan_views(catalogue: Catalogue, views: Views, options: PlanOptions) -> Plan
 
 
 def _all_cores(catalogue: Catalogue, views: Views) -> dict[str, tuple[Core, ...]]:
-    """Blocks of equal fingerprints go by the name of the first, so that what one view makes is found by the next."""
+    """Blocks of equal fingerprints go by one name, a view's if there is one: what one view makes, another finds."""
     known = {name: blocks for name, blocks in views.items() if not isinstance(blocks, Refusal)}
     names: dict[str, str] = {}
-    for block in (block for blocks in known.values() for block in (blocks[-1], *blocks[:-1])):
+    views_first = (*(blocks[-1] for blocks in known.values()), *(b for blocks in known.values() for b in blocks[:-1]))
+    for block in views_first:
         names.setdefault(block.fingerprint, block.id)
     return {name: cores_of(blocks, catalogue, names) for name, blocks in known.items()}
 

@@ -192,14 +192,13 @@ class Search:
         made, whole = self.dataset(bit), self.supplies[bit].whole
         home = -1 if whole.home is None else self.terrain.index[whole.home]
         if not self.core.is_whole(bit):
-            more = self.terrain.run(Operator.JOIN, made, whole.rate)
-            less = self.terrain.run(Operator.JOIN, made, made.rate)
+            lag, lag_use = self.terrain.more_input(Operator.JOIN, made.rate, whole.rate)
             moves = replace(
                 moves,
                 copy_raw=self.terrain.copy(made, whole.rate),
                 apply_raw=self.terrain.apply(made, whole.rate),
-                lag=np.nan_to_num(more.time - less.time),
-                lag_use=more.use - less.use,
+                lag=lag,
+                lag_use=lag_use,
             )
         return self.register.with_bits(bit, replace(moves, home=home))
 

@@ -143,6 +143,11 @@ class Terrain:
         use = self._steps(work, work, np.zeros(self.size), whole, "d").use
         return Captured(home, float(work[home]), float(work[home]) / self.batch_s, use[home])
 
+    def more_input(self, op: Operator, less: Rate, more: Rate) -> tuple[Floats, Floats]:
+        """Seconds that an operator takes longer at every site because it reads more, and what it uses more."""
+        lag = self._work(op, more, Rate()) - self._work(op, less, Rate())
+        return lag, self._uses(lag, np.zeros(self.size))
+
     def apply(self, made: Dataset, rate_in: Rate) -> Steps:
         """The relation of a dataset from its delta, at every site."""
         work = self._work(Operator.APPLY, rate_in, Rate())
@@ -162,8 +167,20 @@ class Terrain:
     def _steps(
         self, time: Floats, work: Floats, disk: Floats, made: Dataset, kind: str, sent: float | None = None
     ) -> Steps:
+        use = self._uses(work, disk, sent)
+        time = np.where(self._allowed(made), time, np.inf)
+        if sent is not None:
+            diagonal = np.arange(self.size)
+            time[diagonal, diagonal] = 0.0
+            use[diagonal, diagonal] = 0.0
+        return Steps(time, use, *self._standing(made, kind))
+
+    def _uses(self, work: Floats, disk: Floats, sent: float | None = None) -> Floats:
+        """Cost and scarce resources of work and disk at every site; with something sent, from every site to every
+        other.
+        """
         cores = work / self.batch_s
-        use = np.zeros((*time.shape, self.width))
+        use = np.zeros((*((self.size,) * (1 if sent is None else 2)), self.width))
         use[..., 0] = cores * self._core_price + disk * self._storage_price
         if sent is not None:
             use[..., 0] += sent * self._byte_price
@@ -171,12 +188,7 @@ class Terrain:
             use[..., 0] = 0.0
         for number, resource in enumerate(self.resources, start=1):
             self._count(use[..., number], resource, cores, disk, sent)
-        time = np.where(self._allowed(made), time, np.inf)
-        if sent is not None:
-            diagonal = np.arange(self.size)
-            time[diagonal, diagonal] = 0.0
-            use[diagonal, diagonal] = 0.0
-        return Steps(time, use, *self._standing(made, kind))
+        return use
 
     def _count(self, use: Floats, resource: Resource, cores: Floats, disk: Floats, sent: float | None) -> None:
         for site in resource.cpu_of:
