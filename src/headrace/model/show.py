@@ -83,7 +83,7 @@ def _line(relation: Relation) -> str:
             return "negate"
         case Matching(_, _, keys, on):
             pairs = ", ".join(f"{show_expr(a)} <=> {show_expr(b)}" for a, b in keys)
-            return f"matching {pairs}" + ("" if on == TRUE else f" on {show_expr(on)}")
+            return f"matching {pairs}".rstrip() + ("" if on == TRUE else f" on {show_expr(on)}")
 
 
 def _scan(scan: Scan) -> str:

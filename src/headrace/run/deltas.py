@@ -21,13 +21,16 @@ that reads the time in any other place is computed as a whole, after minus befor
 Everything in `model.relation` can be maintained like this. What a query costs to maintain is another question: only
 aggregates and top-k without keys, and operators other than filters that read the time, look at more than what changed
 and what meets it.
+
+A delta may pair a row that left with one that came, which were never there at the same time. Where an expression fails
+for such a pair (division by zero, overflow), the delta fails and the query would not have.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.model.expr import TRUE, Call, Column, Expr, Literal, is_deterministic, transform
+from headrace.model.expr import FALSE, TRUE, Call, Column, Expr, Literal, is_deterministic, transform
 from headrace.model.relation import (
     Aggregate,
     Distinct,
@@ -211,7 +214,7 @@ def _at_time_before(expr: Expr) -> Expr:
 
 def _and_not(holds: Expr, other: Expr) -> Expr:
     """The first is true and the second is false or NULL."""
-    return Call("and", (holds, Call("not", (Call("<=>", (other, TRUE), BOOLEAN),), BOOLEAN)), BOOLEAN)
+    return Call("and", (holds, Call("not", (Call("coalesce", (other, FALSE), BOOLEAN),), BOOLEAN)), BOOLEAN)
 
 
 def _difference(after: Relation, was: Relation) -> Relation:
