@@ -67,7 +67,7 @@ class Oracle:
         self.shared_by = self._shared_by()
 
     def _shared_by(self) -> dict[Alias, Alias]:
-        """Aliases of one source with the same filter and columns have their vertices in common: they go by the first."""
+        """Aliases of one source with the same filter and columns share their vertices: they go by the first."""
         texts = {entry.alias: entry.text for entry in self.block.filters}
         first: dict[tuple[str, str, tuple[str, ...]], Alias] = {}
         found = {}

@@ -183,17 +183,18 @@ def _combinations(columns: tuple[Output, ...], distinct: Mapping[str, float], ca
 def _of_pair(core: Core, top: Derivation) -> tuple[float, Rate]:
     """Two inputs: the pairs that meet, and what is left alone on the kept sides."""
     left, right = core.inputs
+    kept_left, kept_right = left.rows_to_divide_by, right.rows_to_divide_by
     distinct = distinct_of_core(core)
     share = OTHERWISE if top.on is None else share_of(top.on, distinct)
-    pairs = left.rows * right.rows * share
-    partnered = min(1.0, right.rows * share)
+    pairs = kept_left * kept_right * share
+    partnered = min(1.0, kept_right * share)
     if top.kind in (DerivationKind.SEMI, DerivationKind.ANTI):
-        rows = left.rows * (partnered if top.kind is DerivationKind.SEMI else max(1.0 - partnered, 0.1))
-        return rows, left.rate * (rows / left.rows) + right.rate * min(pairs / right.rows, 1.0)
-    alone = left.rows * max(0.0, 1.0 - partnered) if top.kind in (DerivationKind.LEFT, DerivationKind.FULL) else 0.0
+        rows = kept_left * (partnered if top.kind is DerivationKind.SEMI else max(1.0 - partnered, 0.1))
+        return rows, left.rate * (rows / kept_left) + right.rate * min(pairs / kept_right, 1.0)
+    alone = kept_left * max(0.0, 1.0 - partnered) if top.kind in (DerivationKind.LEFT, DerivationKind.FULL) else 0.0
     if top.kind in (DerivationKind.RIGHT, DerivationKind.FULL):
-        alone += right.rows * max(0.0, 1.0 - min(1.0, left.rows * share))
+        alone += kept_right * max(0.0, 1.0 - min(1.0, kept_left * share))
     rows = pairs + alone
-    kept = {DerivationKind.LEFT: left.rows, DerivationKind.RIGHT: right.rows}.get(top.kind, left.rows + right.rows)
-    rows = max(rows, kept if top.kind is not DerivationKind.FULL else max(left.rows, right.rows))
-    return rows, left.rate * max(1.0, pairs / left.rows) + right.rate * max(1.0, pairs / right.rows)
+    kept = {DerivationKind.LEFT: kept_left, DerivationKind.RIGHT: kept_right}.get(top.kind, kept_left + kept_right)
+    rows = max(rows, kept if top.kind is not DerivationKind.FULL else max(kept_left, kept_right))
+    return rows, left.rate * max(1.0, pairs / kept_left) + right.rate * max(1.0, pairs / kept_right)

@@ -94,7 +94,11 @@ class Input:
 
     @property
     def rows(self) -> float:
-        return max(self.facts.rows * self.share, FEWEST_ROWS)
+        return self.facts.rows * self.share
+
+    @property
+    def rows_to_divide_by(self) -> float:
+        return max(self.rows, FEWEST_ROWS)
 
     @property
     def rate(self) -> Rate:
@@ -218,7 +222,7 @@ class Core:
         return self._cards[subset]
 
     def _card(self, subset: int) -> float:
-        rows = prod(input_.rows for input_ in self.members(subset))
+        rows = prod(input_.rows_to_divide_by for input_ in self.members(subset))
         for class_ in self.block.classes:
             rows /= prod(sorted(self._distinct(class_, subset))[1:])
         return rows * prod(share for residual, share in self._residuals if self._inside(residual, subset))
@@ -228,7 +232,7 @@ class Core:
         for input_ in self.members(subset):
             counts = [input_.facts.distinct[column] for alias, column in class_ if alias == input_.alias]
             if counts:
-                yield min(*counts, input_.rows)
+                yield min(*counts, input_.rows_to_divide_by)
 
     def _inside(self, residual: Residual, subset: int) -> bool:
         return all(self._bit[alias] & subset for alias in residual.aliases)
@@ -241,7 +245,7 @@ class Core:
         for bit in self.bits(changed):
             if not self._is_parent(bit, subset):
                 input_ = self.input_of(bit)
-                total += input_.rate * (self.card(subset) / input_.rows)
+                total += input_.rate * (self.card(subset) / input_.rows_to_divide_by)
         return total
 
     def _is_parent(self, bit: int, subset: int) -> bool:

@@ -255,7 +255,7 @@ class Made:
 
     def _single_alias(self, view: Mapping[str, Any], name: str) -> str | None:
         scope = self.world.vertices[name]["scope"]
-        sources = dict((source, alias) for alias, source in reads_of(view))
+        sources = {source: alias for alias, source in reads_of(view)}
         return sources.get(scope[0]) if len(scope) == 1 else None
 
     def _aggregated(self) -> Iterator[Change]:
@@ -300,9 +300,15 @@ class Made:
     def _derived(self) -> Iterator[Change]:
         """The output before and after every time: derivations have no cheaper meaning."""
         deltas = [name for name in self.edge["in"] if self.world.vertices[name]["kind"] == "delta"]
-        view = self._view(lambda view: view.get("derive") == self.edge["derive"] and self._reads(view, deltas))
-        logs = [list(self._named(view, name, len(deltas))) for name in deltas]
-        states: list[Counter[Key]] = [Counter() for _ in deltas]
+
+        def matches(view: Mapping[str, Any]) -> bool:
+            return view.get("derive") == self.edge["derive"] and self._inputs(view, deltas) is not None
+
+        view = self._view(matches)
+        inputs = self._inputs(view, deltas)
+        assert inputs is not None, f"no view derives {self.edge['out']}"
+        logs = [list(self._named(name, alias)) for name, alias in inputs]
+        states: list[Counter[Key]] = [Counter() for _ in logs]
         for time in sorted({stamp[0] for log in logs for stamp, _, _ in log}):
             before = derived(view["id"], self.edge["derive"], states)
             for state, log in zip(states, logs, strict=True):
@@ -311,25 +317,36 @@ class Made:
                         state[row] += weight
             yield from _difference(time, before, derived(view["id"], self.edge["derive"], states))
 
-    def _reads(self, view: Mapping[str, Any], deltas: list[str]) -> bool:
-        sources = {name for read in reads_of(view) for name in read}
-        inner = {alias for s in sources if s in self.world.views for alias, _ in reads_of(self.world.views[s])}
-        return all(set(self.world.vertices[name]["scope"]) <= sources | inner for name in deltas)
+    def _inputs(self, view: Mapping[str, Any], deltas: list[str]) -> list[tuple[str, str | None]] | None:
+        """What a view reads, each with its alias; or the one join that it is made of.
 
-    def _named(self, view: Mapping[str, Any], name: str, count: int) -> Iterator[Change]:
+        None if these are not its deltas.
+        """
+        reads = reads_of(view)
+        scopes = [set(self.world.vertices[name]["scope"]) for name in deltas]
+        if len(deltas) == 1 and len(reads) > 1 and scopes[0] == {alias for alias, _ in reads}:
+            return [(deltas[0], None)]
+        found: list[tuple[str, str | None]] = []
+        left = list(zip(deltas, scopes, strict=True))
+        for alias, source in reads:
+            inner = {a for a, _ in reads_of(self.world.views[source])} if source in self.world.views else set()
+            match = next((entry for entry in left if entry[1] in ({source}, inner)), None)
+            if match is None:
+                return None
+            left.remove(match)
+            found.append((match[0], alias))
+        return None if left else found
+
+    def _named(self, name: str, alias: str | None) -> Iterator[Change]:
         """An input as the view reads it: by its alias, and filtered if the edge says so."""
-        scope = self.world.vertices[name]["scope"]
-        alias = self._single_alias(view, name)
-        if alias is None and count > 1:
-            blocks = {a: s for a, s in reads_of(view) if s in self.world.views}
-            inner = [a for a, s in blocks.items() if {x for x, _ in reads_of(self.world.views[s])} == set(scope)]
-            for stamp, row, weight in self.world.logs[name]:
-                yield stamp, ((inner[0], row),), weight
-            return
-        text = self.edge["select"].get(alias or scope[0])
-        for stamp, row, weight in self.world.rename(self.world.logs[name], alias):
-            if text is None or holds(text, row[0][1]):
+        joined = len(self.world.vertices[name]["scope"]) > 1
+        text = self.edge["select"].get(alias)
+        for stamp, row, weight in self.world.logs[name]:
+            value = row if joined else row[0][1]
+            if alias is None:
                 yield stamp, row, weight
+            elif text is None or holds(text, value):
+                yield stamp, ((alias, value),), weight
 
 
 # What operators mean, for plans and queries alike
