@@ -17,6 +17,7 @@ RATE_AB, RATE_BA = "headrace rate_ab", "headrace rate_ba"
 
 LONG_IS_ENOUGH = 1 << 62
 RATES = ("rate_ab", "rate_ba")
+WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 
 def read_rates(session: SparkSession, file: Path, form: Format, price: int) -> tuple[DataFrame, int]:
@@ -25,16 +26,26 @@ def read_rates(session: SparkSession, file: Path, form: Format, price: int) -> t
     They are bigint where no sum of rates, times the price, can leave 64 bits, else decimal(38,0).
     """
     table = _opened(session, file, form)
-    _refuse_mistakes(table, file)
-    fractional = fn.max(fn.greatest(*(fn.col(name) != fn.floor(name) for name in RATES)))
-    whole = [kind in ("tinyint", "smallint", "int", "bigint") for kind in (dict(table.dtypes)[name] for name in RATES)]
-    row = table.agg(*([] if all(whole) else [fractional]), fn.lit(False)).first()
-    scale = SCALE if row is not None and row[0] else 1
-    scaled = table.withColumns({RATE_AB: _integer(table, "rate_ab", scale), RATE_BA: _integer(table, "rate_ba", scale)})
-    total = scaled.agg(fn.sum((fn.col(RATE_AB) + fn.col(RATE_BA)).cast("decimal(38,0)"))).first()
-    if total is not None and int(total[0] or 0) * max(price, 1) >= LONG_IS_ENOUGH:
-        scaled = scaled.withColumns({name: fn.col(name).cast("decimal(38,0)") for name in (RATE_AB, RATE_BA)})
-    return scaled, scale
+    fractional, total = _surveyed(table, file)
+    scale = SCALE if fractional else 1
+    kind = "bigint" if 2 * total * scale * max(price, 1) < LONG_IS_ENOUGH else "decimal(38,0)"
+    columns = {RATE_AB: _integer(table, "rate_ab", scale), RATE_BA: _integer(table, "rate_ba", scale)}
+    return table.withColumns({name: column.cast(kind) for name, column in columns.items()}), scale
+
+
+def _surveyed(table: DataFrame, file: Path) -> tuple[bool, float]:
+    """One pass: raises for mistakes; tells whether some rate is no integer, and about how much all are together."""
+    tests = _mistakes(table)
+    counts = [fn.count_if(fn.coalesce(test, fn.lit(False))) for test in tests.values()]
+    fractional = [fn.count_if(fn.col(name) != fn.rint(fn.col(name).cast("double"))) for name in RATES]
+    totals = [fn.sum(fn.col(name).cast("double")) for name in RATES]
+    row = table.agg(*fractional, *totals, *counts).first()
+    assert row is not None
+    found = zip(tests.items(), row[4:], strict=True)
+    problems = [_problem(table.where(test), what, count, file) for (what, test), count in found if count]
+    if problems:
+        raise InputError(problems)
+    return bool(row[0] or row[1]), float(row[2] or 0) + float(row[3] or 0)
 
 
 def _opened(session: SparkSession, file: Path, form: Format) -> DataFrame:
@@ -47,7 +58,7 @@ def _opened(session: SparkSession, file: Path, form: Format) -> DataFrame:
         table = table.withColumns({name: _typed(table, name) for name in RATES})
     for name in RATES:
         kind = dict(table.dtypes)[name]
-        if not kind.startswith(("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")):
+        if not kind.startswith((*WHOLE, "float", "double", "decimal")):
             raise InputError([Problem(f'column "{name}" holds {kind}, not numbers', Location(str(file)))])
     ids = {name: kind for name, kind in table.dtypes if name in ("a", "b")}
     if len(set(ids.values())) > 1:
@@ -56,9 +67,7 @@ def _opened(session: SparkSession, file: Path, form: Format) -> DataFrame:
 
 
 def _typed(table: DataFrame, name: str) -> Column:
-    """Text of a CSV as integers if all of it is, else as numbers; what is neither becomes NULL and is refused as
-    missing.
-    """
+    """Text of a CSV as integers if all of it is, else as numbers; what is neither is refused as missing."""
     text = fn.trim(fn.col(name))
     odd = table.where(fn.col(name).isNotNull() & text.try_cast("bigint").isNull())
     return text.try_cast("bigint" if odd.isEmpty() else "double")
@@ -73,20 +82,6 @@ def _integer(table: DataFrame, name: str, scale: int) -> Column:
     return fn.col(name).cast("bigint") * scale
 
 
-def _refuse_mistakes(table: DataFrame, file: Path) -> None:
-    """All kinds of mistakes in one pass; an example row only if there is one."""
-    tests = _mistakes(table)
-    counted = table.agg(*(fn.count_if(fn.coalesce(test, fn.lit(False))) for test in tests.values())).first()
-    assert counted is not None
-    problems = [
-        _problem(table.where(test), what, found, file)
-        for (what, test), found in zip(tests.items(), counted, strict=True)
-        if found
-    ]
-    if problems:
-        raise InputError(problems)
-
-
 def _mistakes(table: DataFrame) -> dict[str, Any]:
     kinds = dict(table.dtypes)
     tests: dict[str, Any] = {
@@ -98,9 +93,9 @@ def _mistakes(table: DataFrame) -> dict[str, Any]:
         if kinds[name] in ("float", "double"):
             endless = fn.isnan(name) | (fn.abs(name) == float("inf"))
             tests[f'a rate of column "{name}" is not finite'] = endless
-        tests[f'a rate of column "{name}" is too large'] = (fn.col(name) > LARGEST // SCALE) & (
-            fn.col(name) < float("inf")
-        )
+        largest = LARGEST if kinds[name] in WHOLE else LARGEST // SCALE
+        too_large = (fn.col(name) > largest) & (fn.col(name) < float("inf"))
+        tests[f'a rate of column "{name}" is too large'] = too_large
     if "string" in (kinds["a"], kinds["b"]):
         for word, what in (
             (RESERVED, f'"{RESERVED}" is reserved and cannot name a device'),
