@@ -4,6 +4,7 @@
     check_project    project folder -> CheckReport         the catalogue, or all of its mistakes
     init_project     an empty folder -> a starter project
     plan_project     project folder -> Plan                plan/make.py; plan_document is its JSON form
+    check_plan       a plan document -> what is wrong      plan/check/, which shares no code with the planner
 
 Doors (commands, HTTP, console) call these functions and show what they return. What reaches outside is imported where
 it is used: checking a project needs neither a database driver nor Spark.
@@ -21,7 +22,7 @@ from headrace.declare.read import Inspect, read_project
 from headrace.declare.variables import fill
 from headrace.declare.write import Started, write_starter
 from headrace.model.catalogue import Catalogue, PostgresTable, Refresh, Refusal, Source, View
-from headrace.model.errors import InputError, Problem, Severity
+from headrace.model.errors import InputError, Problem, Severity, UsageError
 from headrace.model.relation import Field, fields_of
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ __all__ = [
     "Project",
     "Started",
     "ViewReport",
+    "check_plan",
     "check_project",
     "init_project",
     "load",
@@ -113,6 +115,24 @@ def plan_document(plan: Plan) -> dict[str, object]:
     from headrace.plan.document import plan_document as document_of
 
     return document_of(plan)
+
+
+def check_plan(file: Path) -> list[tuple[str, str]]:
+    """What is wrong with a plan document, as (where, what)."""
+    import json
+
+    from headrace.plan.check import check_document
+
+    try:
+        document = json.loads(file.read_text())
+        wrong = None if isinstance(document, dict) else "is not a plan document"
+    except OSError as error:
+        wrong = f"cannot be read: {error.strerror}"
+    except ValueError as error:
+        wrong = f"is not JSON: {error}"
+    if wrong:
+        raise UsageError(f'"{file}" {wrong}', "write one with `headrace plan --json`")
+    return check_document(document)
 
 
 def _needs_asking(source: Source) -> bool:

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.doors.cli import check, demo, feeds, init, place, plan
+from headrace.doors.cli import bench, check, check_plan, demo, feeds, init, place, plan
 from headrace.doors.cli.output import Exit, show_errors
 from headrace.model.errors import ConnectError, InputError, Problem, UsageError
 
@@ -27,9 +27,11 @@ cli = typer.Typer(
 cli.command()(init.init)
 cli.command()(check.check)
 cli.command()(plan.plan)
+cli.command("check-plan")(check_plan.check_plan)
 cli.command()(demo.demo)
 cli.command()(place.place)
 cli.add_typer(feeds.feeds, name="feeds")
+cli.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(bench.bench)
 
 
 def print_version(wanted: bool) -> None:

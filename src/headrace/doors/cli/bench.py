@@ -1,0 +1,40 @@
+"""`headrace bench NAME`: the papers' experiments and the peers. Benchmarks live in `bench/` of a checkout."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.doors.cli.output import Exit
+from headrace.model.errors import UsageError, nearest_name
+
+
+def bench(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Which benchmark; `list` shows all.")],
+) -> int:
+    """Run a benchmark; what follows NAME goes to it (`headrace bench NAME --help`)."""
+    checkout = Path(__file__).resolve().parents[4]
+    known = {path.stem.replace("_", "-"): path for path in sorted((checkout / "bench").glob("[a-z]*.py"))}
+    if not known:
+        raise UsageError("benchmarks are not installed", "run this in a checkout: ./dev run headrace bench list")
+    if name == "list":
+        print("\n".join(f"{found:14} {_question(path)}" for found, path in known.items()))
+        return Exit.DONE
+    if name not in known:
+        raise UsageError(
+            f'there is no benchmark "{name}"', nearest_name(name, known) or f"known are {', '.join(known)}"
+        )
+    sys.path.insert(0, str(checkout))
+    sys.argv = [f"headrace bench {name}", *context.args]
+    runpy.run_module(f"bench.{known[name].stem}", run_name="__main__")
+    return Exit.DONE
+
+
+def _question(path: Path) -> str:
+    """The first line of a benchmark is the question that it answers."""
+    return path.read_text().split("\n", 1)[0].strip('"')
