@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from headrace.plan.feeds.instance import Latency
     from headrace.plan.feeds.tables import Prices
 
+Progress = Callable[[str], None]
+"""Is told what goes on."""
+
 
 @dataclass(frozen=True, slots=True)
 class FeedTables:
@@ -33,7 +36,6 @@ class FeedTables:
     percentile: str | None = None
     most_pulls: int = 0
     out: Path | None = None
-    engine: str = "numpy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,32 +71,8 @@ def decide_feeds(file: Path, question: FeedsQuestion) -> FeedsReport:
     return FeedsReport(document, len(decision.ahead), int(decision.ahead.sum()), said)
 
 
-def decide_feed_tables(
-    follows: Path, tables: FeedTables, question: FeedsQuestion, progress: Callable[[str], None]
-) -> FeedsReport:
+def decide_feed_tables(follows: Path, tables: FeedTables, question: FeedsQuestion, progress: Progress) -> FeedsReport:
     """Decide every row of a table of follows, and write it with a column `decision`."""
-    from headrace.connect.tables.output import output_format
-    from headrace.plan.feeds.typed import typed_prices, typed_target
-
-    prices = typed_prices(tables.store_price, tables.fetch_price, tables.batch_price, tables.model, tables.shown)
-    target = typed_target(tables.mean_pulls, tables.percentile, tables.most_pulls, prices.pricing.model)
-    if tables.out is not None:
-        output_format(tables.out)
-    if tables.engine == "numpy":
-        return _decide_feeds_here(follows, tables, prices, target, question, progress)
-    if target is not None or question != FeedsQuestion():
-        raise UsageError("targets, methods and --why need all pairs in one place", hint="--engine numpy")
-    return _decide_feeds_on_spark(follows, tables, prices, progress)
-
-
-def _decide_feeds_here(
-    follows: Path,
-    tables: FeedTables,
-    prices: Prices,
-    target: Latency | None,
-    question: FeedsQuestion,
-    progress: Callable[[str], None],
-) -> FeedsReport:
     from headrace.connect.tables.files import format_of
     from headrace.connect.tables.follows import read_follows
     from headrace.connect.tables.output import write_with_column
@@ -103,6 +81,7 @@ def _decide_feeds_here(
     from headrace.plan.feeds.latency import Method
     from headrace.plan.feeds.tables import TableSize, feeds_from_columns, table_answer
 
+    prices, target = _typed(tables)
     table = read_follows(follows, tables.producers, tables.consumers, progress)
     feeds = feeds_from_columns(table.consumer, table.producer, table.query_rate, table.event_rate, prices, table.prices)
     pair = required_pair(table.find(*question.why), *question.why) if question.why else None
@@ -119,9 +98,8 @@ def _decide_feeds_here(
     return FeedsReport(table_answer(decision, size, seconds), size.pairs, size.stored_ahead, said)
 
 
-def _decide_feeds_on_spark(
-    follows: Path, tables: FeedTables, prices: Prices, progress: Callable[[str], None]
-) -> FeedsReport:
+def decide_feed_tables_on_spark(follows: Path, tables: FeedTables, master: str, progress: Progress) -> FeedsReport:
+    """The same decisions by Spark, for tables beyond one machine; without targets."""
     from functools import partial
     from tempfile import TemporaryDirectory
 
@@ -129,18 +107,33 @@ def _decide_feeds_on_spark(
     from headrace.connect.spark.session import SparkSettings, start_session
     from headrace.plan.feeds.tables import TableSize, decide_rows, table_answer, table_decision
 
+    prices, _ = _typed(tables)
+    files = FollowFiles(follows, tables.producers, tables.consumers)
     with TemporaryDirectory() as scratch:
         progress("starting Spark")
-        session = start_session(SparkSettings(Path(scratch), name="headrace feeds", memory="4g", partitions=8))
-        files = FollowFiles(follows, tables.producers, tables.consumers)
-        progress("deciding")
-        started = perf_counter()
-        rules = partial(decide_rows, prices=prices)
-        found = decide_follows(session, files, rules, not prices.pricing.is_per_pair, tables.out)
-        seconds = perf_counter() - started
-        session.stop()
+        session = start_session(SparkSettings(Path(scratch), "headrace feeds", master, partitions=16, memory="4g"))
+        try:
+            progress("deciding")
+            started = perf_counter()
+            rules = partial(decide_rows, prices=prices)
+            found = decide_follows(session, files, rules, not prices.pricing.is_per_pair, tables.out)
+            seconds = perf_counter() - started
+        finally:
+            session.stop()
     size = TableSize(found.pairs, found.stored_ahead, found.consumers, found.producers)
     return FeedsReport(table_answer(table_decision(*found.costs), size, seconds), size.pairs, size.stored_ahead)
+
+
+def _typed(tables: FeedTables) -> tuple[Prices, Latency | None]:
+    """Prices and target as values, and a look at where to write: mistakes in words come before hours of work."""
+    from headrace.connect.tables.output import output_format
+    from headrace.plan.feeds.typed import typed_prices, typed_target
+
+    prices = typed_prices(tables.store_price, tables.fetch_price, tables.batch_price, tables.model, tables.shown)
+    target = typed_target(tables.mean_pulls, tables.percentile, tables.most_pulls, prices.pricing.model)
+    if tables.out is not None:
+        output_format(tables.out)
+    return prices, target
 
 
 def _read_text(file: Path) -> str:

@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from headrace.connect.tables.arrays import numbers
+from headrace.connect.tables.directory import UNKNOWN, Directory, Numbers, directory_of
 from headrace.connect.tables.files import Format, batches, columns_of, format_of
 from headrace.model.errors import InputError, Location, Problem, UsageError, nearest_name
 
@@ -30,7 +29,6 @@ SORTED_TOGETHER = 1 << 24
 """Pairs sorted at once to find repeated ones."""
 
 Progress = Callable[[str], None]
-Numbers = NDArray[np.int32]
 Doubles = NDArray[np.float64]
 
 
@@ -52,29 +50,27 @@ class FollowTable:
 
 def read_follows(follows: Path, producers: Path, consumers: Path, progress: Progress = lambda _: None) -> FollowTable:
     progress("reading rates")
-    event_names, event_rate, prices = _read_rates(producers, "producer", PRICES)
-    query_names, query_rate, _ = _read_rates(consumers, "consumer", ())
+    followed, event_rate, prices = _read_rates(producers, "producer", PRICES)
+    following, query_rate, _ = _read_rates(consumers, "consumer", ())
     progress("reading follows")
     form = _table_format(follows)
     _check_columns(follows, form, FOLLOWS, FOLLOWS)
-    consumer = _positions(follows, form, "consumer", query_names, consumers)
-    producer = _positions(follows, form, "producer", event_names, producers)
+    consumer = _positions(follows, form, "consumer", following, consumers)
+    producer = _positions(follows, form, "producer", followed, producers)
     if not len(consumer):
         raise InputError([Problem("the table has no rows", Location(str(follows)), "follows are one row each")])
     progress("looking for repeated follows")
-    _refuse_repeated(follows, form, consumer, producer, query_names, event_names)
+    twice = _repeated(consumer, producer, following.count, followed.count)
+    if twice is not None:
+        who, whom = following.name(int(consumer[twice])), followed.name(int(producer[twice]))
+        what = f'consumer "{who}" follows producer "{whom}" twice'
+        _refuse(follows, form, "producer", np.array([twice]), what, "leave one of the rows out")
 
     def find(consumer_name: str, producer_name: str) -> int | None:
-        who, whom = _find(query_names, consumer_name), _find(event_names, producer_name)
-        found = np.flatnonzero((consumer == who) & (producer == whom))
-        return int(found[0]) if len(found) else None
+        pair = (consumer == following.find(consumer_name)) & (producer == followed.find(producer_name))
+        return int(pair.argmax()) if pair.any() else None
 
     return FollowTable(consumer, producer, query_rate, event_rate, prices, find)
-
-
-def _find(names: pa.ChunkedArray, name: str) -> int:
-    """The number of a name as it is written; -1 if nobody has it."""
-    return int(pc.index(names.cast(pa.string()), pa.scalar(name)).as_py())
 
 
 def _table_format(file: Path) -> Format:
@@ -105,16 +101,17 @@ def _check_columns(file: Path, form: Format, required: tuple[str, ...], known: t
 # Rates
 
 
-def _read_rates(file: Path, kind: str, more: tuple[str, ...]) -> tuple[pa.ChunkedArray, Doubles, dict[str, Doubles]]:
+def _read_rates(file: Path, kind: str, more: tuple[str, ...]) -> tuple[Directory, Doubles, dict[str, Doubles]]:
     """Identifiers, rates, and the further columns that are there."""
     form = _table_format(file)
     found = _check_columns(file, form, (kind, RATE), (kind, RATE))
     wanted = (kind, RATE, *(column for column in more if column in found))
     parts = list(batches(file, form, wanted, _types(wanted)))
     names = _identifiers(file, form, kind, _column(parts, kind))
-    _refuse_twice(file, form, kind, names)
+    known = directory_of(names)
+    _refuse(file, form, kind, known.repeated, lambda row: f'{kind} "{names[row]}" is there twice')
     amounts = {column: _amounts(file, form, column, _column(parts, column)) for column in wanted[1:]}
-    return names, amounts.pop(RATE), amounts
+    return known, amounts.pop(RATE), amounts
 
 
 def _types(columns: tuple[str, ...]) -> dict[str, pa.DataType]:
@@ -142,15 +139,6 @@ def _identifiers(file: Path, form: Format, column: str, values: pa.ChunkedArray,
     raise InputError([Problem(message, Location(str(file)), "identifiers are integers or text")])
 
 
-def _refuse_twice(file: Path, form: Format, kind: str, names: pa.ChunkedArray) -> None:
-    if pc.count_distinct(names).as_py() == len(names):
-        return
-    first = numbers(pc.index_in(names, value_set=pc.unique(names)))
-    _, at = np.unique(first, return_index=True)
-    repeated = np.setdiff1d(np.arange(len(names)), at)
-    _refuse(file, form, kind, repeated, lambda row: f'{kind} "{names[row]}" is there twice')
-
-
 def _amounts(file: Path, form: Format, column: str, values: pa.ChunkedArray) -> Doubles:
     """Non-negative, finite doubles. Decimals and large integers are rounded to doubles."""
     kind = values.type
@@ -167,27 +155,24 @@ def _amounts(file: Path, form: Format, column: str, values: pa.ChunkedArray) -> 
 # Follows
 
 
-def _positions(file: Path, form: Format, column: str, names: pa.ChunkedArray, of: Path) -> Numbers:
+def _positions(file: Path, form: Format, column: str, known: Directory, of: Path) -> Numbers:
     """For every follow the row at which the one in this column stands in the table `of`."""
-    number = _numbering(names)
     parts: list[Numbers] = []
-    for start, values in _stretches(file, form, column, len(names)):
+    for start, values in _stretches(file, form, column, known.stretch):
         found = _identifiers(file, form, column, values, start)
-        _check_kind(file, column, found, names, of)
-        positions = number(found)
-        unknown = np.flatnonzero(positions < 0)
-        if len(unknown):
-            what = f'{column} "{found[int(unknown[0])]}" has no rate'
-            _refuse(file, form, column, unknown[:1] + start, what, f'rates of {column}s are listed in "{of}"')
+        if known.count:
+            _check_kind(file, column, found.type, known.kind, of)
+        positions = known.positions(found)
+        if (positions == UNKNOWN).any():
+            row = int((positions == UNKNOWN).argmax())
+            what, hint = f'{column} "{found[row]}" has no rate', f'rates of {column}s are listed in "{of}"'
+            _refuse(file, form, column, np.array([row + start]), what, hint)
         parts.append(positions)
     return np.concatenate(parts) if parts else np.empty(0, dtype=np.int32)
 
 
 def _stretches(file: Path, form: Format, column: str, least: int) -> Iterator[tuple[int, pa.ChunkedArray]]:
-    """A column in stretches of at least so many rows, with the row each starts at.
-
-    Looking up a stretch takes time for everyone who can be found, so stretches are not shorter than their number.
-    """
+    """A column in stretches of at least so many rows, with the row each starts at."""
     start, rows, held = 0, 0, []
     for batch in batches(file, form, (column,), _types((column,))):
         held.append(batch)
@@ -199,56 +184,30 @@ def _stretches(file: Path, form: Format, column: str, least: int) -> Iterator[tu
         yield start, _column(held, column)
 
 
-def _check_kind(file: Path, column: str, found: pa.ChunkedArray, names: pa.ChunkedArray, of: Path) -> None:
-    if len(names) and found.type != names.type:
+def _check_kind(file: Path, column: str, found: pa.DataType, known: pa.DataType, of: Path) -> None:
+    if found != known:
         kinds = {pa.int64(): "integers", pa.string(): "text"}
-        message = f'column "{column}" holds {kinds[found.type]}, but {kinds[names.type]} in "{of}"'
+        message = f'column "{column}" holds {kinds[found]}, but {kinds[known]} in "{of}"'
         raise InputError([Problem(message, Location(str(file)), "store identifiers the same way in both tables")])
 
 
-def _numbering(names: pa.ChunkedArray) -> Callable[[pa.ChunkedArray], Numbers]:
-    """Finds the positions of identifiers; -1 for those that are not there."""
-    if pa.types.is_integer(names.type) and len(names):
-        ends = pc.min_max(names).as_py()
-        low, spread = ends["min"], ends["max"] - ends["min"] + 1
-        if spread <= 4 * len(names) + 1_000_000:
-            table = np.full(spread, -1, dtype=np.int32)
-            table[numbers(names) - low] = np.arange(len(names), dtype=np.int32)
-            return lambda values: _looked_up(table, numbers(values) - low)
-    return lambda values: _found(pc.index_in(values, value_set=names.cast(values.type).combine_chunks()))
+def _repeated(consumer: Numbers, producer: Numbers, consumers: int, producers: int) -> int | None:
+    """A row that says what another row says already.
 
-
-def _found(positions: pa.ChunkedArray) -> Numbers:
-    known = positions.fill_null(-1) if positions.null_count else positions
-    return numbers(known).astype(np.int32, copy=False)
-
-
-def _looked_up(table: Numbers, at: NDArray[Any]) -> Numbers:
-    inside = (at >= 0) & (at < len(table))
-    return np.where(inside, table[np.where(inside, at, 0)], np.int32(-1))
-
-
-def _refuse_repeated(
-    file: Path,
-    form: Format,
-    consumer: Numbers,
-    producer: Numbers,
-    consumers: pa.ChunkedArray,
-    producers: pa.ChunkedArray,
-) -> None:
-    """Sorts pairs by parts of the consumers, so that little more memory is needed than for the pairs."""
+    Pairs are sorted by parts of the consumers, so that little more memory is needed than for the pairs.
+    """
     parts = -(-len(consumer) // SORTED_TOGETHER)
-    bounds = np.linspace(0, len(consumers), parts + 1).astype(np.int64)
-    for low, high in pairwise(bounds.tolist()):
+    for low, high in pairwise(np.linspace(0, consumers, parts + 1).astype(np.int64).tolist()):
         mine = slice(None) if parts == 1 else (consumer >= low) & (consumer < high)
-        keys = consumer[mine].astype(np.int64) * len(producers) + producer[mine]
+        keys = consumer[mine].astype(np.int64)
+        keys *= producers
+        keys += producer[mine]
         keys.sort()
-        repeated = keys[1:][keys[1:] == keys[:-1]]
-        if len(repeated):
-            who, whom = divmod(int(repeated[0]), len(producers))
-            row = np.flatnonzero((consumer == who) & (producer == whom))[1:2]
-            what = f'consumer "{consumers[who]}" follows producer "{producers[whom]}" twice'
-            _refuse(file, form, "producer", row, what, "leave one of the rows out")
+        same = keys[1:] == keys[:-1]
+        if same.any():
+            who, whom = divmod(int(keys[1:][same][0]), producers)
+            return int(np.flatnonzero((consumer == who) & (producer == whom))[1])
+    return None
 
 
 # Mistakes

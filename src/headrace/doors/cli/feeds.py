@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,6 +18,7 @@ from headrace.model.errors import UsageError
 if TYPE_CHECKING:
     from headrace.app_feeds import FeedsReport
 
+QUIET_S = 2.0
 MOST_LISTED = 20
 """Pairs that are listed for people."""
 
@@ -54,15 +56,16 @@ def decide(
     max_pulls: Annotated[int, typer.Option(help="Goes with --percentile.")] = 0,
     out: Annotated[Path | None, typer.Option(help="The follows with a column decision: push or pull.")] = None,
     engine: Annotated[Engine, typer.Option(help="Where tables are decided.")] = Engine.NUMPY,
+    master: Annotated[str, typer.Option(help="Where Spark runs.")] = "local[2]",
     method: Annotated[Method, typer.Option(help="How a latency target is met.")] = Method.EXACT,
     why: Annotated[str | None, typer.Option(help="Say why, for a pair: consumer<-producer.")] = None,
-    unit: Annotated[str, typer.Option(help="The time that rates are per.")] = "h",
+    per: Annotated[str, typer.Option(help="Unit of time of the rates, for --why.")] = "h",
     json: Json = False,
 ) -> int:
     """Decide for every follower whether events are pushed (stored ahead) or pulled (on read), at the least cost."""
     from headrace import app_feeds
 
-    question = app_feeds.FeedsQuestion(method, _pair(why), unit)
+    question = app_feeds.FeedsQuestion(method, _pair(why), per)
     if producers is None and consumers is None and file.suffix.lower() not in (".parquet", ".pq", ".csv"):
         _refuse_table_options(store_price, fetch_price, out)
         report = app_feeds.decide_feeds(file, question)
@@ -74,9 +77,13 @@ def decide(
         )
     tables = app_feeds.FeedTables(
         producers, consumers, store_price, fetch_price, batch_price, model, shown, mean_pulls, percentile, max_pulls,
-        out, engine,
+        out,
     )  # fmt: skip
-    return _show(json, app_feeds.decide_feed_tables(file, tables, question, _tell), out)
+    if engine is Engine.SPARK:
+        if (mean_pulls, percentile, why, method) != (None, None, None, Method.EXACT):
+            raise UsageError("targets, methods and --why need all pairs in one place", "--engine numpy")
+        return _show(json, app_feeds.decide_feed_tables_on_spark(file, tables, master, _progress()), out)
+    return _show(json, app_feeds.decide_feed_tables(file, tables, question, _progress()), out)
 
 
 def _pair(text: str | None) -> tuple[str, str] | None:
@@ -93,8 +100,16 @@ def _refuse_table_options(*given: object) -> None:
         raise UsageError("a JSON instance has its own prices, and its answer is printed", "leave out -H, -L and --out")
 
 
-def _tell(what: str) -> None:
-    print(what, file=sys.stderr, flush=True)
+def _progress() -> Callable[[str], None]:
+    """Says on stderr what goes on, once it has taken a while."""
+    started = time.monotonic()
+
+    def say(what: str) -> None:
+        passed = time.monotonic() - started
+        if passed >= QUIET_S:
+            print(f"{what} ({passed:.0f} s)", file=sys.stderr, flush=True)
+
+    return say
 
 
 def _show(as_json: bool, report: FeedsReport, out: Path | None) -> int:
