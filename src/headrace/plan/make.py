@@ -9,18 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headrace.model.block import Block
-from headrace.model.catalogue import Catalogue, Contract, Refusal
+from headrace.model.catalogue import Catalogue, Refusal
 from headrace.model.errors import UnsupportedSql
 from headrace.model.plan import ContractOrder, Plan, PlannedBlock, PlanOptions, Sharing
 from headrace.plan.blocks import blocks_of
-from headrace.plan.cores import cores_of, planned_block, source_count
+from headrace.plan.cores import cores_of, planned_block
 from headrace.plan.figures import plan_of
 from headrace.plan.refuse import refuse_unsupported
-from headrace.plan.search.views import rate_of_view
 from headrace.plan.share.arrangement import Arrangement
 from headrace.plan.share.merge import merge
+from headrace.plan.share.order import Cores, small_first
 from headrace.plan.share.place import place
 from headrace.plan.share.plumb import climb
+from headrace.plan.share.replan import replan
 from headrace.plan.statistics import Core
 
 Views = Mapping[str, tuple[Block, ...] | Refusal]
@@ -51,13 +52,25 @@ def plan_views(catalogue: Catalogue, views: Views, options: PlanOptions) -> Plan
     cores = _all_cores(catalogue, views)
     now = Arrangement(catalogue, options, _planned_blocks(cores))
     alone = options.sharing in (Sharing.MERGE, Sharing.PLUMB)
-    for contract in _in_order(now, cores):
+    declared = list(catalogue.contracts.values())
+    for contract in declared if options.order is ContractOrder.DECLARED else small_first(now, declared, cores):
         refusal = views[contract.view]
         if isinstance(refusal, Refusal):
             now = now.refusing(refuse_unsupported(contract.name, refusal))
         else:
             now = (merge if alone else place)(now, contract, cores[contract.view])
-    return plan_of(climb(now)[0] if options.sharing is Sharing.PLUMB else now)
+    return plan_of(_finished(now, cores))
+
+
+def _finished(now: Arrangement, cores: Cores) -> Arrangement:
+    """After all contracts have come."""
+    match now.options.sharing:
+        case Sharing.MARGINAL:
+            return replan(now, cores)
+        case Sharing.PLUMB:
+            return climb(now)[0]
+        case Sharing.NONE | Sharing.MERGE:
+            return now
 
 
 def _all_cores(catalogue: Catalogue, views: Views) -> dict[str, tuple[Core, ...]]:
@@ -70,20 +83,5 @@ def _all_cores(catalogue: Catalogue, views: Views) -> dict[str, tuple[Core, ...]
     return {name: cores_of(blocks, catalogue, names) for name, blocks in known.items()}
 
 
-def _in_order(nothing: Arrangement, cores: Mapping[str, tuple[Core, ...]]) -> list[Contract]:
-    """Fewer sources first, then slower views, then by name; or as declared. Refused views come last."""
-    contracts = list(nothing.catalogue.contracts.values())
-    if nothing.options.order is ContractOrder.DECLARED:
-        return contracts
-
-    def size(contract: Contract) -> tuple[float, float, str]:
-        if contract.view not in cores:
-            return float("inf"), 0.0, contract.name
-        question = nothing.question(contract, cores[contract.view])
-        return source_count(question.cores), rate_of_view(question.wish, question.batch_s), contract.name
-
-    return sorted(contracts, key=size)
-
-
-def _planned_blocks(cores: Mapping[str, tuple[Core, ...]]) -> tuple[PlannedBlock, ...]:
+def _planned_blocks(cores: Cores) -> tuple[PlannedBlock, ...]:
     return tuple(planned_block(core, core is not view[-1]) for view in cores.values() for core in view)

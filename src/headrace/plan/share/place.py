@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from headrace.model.catalogue import Contract
-from headrace.plan.admit import admit
+from headrace.model.plan import Sharing
+from headrace.plan.admit import Answer, Question, admit
 from headrace.plan.refuse import refuse
 from headrace.plan.share.arrangement import Arrangement
+from headrace.plan.share.subject import Offers, offers_of
+from headrace.plan.share.widen import wide_variants
 from headrace.plan.statistics import Core
 
 
 def place(now: Arrangement, contract: Contract, cores: tuple[Core, ...]) -> Arrangement:
     """With the contract among those kept or refused. All others stay as they are."""
     question = now.question(contract, cores)
-    answer = admit(question)
-    return now.refusing(refuse(question)) if answer is None else now.keeping(question, answer)
+    shares = now.options.sharing is Sharing.MARGINAL
+    offers: Offers = offers_of(now.graph, now.blocks) if shares else {}
+    found = _cheapest((question, *(replace(question, cores=wide) for wide in wide_variants(cores, offers))))
+    return now.refusing(refuse(question)) if found is None else now.keeping(*found)
+
+
+def _cheapest(questions: Iterable[Question]) -> tuple[Question, Answer] | None:
+    """The first of those that cost least; None if no plan is found."""
+    answers = ((question, admit(question)) for question in questions)
+    found = [(question, answer) for question, answer in answers if answer is not None]
+    return min(found, key=lambda pair: pair[1].cost, default=None)

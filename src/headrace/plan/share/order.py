@@ -1,0 +1,26 @@
+"""Which contract is planned first: what small views make is what larger ones are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from headrace.model.catalogue import Contract
+from headrace.plan.cores import source_count
+from headrace.plan.search.views import rate_of_view
+from headrace.plan.share.arrangement import Arrangement
+from headrace.plan.statistics import Core
+
+Cores = Mapping[str, tuple[Core, ...]]
+"""The blocks of every view that can be maintained, with their statistics."""
+
+
+def small_first(now: Arrangement, contracts: Iterable[Contract], cores: Cores) -> list[Contract]:
+    """Fewer sources first, then slower views, then by name. Views that cannot be maintained come last."""
+
+    def size(contract: Contract) -> tuple[float, float, str]:
+        if contract.view not in cores:
+            return float("inf"), 0.0, contract.name
+        question = now.question(contract, cores[contract.view])
+        return source_count(question.cores), rate_of_view(question.wish, question.batch_s), contract.name
+
+    return sorted(contracts, key=size)

@@ -1,0 +1,90 @@
+"""What a vertex is about, whichever columns it holds: which inputs, under which conditions.
+
+Vertices of one subject at different widths are the same rows; the wider can stand in for the narrower. Outputs of
+operators on top of a join are about themselves alone, and partial aggregates about nothing that others could use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from headrace.model.block import Block, ColumnId
+from headrace.model.plan import Graph, Operator, PlannedBlock, Vertex
+from headrace.plan.statistics import Core
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """`inputs` are (alias, what it reads); a single input goes by its source's name. `conditions` are texts."""
+
+    inputs: tuple[tuple[str, str], ...]
+    conditions: tuple[str, ...]
+
+
+def subject_of_join(block: Block, aliases: Collection[str]) -> Subject:
+    """Of a sub-join: the filters of its inputs, the classes within it, and the residuals that it completes."""
+    filters = (f"{one.alias}: {one.text}" for one in block.filters if one.alias in aliases)
+    inside = (sorted(member for member in class_ if member[0] in aliases) for class_ in block.classes)
+    equal = (" = ".join(".".join(member) for member in members) for members in inside if len(members) > 1)
+    residuals = (one.text for one in block.residuals if set(one.aliases) <= set(aliases))
+    inputs = ((one.alias, one.fingerprint or one.source) for one in block.inputs if one.alias in aliases)
+    return Subject(tuple(sorted(inputs)), tuple(sorted((*filters, *equal, *residuals))))
+
+
+def subject_of_input(name: str, conditions: Iterable[str]) -> Subject:
+    return Subject(((name, name),), tuple(conditions))
+
+
+def subject_in(core: Core, subset: int) -> Subject:
+    """Of a sub-join of a block, or of one of its inputs."""
+    if subset.bit_count() > 1:
+        return subject_of_join(core.block, core.aliases_of(subset))
+    input_ = core.input_of(subset)
+    return subject_of_input(input_.facts.name, input_.filter.texts if input_.filter else ())
+
+
+class Subjects:
+    """The subjects of a graph's vertices, read off the operators that make them."""
+
+    def __init__(self, graph: Graph, blocks: Iterable[PlannedBlock]) -> None:
+        self._graph = graph
+        self._blocks: Mapping[str, Block] = {planned.block.id: planned.block for planned in blocks}
+        self._known: dict[str, Subject | None] = {}
+
+    def of(self, vertex: Vertex) -> Subject | None:
+        if vertex.id not in self._known:
+            self._known[vertex.id] = self._found(vertex)
+        return self._known[vertex.id]
+
+    def _found(self, vertex: Vertex) -> Subject | None:
+        edge = self._graph.edges.get(vertex.id)
+        if edge is None or edge.op is Operator.CAPTURE:
+            return subject_of_input(vertex.scope[0], ())
+        if edge.op in (Operator.AGGREGATE, Operator.DERIVE):
+            return subject_of_input(vertex.scope[0], ()) if vertex.stands_for is not None else None
+        before = self.of(self._graph.vertices[edge.inputs[0]])
+        if edge.op is Operator.JOIN:
+            block = self._blocks.get(edge.block or "")
+            return None if block is None else subject_of_join(block, vertex.scope)
+        if before is not None and edge.select and edge.op is not Operator.UNION:
+            return Subject(before.inputs, edge.select[0].texts) if len(before.inputs) == 1 else None
+        return before
+
+
+Offers = Mapping[Subject, tuple[frozenset[ColumnId], ...]]
+"""Sets of columns that can be had of a subject."""
+
+
+def offers_of(graph: Graph, blocks: Iterable[PlannedBlock]) -> dict[Subject, tuple[frozenset[ColumnId], ...]]:
+    """What lives, by subject; narrow ones first."""
+    subjects = Subjects(graph, blocks)
+    found: dict[Subject, set[frozenset[ColumnId]]] = {}
+    for vertex in graph.vertices.values():
+        subject = subjects.of(vertex)
+        if subject is not None and not vertex.base:
+            found.setdefault(subject, set()).add(frozenset(vertex.columns))
+    return {
+        subject: tuple(sorted(widths, key=lambda columns: (len(columns), sorted(columns))))
+        for subject, widths in found.items()
+    }
