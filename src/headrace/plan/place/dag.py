@@ -53,26 +53,38 @@ def decide_dag(dag: Dag, effort: Effort = Effort()) -> Decision:  # noqa: B008
 
 
 def place_on_star(given: Numbered, asked: Closure, effort: Effort) -> Placed:
-    _refuse_overfull(given)
-    everyone = np.ones(len(given.member_device), dtype=np.bool_)
-    chosen = minimum_cut(problem_of(given, asked, everyone))[: len(everyone)]
-    troubled = _troubled(given, chosen)
-    if not troubled.any():
-        placed = _placed(given, chosen, None, troubled)
-    else:
-        kept = chosen & troubled[given.member_device]
-        solved = solve(
-            _with_conflicts(given, problem_of(given, asked, kept, troubled), kept), capacities(given, kept), effort
-        )
-        chosen = chosen & ~kept
-        chosen[np.flatnonzero(kept)[solved.chosen[: int(kept.sum())]]] = True
-        placed = _placed(given, chosen, solved, troubled)
+    refuse_overfull(given)
+    chosen = own_optima(given, asked, np.ones(len(given.devices), dtype=np.bool_))
+    troubled = troubled_devices(given, chosen)
+    placed, chosen = settle(given, asked, chosen, troubled, effort)
     if obeys(asked.rows, chosen):
         return placed
     return _searched_whole(given, asked, placed.twice_bound, effort)
 
 
-def _refuse_overfull(given: Numbered) -> None:
+def own_optima(given: Numbered, asked: Closure, devices: BoolArray) -> BoolArray:
+    """Which members are in the cheapest set of their device, the smallest among equals; for some devices."""
+    kept = devices[given.member_device]
+    chosen = np.zeros(len(kept), dtype=np.bool_)
+    chosen[kept] = minimum_cut(problem_of(given, asked, kept, devices))[: int(kept.sum())]
+    return chosen
+
+
+def settle(
+    given: Numbered, asked: Closure, chosen: BoolArray, troubled: BoolArray, effort: Effort
+) -> tuple[Placed, BoolArray]:
+    """Decides the troubled devices together, inside their own optima; the others keep theirs."""
+    if not troubled.any():
+        return _placed(given, chosen, None, troubled), chosen
+    kept = chosen & troubled[given.member_device]
+    problem = _with_conflicts(given, problem_of(given, asked, kept, troubled), kept)
+    solved = solve(problem, capacities(given, kept), effort)
+    chosen = chosen & ~kept
+    chosen[np.flatnonzero(kept)[solved.chosen[: int(kept.sum())]]] = True
+    return _placed(given, chosen, solved, troubled), chosen
+
+
+def refuse_overfull(given: Numbered) -> None:
     for number, capacity in enumerate(given.capacity):
         if capacity is not None and total(given.load[given.pinned == number]) > capacity:
             raise Infeasible(f'what is pinned to device "{given.devices[number]}" is more than its capacity')
@@ -118,7 +130,7 @@ def same_operator(operator: Index) -> Index:
     return np.concatenate(clashes) if clashes else np.empty((0, 2), dtype=np.int64)
 
 
-def _troubled(given: Numbered, chosen: BoolArray) -> BoolArray:
+def troubled_devices(given: Numbered, chosen: BoolArray) -> BoolArray:
     """Devices whose own optimum meets another's, or is more than they can hold."""
     wanted = np.bincount(given.member_operator[chosen], minlength=given.graph.count)
     troubled = np.zeros(len(given.devices), dtype=np.bool_)
