@@ -123,6 +123,13 @@ def best_plan(question: Question) -> Answer | None:
     return None if choice is None else measured(question, choice)
 
 
+def cheapest_plan(question: Question) -> Answer | None:
+    """The plan that uses least, however late it is and whatever it exhausts."""
+    rules = Rules(Method.CHEAPEST, np.inf, 1.0, _most_labels(question), np.inf)
+    choice = choose(find_plans(replace(question.wish, penalty=0.0), terrain_of(question, ()), rules))
+    return None if choice is None else measured(question, choice)
+
+
 def fastest_plan(
     question: Question, resources: Sequence[Resource] = (), limit_s: float = np.inf, highest_peak: float = 1.0
 ) -> Answer | None:

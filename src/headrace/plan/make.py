@@ -10,9 +10,7 @@ from collections.abc import Mapping
 
 from headrace.model.block import Block
 from headrace.model.catalogue import Catalogue, Refusal
-from headrace.model.errors import UnsupportedSql
 from headrace.model.plan import ContractOrder, Plan, PlannedBlock, PlanOptions, Sharing
-from headrace.plan.blocks import blocks_of
 from headrace.plan.cores import cores_of, planned_block
 from headrace.plan.figures import plan_of
 from headrace.plan.refuse import refuse_unsupported
@@ -23,6 +21,7 @@ from headrace.plan.share.place import place
 from headrace.plan.share.plumb import climb
 from headrace.plan.share.replan import replan
 from headrace.plan.statistics import Core
+from headrace.plan.views import views_of
 
 Views = Mapping[str, tuple[Block, ...] | Refusal]
 """The blocks of every view, inner ones first; or why it is not maintained."""
@@ -31,20 +30,6 @@ Views = Mapping[str, tuple[Block, ...] | Refusal]
 def make_plan(catalogue: Catalogue, options: PlanOptions = PlanOptions()) -> Plan:  # noqa: B008 - options are frozen
     """The plan of a project's files."""
     return plan_views(catalogue, views_of(catalogue), options)
-
-
-def views_of(catalogue: Catalogue) -> dict[str, tuple[Block, ...] | Refusal]:
-    return {name: _blocks_of(catalogue, name) for name in catalogue.views}
-
-
-def _blocks_of(catalogue: Catalogue, name: str) -> tuple[Block, ...] | Refusal:
-    query = catalogue.views[name].query
-    if isinstance(query, Refusal):
-        return query
-    try:
-        return blocks_of(name, query)
-    except UnsupportedSql as error:
-        return Refusal(error.operator, error.problems[0])
 
 
 def plan_views(catalogue: Catalogue, views: Views, options: PlanOptions) -> Plan:

@@ -122,6 +122,11 @@ class World:
                 return False
         return True
 
+    def only_joins(self, source: str) -> bool:
+        """Whether this is a block without an operator on top."""
+        view = self.views.get(source, {"aggregate": {}})
+        return view.get("aggregate") is None and view.get("derive") is None
+
     def contents(self, name: str, time: int) -> Counter[Key]:
         """The rows of a source or block at a time; each as one alias named like it."""
         found: Counter[Key] = Counter()
@@ -251,7 +256,10 @@ class Made:
     # Operators on top
 
     def _view(self, matches: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any]:
-        return next((view for view in self.world.views.values() if matches(view)), {"id": "?", "sources": []})
+        """The block that an edge works for: of several, the one that the output's scope names."""
+        found = [view for view in self.world.views.values() if matches(view)]
+        scope = self.world.vertices[self.edge["out"]]["scope"]
+        return next((view for view in found if view["id"] in scope), found[0] if found else {"id": "?", "sources": []})
 
     def _single_alias(self, view: Mapping[str, Any], name: str) -> str | None:
         scope = self.world.vertices[name]["scope"]
@@ -307,7 +315,7 @@ class Made:
         view = self._view(matches)
         inputs = self._inputs(view, deltas)
         assert inputs is not None, f"no view derives {self.edge['out']}"
-        logs = [list(self._named(name, alias)) for name, alias in inputs]
+        logs = [list(self._named(*input_)) for input_ in inputs]
         states: list[Counter[Key]] = [Counter() for _ in logs]
         for time in sorted({stamp[0] for log in logs for stamp, _, _ in log}):
             before = derived(view["id"], self.edge["derive"], states)
@@ -317,35 +325,43 @@ class Made:
                         state[row] += weight
             yield from _difference(time, before, derived(view["id"], self.edge["derive"], states))
 
-    def _inputs(self, view: Mapping[str, Any], deltas: list[str]) -> list[tuple[str, str | None]] | None:
-        """What a view reads, each with its alias; or the one join that it is made of.
+    def _inputs(self, view: Mapping[str, Any], deltas: list[str]) -> list[tuple[str, str | None, str | None]] | None:
+        """What a view reads: deltas with their aliases and sources; or the one join that it is made of.
 
         None if these are not its deltas.
         """
         reads = reads_of(view)
         scopes = [set(self.world.vertices[name]["scope"]) for name in deltas]
         if len(deltas) == 1 and len(reads) > 1 and scopes[0] == {alias for alias, _ in reads}:
-            return [(deltas[0], None)]
-        found: list[tuple[str, str | None]] = []
+            return [(deltas[0], None, None)]
+        found: list[tuple[str, str | None, str | None]] = []
         left = list(zip(deltas, scopes, strict=True))
         for alias, source in reads:
-            inner = {a for a, _ in reads_of(self.world.views[source])} if source in self.world.views else set()
-            match = next((entry for entry in left if entry[1] in ({source}, inner)), None)
+            wanted = {source}
+            if self.world.only_joins(source):
+                inner = reads_of(self.world.views[source])
+                wanted = {name for pair in inner for name in pair[1 if len(inner) == 1 else 0 :][:1]}
+            match = next((entry for entry in left if entry[1] == wanted), None)
             if match is None:
                 return None
             left.remove(match)
-            found.append((match[0], alias))
+            found.append((match[0], alias, source))
         return None if left else found
 
-    def _named(self, name: str, alias: str | None) -> Iterator[Change]:
+    def _named(self, name: str, alias: str | None, source: str | None) -> Iterator[Change]:
         """An input as the view reads it: by its alias, and filtered if the edge says so."""
-        joined = len(self.world.vertices[name]["scope"]) > 1
-        text = self.edge["select"].get(alias)
         for stamp, row, weight in self.world.logs[name]:
-            value = row if joined else row[0][1]
-            if alias is None:
+            if alias is None or source is None:
                 yield stamp, row, weight
-            elif text is None or holds(text, value):
+                continue
+            if self.world.only_joins(source):
+                inner = reads_of(self.world.views[source])
+                row = ((inner[0][0], row[0][1]),) if len(inner) == 1 else row
+                kept, value = all(holds(self.edge["select"][a], r) for a, r in row if a in self.edge["select"]), row
+            else:
+                text, value = self.edge["select"].get(alias), row[0][1]
+                kept = text is None or holds(text, value)
+            if kept:
                 yield stamp, ((alias, value),), weight
 
 

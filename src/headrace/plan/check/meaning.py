@@ -167,22 +167,21 @@ class Meanings:
 
     # Operators on top
 
+    def _block(self, edge: Edge, candidates: Iterable[View]) -> View | None:
+        """Of blocks that differ only in columns, the one that the output's scope names, or that its contracts read."""
+        out, found = self.vertices[edge.out], list(candidates)
+        wanted = {*out.scope, *(c.view for c in self.document.contracts if c.id in out.serves)}
+        return next((view for view in found if view.id in wanted), found[0] if found else None)
+
     def _aggregated(self, edge: Edge, meaning: Meaning) -> Meaning:
         wanted = dict(edge.aggregate or {})
         stage = wanted.pop("stage", "full")
         meaning = meaning.with_select(edge.select)
+        alike = [view for view in self.views.values() if _same_aggregate(view.aggregate, wanted)]
         if stage == "merge":
-            block = self.views.get(meaning.partial or "")
-            if block is None or not _same_aggregate(block.aggregate, wanted):
-                self._problem(edge, "merges what are no partial aggregates of it")
+            block = self._block(edge, (view for view in alike if self._partial_of(view, meaning)))
         else:
-            complete = stage == "full"
-            found = (
-                v
-                for v in self.views.values()
-                if _same_aggregate(v.aggregate, wanted) and self._is_core(meaning, v, complete)
-            )
-            block = next(found, None)
+            block = self._block(edge, (view for view in alike if self._is_core(meaning, view, stage == "full")))
         if block is None:
             self._problem(edge, "is the aggregate of no view over these sources, filters and conditions")
             return replace(meaning, partial="?")
@@ -190,6 +189,9 @@ class Meanings:
             return replace(self._under_view(meaning, block), partial=block.id)
         self._check_complete(edge, meaning)
         return _output(block.id)
+
+    def _partial_of(self, view: View, meaning: Meaning) -> bool:
+        return meaning.partial == view.id or (meaning.partial is not None and self._same_block(meaning.partial, view))
 
     def _is_core(self, meaning: Meaning, view: View, complete: bool = True) -> bool:
         """Whether a meaning is the whole join of a view: sources, filters, conditions."""
@@ -227,14 +229,15 @@ class Meanings:
     def _derived(self, edge: Edge) -> Meaning:
         deltas = [name for name in edge.inputs if self.vertices[name].kind == "delta"]
         relations = [name for name in edge.inputs if self.vertices[name].kind != "delta"]
-        for view in self.views.values():
-            if view.derive == edge.derive and self._reads(view, deltas, edge):
-                kind = (edge.derive or {}).get("kind")
-                if kind != "union_all" and not self._have_relations(deltas, relations):
-                    self._problem(edge, f"{kind} needs the relation of each of its inputs")
-                return _output(view.id)
-        self._problem(edge, "is the operator of no view over these inputs")
-        return _output("?")
+        alike = (view for view in self.views.values() if view.derive == edge.derive)
+        block = self._block(edge, (view for view in alike if self._reads(view, deltas, edge)))
+        if block is None:
+            self._problem(edge, "is the operator of no view over these inputs")
+            return _output("?")
+        kind = (edge.derive or {}).get("kind")
+        if kind != "union_all" and not self._have_relations(deltas, relations):
+            self._problem(edge, f"{kind} needs the relation of each of its inputs")
+        return _output(block.id)
 
     def _reads(self, view: View, deltas: list[str], edge: Edge) -> bool:
         """Whether deltas are exactly what a view reads: each input whole and filtered, or all of them joined."""
@@ -249,17 +252,16 @@ class Meanings:
         return not left
 
     def _is_input(self, meaning: Meaning, read: Read, view: View, edge: Edge) -> bool:
+        """Whether a delta is what a view reads under an alias, complete and filtered."""
         inner = self.views.get(read.source)
-        if not meaning.is_single:
-            return (
-                inner is not None and inner.aggregate is None and inner.derive is None and self._is_core(meaning, inner)
-            )
+        if inner is not None and inner.aggregate is None and inner.derive is None:
+            here = {alias: text for alias, text in edge.select.items() if alias in meaning.scope}
+            return self._is_core(meaning.with_select(here), inner)
         if meaning.scope != {read.source} or any(count != 1 for count in meaning.terms.values()):
             return False
-        had = {text for _, text in meaning.filters} | {
-            text for alias, text in edge.select.items() if alias == read.alias
-        }
-        return had == {text for alias, text, _ in view.filters if alias == read.alias}
+        texts = {text for _, text in meaning.filters}
+        texts |= {text for alias, text in edge.select.items() if alias == read.alias}
+        return texts == {text for alias, text, _ in view.filters if alias == read.alias}
 
     def _have_relations(self, deltas: list[str], relations: list[str]) -> bool:
         return all(any(_same_dataset(self.of[delta], self.of[name]) for name in relations) for delta in deltas)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from headrace.model.block import BlockFilter
 from headrace.model.plan import Method, Operator
 from headrace.model.rate import Rate
 from headrace.plan.datasets import Dataset, single_input, sub_join
@@ -138,10 +139,21 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """An input of a core, whole: its dataset, and where its delta can be had if it is an earlier block."""
+    """An input of a core, whole: its dataset, and where its delta can be had if it is an earlier block.
+
+    A block that only filters and projects makes nothing of its own: its deltas are those of its one input,
+    `unfiltered`, and whoever reads them first applies its `pending` filter.
+    """
 
     whole: Dataset
     made: Deltas | None = None
+    unfiltered: Dataset | None = None
+    pending: tuple[BlockFilter, ...] = ()
+
+    @property
+    def origin(self) -> Dataset:
+        """What its raw deltas hold."""
+        return self.unfiltered or self.whole
 
 
 class Search:
@@ -174,7 +186,11 @@ class Search:
 
     def raw_rate(self, subset: int) -> Rate:
         """Of the delta as it is made, before the filter of a single input."""
-        return self.supplies[subset].whole.rate if subset.bit_count() == 1 else self.dataset(subset).rate
+        return self.supplies[subset].origin.rate if subset.bit_count() == 1 else self.dataset(subset).rate
+
+    def is_whole(self, subset: int) -> bool:
+        """Whether nothing is left to be filtered or projected away."""
+        return subset.bit_count() > 1 or (self.core.is_whole(subset) and self.supplies[subset].unfiltered is None)
 
     def moves(self, subset: int) -> Moves:
         if subset not in self._moves:
@@ -189,14 +205,14 @@ class Search:
         return Moves(copy, copy, apply, apply, -1, nothing, np.zeros((self.terrain.size, self.terrain.width)))
 
     def _moves_of_input(self, bit: int, moves: Moves) -> Moves:
-        made, whole = self.dataset(bit), self.supplies[bit].whole
-        home = -1 if whole.home is None else self.terrain.index[whole.home]
-        if not self.core.is_whole(bit):
-            lag, lag_use = self.terrain.more_input(Operator.JOIN, made.rate, whole.rate)
+        made, origin = self.dataset(bit), self.supplies[bit].origin
+        home = -1 if origin.home is None else self.terrain.index[origin.home]
+        if not self.is_whole(bit):
+            lag, lag_use = self.terrain.more_input(Operator.JOIN, made.rate, origin.rate)
             moves = replace(
                 moves,
-                copy_raw=self.terrain.copy(made, whole.rate),
-                apply_raw=self.terrain.apply(made, whole.rate),
+                copy_raw=self.terrain.copy(made, origin.rate),
+                apply_raw=self.terrain.apply(made, origin.rate),
                 lag=lag,
                 lag_use=lag_use,
             )
@@ -230,10 +246,13 @@ class Search:
         if made is None:
             return self._with_standing(bit, self._captured(bit))
         recipes = tuple(Supplied(bit, row) for row in range(len(made)))
-        return self._with_standing(bit, replace(made, raw=np.ones(len(made), dtype=bool), recipes=recipes))
+        every = np.ones(len(made), dtype=bool)
+        # What lives filtered already is as raw as anything else only if this core filters it further.
+        raw = made.raw if self.supplies[bit].unfiltered is not None and self.core.is_whole(bit) else every
+        return self._with_standing(bit, replace(made, raw=raw, recipes=recipes))
 
     def _captured(self, bit: int) -> Deltas:
-        capture = self.terrain.capture(self.supplies[bit].whole)
+        capture = self.terrain.capture(self.supplies[bit].origin)
         time, one = np.array([capture.arrival_s]), np.ones(1, dtype=bool)
         owned = np.array([self.register.capture_bit(bit)])
         labels = Labels(capture.use[None, :], time, np.array([capture.busy]), owned)

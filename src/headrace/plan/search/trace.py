@@ -53,7 +53,7 @@ class Trace:
         the view is.
         """
         search, everything = plan.search, plan.search.core.everything
-        if everything.bit_count() == 1 and search.core.is_whole(everything) and search.moves(everything).home == site:
+        if everything.bit_count() == 1 and search.is_whole(everything) and search.moves(everything).home == site:
             return self._base(search, everything)
         return self.state(plan, everything, row, site, view=True)
 
@@ -136,7 +136,7 @@ class Trace:
                 lambda: self.delta_at(plan, subset, delta, source),
                 from_made=source == made_at,
             )
-        raw_relation = search.moves(subset).home == state and not self._is_whole(search, subset)
+        raw_relation = search.moves(subset).home == state and not search.is_whole(subset)
         return relation, there, raw_relation, self._is_raw(search, subset, delta, site)
 
     def _copy(
@@ -144,7 +144,7 @@ class Trace:
     ) -> str:
         search = plan.search
         made = search.dataset(subset)
-        raw = from_made and bool(search.deltas(subset).raw[row]) and not self._is_whole(search, subset)
+        raw = from_made and bool(search.deltas(subset).raw[row]) and not search.is_whole(subset)
         return self._make(
             search,
             made.delta_at(search.terrain.sites[site], search.terrain.salt),
@@ -170,7 +170,7 @@ class Trace:
         return dataset.delta_at(search.terrain.sites[site], search.terrain.salt).id
 
     def _base(self, search: Search, bit: int) -> str:
-        whole, salt = search.supplies[bit].whole, search.terrain.salt
+        whole, salt = search.supplies[bit].origin, search.terrain.salt
         assert whole.home is not None
         vertex = whole.relation_at(whole.home, salt)
         if vertex.id not in search.terrain.live:
@@ -178,24 +178,23 @@ class Trace:
         return vertex.id
 
     def _capture(self, search: Search, bit: int) -> str:
-        whole = search.supplies[bit].whole
+        whole = search.supplies[bit].origin
         assert whole.home is not None
         vertex = whole.delta_at(whole.home, search.terrain.salt)
         return self._make(
             search, vertex, lambda: Edge(Operator.CAPTURE, (self._base(search, bit),), "", project=whole.columns)
         )
 
-    def _is_whole(self, search: Search, subset: int) -> bool:
-        return subset.bit_count() > 1 or search.core.is_whole(subset)
-
     def _is_raw(self, search: Search, subset: int, row: int, site: int) -> bool:
         """Whether the delta at a site still waits for its filter and projection."""
         deltas = search.deltas(subset)
-        return bool(deltas.raw[row]) and deltas.site[row] == site and not self._is_whole(search, subset)
+        return bool(deltas.raw[row]) and deltas.site[row] == site and not search.is_whole(subset)
 
     def _select(self, search: Search, subset: int, raw: bool) -> tuple[BlockFilter, ...]:
-        filter_ = search.core.input_of(subset).filter if raw else None
-        return () if filter_ is None else (filter_,)
+        if not raw:
+            return ()
+        filter_ = search.core.input_of(subset).filter
+        return (*search.supplies[subset].pending, *(() if filter_ is None else (filter_,)))
 
     # Joins
 
@@ -271,7 +270,7 @@ class Trace:
         delta = self.delta_at(plan, changed, recipe.delta, site)
         table = search.states(fixed)
         relation = self.state(plan, fixed, int(table.delta[recipe.state]), site)
-        raw_relation = search.moves(fixed).home == site and not self._is_whole(search, fixed)
+        raw_relation = search.moves(fixed).home == site and not search.is_whole(fixed)
         raw_delta = self._is_raw(search, changed, recipe.delta, site)
         return self._term(plan, (changed, fixed), changed, (delta, relation), (raw_delta, raw_relation), site)
 

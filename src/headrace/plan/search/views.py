@@ -82,13 +82,21 @@ def _block_plan(
 ) -> BlockPlan:
     inner = {bit: plans[name] for bit in core.bits(core.everything) if (name := core.input_of(bit).facts.name) in plans}
     supplies = {
-        bit: Supply(inner[bit].made, inner[bit].deltas)
-        if bit in inner
-        else Supply(whole_dataset(core.input_of(bit).facts))
+        bit: _supply_of(inner[bit]) if bit in inner else Supply(whole_dataset(core.input_of(bit).facts))
         for bit in core.bits(core.everything)
     }
     search = Search(core, terrain, rules, supplies, target)
     return BlockPlan(search, output_dataset(search), output_deltas(search), inner)
+
+
+def _supply_of(plan: BlockPlan) -> Supply:
+    """A block as an input of a later one."""
+    search, everything = plan.search, plan.search.core.everything
+    if search.core.block.top is not None or everything.bit_count() > 1 or search.is_whole(everything):
+        return Supply(plan.made, plan.deltas)
+    inner, filter_ = search.supplies[everything], search.core.input_of(everything).filter
+    pending = (*inner.pending, *(() if filter_ is None else (filter_,)))
+    return Supply(plan.made, plan.deltas, inner.origin, pending)
 
 
 def _states_at(plan: BlockPlan, target: int) -> States:
@@ -99,7 +107,7 @@ def _states_at(plan: BlockPlan, target: int) -> States:
     elif search.core.block.top is None:
         # The source itself is the view only if nothing of it is left out.
         moves = search.moves(everything)
-        home = moves.home if search.core.is_whole(everything) else -1
+        home = moves.home if search.is_whole(everything) else -1
         found = states(plan.deltas, replace(moves, home=home), search.terrain.batch_s)
     else:
         found = states(plan.deltas, search.plain_moves(plan.made), search.terrain.batch_s)

@@ -1,0 +1,318 @@
+"""Why a plan is as it is, and what would be different: answers with their numbers, for people and programs to show.
+
+    why       a contract: its critical path step by step, what it shares, and the plans it was preferred to
+              a vertex: how it is made, who reads it, whom it serves, and what it costs
+    what_if   a project before and after a change: which contracts would be kept, and what each would cost
+
+Alternatives are planned afresh with everybody else unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from headrace.model.catalogue import Catalogue
+from headrace.model.errors import UsageError, nearest_name
+from headrace.model.plan import ContractPlan, Edge, Method, Plan, PlanOptions, Rejection, Sharing, Vertex
+from headrace.plan.admit import Answer, Question, best_plan, cheapest_plan, fastest_plan, keeps
+from headrace.plan.cores import cores_of
+from headrace.plan.live import Live
+from headrace.plan.make import make_plan
+from headrace.plan.price import Promise, arrivals, charge, tariff_of, time_of_edge, upstream_first
+from headrace.plan.statistics import Core
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One vertex of a critical path: how long its producer takes and when it is there, at the contract's batch."""
+
+    vertex: str
+    op: str | None
+    site: str
+    time_s: float
+    arrives_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another plan for the same contract; `why_not` says what would be wrong with it, None if only its cost."""
+
+    name: str
+    cost: float
+    path_s: float
+    states: tuple[str, ...]
+    why_not: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WhyContract:
+    """A contract that is kept. `states` are the relations that its joins read, `shared` what others use as well."""
+
+    plan: ContractPlan
+    limit_s: float
+    steps: tuple[Step, ...]
+    states: tuple[str, ...]
+    shared: tuple[str, ...]
+    others: int
+    alternatives: tuple[Alternative, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WhyRejected:
+    """A contract that is refused, with what the fastest plan would look like."""
+
+    rejection: Rejection
+    alternatives: tuple[Alternative, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WhyVertex:
+    """A vertex: its producer, its readers, and what keeping it costs ($/s)."""
+
+    vertex: Vertex
+    producer: Edge | None
+    readers: tuple[str, ...]
+    serves: tuple[str, ...]
+    rate: float
+    arrival_s: float
+    cost: float
+
+
+Why = WhyContract | WhyRejected | WhyVertex
+
+
+def why(plan: Plan, name: str) -> tuple[Why, ...]:
+    """The answer about a contract, a view (all its contracts) or a vertex. Raises UsageError with the nearest name."""
+    entries: tuple[ContractPlan | Rejection, ...] = (*plan.contracts, *plan.rejected)
+    named = [entry for entry in entries if entry.contract == name]
+    named = named or [entry for entry in entries if plan.catalogue.contracts[entry.contract].view == name]
+    if named:
+        return tuple(_why_contract(plan, entry) for entry in named)
+    vertices = [v for v in plan.graph.vertices.values() if name in (v.id, v.id.split("~")[0])]
+    if vertices:
+        return tuple(_why_vertex(plan, vertex) for vertex in vertices)
+    known = {*plan.catalogue.contracts, *plan.catalogue.views, *plan.graph.vertices}
+    raise UsageError(f'"{name}" is no contract, view or vertex of the plan', nearest_name(name, known))
+
+
+# Contracts
+
+
+def _why_contract(plan: Plan, entry: ContractPlan | Rejection) -> WhyContract | WhyRejected:
+    question = _question(plan, entry.contract)
+    if isinstance(entry, Rejection):
+        return WhyRejected(entry, _alternatives(question))
+    upstream = upstream_first(plan.graph, [entry.vertex])
+    shared = tuple(name for name in upstream if len(plan.vertex_figures[name].serves) > 1)
+    others = {other for name in shared for other in plan.vertex_figures[name].serves} - {entry.contract}
+    return WhyContract(
+        plan=entry,
+        limit_s=question.limit_s,
+        steps=_steps(plan, question, entry),
+        states=_states(plan.graph.edges, upstream),
+        shared=shared,
+        others=len(others),
+        alternatives=_alternatives(question),
+    )
+
+
+def _question(plan: Plan, name: str) -> Question:
+    """The contract before the planner, with all others as they are."""
+    contract, tariff = plan.catalogue.contracts[name], tariff_of(plan.catalogue)
+    promises = tuple(
+        Promise(entry.contract, entry.vertex, entry.batch_s, entry.freshness_s)
+        for entry in plan.contracts
+        if entry.contract != name
+    )
+    kept = upstream_first(plan.graph, [promise.vertex for promise in promises])
+    graph = replace(
+        plan.graph,
+        vertices={vertex: plan.graph.vertices[vertex] for vertex in kept},
+        edges={vertex: plan.graph.edges[vertex] for vertex in kept if vertex in plan.graph.edges},
+    )
+    return Question(
+        catalogue=plan.catalogue,
+        contract=contract,
+        cores=_cores(plan)[contract.view],
+        rule=plan.options.admission or plan.catalogue.admission,
+        method=plan.options.method,
+        live=Live(tariff, graph, promises),
+        salt=f"#{name}" if plan.options.sharing is Sharing.NONE else "",
+    )
+
+
+def _cores(plan: Plan) -> dict[str, tuple[Core, ...]]:
+    names = {planned.block.fingerprint: planned.name for planned in plan.blocks}
+    found: dict[str, tuple[Core, ...]] = {}
+    inner = []
+    for planned in plan.blocks:
+        inner.append(planned.block)
+        if not planned.inner:
+            found[planned.block.id] = cores_of(inner, plan.catalogue, names)
+            inner = []
+    return found
+
+
+def _steps(plan: Plan, question: Question, entry: ContractPlan) -> tuple[Step, ...]:
+    graph, tariff, x = plan.graph, question.live.tariff, entry.batch_s
+    at = arrivals(graph, tariff, x, [entry.vertex])
+    steps = []
+    for name in entry.critical_path:
+        edge = graph.edges.get(name)
+        took = 0.0 if edge is None else time_of_edge(graph, edge, tariff, x)
+        steps.append(Step(name, None if edge is None else edge.op.value, graph.vertices[name].site, took, at[name]))
+    return tuple(steps)
+
+
+def _states(edges: Mapping[str, Edge], upstream: list[str]) -> tuple[str, ...]:
+    joins = (edges[name] for name in upstream if name in edges and edges[name].op in ("join", "derive"))
+    return tuple(sorted({name for edge in joins for name in edge.inputs if name.startswith("r:")}))
+
+
+# Alternatives
+
+
+def _alternatives(question: Question) -> tuple[Alternative, ...]:
+    """The cheapest plan if time did not matter, the fastest whatever it costs, and the cheapest without the others."""
+    found: list[tuple[str, Answer | None]] = [
+        ("cheapest, however late", cheapest_plan(question)),
+        ("fastest, whatever it costs", fastest_plan(question, highest_peak=np.inf)),
+    ]
+    if not question.salt and question.live.promises:
+        alone = replace(question, salt=f"#{question.contract.name}")
+        found.append(("cheapest, sharing nothing", best_plan(replace(alone, method=Method.CHEAPEST))))
+    return tuple(_alternative(question, name, answer) for name, answer in found if answer is not None)
+
+
+def _alternative(question: Question, name: str, answer: Answer) -> Alternative:
+    upstream = upstream_first(answer.graph, [answer.promise.vertex])
+    return Alternative(
+        name, answer.cost, answer.path_s, _states(answer.graph.edges, upstream), _why_not(question, answer)
+    )
+
+
+def _why_not(question: Question, answer: Answer) -> str | None:
+    if answer.path_s > question.limit_s:
+        return f"takes {answer.path_s:.4g} s, and {question.limit_s:.4g} s are left"
+    if answer.peak >= 1.0:
+        return "an operator cannot keep up"
+    if answer.overloaded:
+        return f"exceeds {', '.join(resource.name for resource in answer.overloaded)}"
+    assert keeps(question, answer)
+    return None
+
+
+# Vertices
+
+
+def _why_vertex(plan: Plan, vertex: Vertex) -> WhyVertex:
+    figures = plan.vertex_figures[vertex.id]
+    served = [entry for entry in plan.contracts if entry.contract in figures.serves]
+    batch_s, kept_s = min(e.batch_s for e in served), 2 * max(e.freshness_s for e in served)
+    return WhyVertex(
+        vertex=vertex,
+        producer=plan.graph.edges.get(vertex.id),
+        readers=tuple(name for name, edge in plan.graph.edges.items() if vertex.id in edge.inputs),
+        serves=figures.serves,
+        rate=figures.rate,
+        arrival_s=figures.arrival_s,
+        cost=charge(plan.graph, tariff_of(plan.catalogue), vertex.id, batch_s, kept_s).rescost,
+    )
+
+
+# What if
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What to imagine: other terms of a contract, other bandwidths (bytes/s, by link), other rates (rows/s, by
+    source).
+    """
+
+    freshness_s: float | None = None
+    site: str | None = None
+    bandwidth: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    rate: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A contract in one of two plans: kept at a cost with a critical path, or refused for a reason."""
+
+    kept: bool
+    cost: float | None
+    path_s: float | None
+    reason: str | None
+    smallest_staleness_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """Before and after, for the contract asked about and for every other that changes, and what the whole plan costs.
+    """
+
+    before: Outcome
+    after: Outcome
+    others: Mapping[str, tuple[Outcome, Outcome]]
+    rescost: tuple[float, float]
+
+
+def what_if(catalogue: Catalogue, contract: str, change: Change, options: PlanOptions | None = None) -> WhatIf:
+    """Plans the project as it is and as it would be. Raises UsageError for names that do not exist."""
+    options = options or PlanOptions()
+    plans = [make_plan(project, options) for project in (catalogue, changed(catalogue, contract, change))]
+    before, after = (_outcomes(plan) for plan in plans)
+    others = {
+        name: (before[name], after[name])
+        for name in catalogue.contracts
+        if name != contract and not _alike(before[name], after[name])
+    }
+    return WhatIf(before[contract], after[contract], others, (plans[0].totals.rescost, plans[1].totals.rescost))
+
+
+def changed(catalogue: Catalogue, contract: str, change: Change) -> Catalogue:
+    """The catalogue with a change made."""
+    _check_names(catalogue, contract, change)
+    terms = catalogue.contracts[contract]
+    terms = replace(
+        terms,
+        freshness_s=terms.freshness_s if change.freshness_s is None else change.freshness_s,
+        site=terms.site if change.site is None else change.site,
+    )
+    links = tuple(
+        replace(link, bandwidth=change.bandwidth.get((link.src, link.dst), link.bandwidth)) for link in catalogue.links
+    )
+    sources = {
+        name: replace(source, rate=change.rate.get(name, source.rate)) for name, source in catalogue.sources.items()
+    }
+    return replace(catalogue, contracts={**catalogue.contracts, contract: terms}, links=links, sources=sources)
+
+
+def _check_names(catalogue: Catalogue, contract: str, change: Change) -> None:
+    links = {(link.src, link.dst) for link in catalogue.links}
+    for kind, names, known in (
+        ("contract", [contract], set(catalogue.contracts)),
+        ("site", [] if change.site is None else [change.site], set(catalogue.sites)),
+        ("source", list(change.rate), set(catalogue.sources)),
+        ("link", [">".join(ends) for ends in change.bandwidth], {">".join(ends) for ends in links}),
+    ):
+        for name in names:
+            if name not in known:
+                raise UsageError(f'{kind} "{name}" does not exist', nearest_name(name, known))
+
+
+def _outcomes(plan: Plan) -> dict[str, Outcome]:
+    kept = {e.contract: Outcome(True, e.cost, e.critical_path_s, None, None) for e in plan.contracts}
+    refused = {
+        r.contract: Outcome(False, None, r.fastest_cp_s, r.reason, r.smallest_staleness_s) for r in plan.rejected
+    }
+    return {**kept, **refused}
+
+
+def _alike(before: Outcome, after: Outcome) -> bool:
+    if before.cost is None or after.cost is None:
+        return before == after
+    return abs(before.cost - after.cost) <= 1e-9 * before.cost and before.path_s == after.path_s

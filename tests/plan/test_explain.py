@@ -1,0 +1,133 @@
+"""Why a plan is as it is, and what would be different."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.declare.read import read_project
+from headrace.model.errors import UsageError
+from headrace.model.plan import Operator, PlanOptions, Sharing
+from headrace.plan.explain import Change, WhyContract, WhyRejected, WhyVertex, what_if, why
+from headrace.plan.make import make_plan
+from tests.plan.test_document import VIEWS, written_project
+from tests.plan.written import shared
+
+SOME = {name: VIEWS[name] for name in ("joined", "with_static", "per_region")}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    contracts = {
+        "joined_eu": ("joined", "eu", "30 s"),
+        "joined_ap": ("joined", "ap", "30 s"),
+        "regions_us": ("per_region", "us", "20 s"),
+        "hasty": ("with_static", "us", "50 ms"),
+    }
+    return read_project(written_project(tmp_path_factory.mktemp("why") / "project", SOME, contracts), {})
+
+
+@pytest.fixture(scope="module")
+def plan(project):
+    return make_plan(project)
+
+
+def test_a_kept_contract_is_explained_by_its_critical_path_and_its_alternatives(plan):
+    (answer,) = why(plan, "joined_ap")
+    assert isinstance(answer, WhyContract)
+    assert answer.limit_s == 15.0
+    assert answer.steps[-1].arrives_s == pytest.approx(answer.plan.critical_path_s)
+    assert sum(step.time_s for step in answer.steps) == pytest.approx(answer.plan.critical_path_s)
+    by_name = {alternative.name: alternative for alternative in answer.alternatives}
+    assert by_name["fastest, whatever it costs"].path_s <= answer.plan.critical_path_s * (1 + 1e-9)
+    assert by_name["cheapest, sharing nothing"].cost > by_name["cheapest, however late"].cost
+    assert answer.others == len({c for v in answer.shared for c in plan.vertex_figures[v].serves} - {"joined_ap"})
+
+
+def test_the_cheapest_plan_is_explained_away_when_it_is_too_late():
+    (answer,) = why(make_plan(read_project(shared("examples", "missing-middle"), {})), "S")
+    assert isinstance(answer, WhyContract)
+    by_name = {alternative.name: alternative for alternative in answer.alternatives}
+    late, fast = by_name["cheapest, however late"], by_name["fastest, whatever it costs"]
+    assert late.states == ("r:A@m3", "r:B@m3")
+    assert late.why_not == "takes 2.362 s, and 2 s are left"
+    assert (fast.states, fast.why_not) == (("r:A@m1", "r:B@m1"), None)
+    assert late.cost < answer.plan.cost < fast.cost
+
+
+def test_a_refused_contract_is_explained_by_the_fastest_plan(plan):
+    (answer,) = why(plan, "hasty")
+    assert isinstance(answer, WhyRejected)
+    assert answer.rejection.reason == "freshness"
+    fastest = answer.alternatives[1]
+    assert fastest.path_s == answer.rejection.fastest_cp_s
+    assert fastest.why_not is not None
+
+
+def test_a_view_is_explained_by_all_its_contracts(plan):
+    answers = why(plan, "joined")
+    assert [answer.plan.contract for answer in answers if isinstance(answer, WhyContract)] == ["joined_eu", "joined_ap"]
+
+
+def test_a_vertex_is_explained_by_how_it_is_made_and_whom_it_serves(plan):
+    union = next(name for name, edge in plan.graph.edges.items() if edge.op is Operator.UNION)
+    (answer,) = why(plan, union)
+    assert isinstance(answer, WhyVertex)
+    assert answer.producer == plan.graph.edges[union]
+    assert answer.readers
+    assert answer.cost > 0
+    (source,) = why(plan, "r:orders@us")
+    assert isinstance(source, WhyVertex)
+    assert (source.producer, source.cost) == (None, 0.0)
+
+
+def test_a_name_that_does_not_exist_gets_the_nearest_one(plan):
+    with pytest.raises(UsageError, match="no contract, view or vertex") as error:
+        why(plan, "joined_eur")
+    assert error.value.hint == 'did you mean "joined_eu"?'
+
+
+def test_alternatives_of_separate_plans_are_separate_too(project):
+    plan = make_plan(project, PlanOptions(sharing=Sharing.NONE))
+    (answer,) = why(plan, "joined_eu")
+    assert isinstance(answer, WhyContract)
+    assert answer.shared == ()
+    assert len(answer.alternatives) == 2
+
+
+def test_a_stricter_promise_may_be_refused(project):
+    result = what_if(project, "joined_eu", Change(freshness_s=0.1))
+    assert result.before.kept
+    assert not result.after.kept
+    assert result.after.reason == "freshness"
+    assert result.after.smallest_staleness_s is not None
+
+
+def test_more_changes_cost_everybody_more(project):
+    result = what_if(project, "joined_eu", Change(rate={"orders": 240.0}))
+    assert result.before.cost is not None
+    assert result.after.cost is not None
+    assert result.after.cost > result.before.cost
+    assert set(result.others) >= {"joined_ap", "regions_us"}
+    assert result.rescost[1] > result.rescost[0]
+
+
+def test_another_site_or_a_wider_link_is_imagined_without_doing_it(project):
+    moved = what_if(project, "regions_us", Change(site="ap"))
+    assert moved.after.kept
+    assert moved.after.cost != moved.before.cost
+    same = what_if(project, "regions_us", Change(bandwidth={("us", "eu"): 12.5e6}))
+    assert (same.after, same.others) == (same.before, {})
+
+
+@pytest.mark.parametrize(
+    ("contract", "change", "message"),
+    [
+        ("joind_eu", Change(), 'contract "joind_eu" does not exist'),
+        ("joined_eu", Change(site="mars"), 'site "mars" does not exist'),
+        ("joined_eu", Change(rate={"order": 1.0}), 'source "order" does not exist'),
+        ("joined_eu", Change(bandwidth={("us", "mars"): 1.0}), 'link "us>mars" does not exist'),
+    ],
+)
+def test_only_what_exists_can_be_imagined_otherwise(project, contract, change, message):
+    with pytest.raises(UsageError, match=message):
+        what_if(project, contract, change)
