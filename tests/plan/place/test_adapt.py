@@ -17,6 +17,7 @@ from headrace.plan.place.decide import decide
 from headrace.plan.place.device import wants
 from headrace.plan.place.infeasible import Infeasible
 from headrace.plan.place.instance import CLOUD, Dag, Device, Operator, PairView, Single
+from headrace.plan.place.numbers import Exact
 from headrace.plan.place.read import read_instance
 from tests.plan.place.documents import (
     ANY_PRICES,
@@ -117,13 +118,11 @@ def test_a_failed_device_takes_only_its_views_and_moves_only_its_partners():
 def test_a_stale_device_and_a_fresh_one_never_claim_the_same_view():
     rng = random.Random(1)
     for _ in range(300):
-        views = [
-            PairView(f"v{n}", *rng.sample(["a", "b", "c", "d"], 2), rng.randint(0, 9), rng.randint(0, 9))
-            for n in range(6)
-        ]
-        limits = {name: Fraction(9) for name in "abcd"}
+        ends = [rng.sample("abcd", 2) for _ in range(6)]
+        views = [PairView(f"v{n}", a, b, rng.randint(0, 9), rng.randint(0, 9)) for n, (a, b) in enumerate(ends)]
+        limits: dict[str, Exact] = dict.fromkeys("abcd", 9)
         for _ in range(10):
-            limits = {**limits, **commit_device(limits, rng.choice("abcd"), rng.randint(0, 9), views)}
+            limits = commit_device(limits, rng.choice("abcd"), rng.randint(0, 9), views)
             claimed = [v for v in views if wants(v, v.a, limits[v.a]) and wants(v, v.b, limits[v.b])]
             assert not claimed
 

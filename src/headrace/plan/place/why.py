@@ -112,11 +112,11 @@ def why_text(why: Why, per: str = "") -> str:
 
     if why.at == CLOUD:
         sent = rates(why.up) or "nothing"
-        first = f"in the cloud: {sent} {_verb(why.up, 'comes', 'come')} up; {_number(why.alone)} messages{unit}"
+        first = f"in the cloud: {sent} {_verb(why.up, 'comes', 'come')} up; {_messages(why.alone)}{unit}"
     else:
         parts = [f"{rates(why.local)} {_verb(why.local, 'stays', 'stay')} local"] if why.local else []
         parts += [f"{rates(why.down)} {_verb(why.down, 'comes', 'come')} down"] if why.down else []
-        saved = f"{_number(why.alone)} messages{unit} instead of {_number(why.alone_in_cloud)}"
+        saved = f"{_messages(why.alone)}{unit} instead of {_number(why.alone_in_cloud)}"
         first = f"on {why.at}'s device: {', '.join(parts) or 'nothing travels'}; {saved}"
     return "\n".join([first, *(_alternative(place, cost) for place, cost in why.alternatives.items())])
 
@@ -131,6 +131,10 @@ def _alternative(place: str, cost: Exact) -> str:
 
 def _verb(amounts: Mapping[str, Exact], one: str, many: str) -> str:
     return one if sum(amounts.values(), start=Fraction(0)) <= 1 else many
+
+
+def _messages(amount: Exact) -> str:
+    return f"{_number(amount)} {'message' if amount == 1 else 'messages'}"
 
 
 def _number(amount: Exact) -> str:
