@@ -1,0 +1,22 @@
+"""The blocks of declared views, or why a view is not maintained."""
+
+from __future__ import annotations
+
+from headrace.model.block import Block
+from headrace.model.catalogue import Catalogue, Refusal
+from headrace.model.errors import UnsupportedSql
+from headrace.plan.blocks import blocks_of
+
+
+def views_of(catalogue: Catalogue) -> dict[str, tuple[Block, ...] | Refusal]:
+    return {name: blocks_of_view(catalogue, name) for name in catalogue.views}
+
+
+def blocks_of_view(catalogue: Catalogue, name: str) -> tuple[Block, ...] | Refusal:
+    query = catalogue.views[name].query
+    if isinstance(query, Refusal):
+        return query
+    try:
+        return blocks_of(name, query)
+    except UnsupportedSql as error:
+        return Refusal(error.operator, error.problems[0])
