@@ -9,12 +9,20 @@ from headrace.plan.place.instance import CLOUD, Dag, Mode, Operator
 
 
 def in_order(dag: Dag) -> Iterator[Operator]:
-    """The operators, inputs before readers."""
+    """The operators, inputs before readers: as they are listed, if they are listed so."""
+    known = set(dag.sources)
+    if all(_after_its_inputs(operator, known) for operator in dag.operators):
+        return iter(dag.operators)
     by_id = {operator.id: operator for operator in dag.operators}
     sorter = TopologicalSorter(
         {operator.id: [name for name, _ in operator.inputs if name in by_id] for operator in dag.operators}
     )
     return (by_id[name] for name in sorter.static_order())
+
+
+def _after_its_inputs(operator: Operator, known: set[str]) -> bool:
+    known.add(operator.id)
+    return all(name in known and name != operator.id for name, _ in operator.inputs)
 
 
 def derived_from(dag: Dag, operators: Sequence[Operator]) -> dict[str, frozenset[str]]:

@@ -85,9 +85,10 @@ def settle(
 
 
 def refuse_overfull(given: Numbered) -> None:
-    for number, capacity in enumerate(given.capacity):
-        if capacity is not None and total(given.load[given.pinned == number]) > capacity:
-            raise Infeasible(f'what is pinned to device "{given.devices[number]}" is more than its capacity')
+    for device, held in _pinned_load(given).items():
+        capacity = given.capacity[device]
+        if capacity is not None and held > capacity:
+            raise Infeasible(f'what is pinned to device "{given.devices[device]}" is more than its capacity')
 
 
 def _searched_whole(given: Numbered, asked: Closure, twice_bound: int, effort: Effort) -> Placed:
@@ -124,10 +125,14 @@ def _with_conflicts(given: Numbered, problem: Choices, kept: BoolArray) -> Choic
 def same_operator(operator: Index) -> Index:
     """All pairs of members that are the same operator."""
     order = np.argsort(operator, kind="stable")
-    groups = np.split(order, np.flatnonzero(np.diff(operator[order])) + 1)
-    pairs = [np.column_stack(np.triu_indices(len(group), 1)) for group in groups]
-    clashes = [group[pair] for group, pair in zip(groups, pairs, strict=True) if len(group) > 1]
-    return np.concatenate(clashes) if clashes else np.empty((0, 2), dtype=np.int64)
+    start = np.flatnonzero(np.diff(operator[order], prepend=-1))
+    size = np.diff(start, append=len(order))
+    clashes = [np.empty((0, 2), dtype=np.int64)]
+    for many in np.unique(size[size > 1]).tolist():
+        groups = order[start[size == many][:, None] + np.arange(many)]
+        one, other = np.triu_indices(many, 1)
+        clashes.append(np.column_stack([groups[:, one].reshape(-1), groups[:, other].reshape(-1)]))
+    return np.concatenate(clashes)
 
 
 def troubled_devices(given: Numbered, chosen: BoolArray) -> BoolArray:
@@ -146,15 +151,27 @@ def capacities(given: Numbered, kept: BoolArray) -> tuple[Row, ...]:
 
     What is pinned there is held in any case.
     """
-    device = given.member_device[kept]
-    load = given.load[given.member_operator[kept]]
-    rows = []
-    for number, capacity in enumerate(given.capacity):
-        mine = np.flatnonzero(device == number) if capacity is not None else ()
-        if capacity is not None and len(mine):
-            held = total(given.load[given.pinned == number])
-            rows.append(Row(tuple(np.asarray(mine).tolist()), tuple(map(int, load[mine])), capacity - held))
-    return tuple(rows)
+    if all(capacity is None for capacity in given.capacity):
+        return ()
+    members: dict[int, list[int]] = {}
+    for position, device in enumerate(given.member_device[kept].tolist()):
+        members.setdefault(device, []).append(position)
+    load = given.load[given.member_operator[kept]].tolist()
+    held = _pinned_load(given)
+    return tuple(
+        Row(tuple(mine), tuple(int(load[position]) for position in mine), capacity - held.get(device, 0))
+        for device, mine in sorted(members.items())
+        if (capacity := given.capacity[device]) is not None
+    )
+
+
+def _pinned_load(given: Numbered) -> dict[int, int]:
+    """What is on each device whatever is decided."""
+    held: dict[int, int] = {}
+    for stream in (np.flatnonzero(given.pinned[given.sources :] != NOWHERE) + given.sources).tolist():
+        device = int(given.pinned[stream])
+        held[device] = held.get(device, 0) + int(given.load[stream])
+    return held
 
 
 def _placed(given: Numbered, chosen: BoolArray, solved: Solved | None, troubled: BoolArray) -> Placed:
