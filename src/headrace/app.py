@@ -4,6 +4,7 @@
     check_project    project folder -> CheckReport         the catalogue, or all of its mistakes
     init_project     an empty folder -> a starter project
     plan_project     project folder -> Plan                plan/make.py; plan_document is its JSON form
+    explain          a name -> why it is planned so        plan/explain.py; imagine is "what if"
     check_plan       a plan document -> what is wrong      plan/check/, which shares no code with the planner
 
 Doors (commands, HTTP, console) call these functions and show what they return. What reaches outside is imported where
@@ -19,13 +20,16 @@ from typing import TYPE_CHECKING
 
 from headrace.declare.api import Project
 from headrace.declare.read import Inspect, read_project
+from headrace.declare.units import BANDWIDTH, DURATION, FACTOR, RATE, Unreadable, read_amount
 from headrace.declare.variables import fill
 from headrace.declare.write import Started, write_starter
 from headrace.model.catalogue import Catalogue, PostgresTable, Refresh, Refusal, Source, View
 from headrace.model.errors import InputError, Problem, Severity, UsageError
 from headrace.model.relation import Field, fields_of
+from headrace.model.statistics import rate_of
 
 if TYPE_CHECKING:
+    from headrace.model.explanation import WhatIf, Why
     from headrace.model.plan import Plan, PlanOptions
 
 __all__ = [
@@ -34,8 +38,11 @@ __all__ = [
     "Project",
     "Started",
     "ViewReport",
+    "Wishes",
     "check_plan",
     "check_project",
+    "explain",
+    "imagine",
     "init_project",
     "load",
     "load_project",
@@ -105,16 +112,76 @@ def plan_project(directory: Path, environment: Mapping[str, str], options: PlanO
     """The plan of a project's files. Databases are asked only when the files do not say what planning needs."""
     from headrace.plan.make import make_plan
 
+    return make_plan(_planned_catalogue(directory, environment), options)
+
+
+def _planned_catalogue(directory: Path, environment: Mapping[str, str]) -> Catalogue:
     catalogue = read_project(directory, environment, None, unknown_columns=Severity.WARNING)
     if any(_needs_asking(source) for source in catalogue.sources.values()):
-        catalogue = load_project(directory, environment, connect=True)
-    return make_plan(catalogue, options)
+        return load_project(directory, environment, connect=True)
+    return catalogue
 
 
 def plan_document(plan: Plan) -> dict[str, object]:
     from headrace.plan.document import plan_document as document_of
 
     return document_of(plan)
+
+
+def explain(directory: Path, environment: Mapping[str, str], name: str) -> tuple[Plan, tuple[Why, ...]]:
+    """The plan, and why it is so for a contract, a view or a vertex."""
+    from headrace.model.plan import PlanOptions
+    from headrace.plan.explain import why
+
+    plan = plan_project(directory, environment, PlanOptions())
+    return plan, why(plan, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What to imagine, as a person writes it: `5s`, a site, `us>eu=50 Mbps`, `tweets=2x` or `tweets=200 /s`."""
+
+    freshness: str | None = None
+    site: str | None = None
+    links: tuple[str, ...] = ()
+    rates: tuple[str, ...] = ()
+
+
+def imagine(directory: Path, environment: Mapping[str, str], contract: str, wishes: Wishes) -> WhatIf:
+    """The contract, and what else changes, before and after."""
+    from headrace.model.explanation import Change
+    from headrace.plan.explain import what_if
+
+    catalogue = _planned_catalogue(directory, environment)
+    try:
+        change = Change(
+            freshness_s=None if wishes.freshness is None else read_amount(wishes.freshness, DURATION),
+            site=wishes.site,
+            bandwidth={_ends(name): read_amount(amount, BANDWIDTH) for name, amount in map(_pair, wishes.links)},
+            rate={name: _rate(catalogue, name, amount) for name, amount in map(_pair, wishes.rates)},
+        )
+    except Unreadable as error:
+        raise UsageError(error.message, error.hint) from error
+    return what_if(catalogue, contract, change)
+
+
+def _pair(wish: str) -> tuple[str, str]:
+    name, equals, amount = wish.partition("=")
+    if not equals:
+        raise UsageError(f'"{wish}" is not NAME=AMOUNT', "write for example tweets=2x, or 'us>eu=50 Mbps'")
+    return name.strip(), amount.strip()
+
+
+def _ends(link: str) -> tuple[str, str]:
+    src, _, dst = link.partition(">")
+    return src.strip(), dst.strip()
+
+
+def _rate(catalogue: Catalogue, source: str, amount: str) -> float:
+    """`2x` is twice what is declared or assumed now."""
+    if amount.endswith("x") and source in catalogue.sources:
+        return rate_of(catalogue.sources[source]) * read_amount(amount, FACTOR)
+    return read_amount(amount, RATE)
 
 
 def check_plan(file: Path) -> list[tuple[str, str]]:

@@ -6,8 +6,9 @@ import pytest
 
 from headrace.declare.read import read_project
 from headrace.model.errors import UsageError
+from headrace.model.explanation import Change, WhyContract, WhyRejected, WhyVertex
 from headrace.model.plan import Operator, PlanOptions, Sharing
-from headrace.plan.explain import Change, WhyContract, WhyRejected, WhyVertex, what_if, why
+from headrace.plan.explain import what_if, why
 from headrace.plan.make import make_plan
 from tests.plan.test_document import VIEWS, written_project
 from tests.plan.written import shared

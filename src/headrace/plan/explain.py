@@ -10,12 +10,23 @@ Alternatives are planned afresh with everybody else unchanged.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
 from headrace.model.catalogue import Catalogue
 from headrace.model.errors import UsageError, nearest_name
+from headrace.model.explanation import (
+    Alternative,
+    Change,
+    Outcome,
+    Step,
+    WhatIf,
+    Why,
+    WhyContract,
+    WhyRejected,
+    WhyVertex,
+)
 from headrace.model.plan import ContractPlan, Edge, Method, Plan, PlanOptions, Rejection, Sharing, Vertex
 from headrace.plan.admit import Answer, Question, best_plan, cheapest_plan, fastest_plan, keeps
 from headrace.plan.cores import cores_of
@@ -23,65 +34,6 @@ from headrace.plan.live import Live
 from headrace.plan.make import make_plan
 from headrace.plan.price import Promise, arrivals, charge, tariff_of, time_of_edge, upstream_first
 from headrace.plan.statistics import Core
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One vertex of a critical path: how long its producer takes and when it is there, at the contract's batch."""
-
-    vertex: str
-    op: str | None
-    site: str
-    time_s: float
-    arrives_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Alternative:
-    """Another plan for the same contract; `why_not` says what would be wrong with it, None if only its cost."""
-
-    name: str
-    cost: float
-    path_s: float
-    states: tuple[str, ...]
-    why_not: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class WhyContract:
-    """A contract that is kept. `states` are the relations that its joins read, `shared` what others use as well."""
-
-    plan: ContractPlan
-    limit_s: float
-    steps: tuple[Step, ...]
-    states: tuple[str, ...]
-    shared: tuple[str, ...]
-    others: int
-    alternatives: tuple[Alternative, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WhyRejected:
-    """A contract that is refused, with what the fastest plan would look like."""
-
-    rejection: Rejection
-    alternatives: tuple[Alternative, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WhyVertex:
-    """A vertex: its producer, its readers, and what keeping it costs ($/s)."""
-
-    vertex: Vertex
-    producer: Edge | None
-    readers: tuple[str, ...]
-    serves: tuple[str, ...]
-    rate: float
-    arrival_s: float
-    cost: float
-
-
-Why = WhyContract | WhyRejected | WhyVertex
 
 
 def why(plan: Plan, name: str) -> tuple[Why, ...]:
@@ -95,7 +47,8 @@ def why(plan: Plan, name: str) -> tuple[Why, ...]:
     if vertices:
         return tuple(_why_vertex(plan, vertex) for vertex in vertices)
     known = {*plan.catalogue.contracts, *plan.catalogue.views, *plan.graph.vertices}
-    raise UsageError(f'"{name}" is no contract, view or vertex of the plan', nearest_name(name, known))
+    hint = nearest_name(name, known) or f"contracts are {', '.join(plan.catalogue.contracts)}"
+    raise UsageError(f'"{name}" is no contract, view or vertex of the plan', hint)
 
 
 # Contracts
@@ -226,40 +179,6 @@ def _why_vertex(plan: Plan, vertex: Vertex) -> WhyVertex:
 # What if
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What to imagine: other terms of a contract, other bandwidths (bytes/s, by link), other rates (rows/s, by
-    source).
-    """
-
-    freshness_s: float | None = None
-    site: str | None = None
-    bandwidth: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    rate: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """A contract in one of two plans: kept at a cost with a critical path, or refused for a reason."""
-
-    kept: bool
-    cost: float | None
-    path_s: float | None
-    reason: str | None
-    smallest_staleness_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class WhatIf:
-    """Before and after, for the contract asked about and for every other that changes, and what the whole plan costs.
-    """
-
-    before: Outcome
-    after: Outcome
-    others: Mapping[str, tuple[Outcome, Outcome]]
-    rescost: tuple[float, float]
-
-
 def what_if(catalogue: Catalogue, contract: str, change: Change, options: PlanOptions | None = None) -> WhatIf:
     """Plans the project as it is and as it would be. Raises UsageError for names that do not exist."""
     options = options or PlanOptions()
@@ -301,7 +220,8 @@ def _check_names(catalogue: Catalogue, contract: str, change: Change) -> None:
     ):
         for name in names:
             if name not in known:
-                raise UsageError(f'{kind} "{name}" does not exist', nearest_name(name, known))
+                hint = nearest_name(name, known) or f"there are {', '.join(sorted(known))}"
+                raise UsageError(f'{kind} "{name}" does not exist', hint)
 
 
 def _outcomes(plan: Plan) -> dict[str, Outcome]:

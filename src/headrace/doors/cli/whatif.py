@@ -1,0 +1,64 @@
+"""`headrace whatif CONTRACT`: what a change would cost, without doing it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.doors.cli.options import Directory, Json
+from headrace.doors.cli.output import Exit, show, table
+
+if TYPE_CHECKING:
+    from headrace.model.explanation import Outcome, WhatIf
+
+
+def whatif(
+    contract: Annotated[str, typer.Argument(metavar="CONTRACT", help="The contract to ask about.")],
+    directory: Directory = Path(),
+    freshness: Annotated[str | None, typer.Option(metavar="5s", help="Promise this instead.")] = None,
+    at: Annotated[str | None, typer.Option(metavar="SITE", help="Deliver there instead.")] = None,
+    link: Annotated[list[str] | None, typer.Option(metavar="'us>eu=50 Mbps'", help="With this bandwidth.")] = None,
+    rate: Annotated[list[str] | None, typer.Option(metavar="tweets=2x", help="With so many changes.")] = None,
+    json: Json = False,
+) -> int:
+    """Say what a change would cost, without doing it."""
+    from headrace import app
+
+    wishes = app.Wishes(freshness, at, tuple(link or ()), tuple(rate or ()))
+    answer = app.imagine(directory, os.environ, contract, wishes)
+    status = Exit.DONE if answer.after.kept else Exit.NO
+    return show(json, status, text=lambda: _text(contract, answer), document=lambda: _document(contract, answer))
+
+
+def _text(contract: str, answer: WhatIf) -> str:
+    from headrace.doors.cli.plan_text import dollars_per_hour
+
+    rows = [["", "now", "then"], [contract, _said(answer.before), _said(answer.after)]]
+    rows += [[name, _said(before), _said(after)] for name, (before, after) in answer.others.items()]
+    before, after = answer.rescost
+    rows.append(["all resources", dollars_per_hour(before), dollars_per_hour(after)])
+    return "\n".join(table(rows, indent=0))
+
+
+def _said(outcome: Outcome) -> str:
+    from headrace.doors.cli.plan_text import dollars_per_hour
+    from headrace.model.amounts import format_seconds
+
+    if outcome.kept:
+        return f"kept, {dollars_per_hour(outcome.cost or 0.0)}, takes {format_seconds(outcome.path_s or 0.0)}"
+    offer = outcome.smallest_staleness_s
+    return f"refused: {outcome.reason}" + (f", from {format_seconds(offer)} on" if offer is not None else "")
+
+
+def _document(contract: str, answer: WhatIf) -> dict[str, object]:
+    return {
+        "contract": contract,
+        "before": asdict(answer.before),
+        "after": asdict(answer.after),
+        "others": {name: {"before": asdict(a), "after": asdict(b)} for name, (a, b) in answer.others.items()},
+        "rescost": {"before": answer.rescost[0], "after": answer.rescost[1]},
+    }

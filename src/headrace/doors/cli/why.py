@@ -1,0 +1,30 @@
+"""`headrace why NAME`: a decision with its numbers, the runners-up and what they would have cost."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.doors.cli.options import Directory, Json
+from headrace.doors.cli.output import Exit, show
+
+
+def why(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A contract, a view, or a vertex of the plan.")],
+    directory: Directory = Path(),
+    json: Json = False,
+) -> int:
+    """Explain a decision: its numbers, what it shares, the alternatives."""
+    from headrace import app
+    from headrace.doors.cli.why_text import why_document, why_text
+
+    plan, answers = app.explain(directory, os.environ, name)
+    return show(
+        json,
+        Exit.DONE,
+        text=lambda: "\n\n".join(why_text(plan, answer) for answer in answers),
+        document=lambda: {"name": name, "answers": [why_document(answer) for answer in answers]},
+    )

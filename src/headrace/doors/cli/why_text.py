@@ -1,0 +1,120 @@
+"""What `headrace why` tells people and programs about one decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from math import isclose
+
+from headrace.doors.cli.output import count, table, wrap
+from headrace.doors.cli.plan_text import dataset, dollars_per_hour, refusal_lines, step
+from headrace.model import amounts
+from headrace.model.explanation import Alternative, Why, WhyContract, WhyRejected, WhyVertex
+from headrace.model.plan import ContractPlan, Plan
+
+
+def why_text(plan: Plan, answer: Why) -> str:
+    match answer:
+        case WhyContract():
+            return "\n".join(_contract(plan, answer))
+        case WhyRejected():
+            return "\n".join(_rejected(plan, answer))
+        case WhyVertex():
+            return "\n".join(_vertex(plan, answer))
+
+
+def why_document(answer: Why) -> dict[str, object]:
+    """The same as values; the plan document has the rest of the vertex or contract."""
+    match answer:
+        case WhyContract():
+            return {
+                "kind": "contract",
+                "contract": answer.plan.contract,
+                "kept": True,
+                "cost": answer.plan.cost,
+                "critical_path_s": answer.plan.critical_path_s,
+                "limit_s": answer.limit_s,
+                "steps": [asdict(passed) for passed in answer.steps],
+                "states": list(answer.states),
+                "shared": list(answer.shared),
+                "shared_with": answer.others,
+                "alternatives": [asdict(alternative) for alternative in answer.alternatives],
+            }
+        case WhyRejected():
+            return {
+                "kind": "contract",
+                "contract": answer.rejection.contract,
+                "kept": False,
+                "reason": answer.rejection.reason,
+                "detail": answer.rejection.detail,
+                "fastest_cp_s": answer.rejection.fastest_cp_s,
+                "smallest_staleness": answer.rejection.smallest_staleness_s,
+                "alternatives": [asdict(alternative) for alternative in answer.alternatives],
+            }
+        case WhyVertex():
+            return {
+                "kind": "vertex",
+                "vertex": answer.vertex.id,
+                "site": answer.vertex.site,
+                "readers": list(answer.readers),
+                "serves": list(answer.serves),
+                "rate": answer.rate,
+                "arrival_s": answer.arrival_s,
+                "cost": answer.cost,
+            }
+
+
+def _contract(plan: Plan, answer: WhyContract) -> Iterator[str]:
+    kept = answer.plan
+    promise = f"{kept.view} at {kept.site} within {amounts.format_seconds(kept.freshness_s)}"
+    yield f'contract "{kept.contract}": {promise} is kept'
+    yield f"  cost {dollars_per_hour(kept.cost)}" + ("" if kept.exact else " (the cheapest found, not proven cheapest)")
+    if answer.shared:
+        yield f"  {count(len(answer.shared), 'dataset')} shared with {count(answer.others, 'other contract')}"
+    if answer.steps:
+        taken, limit = amounts.format_seconds(kept.critical_path_s), amounts.format_seconds(answer.limit_s)
+        yield f"slowest way of {amounts.format_seconds(kept.batch_s)} of changes: {taken}, of {limit} that it may take"
+        yield from table(
+            [
+                [amounts.format_seconds(passed.arrives_s), f"at {passed.site}", _passed(plan, passed.vertex)]
+                for passed in answer.steps
+            ]
+        )
+    others = [other for other in answer.alternatives if not _alike(other, kept)]
+    yield from _alternatives(others) if others else ["no plan is cheaper or faster, with sharing or without"]
+
+
+def _alike(other: Alternative, kept: ContractPlan) -> bool:
+    return isclose(other.path_s, kept.critical_path_s) and isclose(other.cost, kept.cost, rel_tol=1e-3)
+
+
+def _passed(plan: Plan, vertex: str) -> str:
+    edge = plan.graph.edges.get(vertex)
+    return dataset(plan.graph.vertices[vertex]) if edge is None else step(edge, plan.graph.vertices)
+
+
+def _rejected(plan: Plan, answer: WhyRejected) -> Iterator[str]:
+    yield f'contract "{answer.rejection.contract}" is refused'
+    yield from refusal_lines(answer.rejection, plan.catalogue)
+    yield from _alternatives(answer.alternatives)
+
+
+def _alternatives(alternatives: Sequence[Alternative]) -> Iterator[str]:
+    if alternatives:
+        yield "instead"
+    for alternative in alternatives:
+        verdict = f"; not taken: {alternative.why_not}" if alternative.why_not else ""
+        cost, path = dollars_per_hour(alternative.cost), amounts.format_seconds(alternative.path_s)
+        yield from wrap(f"{alternative.name}: {cost}, {path}{verdict}", "  ", "    ")
+
+
+def _vertex(plan: Plan, answer: WhyVertex) -> Iterator[str]:
+    vertex = answer.vertex
+    yield f"{vertex.id}: {dataset(vertex)} at {vertex.site}"
+    if answer.producer is not None:
+        yield from wrap(step(answer.producer, plan.graph.vertices), "  made by  ")
+    yield f"  arrives  {amounts.format_seconds(answer.arrival_s)} after a push begins"
+    yield f"  costs    {dollars_per_hour(answer.cost)}"
+    yield from wrap(", ".join(answer.serves), "  serves   ")
+    if answer.readers:
+        yield from wrap(", ".join(answer.readers), "  read by  ")

@@ -1,0 +1,103 @@
+"""Answers to "why" and "what if": a decision with its numbers, as values to show.
+
+Times are seconds, costs dollars per second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headrace.model.plan import ContractPlan, Edge, Rejection, Vertex
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One vertex of a critical path: how long its producer takes and when it is there, at the contract's batch."""
+
+    vertex: str
+    op: str | None
+    site: str
+    time_s: float
+    arrives_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another plan for the same contract; `why_not` says what would be wrong with it, None if only its cost."""
+
+    name: str
+    cost: float
+    path_s: float
+    states: tuple[str, ...]
+    why_not: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WhyContract:
+    """A contract that is kept. `states` are the relations that its joins read, `shared` what others use as well."""
+
+    plan: ContractPlan
+    limit_s: float
+    steps: tuple[Step, ...]
+    states: tuple[str, ...]
+    shared: tuple[str, ...]
+    others: int
+    alternatives: tuple[Alternative, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WhyRejected:
+    """A contract that is refused, with what the fastest plan would look like."""
+
+    rejection: Rejection
+    alternatives: tuple[Alternative, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WhyVertex:
+    """A vertex: its producer, its readers, and what keeping it costs ($/s)."""
+
+    vertex: Vertex
+    producer: Edge | None
+    readers: tuple[str, ...]
+    serves: tuple[str, ...]
+    rate: float
+    arrival_s: float
+    cost: float
+
+
+Why = WhyContract | WhyRejected | WhyVertex
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What to imagine: other terms of a contract, other bandwidths (bytes/s, by link), other rates (rows/s, by
+    source).
+    """
+
+    freshness_s: float | None = None
+    site: str | None = None
+    bandwidth: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    rate: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A contract in one of two plans: kept at a cost with a critical path, or refused for a reason."""
+
+    kept: bool
+    cost: float | None
+    path_s: float | None
+    reason: str | None
+    smallest_staleness_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """Before and after: of the contract asked about, of every other that changes, and of what the whole plan costs."""
+
+    before: Outcome
+    after: Outcome
+    others: Mapping[str, tuple[Outcome, Outcome]]
+    rescost: tuple[float, float]
