@@ -43,7 +43,7 @@ def write_tables(folder: Path, document: Document, form: str = "parquet") -> lis
         name: entry if isinstance(entry, dict) else {"rate": entry} for name, entry in document["producers"].items()
     }
     consumers = document["consumers"].items()
-    tables: dict[str, dict[str, list[Any]]] = {
+    tables: dict[str, Any] = {
         "p": {"producer": list(own), "rate": [float(entry["rate"]) for entry in own.values()]}
         | {price: [float(entry.get(price, document[price])) for entry in own.values()] for price in ("H", "L")},
         "c": {"consumer": [n for n, _ in consumers], "rate": [float(entry["rate"]) for _, entry in consumers]},

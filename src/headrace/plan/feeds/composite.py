@@ -22,7 +22,6 @@ import numpy as np
 from headrace.plan.feeds.instance import Composite, Decision
 from headrace.plan.feeds.network import Network, asked_rates, network_of, output_rates
 from headrace.plan.feeds.numbers import BoolArray, IntArray, NumberArray, common_scale, integers
-from headrace.plan.place.cut import FOREVER, Choices, minimum_cut, no_conflicts
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +91,9 @@ def _ranges(begin: IntArray, end: IntArray) -> IntArray:
 
 def _cut(ahead: NumberArray, on_read: NumberArray, source: IntArray, target: IntArray) -> BoolArray:
     """Which of these edges are stored ahead. A variable more per node stands for its being incomplete."""
+    # Loading SciPy takes longer than deciding most networks, and few have edges to cut.
+    from headrace.plan.place.cut import FOREVER, Choices, minimum_cut, no_conflicts
+
     nodes, number = np.unique(np.concatenate((source, target)), return_inverse=True)
     edges = np.arange(len(ahead))
     incomplete = number + len(edges)

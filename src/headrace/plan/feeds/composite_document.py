@@ -11,6 +11,7 @@ from headrace.plan.feeds.fields import Fields
 from headrace.plan.feeds.instance import Composite, Edge, Node, PullAccounting
 from headrace.plan.feeds.json_text import Path
 from headrace.plan.feeds.network import network_of
+from headrace.plan.feeds.numbers import IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,15 +21,15 @@ class NamedComposite:
     composite: Composite
     names: tuple[str, ...]
 
-    def pair(self, number: int) -> tuple[str, str]:
-        """Source and target of an edge."""
-        edge = self.composite.edges[number]
-        return self.names[edge.source], self.names[edge.target]
+    def pairs(self, numbers: IntArray) -> list[tuple[str, str]]:
+        """Source and target of each of these edges."""
+        edges = (self.composite.edges[number] for number in numbers.tolist())
+        return [(self.names[edge.source], self.names[edge.target]) for edge in edges]
 
     def find(self, who: str, whom: str) -> int | None:
         """The number of the edge by which one node follows another."""
-        edges = range(len(self.composite.edges))
-        return next((number for number in edges if self.pair(number) == (whom, who)), None)
+        ends = ((self.names[edge.source], self.names[edge.target]) for edge in self.composite.edges)
+        return next((number for number, end in enumerate(ends) if end == (whom, who)), None)
 
 
 def read_composite(fields: Fields, document: object) -> NamedComposite:

@@ -51,5 +51,4 @@ def decide_instance(named: Named, method: Method = Method.EXACT, effort: int = E
 
 def answer(named: Named, decision: Decision, seconds: float) -> dict[str, object]:
     """The answer document; `seconds` is what deciding took."""
-    stored = np.flatnonzero(decision.ahead).tolist()
-    return {**summary(decision, seconds), "push": [named.pair(number) for number in stored]}
+    return {**summary(decision, seconds), "push": named.pairs(np.flatnonzero(decision.ahead))}

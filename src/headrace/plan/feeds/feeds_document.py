@@ -33,13 +33,19 @@ class NamedFeeds:
     consumers: tuple[str, ...]
     producers: tuple[str, ...]
 
-    def pair(self, number: int) -> tuple[str, str]:
-        """Consumer and producer."""
-        return self.consumers[self.feeds.consumer[number]], self.producers[self.feeds.producer[number]]
+    def pairs(self, numbers: IntArray) -> list[tuple[str, str]]:
+        """Consumer and producer of each of these pairs."""
+        consumers = map(self.consumers.__getitem__, self.feeds.consumer[numbers].tolist())
+        producers = map(self.producers.__getitem__, self.feeds.producer[numbers].tolist())
+        return list(zip(consumers, producers, strict=True))
 
     def find(self, who: str, whom: str) -> int | None:
         """The number of the pair of a consumer and a producer."""
-        return next((number for number in range(len(self.feeds)) if self.pair(number) == (who, whom)), None)
+        if who not in self.consumers or whom not in self.producers:
+            return None
+        consumer, producer = self.consumers.index(who), self.producers.index(whom)
+        found = np.flatnonzero((self.feeds.consumer == consumer) & (self.feeds.producer == producer))
+        return int(found[0]) if len(found) else None
 
 
 def read_feeds(fields: Fields, document: object) -> NamedFeeds:
@@ -122,12 +128,19 @@ def _read_consumers(
         rates.append(fields.amount(entry.get("rate", 0), (*path, "rate"), f'the rate of consumer "{name}"'))
         follows.append(fields.items(entry.get("follows", []), (*path, "follows"), f'what consumer "{name}" follows'))
     consumer = np.repeat(np.arange(len(follows)), list(map(len, follows)))
-    # Names are strings, so anything that is not one is unknown too; lists and objects cannot even be looked up.
-    found = [position.get(name, -1) if isinstance(name, str) else -1 for name in chain.from_iterable(follows)]
-    producer = np.array(found, dtype=np.int64)
-    if (producer < 0).any() or len(np.unique(consumer * max(1, len(position)) + producer)) < len(producer):
+    producer = np.array(_looked_up(follows, position), dtype=np.int64)
+    keys = np.sort(consumer * max(1, len(position)) + producer)
+    if (producer < 0).any() or (keys[1:] == keys[:-1]).any():
         _report_follows(fields, consumers, follows, position)
     return Amounts.of(rates), consumer, producer
+
+
+def _looked_up(follows: list[list[object]], position: dict[str, int]) -> list[int]:
+    """-1 for what is not the name of a producer; lists and objects cannot even be looked up."""
+    try:
+        return list(map(position.get, chain.from_iterable(follows), repeat(-1)))  # type: ignore[arg-type]
+    except TypeError:
+        return [position.get(name, -1) if isinstance(name, str) else -1 for name in chain.from_iterable(follows)]
 
 
 def _report_follows(

@@ -65,11 +65,12 @@ def exact_amount(value: object) -> Fraction:
     """A non-negative number as it was written. Raises ValueError, with words that follow "must be"."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise ValueError(f"must be a number, not {shown(value)}")
-    if isinstance(value, Decimal) and not value.is_finite():
+    number = value if isinstance(value, Decimal) else Decimal(value)
+    if not number.is_finite():
         raise ValueError(f"must be finite, not {value}")
-    if value < 0:
+    if number < 0:
         raise ValueError(f"must not be negative, but is {value}")
-    if value and not -LARGEST_EXPONENT <= Decimal(value).adjusted() <= LARGEST_EXPONENT:
+    if number and not -LARGEST_EXPONENT <= number.adjusted() <= LARGEST_EXPONENT:
         raise ValueError(f"must be 0 or between 1e-{LARGEST_EXPONENT} and 1e{LARGEST_EXPONENT}")
     return Fraction(value)
 
