@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 
+from headrace.model.errors import EvaluationError
 from headrace.model.relation import fields_of
 from headrace.model.types import Row
 from headrace.model.zset import ZSet
@@ -152,3 +153,24 @@ def test_a_filter_on_time_keeps_what_spark_keeps(quick_spark: Asked):
     question = Question("SELECT k FROM s WHERE at > now() - INTERVAL '7' DAY", {**TABLES, "s": rows})
     ours = evaluate(question.relation(), question.tables, now=dt.datetime(2600, 1, 1))
     check(quick_spark, question, list(ours.rows()))
+
+
+FAILING = {
+    "overflow": "SELECT id + 2147483647 AS a FROM r",
+    "division by zero": "SELECT id / (id - 1) AS a FROM r",
+    "text that is no number": "SELECT CAST(name AS INT) AS a FROM r",
+    "a decimal that does not fit": "SELECT CAST(amount AS DECIMAL(3, 2)) AS a FROM r",
+    "a sum that does not fit": "SELECT sum(n + 9223372033854775807) AS a FROM s WHERE n = 20",
+    "a condition": "SELECT id FROM r WHERE 1 DIV (id - 1) > 0",
+}
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_a_query_fails_where_spark_fails(quick_spark: Asked, name: str):
+    from pyspark.errors import PySparkException
+
+    question = Question(FAILING[name], TABLES)
+    with pytest.raises(EvaluationError):
+        question.answer()
+    with pytest.raises(PySparkException):
+        quick_spark.ask(question).toArrow()

@@ -26,6 +26,7 @@ from headrace.model.relation import (
     Relation,
     Scan,
     TopK,
+    UnionAll,
     Version,
     fields_of,
     inputs_of,
@@ -243,10 +244,10 @@ def test_the_delta_of_a_query_has_the_fields_of_the_query():
 
 
 def test_a_union_that_lost_its_first_input_keeps_its_names():
-    relation = read_query("SELECT id AS a FROM orders UNION ALL SELECT city AS b FROM customers", SHOP)
-    change = delta(relation, frozenset({"orders"}))
+    orders, customers = (read_query(f"SELECT id AS {name}_id FROM {name}", SHOP) for name in ("orders", "customers"))
+    change = delta(UnionAll((orders, customers)), frozenset({"orders"}))
     assert change is not None
-    assert [field.name for field in fields_of(change)] == ["a"]
+    assert fields_of(change) == fields_of(orders)
 
 
 def test_only_touched_groups_are_computed_again():
