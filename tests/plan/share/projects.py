@@ -40,7 +40,11 @@ def shop(cores: float | None = None) -> Catalogue:
     for first, second in (("us", "eu"), ("eu", "asia"), ("us", "asia")):
         project.link(between=(first, second), bandwidth="10 MB/s", latency="50 ms", price="0.02 $/GB")
     project.source("orders", at="us", key="oid", rows=1e6, rate=50, columns=_bigints("oid", "cid", "total"))
-    named = {**_bigints("cid"), "name": "string", "country": {"type": "string", "distinct": 50}}
+    named: dict[str, str | dict[str, str | float]] = {
+        **_bigints("cid"),
+        "name": "string",
+        "country": {"type": "string", "distinct": 50},
+    }
     project.source("customers", at="eu", key="cid", rows=1e5, rate=2, columns=named)
     project.source("items", at="us", key="iid", rows=3e6, rate=150, columns=_bigints("iid", "oid", "product", "amount"))
     for name, sql in VIEWS.items():

@@ -1,0 +1,220 @@
+"""When what is measured differs from what was planned: which contracts to move, in which steps, and why.
+
+    measured -> conditions that last -> contracts that they concern -> planned anew without their old places
+             -> moved, if a promise is kept again or the saving pays for the move within an hour
+
+A contract rests between moves, for longer each time it moves back, and returns to a link only when that has been calm
+for a while: plans must not swing. A move is made before the old way is broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from headrace.model.plan import Plan, VertexKind
+from headrace.plan.figures import plan_of
+from headrace.plan.price import BYTES_PER_GB, upstream_first
+from headrace.plan.share.arrangement import Arrangement, arrangement_of
+from headrace.plan.share.difference import difference
+from headrace.plan.share.keeps import has_room, late_contracts
+from headrace.plan.share.order import Cores
+from headrace.plan.share.place import place
+from headrace.plan.share.revalue import Measured, cores_of_kept, measured_catalogue, revalued
+from headrace.plan.share.watch import Condition, Trouble, Watch, concerned, conditions, watch
+
+MOST_MOVES = 3
+"""Contracts moved in one round."""
+
+LEAST_SAVING = 0.1
+"""Share of the contracts' cost that a move must save, if no promise depends on it."""
+
+PAYS_WITHIN_S = 3600.0
+
+REST_S, LONGEST_REST_S = 300.0, 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A move that was made: what the contract was made of before and after, and what it was made for."""
+
+    contract: str
+    at_s: float
+    before: frozenset[str]
+    after: frozenset[str]
+    because: tuple[Condition, ...]
+
+
+class Action(StrEnum):
+    LOAD = "load"
+    CATCH_UP = "catch up"
+    SWITCH = "switch"
+    DRAIN = "drain"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Vertices are loaded and catch up before any reader is switched to them; old ones are drained when none is left.
+    A vertex that stays and gets another producer is switched, as a contract is.
+    """
+
+    action: Action
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Contracts to move together; those that are `stranded` wait for a site. Money is $/s, but `migration` is $."""
+
+    contracts: tuple[str, ...]
+    stranded: tuple[str, ...]
+    because: tuple[Condition, ...]
+    reasons: tuple[str, ...]
+    restores: tuple[str, ...]
+    saving: float
+    migration: float
+    plan: Plan
+    steps: tuple[Step, ...]
+    moves: tuple[Moved, ...]
+
+
+def look(before: Watch, plan: Plan, measured: Measured) -> Watch:
+    """The watch after one more measurement."""
+    return watch(before, plan, _as_measured(plan, measured)[0], measured)
+
+
+def adapt(plan: Plan, measured: Measured, watched: Watch, history: tuple[Moved, ...] = ()) -> Proposal | None:
+    """What to move now; None if nothing lasts, nobody may move, or no move is worth it."""
+    due = watched.due(measured.clock_s)
+    now, cores = _as_measured(plan, measured)
+    names = _candidates(plan, due, history, measured.clock_s)
+    is_down = any(condition.trouble is Trouble.SITE_DOWN for condition in due)
+    for count in (len(names),) if is_down else range(min(MOST_MOVES, len(names)), 0, -1):
+        proposal = _proposal(plan, now, cores, names[:count], due, measured)
+        if proposal is not None and not _returns_too_soon(proposal, history, watched, measured.clock_s):
+            return proposal
+    return None
+
+
+def _as_measured(plan: Plan, measured: Measured) -> tuple[Arrangement, Cores]:
+    now = arrangement_of(plan)
+    catalogue = measured_catalogue(plan.catalogue, measured, plan.totals, plan.graph)
+    cores = cores_of_kept(now, catalogue)
+    return revalued(now, catalogue, cores), cores
+
+
+def _candidates(plan: Plan, due: Iterable[Condition], history: tuple[Moved, ...], clock_s: float) -> tuple[str, ...]:
+    """Contracts that are concerned and rested, the most expensive first."""
+    names = frozenset[str]().union(*(concerned(plan, condition) for condition in due))
+    cost = {entry.contract: entry.cost for entry in plan.contracts}
+    rested = (name for name in names if name in cost and is_rested(name, history, clock_s))
+    return tuple(sorted(rested, key=lambda name: (-cost[name], name)))
+
+
+def is_rested(contract: str, history: Iterable[Moved], clock_s: float) -> bool:
+    """Whether a contract may move again: after five minutes, twice as long for every time it moved back."""
+    mine = [move for move in history if move.contract == contract]
+    if not mine:
+        return True
+    back = sum(move.after in {earlier.before for earlier in mine[:number]} for number, move in enumerate(mine))
+    rest_s: float = min(REST_S * 2**back, LONGEST_REST_S)
+    return clock_s - mine[-1].at_s >= rest_s
+
+
+def _proposal(
+    plan: Plan, now: Arrangement, cores: Cores, names: tuple[str, ...], due: tuple[Condition, ...], measured: Measured
+) -> Proposal | None:
+    then = _placed_anew(now, cores, names)
+    moved = tuple(name for name in names if any(kept.contract.name == name for kept in then.kept))
+    broken, still_broken = broken_contracts(now, measured), broken_contracts(then, measured)
+    if (len(moved) < len(names) and not measured.down) or still_broken & set(moved) or still_broken - broken:
+        return None
+    new = plan_of(replace(then, catalogue=replace(plan.catalogue, sources=then.catalogue.sources)))
+    found, cost = difference(plan, new), {entry.contract: entry.cost for entry in plan.contracts}
+    if not (found.added or found.moved or found.rewired or found.removed):
+        return None
+    restores, saving = tuple(sorted(broken & set(moved))), now.live.bill.rescost - then.live.bill.rescost
+    migration = migration_cost(then, (*found.added, *(target for _, target in found.moved)))
+    pays = saving > LEAST_SAVING * sum(cost[name] for name in names) and saving * PAYS_WITHIN_S > migration
+    if not restores and not (pays and moved == names):
+        return None
+    said = conditions(plan, now, measured)
+    before, clock_s = arrangement_of(plan), measured.clock_s
+    return Proposal(
+        contracts=moved,
+        stranded=tuple(name for name in names if name not in moved),
+        because=due,
+        reasons=tuple(said[condition] for condition in due if condition in said),
+        restores=restores,
+        saving=saving,
+        migration=migration,
+        plan=new,
+        steps=steps_of(plan, new),
+        moves=tuple(Moved(name, clock_s, _parts(before, name), _parts(then, name), due) for name in moved),
+    )
+
+
+def _placed_anew(now: Arrangement, cores: Cores, names: tuple[str, ...]) -> Arrangement:
+    """Without their old places, as far as they have others."""
+    contracts = [kept.contract for name in names for kept in now.kept if kept.contract.name == name]
+    for name in names:
+        now = now.without(name)
+    for contract in contracts:
+        placed = place(now, contract, cores[contract.view])
+        now = placed if len(placed.kept) > len(now.kept) else now
+    return now
+
+
+def broken_contracts(now: Arrangement, measured: Measured) -> frozenset[str]:
+    """Contracts whose promises are not kept as things are: late, made at a site that is down, or all, when something
+    has no room for them.
+    """
+    served = now.live.served
+    stuck = {p.contract for name, ps in served.items() if now.graph.vertices[name].site in measured.down for p in ps}
+    if not has_room(now):
+        return frozenset(kept.contract.name for kept in now.kept)
+    return frozenset((*stuck, *late_contracts(now)))
+
+
+def _parts(now: Arrangement, contract: str) -> frozenset[str]:
+    vertex = next(kept.vertex for kept in now.kept if kept.contract.name == contract)
+    return frozenset(upstream_first(now.graph, [vertex]))
+
+
+def migration_cost(then: Arrangement, new: Iterable[str]) -> float:
+    """$ of bringing the state of new vertices over the dearest link, and of running both ways until they caught up."""
+    total = 0.0
+    for name in new:
+        vertex = then.graph.vertices[name]
+        dearest = max((link.price_gb for link in then.catalogue.links if link.dst == vertex.site), default=0.0)
+        if vertex.kind is VertexKind.RELATION:
+            total += (vertex.rows or 0.0) * vertex.width * dearest / BYTES_PER_GB
+        longest_s = max(promise.freshness_s for promise in then.live.served[name])
+        total += then.live.bill.cost_of[name] * longest_s
+    return total
+
+
+def steps_of(old: Plan, new: Plan) -> tuple[Step, ...]:
+    """From one plan to another: make, then break."""
+    found = difference(old, new)
+    made = (*found.added, *(target for _, target in found.moved))
+    made = tuple(name for name in new.graph.vertices if name in made)
+    left = (*found.removed, *(start for start, _ in found.moved))
+    return (
+        *(Step(Action.LOAD, name) for name in made),
+        *(Step(Action.CATCH_UP, name) for name in made),
+        *(Step(Action.SWITCH, name) for name in (*found.rewired, *found.contracts_changed)),
+        *(Step(Action.DRAIN, name) for name in reversed(tuple(old.graph.vertices)) if name in left),
+    )
+
+
+def _returns_too_soon(proposal: Proposal, history: Iterable[Moved], watched: Watch, clock_s: float) -> bool:
+    """Whether a contract would return to a place that it left for a link which is not calm yet."""
+    for move in proposal.moves:
+        for earlier in history:
+            if earlier.contract == move.contract and earlier.before == move.after:
+                links = [c.where for c in earlier.because if c.trouble is Trouble.LINK_FULL]
+                if not all(watched.is_calm(link, clock_s) for link in links):
+                    return True
+    return False

@@ -1,0 +1,118 @@
+"""The same graph under other statistics: what it would cost, and whether it keeps its promises, at measured rates.
+
+Rows and rates of a vertex follow from its subject and whose changes it carries, whatever its columns are. Partial
+aggregates keep the rates that were planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import inf
+from statistics import median
+
+from headrace.model.catalogue import Catalogue, Link, Refusal, Site
+from headrace.model.plan import Graph, Totals, Vertex, VertexKind
+from headrace.model.rate import Rate
+from headrace.plan.outputs import block_facts, facts_of_block
+from headrace.plan.share.arrangement import Arrangement, Kept
+from headrace.plan.share.change import cores_for
+from headrace.plan.share.order import Cores
+from headrace.plan.share.subject import Subject, Subjects, subject_in, subject_of_input
+from headrace.plan.statistics import Core
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was seen until `clock_s`: changed rows per second of sources, seconds taken over seconds planned for the
+    producer of a vertex, demand over capacity of links (from, to), and sites that are down.
+    """
+
+    clock_s: float
+    rates: Mapping[str, float] = field(default_factory=dict)
+    slowness: Mapping[str, float] = field(default_factory=dict)
+    load: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    down: frozenset[str] = frozenset()
+
+
+def measured_catalogue(catalogue: Catalogue, measured: Measured, totals: Totals, graph: Graph) -> Catalogue:
+    """The catalogue as it was found: a link that is fuller than planned is narrower, a site whose operators take longer
+    is slower, and going to or from a site that is down takes forever.
+    """
+    sources = {
+        name: replace(source, rate=measured.rates.get(name, source.rate)) for name, source in catalogue.sources.items()
+    }
+    links = tuple(_link(link, measured, totals) for link in catalogue.links)
+    sites = {name: _site(site, measured, graph) for name, site in catalogue.sites.items()}
+    return replace(catalogue, sources=sources, links=links, sites=sites)
+
+
+def _link(link: Link, measured: Measured, totals: Totals) -> Link:
+    if measured.down & {link.src, link.dst}:
+        return replace(link, latency_s=inf)
+    load, planned = measured.load.get((link.src, link.dst)), totals.link.get((link.src, link.dst), 0.0)
+    return link if not load or not planned else replace(link, bandwidth=planned / load)
+
+
+def _site(site: Site, measured: Measured, graph: Graph) -> Site:
+    found = [
+        factor
+        for name, factor in measured.slowness.items()
+        if name in graph.vertices and graph.vertices[name].site == site.name
+    ]
+    return replace(site, speed=site.speed / median(found)) if found else site
+
+
+def cores_of_kept(now: Arrangement, catalogue: Catalogue) -> Cores:
+    """The views of all contracts that are kept, with the statistics of a catalogue."""
+    found = {}
+    for view in dict.fromkeys(kept.contract.view for kept in now.kept):
+        cores = cores_for(now.blocks, catalogue, view)
+        assert not isinstance(cores, Refusal), "a contract that is kept has a view that is maintained"
+        found[view] = cores
+    return found
+
+
+def revalued(now: Arrangement, catalogue: Catalogue, cores: Cores) -> Arrangement:
+    """The arrangement under another catalogue, with the rows and rates that follow from it."""
+    facts = dict(_facts(core for view in cores.values() for core in view))
+    subjects = Subjects(now.graph, now.blocks)
+    vertices = {name: _revalued(vertex, subjects.of(vertex), facts) for name, vertex in now.graph.vertices.items()}
+    kept = tuple(_at_new_rate(entry, cores[entry.contract.view]) for entry in now.kept)
+    return replace(now, catalogue=catalogue, graph=Graph(vertices, now.graph.edges), kept=kept)
+
+
+def _at_new_rate(kept: Kept, cores: tuple[Core, ...]) -> Kept:
+    return replace(kept, rate=block_facts(cores[-1]).rate.at(kept.batch_s))
+
+
+Key = tuple[Subject, tuple[str, ...] | None]
+"""What, and whose changes; None for all rows."""
+
+
+def _facts(cores: Iterable[Core]) -> Iterator[tuple[Key, tuple[float, Rate]]]:
+    for core in cores:
+        made = facts_of_block(core)
+        yield from _of_input(subject_of_input(made.name, ()), made.name, made.rows, made.rate)
+        for input_ in core.inputs:
+            name, texts = input_.facts.name, input_.filter.texts if input_.filter else ()
+            yield from _of_input(subject_of_input(name, ()), name, input_.facts.rows, input_.facts.rate)
+            yield from _of_input(subject_of_input(name, texts), name, input_.rows, input_.rate)
+        for subset in core.sub_joins if core.is_joined else ():
+            subject = subject_in(core, subset)
+            yield (subject, None), (core.card(subset), Rate())
+            for changed in range(1, subset + 1):
+                if changed & subset == changed:
+                    yield (subject, core.aliases_of(changed)), (core.card(subset), core.rate(subset, changed))
+
+
+def _of_input(subject: Subject, name: str, rows: float, rate: Rate) -> Iterator[tuple[Key, tuple[float, Rate]]]:
+    yield (subject, None), (rows, Rate())
+    yield (subject, (name,)), (rows, rate)
+
+
+def _revalued(vertex: Vertex, subject: Subject | None, facts: Mapping[Key, tuple[float, Rate]]) -> Vertex:
+    found = facts.get((subject, vertex.delta_of)) if subject is not None else None
+    if found is None:
+        return vertex
+    return replace(vertex, rows=found[0]) if vertex.kind is VertexKind.RELATION else replace(vertex, rate=found[1])

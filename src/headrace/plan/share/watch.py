@@ -1,0 +1,124 @@
+"""What is wrong with a plan that runs, and since when: only what lasts is worth a move."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from headrace.model.plan import Operator, Plan
+from headrace.model.statistics import rate_of
+from headrace.plan.price import arrivals
+from headrace.plan.share.arrangement import Arrangement
+from headrace.plan.share.revalue import Measured
+
+FULL, CALM = 0.9, 0.7
+"""Demand over capacity above which a link is full, and below which one may return to it."""
+
+CALM_FOR_S = 300.0
+
+RATE_OFF, SLOW = 0.3, 1.5
+"""Relative distance from the planned rate; seconds taken over seconds planned."""
+
+LONGEST_PATH = 0.45
+"""Share of the freshness that a push may take before it is too close to the half that it may take at most."""
+
+
+class Trouble(StrEnum):
+    LINK_FULL = "link full"
+    RATE_OFF = "rate off"
+    OPERATOR_SLOW = "operator slow"
+    PATH_LONG = "path long"
+    SITE_DOWN = "site down"
+
+
+LASTS_S = {Trouble.LINK_FULL: 10.0, Trouble.RATE_OFF: 60.0, Trouble.OPERATOR_SLOW: 60.0}
+"""How long a trouble must last; others count at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`where` is a link `a>b`, a source, a vertex, a contract or a site."""
+
+    trouble: Trouble
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Since when each condition holds, and since when each link is calm, by the clock in seconds."""
+
+    since: Mapping[Condition, float] = field(default_factory=dict)
+    calm_since: Mapping[str, float] = field(default_factory=dict)
+
+    def due(self, clock_s: float) -> tuple[Condition, ...]:
+        """What has lasted long enough."""
+        return tuple(
+            condition
+            for condition, start_s in sorted(self.since.items(), key=lambda entry: (entry[0].trouble, entry[0].where))
+            if clock_s - start_s >= LASTS_S.get(condition.trouble, 0.0)
+        )
+
+    def is_calm(self, link: str, clock_s: float) -> bool:
+        return link in self.calm_since and clock_s - self.calm_since[link] >= CALM_FOR_S
+
+
+def watch(before: Watch, plan: Plan, now: Arrangement, measured: Measured) -> Watch:
+    """The watch after one more look. `now` is the plan as measured."""
+    clock_s = measured.clock_s
+    holding = conditions(plan, now, measured)
+    calm = (f"{src}>{dst}" for (src, dst), load in measured.load.items() if load < CALM)
+    return Watch(
+        {condition: before.since.get(condition, clock_s) for condition in holding},
+        {link: before.calm_since.get(link, clock_s) for link in calm},
+    )
+
+
+def conditions(plan: Plan, now: Arrangement, measured: Measured) -> dict[Condition, str]:
+    """What holds at this moment, each with the numbers that say so."""
+    found: dict[Condition, str] = {}
+    for (src, dst), load in measured.load.items():
+        if load > FULL:
+            found[Condition(Trouble.LINK_FULL, f"{src}>{dst}")] = f"demand is {load:.0%} of what {src}>{dst} carries"
+    for name, rate in measured.rates.items():
+        planned = rate_of(plan.catalogue.sources[name])
+        if abs(rate - planned) > RATE_OFF * planned:
+            found[Condition(Trouble.RATE_OFF, name)] = f"{name} changes {rate:.4g} rows/s instead of {planned:.4g}"
+    for vertex, factor in measured.slowness.items():
+        if factor > SLOW and vertex in plan.graph.edges:
+            found[Condition(Trouble.OPERATOR_SLOW, vertex)] = f"{vertex} takes {factor:.3g} times as long as planned"
+    for site in measured.down:
+        found[Condition(Trouble.SITE_DOWN, site)] = f"site {site} is down"
+    return found | _long_paths(now)
+
+
+def _long_paths(now: Arrangement) -> dict[Condition, str]:
+    found = {}
+    for kept in now.kept:
+        path_s = arrivals(now.graph, now.tariff, kept.batch_s, [kept.vertex])[kept.vertex]
+        if path_s > LONGEST_PATH * kept.contract.freshness_s:
+            what = f"a push would take {path_s:.4g} s of {kept.contract.freshness_s:.4g} s"
+            found[Condition(Trouble.PATH_LONG, kept.contract.name)] = what
+    return found
+
+
+def concerned(plan: Plan, condition: Condition) -> frozenset[str]:
+    """The contracts that a condition concerns."""
+    figures, graph = plan.vertex_figures, plan.graph
+    match condition.trouble:
+        case Trouble.PATH_LONG:
+            return frozenset((condition.where,))
+        case Trouble.OPERATOR_SLOW:
+            names = [condition.where]
+        case Trouble.SITE_DOWN:
+            names = [name for name, vertex in graph.vertices.items() if vertex.site == condition.where]
+        case Trouble.RATE_OFF:
+            names = [name for name, vertex in graph.vertices.items() if vertex.scope == (condition.where,)]
+        case Trouble.LINK_FULL:
+            names = [
+                name
+                for name, edge in graph.edges.items()
+                if edge.op is Operator.COPY
+                and f"{graph.vertices[edge.inputs[0]].site}>{graph.vertices[name].site}" == condition.where
+            ]
+    return frozenset(contract for name in names if name in figures for contract in figures[name].serves)

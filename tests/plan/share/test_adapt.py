@@ -1,0 +1,208 @@
+"""When what is measured differs from what was planned."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from headrace.model.catalogue import Contract
+from headrace.model.plan import Plan
+from headrace.plan.check import check_document
+from headrace.plan.document import plan_document
+from headrace.plan.figures import plan_of
+from headrace.plan.make import make_plan
+from headrace.plan.share.adapt import Action, Moved, Proposal, adapt, is_rested, look
+from headrace.plan.share.arrangement import arrangement_of
+from headrace.plan.share.revalue import Measured, cores_of_kept, revalued
+from headrace.plan.share.watch import Condition, Trouble, Watch, concerned
+from tests.plan.share.projects import plan_for, shop, wanted, with_contracts
+
+NOWHERE = frozenset[str]()
+
+
+def after(plan: Plan, measured: Measured, seconds: float) -> tuple[Watch, Measured]:
+    """The same measurement, once and again some seconds later."""
+    later = replace(measured, clock_s=measured.clock_s + seconds)
+    return look(look(Watch(), plan, measured), plan, later), later
+
+
+def proposed(plan: Plan, measured: Measured, history: tuple[Moved, ...] = ()) -> Proposal | None:
+    watched, later = after(plan, measured, 100.0)
+    return adapt(plan, later, watched, history)
+
+
+# Statistics
+
+
+@pytest.mark.parametrize("view", ["sales", "bought", "by_country", "top", "large"])
+def test_a_plan_at_other_rates_has_the_figures_that_planning_at_these_rates_gives(view: str):
+    plan = plan_for(wanted(view, "asia", 120.0))
+    now = arrangement_of(plan)
+    sources = {name: replace(source, rate=(source.rate or 0) * 3) for name, source in shop().sources.items()}
+    catalogue = replace(plan.catalogue, sources=sources)
+    found = plan_of(revalued(now, catalogue, cores_of_kept(now, catalogue)))
+    assert check_document(json.loads(json.dumps(plan_document(found)))) == []
+
+
+def test_at_the_planned_rates_nothing_changes():
+    plan = plan_for(wanted("bought", "asia"), wanted("by_country", "us"))
+    now = arrangement_of(plan)
+    found = plan_of(revalued(now, plan.catalogue, cores_of_kept(now, plan.catalogue)))
+    assert found.totals.rescost == pytest.approx(plan.totals.rescost, rel=1e-12)
+    assert {name: figures.rate for name, figures in found.vertex_figures.items()} == {
+        name: pytest.approx(figures.rate, rel=1e-12) for name, figures in plan.vertex_figures.items()
+    }
+
+
+# Triggers
+
+
+@pytest.mark.parametrize(
+    ("measured", "condition", "lasts_s"),
+    [
+        (Measured(0, load={("us", "eu"): 0.95}), Condition(Trouble.LINK_FULL, "us>eu"), 10),
+        (Measured(0, rates={"orders": 70}), Condition(Trouble.RATE_OFF, "orders"), 60),
+        (Measured(0, rates={"orders": 30}), Condition(Trouble.RATE_OFF, "orders"), 60),
+        (Measured(0, down=frozenset(("eu",))), Condition(Trouble.SITE_DOWN, "eu"), 0),
+    ],
+)
+def test_a_trouble_counts_when_it_has_lasted(measured: Measured, condition: Condition, lasts_s: float):
+    plan = plan_for(wanted("sales", "eu"))
+    watched = look(Watch(), plan, measured)
+    assert condition in watched.due(lasts_s)
+    assert lasts_s == 0 or condition not in watched.due(lasts_s - 0.1)
+
+
+@pytest.mark.parametrize(
+    "measured", [Measured(0, load={("us", "eu"): 0.89}), Measured(0, rates={"orders": 64}), Measured(0)]
+)
+def test_small_differences_are_no_trouble(measured: Measured):
+    assert look(Watch(), plan_for(wanted("sales", "eu")), measured).since == {}
+
+
+def test_an_operator_that_takes_longer_is_a_trouble():
+    plan = plan_for(wanted("sales", "eu"))
+    slow = Measured(0, slowness={plan.contracts[0].vertex: 1.6})
+    assert Condition(Trouble.OPERATOR_SLOW, plan.contracts[0].vertex) in look(Watch(), plan, slow).since
+    assert look(Watch(), plan, Measured(0, slowness={plan.contracts[0].vertex: 1.4})).since == {}
+
+
+def test_a_push_that_would_come_close_to_its_limit_is_a_trouble():
+    plan = plan_for(wanted("sales", "eu", 1.5, "S"))
+    slow = Measured(0, slowness=dict.fromkeys(plan.graph.edges, 4.0))
+    assert Condition(Trouble.PATH_LONG, "S") in look(Watch(), plan, slow).since
+    assert look(Watch(), plan, Measured(0, slowness=dict.fromkeys(plan.graph.edges, 1.1))).since == {}
+
+
+def test_a_trouble_that_went_away_starts_anew():
+    plan, full = plan_for(wanted("sales", "eu")), Measured(0, load={("us", "eu"): 0.95})
+    calm = replace(full, clock_s=5, load={("us", "eu"): 0.5})
+    watched = look(look(look(Watch(), plan, full), plan, calm), plan, replace(full, clock_s=8))
+    assert watched.since == {Condition(Trouble.LINK_FULL, "us>eu"): 8}
+
+
+def test_those_are_concerned_whose_changes_pass():
+    plan = plan_for(wanted("sales", "eu"), wanted("by_product", "us"))
+    assert concerned(plan, Condition(Trouble.LINK_FULL, "us>eu")) <= {"sales_eu"}
+    assert concerned(plan, Condition(Trouble.RATE_OFF, "items")) == {"by_product_us"}
+    assert concerned(plan, Condition(Trouble.RATE_OFF, "orders")) == {"sales_eu"}
+
+
+# Moves
+
+
+def crossing(plan: Plan) -> tuple[str, str]:
+    """The link with most traffic."""
+    return max(plan.totals.link, key=lambda ends: plan.totals.link[ends])
+
+
+def test_nothing_is_proposed_when_all_is_as_planned():
+    assert proposed(plan_for(wanted("sales", "eu")), Measured(0)) is None
+
+
+def plan_with_cheap_work_at_eu(*contracts: Contract) -> Plan:
+    catalogue = with_contracts(shop(), contracts)
+    sites = {name: replace(site, cpu_price_h=0.001 if name == "eu" else 10.0) for name, site in catalogue.sites.items()}
+    return make_plan(replace(catalogue, sites=sites))
+
+
+def test_a_site_that_is_down_is_left_and_who_needs_it_waits():
+    plan = plan_with_cheap_work_at_eu(wanted("bought_items", "us", 600.0), wanted("sales", "us", 600.0))
+    assert concerned(plan, Condition(Trouble.SITE_DOWN, "eu")) == {"bought_items_us", "sales_us"}
+    proposal = proposed(plan, Measured(0, rates={"items": 160.0}, down=frozenset(("eu",))))
+    assert proposal is not None
+    assert proposal.contracts == proposal.restores == ("bought_items_us",)
+    assert proposal.stranded == ("sales_us",)
+    assert {entry.contract for entry in proposal.plan.contracts} == {"bought_items_us"}
+    assert all(vertex.site != "eu" for vertex in proposal.plan.graph.vertices.values())
+    assert proposal.plan.catalogue.sources["items"].rate == 160.0
+
+
+def test_nothing_moves_when_everyone_needs_the_site_that_is_down():
+    plan = plan_for(wanted("sales", "us"), wanted("bought_items", "us"))
+    assert proposed(plan, Measured(0, down=frozenset(("eu",)))) is None
+
+
+def test_work_moves_from_a_link_that_is_too_narrow():
+    plan = plan_for(wanted("sales", "asia", 60.0), wanted("bought_items", "asia", 60.0))
+    ends = crossing(plan)
+    proposal = proposed(plan, Measured(0, load={ends: 1.4}))
+    assert proposal is not None
+    assert proposal.plan.totals.link.get(ends, 0.0) <= plan.totals.link[ends] / 1.4
+    assert proposal.restores
+    assert any(">".join(ends) in reason for reason in proposal.reasons)
+    assert len(proposal.contracts) <= 3
+
+
+def test_new_vertices_are_there_before_readers_switch_and_old_ones_go():
+    plan = plan_for(wanted("sales", "asia", 60.0), wanted("bought_items", "asia", 60.0))
+    proposal = proposed(plan, Measured(0, load={crossing(plan): 1.4}))
+    assert proposal is not None
+    order = [list(Action).index(step.action) for step in proposal.steps]
+    assert order == sorted(order)
+    loaded = {step.what for step in proposal.steps if step.action is Action.LOAD}
+    assert loaded == {step.what for step in proposal.steps if step.action is Action.CATCH_UP}
+    assert loaded == set(proposal.plan.graph.vertices) - set(plan.graph.vertices)
+    drained = {step.what for step in proposal.steps if step.action is Action.DRAIN}
+    assert drained == set(plan.graph.vertices) - set(proposal.plan.graph.vertices)
+
+
+def test_a_contract_rests_between_moves_and_longer_when_it_moved_back():
+    here, there = frozenset(("a",)), frozenset(("b",))
+    once = (Moved("S", 0.0, here, there, ()),)
+    back = (*once, Moved("S", 400.0, there, here, ()))
+    again = (*back, Moved("S", 1100.0, here, there, ()))
+    assert (is_rested("S", once, 299), is_rested("S", once, 300), is_rested("T", once, 0)) == (False, True, True)
+    assert (is_rested("S", back, 999), is_rested("S", back, 1000)) == (False, True)
+    assert (is_rested("S", again, 2299), is_rested("S", again, 2300)) == (False, True)
+    many = tuple(Moved("S", 0.0, *((here, there) if n % 2 else (there, here)), ()) for n in range(20))
+    assert (is_rested("S", many, 3599), is_rested("S", many, 3600)) == (False, True)
+
+
+def test_a_contract_that_moved_just_now_stays():
+    plan = plan_for(wanted("sales", "asia", 60.0), wanted("bought_items", "asia", 60.0))
+    full = Measured(0, load={crossing(plan): 1.4})
+    recent = tuple(Moved(entry.contract, 50.0, NOWHERE, NOWHERE, ()) for entry in plan.contracts)
+    assert proposed(plan, full) is not None
+    assert proposed(plan, full, recent) is None
+
+
+def test_nobody_returns_to_a_link_before_it_is_calm():
+    plan = plan_for(wanted("sales", "asia", 60.0), wanted("bought_items", "asia", 60.0))
+    full = Measured(0, load={crossing(plan): 1.4})
+    proposal = proposed(plan, full)
+    assert proposal is not None
+    left = Condition(Trouble.LINK_FULL, "asia>eu")
+    history = tuple(replace(move, before=move.after, at_s=-1000.0, because=(left,)) for move in proposal.moves)
+    watched, later = after(plan, full, 100.0)
+    again = adapt(plan, later, watched, history)
+    assert again is None or again.moves != proposal.moves
+    calm = replace(watched, calm_since={"asia>eu": later.clock_s - 300})
+    assert adapt(plan, later, calm, history) == proposal
+
+
+def test_a_move_that_saves_little_is_not_worth_it():
+    plan = plan_for(wanted("sales", "eu"))
+    assert proposed(plan, Measured(0, rates={"orders": 70.0})) is None
