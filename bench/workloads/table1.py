@@ -106,7 +106,7 @@ def make_table1(setting: Setting = Setting(), order: Sequence[int] | None = None
     random_machines = [rng.randrange(MACHINES) for _ in range(setting.contracts)]
     for number in order or range(1, setting.contracts + 1):
         turn, view = divmod(number - 1, len(SHARINGS))
-        fixed = (number + turn) % MACHINES
+        fixed = (view + 1 + turn) % MACHINES
         machine = fixed if setting.seed is None else random_machines[number - 1]
         freshness_s = setting.freshness_s / (1 if turn < MACHINES else 2)
         project.contract(f"S{number}", view=f"V{view + 1}", at=f"m{machine + 1}", freshness=freshness_s, penalty=0.001)

@@ -293,10 +293,11 @@ def _edge(plan: Plan, number: int, edge: Edge) -> Json:
 
 def _select(plan: Plan, edge: Edge) -> Mapping[str, str]:
     """Filters by alias; by source on edges that read one source only, because all its aliases share them."""
-    if edge.op in (Operator.COPY, Operator.APPLY):
-        source = plan.graph.vertices[edge.output].scope[0]
-        return dict.fromkeys((source,), edge.select[0].text) if edge.select else {}
-    return {entry.alias: entry.text for entry in edge.select}
+    scope = plan.graph.vertices[edge.output].scope
+    if edge.op in (Operator.COPY, Operator.APPLY) and len(scope) == 1:
+        return {scope[0]: " AND ".join(entry.text for entry in edge.select)} if edge.select else {}
+    aliases = dict.fromkeys(entry.alias for entry in edge.select)
+    return {alias: " AND ".join(e.text for e in edge.select if e.alias == alias) for alias in aliases}
 
 
 def _operator(plan: Plan, edge: Edge) -> Json:

@@ -10,7 +10,9 @@ from headrace.model.plan import Sharing
 from headrace.plan.admit import Answer, Question, admit
 from headrace.plan.refuse import refuse
 from headrace.plan.share.arrangement import Arrangement
+from headrace.plan.share.plumb import climb
 from headrace.plan.share.subject import Offers, offers_of
+from headrace.plan.share.subsume import from_wider
 from headrace.plan.share.widen import wide_variants
 from headrace.plan.statistics import Core
 
@@ -21,7 +23,10 @@ def place(now: Arrangement, contract: Contract, cores: tuple[Core, ...]) -> Arra
     shares = now.options.sharing is Sharing.MARGINAL
     offers: Offers = offers_of(now.graph, now.blocks) if shares else {}
     found = _cheapest((question, *(replace(question, cores=wide) for wide in wide_variants(cores, offers))))
-    return now.refusing(refuse(question)) if found is None else now.keeping(*found)
+    if found is None:
+        return now.refusing(refuse(question))
+    then = now.keeping(*found)
+    return climb(then, from_wider(found[1].edges))[0] if shares else then
 
 
 def _cheapest(questions: Iterable[Question]) -> tuple[Question, Answer] | None:

@@ -93,11 +93,11 @@ Key = tuple[Subject, tuple[str, ...] | None]
 def _facts(cores: Iterable[Core]) -> Iterator[tuple[Key, tuple[float, Rate]]]:
     for core in cores:
         made = facts_of_block(core)
-        yield from _of_input(subject_of_input(made.name, ()), made.name, made.rows, made.rate)
+        yield from _of_input(subject_of_input(made.name), made.name, made.rows, made.rate)
         for input_ in core.inputs:
-            name, texts = input_.facts.name, input_.filter.texts if input_.filter else ()
-            yield from _of_input(subject_of_input(name, ()), name, input_.facts.rows, input_.facts.rate)
-            yield from _of_input(subject_of_input(name, texts), name, input_.rows, input_.rate)
+            name, text = input_.facts.name, input_.filter.text if input_.filter else None
+            yield from _of_input(subject_of_input(name), name, input_.facts.rows, input_.facts.rate)
+            yield from _of_input(subject_of_input(name, text), name, input_.rows, input_.rate)
         for subset in core.sub_joins if core.is_joined else ():
             subject = subject_in(core, subset)
             yield (subject, None), (core.card(subset), Rate())

@@ -7,33 +7,36 @@ operators on top of a join are about themselves alone, and partial aggregates ab
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from headrace.model.block import Block, ColumnId
-from headrace.model.plan import Graph, Operator, PlannedBlock, Vertex
+from headrace.model.plan import Edge, Graph, Operator, PlannedBlock, Vertex
 from headrace.plan.statistics import Core
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """`inputs` are (alias, what it reads); a single input goes by its source's name. `conditions` are texts."""
+    """`inputs` are (alias, what it reads), `filters` (alias, predicate); a single input goes by its source's name.
+    `conditions` are the texts of all others.
+    """
 
     inputs: tuple[tuple[str, str], ...]
-    conditions: tuple[str, ...]
+    filters: frozenset[tuple[str, str]]
+    conditions: tuple[str, ...] = ()
 
 
 def subject_of_join(block: Block, aliases: Collection[str]) -> Subject:
     """Of a sub-join: the filters of its inputs, the classes within it, and the residuals that it completes."""
-    filters = (f"{one.alias}: {one.text}" for one in block.filters if one.alias in aliases)
+    filters = frozenset((one.alias, one.text) for one in block.filters if one.alias in aliases)
     inside = (sorted(member for member in class_ if member[0] in aliases) for class_ in block.classes)
     equal = (" = ".join(".".join(member) for member in members) for members in inside if len(members) > 1)
     residuals = (one.text for one in block.residuals if set(one.aliases) <= set(aliases))
     inputs = ((one.alias, one.fingerprint or one.source) for one in block.inputs if one.alias in aliases)
-    return Subject(tuple(sorted(inputs)), tuple(sorted((*filters, *equal, *residuals))))
+    return Subject(tuple(sorted(inputs)), filters, tuple(sorted((*equal, *residuals))))
 
 
-def subject_of_input(name: str, conditions: Iterable[str]) -> Subject:
-    return Subject(((name, name),), tuple(conditions))
+def subject_of_input(name: str, filter_: str | None = None) -> Subject:
+    return Subject(((name, name),), frozenset() if filter_ is None else frozenset(((name, filter_),)))
 
 
 def subject_in(core: Core, subset: int) -> Subject:
@@ -41,7 +44,7 @@ def subject_in(core: Core, subset: int) -> Subject:
     if subset.bit_count() > 1:
         return subject_of_join(core.block, core.aliases_of(subset))
     input_ = core.input_of(subset)
-    return subject_of_input(input_.facts.name, input_.filter.texts if input_.filter else ())
+    return subject_of_input(input_.facts.name, input_.filter.text if input_.filter else None)
 
 
 class Subjects:
@@ -60,16 +63,21 @@ class Subjects:
     def _found(self, vertex: Vertex) -> Subject | None:
         edge = self._graph.edges.get(vertex.id)
         if edge is None or edge.op is Operator.CAPTURE:
-            return subject_of_input(vertex.scope[0], ())
+            return subject_of_input(vertex.scope[0])
         if edge.op in (Operator.AGGREGATE, Operator.DERIVE):
-            return subject_of_input(vertex.scope[0], ()) if vertex.stands_for is not None else None
+            return subject_of_input(vertex.scope[0]) if vertex.stands_for is not None else None
         before = self.of(self._graph.vertices[edge.inputs[0]])
         if edge.op is Operator.JOIN:
             block = self._blocks.get(edge.block or "")
             return None if block is None else subject_of_join(block, vertex.scope)
-        if before is not None and edge.select and edge.op is not Operator.UNION:
-            return Subject(before.inputs, edge.select[0].texts) if len(before.inputs) == 1 else None
-        return before
+        return before if before is None or not edge.select else _filtered(before, edge)
+
+
+def _filtered(subject: Subject, edge: Edge) -> Subject:
+    """After the filters of a copy or an apply. On a single input they go by its source's name."""
+    (name, _), *others = subject.inputs
+    filters = {(one.alias if others else name, one.text) for one in edge.select}
+    return replace(subject, filters=subject.filters | filters)
 
 
 Offers = Mapping[Subject, tuple[frozenset[ColumnId], ...]]
