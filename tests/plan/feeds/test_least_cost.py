@@ -14,7 +14,7 @@ from headrace.plan.feeds.exactly import decide_exactly
 from headrace.plan.feeds.instance import Feeds, Model, Pricing
 from headrace.plan.feeds.latency import Method
 from headrace.plan.feeds.numbers import Amounts
-from headrace.plan.feeds.per_pair import decide_pairs
+from headrace.plan.feeds.per_pair import decide_pairs, in_whole_units
 from tests.plan.feeds.exhaustive import best, feeds_cost
 from tests.plan.feeds.instances import MODELS, Document, feeds, pushed, solve
 
@@ -159,3 +159,18 @@ def test_whole_consumers_never_cost_less_than_pairs():
         assert whole["cost"] >= pairs["cost"] * (1 - 1e-12)
         assert whole["lower_bound"] == pytest.approx(pairs["cost"], rel=1e-15)
         assert whole["cost"] <= min(whole["push_all_cost"], whole["pull_all_cost"]) * (1 + 1e-12)
+
+
+def test_amounts_with_few_decimals_are_decided_in_whole_units_and_others_are_left_alone():
+    def instance(query_rate: list[float]) -> Feeds:
+        prices = Amounts.constant(Fraction("0.3"), 1), Amounts.constant(Fraction("0.1"), 1)
+        return Feeds(Amounts(np.array([0.1])), Amounts(np.array(query_rate)), *prices, np.array([0]), np.array([0]))
+
+    tenths = in_whole_units(instance([0.3]))
+    assert (tenths.query_rate.near[0], tenths.event_rate.near[0], tenths.store_price.near[0]) == (3, 1, 3)
+    assert decide_pairs(instance([0.3])).all()
+    for query_rate in (1 / 3, 0.30000000000000004, 1e300, 1e-7):
+        assert in_whole_units(instance([query_rate])).query_rate.near[0] == query_rate
+    almost = Amounts.of([Fraction("0.1000000000000000000001")])
+    assert almost.near[0] == 0.1
+    assert not almost.is_whole_times(10)

@@ -17,7 +17,7 @@ import numpy as np
 from headrace.plan.feeds.cover import NONE, Cover, Relaxed, climb, greedy, relax
 from headrace.plan.feeds.numbers import IntArray, NumberArray
 
-EFFORT = 20_000_000
+EFFORT = 5_000_000
 """Combinations looked at before giving up the proof: seconds."""
 
 FITS = 1 << 62

@@ -33,6 +33,13 @@ ROUNDING = 2.0**-50
 TINY = 1e-290
 """Below this doubles lose digits, and a relative error says nothing."""
 
+MOST_DECIMALS = 6
+SHORT_DECIMAL = 1e15
+"""Integers of at most 15 digits: a decimal that has no more survives being a double."""
+
+SAMPLE = 1000
+"""Amounts looked at before all are."""
+
 EXACT_DOUBLE = 2.0**53
 """Integers below this, and their sums and products below this, are doubles without error."""
 
@@ -71,8 +78,22 @@ class Amounts:
             return list(self.exact) * len(positions)
         return [self.exact[position] for position in positions.tolist()]
 
-    def all_exactly(self) -> list[Fraction]:
-        return self.exactly(np.arange(len(self)))
+    def is_whole_times(self, scale: int) -> bool:
+        """Whether all of them times a power of ten are integers of few digits."""
+        if self.exact is not None:
+            return all(
+                scale % number.denominator == 0 and number.numerator * scale < SHORT_DECIMAL * number.denominator
+                for number in self.exact
+            )
+        whole = np.rint(self.near * scale)
+        # A double that dividing gives back is the decimal with so few digits, and no other decimal is as short.
+        return bool((whole < SHORT_DECIMAL).all() and (whole / scale == self.near).all())
+
+    def whole_times(self, scale: int) -> Amounts:
+        """These integers, as doubles without error."""
+        if self.is_constant and self.exact:
+            return Amounts.constant(self.exact[0] * scale, len(self))
+        return Amounts(np.rint(self.near * scale))
 
 
 def shortest_decimal(double: float) -> Fraction:
@@ -91,12 +112,16 @@ def integers(numbers: Sequence[Fraction], scale: int) -> NumberArray:
     return array
 
 
-def are_exact_doubles(*amounts: Amounts) -> bool:
-    """Whether these are integers so small that doubles hold them without error."""
-    return all(
-        bool(np.all(np.rint(some.near) == some.near)) and float(some.near.max(initial=0.0)) < EXACT_DOUBLE
-        for some in amounts
+def scale_to_whole(*amounts: Amounts) -> int | None:
+    """The least power of ten that makes integers of them all, if they have few decimals."""
+    samples = tuple(
+        Amounts(some.near[:SAMPLE], None if some.exact is None else some.exact[:SAMPLE]) for some in amounts
     )
+    for decimals in range(MOST_DECIMALS + 1):
+        scale = int(10**decimals)
+        if all(some.is_whole_times(scale) for some in samples) and all(some.is_whole_times(scale) for some in amounts):
+            return scale
+    return None
 
 
 def as_json(number: Fraction | float) -> int | float:

@@ -13,7 +13,7 @@ tie are decided again in integers (`exactly`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from headrace.plan.feeds.numbers import (
     BoolArray,
     FloatArray,
     IntArray,
-    are_exact_doubles,
+    scale_to_whole,
 )
 
 CHUNK = 1 << 21
@@ -37,10 +37,31 @@ CHUNK = 1 << 21
 
 def decide_pairs(feeds: Feeds) -> BoolArray:
     """Which pairs to store ahead, so that the cost is least."""
+    feeds = in_whole_units(feeds)
     ahead, unsure = _decide_in_doubles(feeds)
     for some in pieces(feeds, unsure):
         ahead[some] = decide_exactly(feeds, some)
     return ahead
+
+
+def in_whole_units(feeds: Feeds) -> Feeds:
+    """The same decisions in smaller units of rates and of prices, if these make integers of all: then ties are exact.
+
+    No rule changes when all rates, or all prices, are multiplied by one number.
+    """
+    batch_price = Amounts.constant(feeds.pricing.batch_price, 1)
+    rate_scale = scale_to_whole(feeds.query_rate, feeds.event_rate)
+    price_scale = scale_to_whole(feeds.store_price, feeds.fetch_price, batch_price)
+    if rate_scale is None or price_scale is None:
+        return feeds
+    return replace(
+        feeds,
+        query_rate=feeds.query_rate.whole_times(rate_scale),
+        event_rate=feeds.event_rate.whole_times(rate_scale),
+        store_price=feeds.store_price.whole_times(price_scale),
+        fetch_price=feeds.fetch_price.whole_times(price_scale),
+        pricing=replace(feeds.pricing, batch_price=feeds.pricing.batch_price * price_scale),
+    )
 
 
 def chunks(count: int) -> Iterator[slice]:
@@ -137,7 +158,8 @@ def _integers_fit(feeds: Feeds, most_follows: int) -> bool:
     batch_price = Amounts.constant(feeds.pricing.batch_price, 1)
     amounts = (feeds.query_rate, feeds.event_rate, feeds.store_price, feeds.fetch_price, batch_price)
     query, event, store, fetch, batch = (float(some.near.max(initial=0.0)) for some in amounts)
-    return most_follows * (query * (fetch + batch) + event * store) < EXACT_DOUBLE and are_exact_doubles(*amounts)
+    fit = most_follows * (query * (fetch + batch) + event * store) < EXACT_DOUBLE
+    return fit and all(some.is_whole_times(1) for some in amounts)
 
 
 @dataclass(frozen=True, slots=True)
