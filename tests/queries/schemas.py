@@ -114,3 +114,9 @@ NEXMARK: Mapping[str, Source] = by_name(
 def queries(folder: str) -> dict[str, str]:
     """The texts of one benchmark by name, in order."""
     return {path.stem: path.read_text(encoding="utf-8") for path in sorted((FOLDER / folder).glob("*.sql"))}
+
+
+def understood() -> list[str]:
+    """Queries of all kinds over the sources of `headrace.testing.SCHEMA`."""
+    _, *paragraphs = (FOLDER / "understood.sql").read_text(encoding="utf-8").split("\n\n")
+    return [paragraph.strip() for paragraph in paragraphs]

@@ -19,9 +19,9 @@ from headrace.declare.query.finish import finish
 from headrace.declare.query.items import Item, outputs
 from headrace.declare.query.queries import read_query as read_rows
 from headrace.declare.query.report import Report
-from headrace.declare.query.scope import fold
+from headrace.declare.query.scope import Scope, fold
 from headrace.declare.query.stage import Stage
-from headrace.declare.query.tables import read_item
+from headrace.declare.query.tables import scan
 from headrace.declare.query.text import Text, parse_condition, parse_query, too_deep
 from headrace.model.catalogue import PythonFunction, Refusal, Source, View
 from headrace.model.errors import InputError, Location, Problem, UnsupportedSql
@@ -57,14 +57,16 @@ def read_predicate(text: str, where: Location, source: Source) -> Expr:
     """A condition over one source's columns, which are named `source.column`. Raises InputError."""
     written = Text(text, where)
     environment = _environment(written, Declared({source.name: source}, {}, lambda *_: None, ()))
+    if source.columns is None:
+        raise InputError([Problem(f'the columns of source "{source.name}" are not known', where)])
+    rows = scan(source, source.columns, source.name)
+    stage = Stage(environment, "a condition", Scope((rows.as_table(source.name),)), rows.relation)
     try:
-        node = parse_condition(written)
-        core = read_item(exp.Table(this=exp.to_identifier(source.name.rpartition(".")[2])), environment)
-        predicate = read_condition(node, Stage(environment, "a condition", core.scope, core.relation))
+        predicate = read_condition(parse_condition(written), stage)
     except RecursionError:
         raise too_deep(where) from None
     if environment.report.errors:
-        raise InputError(environment.report.errors)
+        raise InputError(sorted(environment.report.errors, key=_place))
     return predicate
 
 
@@ -112,10 +114,19 @@ class _Views:
         environment = _environment(Text(view.sql, Location(view.file)), declared)
         query = self._meaning(view, environment)
         report = environment.report
-        self.problems.extend(report.errors)
+        self.problems.extend(sorted(report.errors, key=_place))
         if query is None or report.errors or report.blocked:
             return BrokenView()
-        return View(view.name, view.sql, query, tuple(environment.reads), tuple(report.notes), environment.text.origin)
+        reads = environment.reads if isinstance(query, Relation) else self._mentioned(view, environment)
+        return View(view.name, view.sql, query, tuple(reads), tuple(report.notes), environment.text.origin)
+
+    def _mentioned(self, view: ViewText, environment: Environment) -> list[str]:
+        """What a refused view reads: reading ended before all of it was seen."""
+        tree = self.trees[view.name]
+        common = {fold(part.alias) for part in tree.find_all(exp.CTE)}
+        named = {fold(f"{table.db}.{table.name}" if table.db else table.name) for table in tree.find_all(exp.Table)}
+        known = [name for name in environment.declared.table_names() if fold(name) in named - common]
+        return list(dict.fromkeys((*environment.reads, *known)))
 
     def _meaning(self, view: ViewText, environment: Environment) -> Relation | Refusal | None:
         report = environment.report
@@ -153,6 +164,10 @@ class _Views:
         text = Text(self.texts[known].sql, Location(self.texts[known].file))
         own = replace(environment, text=text, report=Report(), reads=[], common_tables={})
         return NamedQuery(self.trees[known], own)
+
+
+def _place(problem: Problem) -> Location:
+    return problem.where or Location("")
 
 
 def _named(rows: Rows, tree: exp.Query, environment: Environment) -> Relation:

@@ -167,7 +167,8 @@ def _call(call: Call, own: int) -> str:
         case "in":
             return f"{_text(arguments[0], own + 1)} in ({', '.join(map(show_expr, arguments[1:]))})"
         case function if function in _PRECEDENCE and len(arguments) == 2:
-            return f"{_text(arguments[0], own)} {function} {_text(arguments[1], own + 1)}"
+            chains = own > _PRECEDENCE["="]  # a - b - c is (a - b) - c, but a = b = c needs parentheses
+            return f"{_text(arguments[0], own if chains else own + 1)} {function} {_text(arguments[1], own + 1)}"
     return f"{call.function}({', '.join(map(show_expr, arguments))})"
 
 
@@ -190,7 +191,7 @@ def _literal(literal: Literal) -> str:
     if isinstance(value, dt.date):
         return f"{literal.type} '{value}'"
     if isinstance(value, dt.timedelta):
-        return f"interval '{value}'"
+        return f"interval '{value.days} days'" if not value % dt.timedelta(days=1) else f"interval '{value}'"
     if isinstance(value, bytes):
         return f"x'{value.hex()}'"
     return f"interval '{value} months'" if literal.type == YEAR_MONTH else str(value)

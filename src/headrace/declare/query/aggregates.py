@@ -56,7 +56,7 @@ def read_aggregate(node: exp.Expr, stage: Stage, name: str) -> AggregateCall:
     inside = replace(stage, clause="an aggregate", places={})
     arguments, distinct = _arguments(call)
     count_rows = function == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star)
-    values = () if count_rows else tuple(read(argument, inside) for argument in arguments)
+    values = [] if count_rows else [read(argument, inside) for argument in arguments]
     only_if = read_condition(node.expression.this, inside) if isinstance(node, exp.Filter) else None
     stage.relation = inside.relation  # subqueries inside have extended it
     if function in ("count", "count_if"):
@@ -73,11 +73,11 @@ def _arguments(call: exp.Expr) -> tuple[Sequence[exp.Expr], bool]:
     return arguments, False
 
 
-def _count(function: str, values: tuple[Expr, ...], distinct: bool, only_if: Expr | None, name: str) -> AggregateCall:
+def _count(function: str, values: Sequence[Expr], distinct: bool, only_if: Expr | None, name: str) -> AggregateCall:
     if function == "count_if":
         if len(values) != 1 or distinct:
             raise Mistake('"count_if" takes one condition')
-        values, only_if = (), _both(only_if, operators.condition(values[0]))
+        values, only_if = [], _both(only_if, operators.condition(values[0]))
     if distinct and len(values) != 1:
         raise NotMaintained("count distinct of several columns") if values else Mistake("DISTINCT of nothing")
     if not distinct:
@@ -86,7 +86,7 @@ def _count(function: str, values: tuple[Expr, ...], distinct: bool, only_if: Exp
         if len(values) > 1 or not present:
             for test in present:
                 only_if = _both(only_if, test)
-            values = ()
+            values = []
     argument = None if not values and only_if is None else _where(only_if, values[0] if values else _ONE)
     return AggregateCall(name, AggregateFunction.COUNT, argument, distinct, BIGINT)
 
@@ -103,9 +103,7 @@ def _where(only_if: Expr | None, value: Expr) -> Expr:
     return value if only_if is None else operators.case((only_if,), (value,), operators.UNKNOWN)
 
 
-def _of_values(
-    function: str, values: tuple[Expr, ...], distinct: bool, only_if: Expr | None, name: str
-) -> AggregateCall:
+def _of_values(function: str, values: Sequence[Expr], distinct: bool, only_if: Expr | None, name: str) -> AggregateCall:
     if len(values) != 1:
         raise Mistake(f'"{function}" takes one argument')
     kind = AggregateFunction.AVG if function == "mean" else AggregateFunction(function)

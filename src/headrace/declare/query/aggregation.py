@@ -1,7 +1,7 @@
 """GROUP BY: rows become groups, and every later expression is one over groups.
 
-HAVING, SELECT and ORDER BY are read as if they stood over the rows; then whatever equals a key becomes that key. What is
-left of the rows' columns is neither grouped nor aggregated: a mistake.
+HAVING, SELECT and ORDER BY are read as if they stood over the rows; then whatever equals a key becomes that key. What
+is left of the rows' columns is neither grouped nor aggregated: a mistake.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import same_name
 from headrace.declare.query.stage import Stage, placed
 from headrace.declare.query.time_windows import is_time_window, open_window
-from headrace.model.errors import Location
 from headrace.model.expr import Call, Column, Expr, columns_of
 from headrace.model.relation import Aggregate, AggregateCall, AggregateFunction, Output, fields_of
 from headrace.model.types import BOOLEAN
@@ -36,7 +35,7 @@ class Groups:
     keys: Mapping[Expr, Column]
     before: frozenset[str]
 
-    def regrouped(self, expr: Expr, places: Mapping[str, Location]) -> Expr:
+    def regrouped(self, expr: Expr, places: Mapping[str, exp.Expr]) -> Expr:
         key = self.keys.get(expr)
         if key is not None:
             return key
@@ -72,11 +71,11 @@ class _Grouper:
 
     def grouped(self) -> Stage:
         stage, keys = self.stage, list(self._keys())
+        columns = {key.expr: Column(key.name, key.expr.type) for key in keys}
         calls, values = self._calls()
         correlated = tuple(self._correlation_keys(keys))
         before = frozenset(field.name for field in fields_of(stage.relation))
         relation = Aggregate(stage.relation, tuple(keys), tuple(calls))
-        columns = {key.expr: Column(key.name, key.expr.type) for key in keys}
         never_null = {key.name for key in keys if isinstance(key.expr, Column) and key.expr.name in stage.not_null}
         counts = {call.name for call in calls if call.function == AggregateFunction.COUNT}
         return replace(
@@ -122,7 +121,7 @@ class _Grouper:
             return
         with placed(self.stage, node):
             node, alias = self._meant(node.unnest())
-            if is_time_window(node):
+            if isinstance(node, exp.Anonymous) and is_time_window(node):
                 self.stage.window = open_window(node, self.stage)
                 for bound in (self.stage.window.start, self.stage.window.end):
                     yield Output(bound.name, bound)
@@ -146,7 +145,8 @@ class _Grouper:
         if not node.name.isdigit() or not 1 <= int(node.name) <= len(items) or any(item.is_star for item in items):
             raise Mistake(f"GROUP BY {node.name}: there is no such item in SELECT")
         self._refuse_aggregate(items[int(node.name) - 1])
-        return items[int(node.name) - 1]
+        item: exp.Expr = items[int(node.name) - 1]
+        return item
 
     def _refuse_aggregate(self, item: exp.Expr) -> None:
         if aggregates_in([item], self.stage):
@@ -188,7 +188,7 @@ class _Grouper:
         return environment.names.fresh(stem)
 
     def _correlation_keys(self, keys: list[Output]) -> Iterator[Expr]:
-        """Conditions that name the query around must be equalities: the inner sides become keys, by which it is joined."""
+        """Conditions that name the query around must be equalities: their inner sides become keys, to join it by."""
         here = {field.name for field in fields_of(self.stage.relation)}
         if self.stage.correlated and not self.select.args.get("group") and self.purpose != Purpose.VALUE:
             self._refuse_correlation("an aggregate without GROUP BY has a row for every outer row")

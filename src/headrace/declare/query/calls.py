@@ -56,7 +56,7 @@ ALIASES: Mapping[str, str] = {
     "ucase": "upper",
 }
 
-_CASTS: Mapping[str, Type] = {
+CASTS: Mapping[str, Type] = {
     "bigint": BIGINT,
     "binary": BINARY,
     "boolean": BOOLEAN,
@@ -103,13 +103,13 @@ def function(name: str, arguments: Sequence[Expr], declared: Mapping[str, Python
     if name in declared:
         return _python(declared[name], arguments)
     name = ALIASES.get(name, name)
-    if name in _REWRITES:
-        fewest, most, rewrite = _REWRITES[name]
+    if name in REWRITES:
+        fewest, most, rewrite = REWRITES[name]
         _check_count(name, len(arguments), fewest, most)
         return rewrite(*arguments)
-    if name in _CASTS and name not in FUNCTIONS:
+    if name in CASTS and name not in FUNCTIONS:
         _check_count(name, len(arguments), 1, 1)
-        return cast(arguments[0], _CASTS[name])
+        return cast(arguments[0], CASTS[name])
     if name in FUNCTIONS and name.isidentifier() and name not in ("and", "or", "not", "case", "cast", "negate"):
         return apply(FUNCTIONS[name], arguments)
     raise _unknown(name, declared)
@@ -203,7 +203,7 @@ def _python(entry: PythonFunction, arguments: Sequence[Expr]) -> Expr:
 
 
 def _unknown(name: str, declared: Mapping[str, PythonFunction]) -> Exception:
-    callable_names = {*filter(str.isidentifier, FUNCTIONS), *_REWRITES, *ALIASES, *declared}
+    callable_names = {*filter(str.isidentifier, FUNCTIONS), *REWRITES, *ALIASES, *declared}
     near = nearest_name(name, callable_names)
     if name in NONDETERMINISTIC:
         return NotMaintained(f"nondeterministic function: {name}")
@@ -233,7 +233,7 @@ def _part_by_name(part: Expr, value: Expr) -> Expr:
     return date_part(part.value, value)
 
 
-def _choice(test: Expr, yes: Expr, no: Expr = operators.UNKNOWN) -> Expr:
+def _choice(test: Expr, yes: Expr, no: Expr) -> Expr:
     return operators.case((test,), (yes,), no)
 
 
@@ -289,7 +289,7 @@ _CHECKED: Mapping[str, Callable[..., tuple[Expr, ...]]] = {
     "date_trunc": _trunc_arguments,
 }
 
-_REWRITES: Mapping[str, tuple[int, int | None, Callable[..., Expr]]] = {
+REWRITES: Mapping[str, tuple[int, int | None, Callable[..., Expr]]] = {
     "curdate": (0, 0, lambda: TODAY),
     "current_date": (0, 0, lambda: TODAY),
     "current_timestamp": (0, 0, lambda: NOW),
@@ -297,7 +297,7 @@ _REWRITES: Mapping[str, tuple[int, int | None, Callable[..., Expr]]] = {
     "datepart": (2, 2, _part_by_name),
     "decode": (3, None, _decode),
     "e": (0, 0, lambda: Literal(2.718281828459045, DOUBLE)),
-    "if": (2, 3, _choice),
+    "if": (3, 3, _choice),
     "ifnull": (2, 2, lambda a, b: apply(FUNCTIONS["coalesce"], (a, b))),
     "iif": (3, 3, _choice),
     "ilike": (2, 2, ilike),

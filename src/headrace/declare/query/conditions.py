@@ -44,7 +44,7 @@ def keep_where(node: exp.Expr, stage: Stage) -> None:
 
 
 def _keep(conditions: Sequence[Expr], stage: Stage) -> None:
-    """Filter by conditions on the rows at hand; those that name columns of the query around wait for their place there."""
+    """Filter the rows at hand. Conditions that name columns of the query around wait for their place there."""
     parts = tuple(part for condition in conditions for part in conjuncts(condition))
     stage.relation, parts = keep_first(stage.relation, parts)
     here = {field.name for field in fields_of(stage.relation)}
@@ -106,7 +106,7 @@ def _proven(part: Expr) -> tuple[str, ...]:
 
 
 def _without_unmatched(relation: Relation, before: Relation, condition: Expr) -> Relation:
-    """The joins with scalar subqueries above `before`, as inner joins where the condition drops rows without a match."""
+    """The joins with scalar subqueries above `before`: inner where the condition drops rows without a match."""
     if relation is before or not isinstance(relation, Join):
         return relation
     left = _without_unmatched(relation.left, before, condition)

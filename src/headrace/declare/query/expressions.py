@@ -55,6 +55,8 @@ def read(node: exp.Expr, stage: Stage) -> Expr:
 
 
 def _read(node: exp.Expr, stage: Stage) -> Expr:
+    if isinstance(node, exp.Query):
+        return _value_of_query(node, stage)
     check_parts(node)
     if type(node) in FORMS:
         value = FORMS[type(node)](node, lambda part: read(part, stage))
@@ -70,6 +72,8 @@ def _read(node: exp.Expr, stage: Stage) -> Expr:
 def _column(node: exp.Column, stage: Stage) -> Expr:
     if isinstance(node.this, exp.Star):
         raise Mistake('"*" stands for columns of a SELECT list, not for a value')
+    if node.catalog:
+        raise Mistake(f'column "{".".join(part.name for part in node.parts)}" does not exist')
     if (
         stage.window is not None
         and not node.table
@@ -118,8 +122,9 @@ def _field(node: exp.Dot, stage: Stage) -> Expr:
 
 
 def _ranked(node: exp.Window, stage: Stage) -> Expr:
+    name = window_function(node)
     if stage.ranking is None:
-        raise NotMaintained(f"window function: {window_function(node)}")
+        raise NotMaintained(f"window function: {name}")
     return stage.ranking(stage, node)
 
 
@@ -128,6 +133,8 @@ def window_function(node: exp.Window) -> str:
     inner = node.this
     while isinstance(inner, exp.Filter | exp.IgnoreNulls | exp.RespectNulls):
         inner = inner.this
+    if not isinstance(inner, exp.Anonymous):
+        raise Mistake("OVER follows a function")
     return inner.name.lower()
 
 
@@ -160,7 +167,6 @@ _READERS: Mapping[type[exp.Expr], Callable[[Any, Stage], Expr]] = {
     exp.Filter: lambda node, stage: read(node.this, stage),  # no aggregate here: its reader says why
     exp.Dot: _field,
     exp.Window: _ranked,
-    exp.Subquery: _value_of_query,
     exp.In: _in,
     exp.Exists: _exists,
 }

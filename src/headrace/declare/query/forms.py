@@ -27,7 +27,7 @@ _PARTS: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.Between: ("low", "high"),
     exp.Case: ("ifs", "default"),
     exp.Cast: ("to",),
-    exp.Column: ("table", "db"),
+    exp.Column: ("table", "db", "catalog"),
     exp.DPipe: ("safe",),
     exp.Div: ("typed", "safe"),
     exp.If: ("true", "false"),
@@ -40,7 +40,7 @@ _PARTS: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.StrPosition: ("substr",),
     exp.Substring: ("start", "length"),
     exp.Trim: ("position",),
-    exp.TryCast: ("to",),
+    exp.TryCast: ("to", "safe"),
     exp.Window: ("partition_by", "order", "over", "spec", "alias"),
 }
 """What nodes are made of besides `this`, `expression` and `expressions`."""
@@ -125,7 +125,7 @@ def in_list(node: exp.In, value: ReadPart) -> Expr:
         raise Mistake("IN needs at least one value")
     if isinstance(node.this, exp.Tuple):
         return operators.connect("or", [_equal_tuples(node.this, option, value) for option in node.expressions])
-    return operators.call("in", operators.unify(_all((node.this, *node.expressions), value)), BOOLEAN)
+    return operators.call("in", operators.unify(_all((node.this, *node.expressions), value), compared=True), BOOLEAN)
 
 
 def _equal_tuples(left: exp.Tuple, right: exp.Expr, value: ReadPart) -> Expr:
@@ -182,10 +182,12 @@ def _cast(node: exp.Cast, value: ReadPart) -> Expr:
 
 
 def _type(node: exp.Expr) -> Type:
-    name = node.sql(dialect="spark")
+    name = node.sql(dialect="spark").lower()
     type_ = type_named(name)
     if type_ is None:
-        raise NotMaintained(f"expression: cast to {name.lower()}")
+        if name.startswith(("array", "decimal")) or not isinstance(node, exp.DataType):
+            raise Mistake(f'"{name}" is not a type')
+        raise NotMaintained(f"expression: cast to {name.partition('<')[0]}")
     return type_
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -67,7 +68,7 @@ def _table(node: exp.Column, stage: Stage) -> tuple[Visible, ...]:
     if table is None:
         near = nearest_name(node.table, [table.alias for table in stage.scope.tables])
         raise Mistake(f'table "{node.table}" is not in FROM', near)
-    return table.columns
+    return stage.scope.all_of(table)
 
 
 def _starred(star: exp.Star, columns: tuple[Visible, ...], node: exp.Expr, stage: Stage) -> Iterator[Item]:
@@ -75,12 +76,13 @@ def _starred(star: exp.Star, columns: tuple[Visible, ...], node: exp.Expr, stage
         raise NotMaintained("clause: * with replace or rename")
     left_out = {fold(column.name): column for column in star.args.get("except_") or ()}
     for name, column in left_out.items():
-        if name not in {fold(visible.name) for visible in columns} and stage.scope.complete:
+        known = name in {fold(visible.name) for visible in columns} and not column.table
+        if not known and stage.scope.complete:
             near = nearest_name(column.name, [visible.name for visible in columns])
             stage.environment.error(f'column "{column.name}" does not exist', column, near)
     for visible in columns:
         if fold(visible.name) not in left_out:
-            yield Item(visible.name, checked(node, stage, lambda v=visible: stage.finished(v.value)), node)
+            yield Item(visible.name, checked(node, stage, partial(stage.finished, visible.value)), node)
 
 
 def _own_name(node: exp.Expr, stage: Stage, named: bool, before: list[Item]) -> str:

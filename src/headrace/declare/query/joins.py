@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -21,9 +22,10 @@ from headrace.declare.query.scope import Scope, Visible, fold
 from headrace.declare.query.stage import Stage
 from headrace.declare.query.tables import read_item, refuse_clauses
 from headrace.model.errors import nearest_name
-from headrace.model.expr import Column, Expr, columns_of, conjunction, conjuncts
+from headrace.model.expr import Column, Expr, columns_of, conjunction, conjuncts, is_deterministic
 from headrace.model.functions import FUNCTIONS
-from headrace.model.relation import Join, JoinKind, Output, Project, fields_of
+from headrace.model.promotion import common_type
+from headrace.model.relation import Filter, Join, JoinKind, Output, Project, Relation, fields_of
 
 _KINDS = {"SEMI": JoinKind.SEMI, "ANTI": JoinKind.ANTI, "": None, "INNER": None, "CROSS": None, "OUTER": None}
 _SIDES = {"": JoinKind.INNER, "LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL}
@@ -90,7 +92,7 @@ def _using(names: tuple[str, ...], left: Scope, right: Scope, node: exp.Join, st
         return operators.compare("=", _one(name, left), _one(name, right))
 
     nodes = zip(names, node.args["using"], strict=True)
-    return tuple(checked(place, stage, lambda name=name: equal(name)) for name, place in nodes)
+    return tuple(checked(place, stage, partial(equal, name)) for name, place in nodes)
 
 
 def _one(name: str, scope: Scope) -> Expr:
@@ -120,12 +122,14 @@ class _Pair:
         inner = self.kind == JoinKind.INNER
         here = {field.name for side in (left, right) for field in fields_of(side.relation)}
         correlated = tuple(part for part in parts if inner and not columns_of(part) <= here)
-        on = conjunction(tuple(part for part in parts if part not in correlated))
+        timed = tuple(part for part in parts if inner and not is_deterministic(part) and part not in correlated)
+        on = conjunction(tuple(part for part in parts if part not in correlated and part not in timed))
         if self.kind in _FILLS_LEFT:
             left = _computed(left, columns_of(on), environment)
         if self.kind in _FILLS_RIGHT:
             right = _computed(right, columns_of(on), environment)
-        relation = Join(self.kind, left.relation, right.relation, on)
+        relation: Relation = Join(self.kind, left.relation, right.relation, on)
+        relation = Filter(relation, conjunction(timed)) if timed else relation
         return Core(relation, self._scope(left, right), self._not_null(), left.correlated + correlated)
 
     def _ranked(self) -> tuple[Core, Core, tuple[Expr, ...]]:
@@ -145,28 +149,29 @@ class _Pair:
         return kept_left | kept_right
 
     def _scope(self, left: Core, right: Core) -> Scope:
-        if self.kind in _LEFT_ONLY:
-            return left.scope
-        both = Scope(
-            left.scope.tables + right.scope.tables,
-            left.scope.merged + right.scope.merged,
-            left.scope.hidden | right.scope.hidden,
-        )
+        seen = left.scope
+        if self.kind not in _LEFT_ONLY:
+            seen = Scope(
+                left.scope.tables + right.scope.tables,
+                left.scope.merged + right.scope.merged,
+                left.scope.hidden | right.scope.hidden,
+            )
         for name in self.using:
-            both = self._merged(name, left.scope, right.scope, both)
-        return both
+            seen = self._merged(name, left.scope, right.scope, seen)
+        return seen
 
-    def _merged(self, name: str, left: Scope, right: Scope, both: Scope) -> Scope:
-        values = (*left.find(name, None), *right.find(name, None))
-        if len(values) != 2:
-            return both  # a mistake that is reported
+    def _merged(self, name: str, left: Scope, right: Scope, seen: Scope) -> Scope:
+        sides = left.find(name, None), right.find(name, None)
+        if any(len(found) != 1 for found in sides):
+            return seen  # a mistake that is reported
+        values = sides[0] + sides[1]
         value = values[1] if self.kind == JoinKind.RIGHT else values[0]
-        if self.kind == JoinKind.FULL:
+        if self.kind == JoinKind.FULL and common_type(*(side.type for side in values)) is not None:
             value = calls.apply(FUNCTIONS["coalesce"], values)
         spelled = next(column.name for column in left.all() if fold(column.name) == fold(name))
-        others = tuple(column for column in both.merged if fold(column.name) != fold(name))
-        owners = ((fold(table.alias), fold(name)) for table in both.tables if table.named(name))
-        return Scope(both.tables, (*others, Visible(spelled, value)), both.hidden | frozenset(owners))
+        others = tuple(column for column in seen.merged if fold(column.name) != fold(name))
+        owners = ((fold(table.alias), fold(name)) for table in seen.tables if table.named(name))
+        return Scope(seen.tables, (*others, Visible(spelled, value)), seen.hidden | frozenset(owners))
 
 
 def _computed(side: Core, also: frozenset[str], environment: Environment) -> Core:

@@ -15,7 +15,7 @@ from headrace.declare.query.ranking import sort_key
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import fold
 from headrace.declare.query.stage import Stage, placed
-from headrace.model.expr import Column, Expr
+from headrace.model.expr import Column, Expr, Literal
 from headrace.model.relation import Order, Output, Project, Relation, TopK
 
 
@@ -56,7 +56,7 @@ def keep_limit(node: exp.Expr, before: Sorted) -> tuple[Relation, tuple[Item, ..
                 "ORDER BY is ignored: a view has no order", environment.at(order), "add LIMIT for the first rows"
             )
         return stage.relation, before.items
-    if order is None:
+    if not keys and not environment.report.errors:
         refuse("limit without order by", environment.at(node.args["limit"]))
     limit = _count(node.args["limit"], stage)
     skipped = 0 if offset is None else _count(offset, stage)
@@ -76,7 +76,7 @@ def _count(node: exp.Expr, stage: Stage) -> int | None:
 
 
 def _keys(order: exp.Expr, before: Sorted) -> tuple[Order, ...]:
-    """Sort keys may name items by position or alias, and columns besides."""
+    """Sort keys may name items by position or alias, and columns besides. Constants order nothing."""
     aliases = {fold(item.name): item.value for item in reversed(before.items)}
     stage = replace(before.stage, clause="ORDER BY", aliases=aliases, aliases_first=True)
     keys = []
@@ -84,7 +84,7 @@ def _keys(order: exp.Expr, before: Sorted) -> tuple[Order, ...]:
         with placed(stage, part):
             keys.append(sort_key(part, _key(part.this, stage, before)))
     before.stage.relation = stage.relation
-    return tuple(keys)
+    return tuple(key for key in keys if not isinstance(key.expr, Literal))
 
 
 def _key(node: exp.Expr, stage: Stage, before: Sorted) -> Expr:

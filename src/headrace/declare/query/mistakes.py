@@ -4,20 +4,19 @@ reports.
 
 from __future__ import annotations
 
-from headrace.model.errors import Location
+from sqlglot import exp
 
 
 class Mistake(Exception):
     """The expression is wrong: report it, take NULL in its place, and go on.
 
-    Without a message it only follows from another mistake. `where` is its place, if it is nearer than the whole
-    expression.
+    Without a message it only follows from another mistake. `node` is where it is, if nearer than the whole expression.
     """
 
-    def __init__(self, message: str, hint: str | None = None, where: Location | None = None) -> None:
+    def __init__(self, message: str, hint: str | None = None, node: exp.Expr | None = None) -> None:
         self.message = message
         self.hint = hint
-        self.where = where
+        self.node = node
         super().__init__(message)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from headrace.declare.query.literals import decimal_of, negated
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.model.errors import EvaluationError
-from headrace.model.expr import FALSE, Call, Expr, Literal
+from headrace.model.expr import FALSE, Call, Expr, Literal, conjunction, conjuncts
 from headrace.model.functions import PYTHON_PREFIX
 from headrace.model.promotion import arithmetic_type, common_type, common_type_of, operand_types
 from headrace.model.scalar import evaluate
@@ -35,14 +35,14 @@ from headrace.model.types import (
 )
 
 UNKNOWN = Literal(None, NULL)
-"""Stands for an expression with a mistake: it fits everywhere, so that one mistake is reported once."""
+"""Stands for an expression with a mistake: it fits everywhere, so that the mistake is reported once."""
 
 _NOT_FOLDED = ("now", "repeat", "lpad", "rpad", "like", "rlike", "regexp_extract")
-"""Not computed while reading: one depends on the time, the others could take long or grow large."""
+"""Not computed while reading: `now` depends on the time, the others could take long or grow large."""
 
 
 def call(function: str, arguments: Sequence[Expr], type_: Type) -> Expr:
-    """A call, or its value when all arguments are constants. A constant that fails (1/0) is left to fail at run time."""
+    """A call, or its value when all arguments are constants. One that fails (1/0) is left to fail when it runs."""
     made = Call(function, tuple(arguments), type_)
     if function in _NOT_FOLDED or function.startswith(PYTHON_PREFIX):
         return made
@@ -60,7 +60,7 @@ def convert(expr: Expr, type_: Type) -> Expr:
         return expr
     if not isinstance(expr, Literal):
         return Call("cast", (expr,), type_)
-    converted = call("cast", (expr,), type_)
+    converted = call("cast", (expr,), type_) if castable(expr.type, type_) else None
     if isinstance(converted, Literal):
         return converted
     raise Mistake(f"{shown(expr)} is not a value of type {type_}")
@@ -98,10 +98,10 @@ def shown(expr: Expr) -> str:
     return f"an expression of type {expr.type}"
 
 
-def unify(exprs: Sequence[Expr]) -> tuple[Expr, ...]:
-    """All in their common type. Constant text takes the type of the rest."""
-    firm = [expr.type for expr in exprs if not _is_text(expr)]
-    type_ = common_type_of(firm)
+def unify(exprs: Sequence[Expr], *, compared: bool = False) -> tuple[Expr, ...]:
+    """All in their common type. Constant text takes the type of the rest; that of numbers only to be `compared`."""
+    firm = common_type_of(expr.type for expr in exprs if not _is_text(expr))
+    type_ = firm if firm is not None and (compared or not is_numeric(firm)) else None
     if type_ in (NULL, None):
         type_ = common_type_of(expr.type for expr in exprs)
     if type_ is None:
@@ -117,7 +117,7 @@ def _is_text(expr: Expr) -> bool:
 def compare(operator: str, left: Expr, right: Expr) -> Expr:
     """`=`, `<>`, `<`, `<=`, `>`, `>=`, `<=>`."""
     try:
-        return call(operator, unify(_exact_literals(left, right)), BOOLEAN)
+        return call(operator, unify(_exact_literals(left, right), compared=True), BOOLEAN)
     except Mistake as mistake:
         if common_type(left.type, right.type) is None and not (_is_text(left) or _is_text(right)):
             raise Mistake(f"cannot compare {left.type} with {right.type}", "it needs an explicit CAST") from None
@@ -151,7 +151,23 @@ def connect(operator: str, operands: Sequence[Expr]) -> Expr:
     for operand in map(condition, operands):
         same = isinstance(operand, Call) and operand.function == operator
         flat.extend(operand.arguments if isinstance(operand, Call) and same else (operand,))
+    if operator == "or" and (common := _in_all(flat)):
+        return _factored(flat, common)
     return flat[0] if len(flat) == 1 else call(operator, flat, BOOLEAN)
+
+
+def _in_all(branches: Sequence[Expr]) -> list[Expr]:
+    """Conditions that every branch of an OR has."""
+    others = [conjuncts(branch) for branch in branches[1:]]
+    return [part for part in conjuncts(branches[0]) if all(part in parts for parts in others)]
+
+
+def _factored(branches: Sequence[Expr], common: Sequence[Expr]) -> Expr:
+    """`(a AND x) OR (a AND y)` as `a AND (x OR y)`: what joins the tables is then seen to hold always."""
+    rests = [tuple(part for part in conjuncts(branch) if part not in common) for branch in branches]
+    if not all(rests):
+        return connect("and", common)
+    return connect("and", (*common, connect("or", [conjunction(rest) for rest in rests])))
 
 
 def negate_condition(expr: Expr) -> Expr:
@@ -183,7 +199,7 @@ def _typed_nulls(left: Expr, right: Expr) -> tuple[Expr, Expr]:
     if left.type == right.type == NULL:
         return convert(left, DOUBLE), convert(right, DOUBLE)
     if right.type == NULL:
-        return left, convert(right, {DATE: INT, TIMESTAMP: DAY_TIME}.get(left.type, left.type))
+        return left, convert(right, INT if left.type == DATE else DAY_TIME if left.type == TIMESTAMP else left.type)
     return convert(left, right.type), right
 
 

@@ -26,19 +26,17 @@ def read_query(node: exp.Query, environment: Environment, outer: Stage | None, p
 
 
 def _body(node: exp.Query, environment: Environment, outer: Stage | None, purpose: Purpose) -> Rows:
-    match node:
-        case exp.Select():
-            return read_select(node, environment, outer, purpose)
-        case exp.SetOperation():
-            return read_set(node, environment, outer, purpose)
-        case exp.Subquery(this=exp.Query()):
-            refuse_clauses(node, environment, "this", "with_", "order", "limit", "offset")
-            rows = environment.read_query(node.this, environment, outer, purpose)
-            if rows.correlated and node.args.get("limit"):
-                refuse("correlated subquery", environment.names.outer_place or environment.at(node))
-            return limited_rows(node, rows, environment, purpose)
-        case _:
-            refuse(f"clause: {type(node).__name__.lower()}", environment.at(node))
+    if isinstance(node, exp.Select):
+        return read_select(node, environment, outer, purpose)
+    if isinstance(node, exp.SetOperation):
+        return read_set(node, environment, outer, purpose)
+    if not isinstance(node, exp.Subquery) or not isinstance(node.this, exp.Query):
+        refuse(f"clause: {type(node).__name__.lower()}", environment.at(node))
+    refuse_clauses(node, environment, "this", "with_", "order", "limit", "offset")
+    rows = environment.read_query(node.this, environment, outer, purpose)
+    if rows.correlated and node.args.get("limit"):
+        refuse("correlated subquery", environment.names.outer_place or environment.at(node))
+    return limited_rows(node, rows, environment, purpose)
 
 
 def _with(node: exp.Expr, environment: Environment) -> Environment:

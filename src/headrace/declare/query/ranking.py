@@ -31,16 +31,16 @@ _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 def read_ranking(stage: Stage, node: exp.Window) -> Expr:
     """ROW_NUMBER, RANK or DENSE_RANK: the rank of each row at hand. One order per query."""
     name = window_function(node)
-    if name not in RANKINGS or not isinstance(node.this, exp.Anonymous):
+    if name not in RANKINGS:
         raise NotMaintained(f"window function: {name}")
     if node.args.get("spec") or node.args.get("alias"):
         raise NotMaintained(f"window function: {name}", "write the whole window after OVER, without a frame")
     if node.this.expressions:
         raise Mistake(f'"{name}" takes no arguments')
-    if not node.args.get("order"):
-        raise Mistake(f'"{name}" needs ORDER BY', f"{name}() OVER (PARTITION BY ... ORDER BY ...)")
     partition = tuple(read_value(part, stage) for part in node.args.get("partition_by") or ())
-    order = read_order(node.args["order"], stage)
+    order = read_order(node.args["order"], stage) if node.args.get("order") else ()
+    if not order:
+        raise Mistake(f'"{name}" needs ORDER BY', f"{name}() OVER (PARTITION BY ... ORDER BY ...)")
     return _ranked(stage, node, (Ranking(name), partition, order))
 
 
@@ -60,8 +60,9 @@ def _ranked(stage: Stage, node: exp.Window, key: tuple[Ranking, tuple[Expr, ...]
 
 
 def read_order(node: exp.Expr, stage: Stage) -> tuple[Order, ...]:
-    """The keys of an ORDER BY, over the rows at hand."""
-    return tuple(sort_key(part, read_value(part.this, stage)) for part in node.expressions)
+    """The keys of an ORDER BY, over the rows at hand. Constants order nothing."""
+    keys = (sort_key(part, read_value(part.this, stage)) for part in node.expressions)
+    return tuple(key for key in keys if not isinstance(key.expr, Literal))
 
 
 def sort_key(node: exp.Expr, value: Expr) -> Order:

@@ -61,7 +61,20 @@ class Scope:
         """What `*` means."""
         yield from self.merged
         for table in self.tables:
-            yield from (c for c in table.columns if (fold(table.alias), fold(c.name)) not in self.hidden)
+            yield from (column for column in table.columns if not self._is_hidden(table, column))
+
+    def all_of(self, table: Table) -> tuple[Visible, ...]:
+        """What `t.*` means: columns that USING named stand first."""
+        first = [
+            c
+            for merged in self.merged
+            for c in table.columns
+            if self._is_hidden(table, c) and same_name(c.name, merged.name)
+        ]
+        return (*first, *(c for c in table.columns if c not in first))
+
+    def _is_hidden(self, table: Table, column: Visible) -> bool:
+        return (fold(table.alias), fold(column.name)) in self.hidden
 
     def names(self) -> tuple[str, ...]:
         """Every way to name a column, for hints."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from sqlglot import exp
 
@@ -18,7 +19,7 @@ from headrace.declare.query.stage import Stage
 from headrace.declare.query.tables import refuse_clauses
 from headrace.model.expr import Call, Column, Expr, conjunction
 from headrace.model.relation import Distinct, Join, JoinKind, Output, Project, Relation, UnionAll, fields_of
-from headrace.model.types import BOOLEAN, Type
+from headrace.model.types import BOOLEAN, NULL, Type
 
 
 def read_set(node: exp.SetOperation, environment: Environment, outer: Stage | None, purpose: Purpose) -> Rows:
@@ -88,9 +89,13 @@ def _types(results: Sequence[Rows], branches: Sequence[exp.Expr], places: Sequen
     types = []
     for position, column in enumerate(results[0].columns):
         values = [rows.columns[position].value for rows in results]
-        unified = checked(branches[-1], stage, lambda values=values: operators.unify(values)[0])
+        unified = checked(branches[-1], stage, partial(_first_unified, values))
         types.append(unified.type if len(values) > 1 else column.value.type)
     return types
+
+
+def _first_unified(values: Sequence[Expr]) -> Expr:
+    return operators.unify(values)[0]
 
 
 def _projected(
@@ -99,7 +104,8 @@ def _projected(
     stage = Stage(environment, "UNION", Scope(), rows.relation)
     items = []
     for column, type_, name in zip(rows.columns, types, names, strict=True):
-        value = checked(node, stage, lambda v=column.value, t=type_: operators.convert(v, t))
+        # Columns without a common type are reported, and have none.
+        value = column.value if type_ == NULL else checked(node, stage, partial(operators.convert, column.value, type_))
         items.append(Item(name, value, node))
     made = outputs(items, environment)
     return rows.relation if _is_identity(rows.relation, made) else Project(rows.relation, made)

@@ -6,8 +6,7 @@ groups. Scalar subqueries extend the rows at hand by a join, so `relation` grows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,7 +16,7 @@ from headrace.declare.query.environment import Environment
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import Scope, fold, same_name
-from headrace.model.errors import Location, nearest_name
+from headrace.model.errors import nearest_name
 from headrace.model.expr import Column, Expr, columns_of
 from headrace.model.relation import Relation
 
@@ -25,7 +24,7 @@ from headrace.model.relation import Relation
 class Grouping(Protocol):
     """What GROUP BY made of the rows."""
 
-    def regrouped(self, expr: Expr, places: Mapping[str, Location]) -> Expr:
+    def regrouped(self, expr: Expr, places: Mapping[str, exp.Expr]) -> Expr:
         """An expression over the rows as one over the groups. Raises Mistake for a column that is not grouped by."""
 
 
@@ -70,7 +69,7 @@ class Stage:
     ranking: Callable[[Stage, exp.Window], Expr] | None = None
     ranked: tuple[object, Expr] | None = None
     correlated: tuple[Expr, ...] = ()
-    places: dict[str, Location] = field(default_factory=dict)
+    places: dict[str, exp.Expr] = field(default_factory=dict)
 
     def finished(self, expr: Expr) -> Expr:
         """An expression that was read here, over the rows at hand."""
@@ -88,7 +87,7 @@ class Stage:
         if found is None:
             raise self._unknown(name, qualifier)
         for column in columns_of(found):
-            self.places[column] = self.environment.at(node)
+            self.places[column] = node
         return found
 
     def _names_window(self, qualifier: str) -> bool:
@@ -138,14 +137,20 @@ class Stage:
         return True
 
 
-@contextmanager
-def placed(stage: Stage, node: exp.Expr) -> Iterator[None]:
-    """Give mistakes and refusals inside the place of a node. A mistake is reported and what made it left undone."""
-    environment = stage.environment
-    try:
-        yield
-    except Mistake as mistake:
-        if mistake.message:
-            environment.report.error(mistake.message, mistake.where or environment.at(node), mistake.hint)
-    except NotMaintained as refusal:
-        refuse(refusal.operator, environment.at(node), refusal.hint)
+@dataclass(frozen=True, slots=True)
+class placed:  # noqa: N801 - read as a word: `with placed(stage, node):`
+    """Gives mistakes and refusals inside it the place of a node. After a mistake the rest of the block is left out."""
+
+    stage: Stage
+    node: exp.Expr
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        environment = self.stage.environment
+        if isinstance(error, NotMaintained):
+            refuse(error.operator, environment.at(self.node), error.hint)
+        if isinstance(error, Mistake) and error.message:
+            environment.error(error.message, error.node or self.node, error.hint)
+        return isinstance(error, Mistake)

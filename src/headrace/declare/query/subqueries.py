@@ -46,7 +46,7 @@ def _attached(stage: Stage, rows: Rows, name: str) -> Expr:
         field = Column(f"{name}.value", value.type)
         stage.relation = Join(JoinKind.LEFT, stage.relation, Project(rows.relation, (Output(field.name, value),)), TRUE)
         return field
-    raise NotMaintained("correlated subquery" if rows.correlated else "scalar subquery without aggregate")
+    raise NotMaintained("scalar subquery without aggregate" if rows.size == Size.ANY else "correlated subquery")
 
 
 def _or_zero(count: str) -> Expr:

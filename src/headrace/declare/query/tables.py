@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
 from headrace.declare.query.environment import BrokenView, Core, Environment, NamedQuery, Purpose, Rows
 from headrace.declare.query.report import refuse
-from headrace.declare.query.scope import Scope, Table, Visible, fold, same_name
-from headrace.model.catalogue import Source
+from headrace.declare.query.scope import Scope, Visible, fold, same_name
+from headrace.model.catalogue import Source, SourceColumn
 from headrace.model.errors import nearest_name
 from headrace.model.expr import Column
 from headrace.model.relation import Scan
@@ -21,6 +22,12 @@ _TABLE_CLAUSES = {
     "system_time": "time travel",
     "when": "time travel",
     "laterals": "lateral view",
+}
+
+_OTHER_ITEMS: Mapping[type[exp.Expr], str] = {
+    exp.Lateral: "lateral join",
+    exp.Values: "values",
+    exp.Unnest: "table function: unnest",
 }
 
 
@@ -35,19 +42,11 @@ def refuse_clauses(node: exp.Expr, environment: Environment, *handled: str) -> N
 
 def read_item(node: exp.Expr, environment: Environment) -> Core:
     """What one item of FROM shows, without the joins that may follow it."""
-    match node:
-        case exp.Table():
-            return _named(node, environment)
-        case exp.Subquery(this=exp.Query()):
-            return _query(node, environment)
-        case exp.Lateral():
-            refuse("lateral join", environment.at(node))
-        case exp.Values():
-            refuse("values", environment.at(node))
-        case exp.Unnest():
-            refuse("table function: unnest", environment.at(node))
-        case _:
-            refuse(f"clause: {type(node).__name__.lower()}", environment.at(node))
+    if isinstance(node, exp.Table):
+        return _named(node, environment)
+    if not isinstance(node, exp.Subquery) or not isinstance(node.this, exp.Query):
+        refuse(_OTHER_ITEMS.get(type(node), f"clause: {type(node).__name__.lower()}"), environment.at(node))
+    return _query(node, environment)
 
 
 def _named(node: exp.Table, environment: Environment) -> Core:
@@ -55,7 +54,7 @@ def _named(node: exp.Table, environment: Environment) -> Core:
         refuse(f"table function: {node.this.name.lower()}", environment.at(node))
     refuse_clauses(node, environment, "this", "alias", "db", "joins")
     name = f"{node.db}.{node.name}" if node.db else node.name
-    alias = _alias(node, node.name, environment)
+    alias = _alias(node, node.name.rpartition(".")[2], environment)
     common = None if node.db else environment.common_tables.get(fold(name))
     if common is not None:
         environment.names.used_queries.add(id(common.query))
@@ -63,7 +62,7 @@ def _named(node: exp.Table, environment: Environment) -> Core:
     source = environment.declared.source(name)
     if source is not None:
         _remember(source.name, environment)
-        return _scan(source, alias, node, environment)
+        return _shown(_rows_of(source, alias, node, environment), alias, node, environment)
     return _view(name, alias, node, environment)
 
 
@@ -72,11 +71,11 @@ def _view(name: str, alias: str, node: exp.Table, environment: Environment) -> C
     if view is None:
         near = nearest_name(name, (*environment.declared.table_names(), *environment.common_tables))
         environment.error(f'table "{name}" does not exist', node, near or "tables are the project's sources and views")
-        return _nothing_known(alias, environment)
-    _remember(name, environment)
+        return _shown(_nothing_known(alias, environment), alias, node, environment)
+    _remember(next(known for known in environment.declared.view_names if same_name(known, name)), environment)
     if isinstance(view, BrokenView):
         environment.report.blocked = True
-        return _nothing_known(alias, environment)
+        return _shown(_nothing_known(alias, environment), alias, node, environment)
     return _shown(_expanded(view, alias, environment), alias, node, environment)
 
 
@@ -111,26 +110,26 @@ def _alias(node: exp.Expr, otherwise: str, environment: Environment) -> str:
     return alias
 
 
-def _scan(source: Source, alias: str, node: exp.Table, environment: Environment) -> Core:
+def _rows_of(source: Source, alias: str, node: exp.Expr, environment: Environment) -> Rows:
     if source.columns is None:
         hint = "declare them by `columns:`, or let Headrace look with --connect"
         environment.error(f'the columns of source "{source.name}" are not known', node, hint)
         return _nothing_known(alias, environment)
-    names = tuple(column.name for column in source.columns)
-    scan = Scan(
-        source=source.name,
-        alias=environment.names.scan(f"{environment.path}{alias}", environment.at(node)),
-        columns=names,
-        types=tuple(column.type for column in source.columns),
-    )
-    visible = tuple(Visible(c.name, Column(f"{scan.alias}.{c.name}", c.type)) for c in source.columns)
-    keys = frozenset(f"{scan.alias}.{name}" for name in names if any(same_name(name, key) for key in source.key))
-    return _shown(Rows(scan, visible, keys), alias, node, environment)
+    stem = f"{environment.path}{alias}"
+    return scan(source, source.columns, environment.names.scan(stem, environment.at(node)))
 
 
-def _nothing_known(alias: str, environment: Environment) -> Core:
-    scan = Scan(source=alias, alias=environment.names.fresh(f"{environment.path}{alias}"), columns=(), types=())
-    return Core(scan, Scope((Table(alias, (), complete=False),)), frozenset())
+def scan(source: Source, columns: Sequence[SourceColumn], alias: str) -> Rows:
+    """All rows of a source. Its key is never NULL."""
+    names = tuple(column.name for column in columns)
+    visible = tuple(Visible(column.name, Column(f"{alias}.{column.name}", column.type)) for column in columns)
+    keys = frozenset(f"{alias}.{name}" for name in names if any(same_name(name, key) for key in source.key))
+    return Rows(Scan(source.name, alias, names, tuple(column.type for column in columns)), visible, keys)
+
+
+def _nothing_known(alias: str, environment: Environment) -> Rows:
+    """Stands for rows that cannot be read because of a mistake."""
+    return Rows(Scan(alias, environment.names.fresh(f"{environment.path}{alias}"), (), ()), (), complete=False)
 
 
 def _shown(rows: Rows, alias: str, node: exp.Expr, environment: Environment) -> Core:
@@ -139,6 +138,7 @@ def _shown(rows: Rows, alias: str, node: exp.Expr, environment: Environment) -> 
     given = node.args["alias"].columns if node.args.get("alias") else []
     if given and len(given) != len(table.columns) and table.complete:
         environment.error(f'"{alias}" has {len(table.columns)} columns, not {len(given)}', given[0])
+        table = replace(table, complete=False)
     elif given:
         columns = zip(given, table.columns, strict=False)
         table = replace(table, columns=tuple(replace(column, name=name.name) for name, column in columns))

@@ -1,4 +1,4 @@
-"""`window(ts, '10 minutes', '5 minutes', '1 minute')` of GROUP BY: each row once for every window that holds its time."""
+"""`window(ts, '10 minutes', '5 minutes')` of GROUP BY: each row once for every window that holds its time."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from headrace.model.types import TIMESTAMP
 MILLISECOND = dt.timedelta(milliseconds=1)
 
 
-def is_time_window(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Anonymous) and node.name.lower() in ("window", "session_window")
+def is_time_window(node: exp.Anonymous) -> bool:
+    return node.name.lower() in ("window", "session_window")
 
 
 def open_window(node: exp.Anonymous, stage: Stage) -> TimeWindow:

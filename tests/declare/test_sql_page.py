@@ -1,0 +1,69 @@
+"""docs/sql.md says what the code does: it is made from a text and the lists that the code itself uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from headrace.declare.query.calls import ALIASES, CASTS, REWRITES
+from headrace.declare.query.report import REFUSALS
+from headrace.declare.sql import read_query
+from headrace.model.catalogue import Source
+from headrace.model.errors import UnsupportedSql
+from headrace.model.functions import FUNCTION_GROUPS, FUNCTIONS, Function
+from tests.golden import check_golden
+from tests.queries.schemas import NEXMARK, TPCH, queries
+
+TEXT = Path(__file__).with_name("sql_page.md")
+PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
+
+
+def table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    head = [f"| {' | '.join(titles)} |", f"|{'---|' * len(titles)}"]
+    return "\n".join((*head, *(f"| {' | '.join(row)} |" for row in rows)))
+
+
+def functions() -> str:
+    rows = [(group, ", ".join(map(described, members))) for group, members in FUNCTION_GROUPS.items()]
+    casts = ", ".join(f"`{name}`" for name in sorted(CASTS))
+    rewritten = ", ".join(f"`{name}`" for name in sorted(REWRITES) if name not in FUNCTIONS)
+    return table(("", "functions"), [*rows, ("by other means", rewritten), ("casts", casts)])
+
+
+def described(function: Function) -> str:
+    if not function.name.isidentifier():
+        return f"`{function.name}`"
+    others = sorted(alias for alias, name in ALIASES.items() if name == function.name)
+    return f"`{function.name}`" + (f" ({', '.join(f'`{other}`' for other in others)})" if others else "")
+
+
+def benchmark(name: str, sources: Mapping[str, Source]) -> str:
+    rows = []
+    understood = 0
+    for query, sql in queries(name).items():
+        title = sql.partition("\n")[0].removeprefix("-- ")
+        answer = state(sql, sources)
+        understood += answer == "maintained"
+        rows.append((query, title, answer))
+    return f"{understood} of {len(rows)} queries are maintained.\n\n" + table(("query", "", ""), rows)
+
+
+def state(sql: str, sources: Mapping[str, Source]) -> str:
+    try:
+        read_query(sql, sources)
+    except UnsupportedSql as refusal:
+        return f"refused: {refusal.operator}"
+    return "maintained"
+
+
+def test_the_page_is_made_from_what_the_code_does():
+    text = TEXT.read_text(encoding="utf-8")
+    made = {
+        "functions": functions(),
+        "refusals": table(("operator", "what to write instead"), REFUSALS.items()),
+        "tpch": benchmark("tpch", TPCH),
+        "nexmark": benchmark("nexmark", NEXMARK),
+    }
+    for name, part in made.items():
+        text = text.replace("{" + name + "}", part)
+    check_golden(PAGE, text)
