@@ -4,6 +4,10 @@ from __future__ import annotations
 
 EQUAL = (
     (
+        "select x from (select name, x, row_number() over (order by n) i from r) q where i <= 1",
+        "select x from (select x, row_number() over (order by n) i from r) q where i <= 1",
+    ),
+    (
         "select r.k, s.n from r join s on r.k = s.k where r.x > 5 and s.n = 1",
         "select a.k, b.n from s b, r a where 1 = b.n and b.k = a.k and not a.x <= 5",
     ),
@@ -323,6 +327,14 @@ EQUAL = (
 """Different spellings of one meaning."""
 
 DIFFERENT = (
+    (
+        "select x from (select name, x from r order by n limit 1) q",
+        "select x from (select x from r order by n limit 1) q",
+    ),
+    (
+        "select a.k, b.n from r a full join s b on a.k = b.k and b.n > 1",
+        "select a.k, b.n from r a full join (select * from s where n > 1) b on a.k = b.k",
+    ),
     (
         "select k from r where n > 5",
         "select k from r where n >= 5",

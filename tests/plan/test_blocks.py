@@ -15,8 +15,18 @@ from headrace.model.block import Aggregation, Block, Derivation, DerivationKind
 from headrace.model.catalogue import Refusal
 from headrace.model.errors import EvaluationError, UnsupportedSql
 from headrace.model.expr import FALSE, Call, Column
-from headrace.model.relation import Field, Output, Project, Relation, Windows, fields_of
-from headrace.model.types import INT, TIMESTAMP
+from headrace.model.relation import (
+    Field,
+    Join,
+    JoinKind,
+    Output,
+    Project,
+    Relation,
+    UnionAll,
+    Windows,
+    fields_of,
+)
+from headrace.model.types import BOOLEAN, INT, TIMESTAMP
 from headrace.plan.block_relation import relation_of
 from headrace.plan.blocks import blocks_of
 from headrace.plan.expression_text import predicate_text
@@ -168,6 +178,15 @@ def test_top_k_keeps_the_order_of_columns_that_break_ties():
     (block,) = blocks("select name, n, k from r order by n limit 3")
     assert isinstance(block.top, Derivation)
     assert [column.name for column in block.top.columns[0]] == ["n", "name", "k"]
+
+
+@given(sample=tables())
+def test_fields_of_a_right_join_stay_in_place_where_a_union_counts_them(sample):
+    left, right = read_query("select k as a, n as b from r", SCHEMA), read_query("select k as c, n as d from s", SCHEMA)
+    on = Call("=", (Column("a", INT), Column("c", INT)), BOOLEAN)
+    joined = Join(JoinKind.RIGHT, left, right, on)
+    query = UnionAll((joined, read_query("select id as e, n as f, k as g, n + 1 as h from r", SCHEMA)))
+    assert evaluate(relation_of(blocks_of("v", query), COLUMNS), sample) == evaluate(query, sample)
 
 
 def test_contradiction_is_an_empty_view_of_one_source():

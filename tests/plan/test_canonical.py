@@ -106,6 +106,8 @@ TEXTS = {
     "n > 5 and n < 3": ("FALSE",),
     "n > 5 and (n < 3 or k = 1)": ("k = 1", "n > 5"),
     "n > 5 and (n > 3 or k = 1)": ("n > 5",),
+    "(n > 5 or k = 1) and (n > 3 or k = 1)": ("k = 1 OR n > 5",),
+    "(n > 5 or k = 1) and (n < 3 or k = 1)": ("k = 1 OR n < 3", "k = 1 OR n > 5"),
     "ok": ("ok",),
     "ok = false": ("NOT ok",),
     "ok is not false": ("ok IS NOT FALSE",),
