@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
 from headrace.plan.place.cut import BoolArray, Choices, half_integral_cut, restrict
+from headrace.plan.place.lagrange import FINENESS, priced_rows
 from headrace.plan.place.numbers import IntArray, total
 from headrace.plan.place.rows import Row, obeys
 
@@ -23,6 +25,13 @@ class Found(NamedTuple):
     chosen: BoolArray | None
     twice_bound: int
     finished: bool
+
+
+class Relaxed(NamedTuple):
+    """A problem without rows that bounds the one with them; its costs are `fineness` times as large."""
+
+    choices: Choices
+    fineness: int
 
 
 class Node(NamedTuple):
@@ -39,9 +48,9 @@ def branch(choices: Choices, rows: tuple[Row, ...], start: BoolArray | None, nod
     best_cost = None if start is None else choices.cost(start)
     numbers = itertools.count()
     never = 2 * _more_than_any(choices)
+    relaxed = Relaxed(priced_rows(choices, rows), FINENESS) if rows else Relaxed(choices, 1)
     everything = np.ones(choices.count, dtype=np.bool_)
-    root = _bounded(choices, rows, everything, ~everything, next(numbers))
-    queue = [root]
+    queue = [_bounded(relaxed, rows, everything, ~everything, next(numbers))]
     while queue:
         node = heapq.heappop(queue)
         if node.twice_bound >= (never if best_cost is None else 2 * best_cost - 1):
@@ -58,7 +67,7 @@ def branch(choices: Choices, rows: tuple[Row, ...], start: BoolArray | None, nod
         for value in (True, False):
             free, values = node.free.copy(), node.values.copy()
             free[variable], values[variable] = False, value
-            heapq.heappush(queue, _bounded(choices, rows, free, values, next(numbers)))
+            heapq.heappush(queue, _bounded(relaxed, rows, free, values, next(numbers)))
     return Found(best, never if best_cost is None else 2 * best_cost, True)
 
 
@@ -67,32 +76,39 @@ def _more_than_any(choices: Choices) -> int:
     return choices.constant + sum(map(total, costs)) + 1
 
 
-def _bounded(choices: Choices, rows: tuple[Row, ...], free: BoolArray, values: BoolArray, number: int) -> Node:
+def _bounded(relaxed: Relaxed, rows: tuple[Row, ...], free: BoolArray, values: BoolArray, number: int) -> Node:
     """A node with its bound.
 
     Variables on which the two copies agree are settled for good, unless a row may want them otherwise.
     """
-    part = restrict(choices, free, values)
+    part = restrict(relaxed.choices, free, values)
     half = half_integral_cut(part)
     values = values.copy()
     values[free] = half.chosen
     still_open = np.zeros_like(free)
     still_open[free] = half.open
-    return Node(half.twice_bound, number, free if rows else still_open, values, still_open)
+    # Costs are whole, so that a fraction of a bound counts as the next whole.
+    return Node(-(-half.twice_bound // relaxed.fineness), number, free if rows else still_open, values, still_open)
 
 
 def _to_branch_on(choices: Choices, rows: tuple[Row, ...], node: Node) -> int | None:
-    """The free variable that weighs most among those that keep the node from being an answer; None if it is one."""
-    wanted = node.open & node.free
-    for row in rows:
-        if row.excess(node.values) > 0:
-            wanted[list(row.variables)] = True
-    wanted &= node.free
-    candidates = np.flatnonzero(wanted)
-    if not len(candidates):
-        return None
-    weight = _weight(choices)[candidates]
-    return int(candidates[int(np.argmax(weight))])
+    """The free variable that weighs most among those that keep the node from being decided; None if it is.
+
+    Copies that disagree come first, then rows that are broken, then all rows: a row that holds with room to spare was
+    charged for, so that the node's bound is below the cost of its answer.
+    """
+    broken = [row for row in rows if row.excess(node.values) > 0]
+    for wanted in (node.open, _in_rows(broken, node), _in_rows(rows, node)):
+        candidates = np.flatnonzero(wanted & node.free)
+        if len(candidates):
+            return int(candidates[int(np.argmax(_weight(choices)[candidates]))])
+    return None
+
+
+def _in_rows(rows: Iterable[Row], node: Node) -> BoolArray:
+    wanted = np.zeros_like(node.free)
+    wanted[[variable for row in rows for variable in row.variables]] = True
+    return wanted
 
 
 def _weight(choices: Choices) -> IntArray:

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 
 class Effort(NamedTuple):
-    """When to stop searching: nodes of HiGHS's tree, and of our own.
+    """When to stop searching: nodes of HiGHS's tree, of our own, and for our own also nodes times variables.
 
     Counted, not timed: equal inputs give equal answers.
     """
 
     milp_nodes: int = 20_000
     exact_nodes: int = 4_000
+    exact_work: int = 4_000_000

@@ -18,6 +18,10 @@ from headrace.plan.place.numbers import IntArray, total
 from headrace.plan.place.rows import Row, obeys
 
 TRUSTED = 100_000
+
+LARGEST = 300_000
+"""Variables and arcs beyond which not even the first relaxation is solved in reasonable time."""
+
 MARGIN = 0.2
 
 
@@ -33,6 +37,8 @@ class MilpAnswer(NamedTuple):
 
 
 def milp_answer(choices: Choices, rows: tuple[Row, ...], nodes: int) -> MilpAnswer:
+    if choices.count + len(choices.tail) > LARGEST:
+        return MilpAnswer(None, None, False)
     from scipy.optimize import Bounds, milp  # slow to load, and most decisions never need it
 
     unit = math.gcd(*map(int, [*choices.out_cost, *choices.in_cost, *choices.arc_cost[choices.arc_cost > 0]])) or 1

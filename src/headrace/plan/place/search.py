@@ -79,13 +79,19 @@ def _by_cut(problem: Choices, colour: BoolArray) -> Solved:
 
 def _by_half_integral_cut(problem: Choices, effort: Effort) -> Solved:
     half = half_integral_cut(problem)
-    if not half.open.any():
-        return Solved(half.chosen, problem.cost(half.chosen), half.twice_bound, frozenset({HALF_INTEGRAL}))
+    cost = problem.cost(half.chosen)
+    if 2 * cost == half.twice_bound:
+        return Solved(half.chosen, cost, half.twice_bound, frozenset({HALF_INTEGRAL}))
     rest = restrict(problem, half.open, half.chosen)
     chosen, still_open = half.chosen.copy(), np.flatnonzero(half.open)
     twice_bound, methods = 2 * rest.constant, frozenset({HALF_INTEGRAL})
     for variables, piece in split(rest, parts(rest)):
-        solved = _by_search(piece, (), effort)
+        # What is open may still cost nothing: ties are open, too.
+        tied = half_integral_cut(piece)
+        if 2 * piece.cost(tied.chosen) == tied.twice_bound:
+            solved = Solved(tied.chosen, piece.cost(tied.chosen), tied.twice_bound)
+        else:
+            solved = _by_search(piece, (), effort)
         chosen[still_open[variables]] = solved.chosen
         twice_bound, methods = twice_bound + solved.twice_bound, methods | solved.methods
     return Solved(chosen, problem.cost(chosen), max(twice_bound, half.twice_bound), methods)
@@ -99,7 +105,7 @@ def _by_search(problem: Choices, rows: tuple[Row, ...], effort: Effort) -> Solve
     start = _cheaper(problem, rows, guess.chosen, np.zeros(problem.count, dtype=np.bool_))
     if start is not None and guess.bound is not None and problem.cost(start) <= guess.bound:
         return Solved(start, problem.cost(start), 2 * problem.cost(start), frozenset({MILP}))
-    found = branch(problem, rows, start, effort.exact_nodes)
+    found = branch(problem, rows, start, min(effort.exact_nodes, effort.exact_work // max(1, problem.count)))
     if found.chosen is None:
         raise Infeasible("no placement was found that obeys all pins, capacities and allowed devices")
     cost = problem.cost(found.chosen)
