@@ -120,8 +120,15 @@ def _columns() -> st.SearchStrategy[dict[str, Type]]:
 
 def values(type_: Type, *, extreme: bool = False) -> st.SearchStrategy[Value]:
     """A value of the type or NULL; with `extreme` also the smallest and largest there are."""
-    pool = POOLS[type_] + (EXTREMES.get(type_, ()) if extreme else ())
+    pool = _pool(type_) + (EXTREMES.get(type_, ()) if extreme else ())
     return st.sampled_from((*pool, None))
+
+
+def _pool(type_: Type) -> tuple[Value, ...]:
+    """Decimals of any size have zero and their smallest numbers."""
+    if type_ in POOLS or not isinstance(type_, Decimal):
+        return POOLS[type_]
+    return tuple(decimal.Decimal(digits).scaleb(-type_.scale) for digits in (0, 1, -2))
 
 
 def tables(
