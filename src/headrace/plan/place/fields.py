@@ -1,0 +1,89 @@
+"""Reads fields of a JSON document. A value that is wrong is noted and replaced, so that the rest can still be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from headrace.model.errors import nearest_name
+from headrace.plan.place.instance import CLOUD
+from headrace.plan.place.json_text import Path, Problems, Repeated
+from headrace.plan.place.numbers import Exact
+
+
+class Fields:
+    """One document and the mistakes found in it so far."""
+
+    def __init__(self, document: dict[str, Any], problems: Problems) -> None:
+        self.document = document
+        self.problems = problems
+
+    def fields(self, found: Mapping[str, Any], path: Path, known: tuple[str, ...]) -> None:
+        if isinstance(found, Repeated):
+            self.problems.add(f'the field "{found.key}" is given twice', (*path, found.key))
+        for field in found:
+            if field not in known:
+                self.problems.add(
+                    f'"{field}" is not a field here',
+                    (*path, field),
+                    nearest_name(field, known) or f"one of: {', '.join(known)}",
+                )
+
+    def number(self, field: str, default: Exact, at: Mapping[str, Any] | None = None, path: Path = ()) -> Exact:
+        found = (self.document if at is None else at).get(field, default)
+        return self.amount(found, field, (*path, field))
+
+    def amount(self, found: Any, what: str, path: Path) -> Exact:
+        if isinstance(found, int | Fraction) and not isinstance(found, bool) and found >= 0:
+            return found
+        if isinstance(found, float):
+            self.problems.add(f"{what} is not a finite number, or out of range", path)
+        elif isinstance(found, int | Fraction) and not isinstance(found, bool):
+            self.problems.add(
+                f"{what} is negative: {as_written(found)}", path, "rates, prices, loads and capacities are 0 or more"
+            )
+        else:
+            self.problems.add(f"{what} is not a number: {as_written(found)}", path)
+        return 0
+
+    def name(self, found: Any, what: str, path: Path, *, place: bool = True) -> str:
+        if isinstance(found, int) and not isinstance(found, bool):
+            found = str(found)
+        if not isinstance(found, str) or not found:
+            self.problems.add(f"{what} is not a name: {as_written(found)}", path)
+            return "?"
+        if place and found == CLOUD:
+            self.problems.add(f'"{CLOUD}" is reserved and cannot name {what}', path)
+        return found
+
+    def names(self, found: Any, path: Path) -> tuple[str, ...]:
+        if not isinstance(found, list):
+            self.problems.add(f"expected a list of names, not {as_written(found)}", path)
+            return ()
+        return tuple(self.name(name, "a name", (*path, at), place=False) for at, name in enumerate(found))
+
+    def object(self, found: Any, path: Path) -> Mapping[str, Any]:
+        if isinstance(found, dict):
+            if isinstance(found, Repeated):
+                self.problems.add(f'"{found.key}" is given twice', (*path, found.key))
+            return found
+        self.problems.add(f"expected an object, not {as_written(found)}", path)
+        return {}
+
+    def list(self, field: str) -> list[Any]:
+        found = self.document.get(field)
+        if isinstance(found, list):
+            return found
+        what = f'"{field}" is missing' if found is None else f'"{field}" is not a list'
+        self.problems.add(what, (field,))
+        return []
+
+
+def as_written(value: Any) -> str:
+    """A value as it stands in the file, cut to a line."""
+    if isinstance(value, Fraction):
+        return str(float(value))
+    shown = {True: "true", False: "false", None: "null"}.get(value) if isinstance(value, bool | None) else None
+    text = shown or (f'"{value}"' if isinstance(value, str) else f"{value}").replace("'", '"')
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,117 @@
+"""Sources and operators of a graph."""
+
+from __future__ import annotations
+
+import graphlib
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.model.errors import nearest_name
+from headrace.plan.place.allowed import allowed_devices, in_order
+from headrace.plan.place.fields import Fields, as_written
+from headrace.plan.place.instance import CLOUD, Dag, Mode, Operator
+from headrace.plan.place.json_text import Path
+from headrace.plan.place.numbers import Exact
+
+OPERATOR_FIELDS = ("id", "inputs", "load", "allowed", "pin")
+
+
+def read_mode(fields: Fields) -> Mode:
+    found = fields.document.get("mode", Mode.DERIVE)
+    if found in tuple(Mode):
+        return Mode(found)
+    fields.problems.add(f"mode is {as_written(found)}", ("mode",), f"one of: {', '.join(Mode)}")
+    return Mode.DERIVE
+
+
+def read_sources(fields: Fields) -> dict[str, str]:
+    if "sources" not in fields.document:
+        fields.problems.add('"sources" is missing', ())
+    found = fields.object(fields.document.get("sources", {}), ("sources",))
+    return {name: fields.name(home, "a device", ("sources", name), place=home != CLOUD) for name, home in found.items()}
+
+
+def read_operators(fields: Fields, sources: Mapping[str, str]) -> tuple[Operator, ...]:
+    taken = set(sources)
+    operators = []
+    for at, entry in enumerate(fields.list("ops")):
+        path: Path = ("ops", at)
+        entry = fields.object(entry, path)
+        fields.fields(entry, path, OPERATOR_FIELDS)
+        name = fields.name(entry.get("id"), "an operator", (*path, "id"), place=False)
+        if name in taken:
+            fields.problems.add(f'id "{name}" is given twice', (*path, "id"))
+        taken.add(name)
+        allowed, pin = entry.get("allowed"), entry.get("pin")
+        operators.append(
+            Operator(
+                name,
+                _inputs(fields, entry.get("inputs"), (*path, "inputs")),
+                fields.number("load", 1, entry, path),
+                None if allowed is None else fields.names(allowed, (*path, "allowed")),
+                None if pin is None else fields.name(pin, "a device", (*path, "pin"), place=False),
+            )
+        )
+    _check_names(fields, operators, sources, taken)
+    return tuple(operators)
+
+
+def _inputs(fields: Fields, found: Any, path: Path) -> tuple[tuple[str, Exact], ...]:
+    if not isinstance(found, list):
+        fields.problems.add(
+            "inputs are [[stream, rate], ...]" if found is None else f"inputs are {as_written(found)}", path
+        )
+        return ()
+    inputs = []
+    for at, entry in enumerate(found):
+        if not isinstance(entry, list) or len(entry) != 2:
+            fields.problems.add(f"an input is [stream, rate], not {as_written(entry)}", (*path, at))
+            continue
+        name = fields.name(entry[0], "a stream", (*path, at, 0), place=False)
+        inputs.append((name, fields.amount(entry[1], f'the rate of "{name}"', (*path, at, 1))))
+    return tuple(inputs)
+
+
+def _check_names(fields: Fields, operators: list[Operator], sources: Mapping[str, str], streams: set[str]) -> None:
+    devices = {home for home in sources.values() if home != CLOUD}
+    for at, operator in enumerate(operators):
+        for k, (name, _) in enumerate(operator.inputs):
+            if name not in streams and name != "?":
+                fields.problems.add(
+                    f'stream "{name}" is unknown', ("ops", at, "inputs", k), nearest_name(name, streams)
+                )
+        for k, name in enumerate(operator.allowed or ()):
+            if name not in devices and name != CLOUD:
+                fields.problems.add(
+                    f'device "{name}" is unknown', ("ops", at, "allowed", k), nearest_name(name, devices)
+                )
+        if operator.pin not in (None, CLOUD) and operator.pin not in devices:
+            hint = nearest_name(str(operator.pin), devices)
+            fields.problems.add(f'device "{operator.pin}" is unknown', ("ops", at, "pin"), hint)
+
+
+def read_sums(fields: Fields, streams: set[str]) -> frozenset[str]:
+    found = fields.object(fields.document.get("share", {}), ("share",))
+    for name, how in found.items():
+        if name not in streams:
+            fields.problems.add(f'stream "{name}" is unknown', ("share", name), nearest_name(name, streams))
+        if how not in ("sum", "max"):
+            fields.problems.add(f'share is {as_written(how)}, not "sum" or "max"', ("share", name))
+    return frozenset(name for name, how in found.items() if how == "sum")
+
+
+def check_graph(fields: Fields, dag: Dag) -> None:
+    """No circles; and every pin is where the operator may run."""
+    try:
+        operators = tuple(in_order(dag))
+    except graphlib.CycleError as error:
+        fields.problems.add(f"operators read each other in a circle: {' -> '.join(error.args[1])}", ("ops",))
+        return
+    possible = allowed_devices(dag, operators)
+    for at, operator in enumerate(dag.operators):
+        if operator.pin not in (None, CLOUD) and not possible[operator.id]:
+            fields.problems.add(
+                f'operator "{operator.id}" is pinned to device "{operator.pin}", where it is not allowed',
+                ("ops", at, "pin"),
+                'name the device in "allowed", or choose another "mode"',
+            )
