@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from headrace.model.expr import FALSE, TRUE, Column, Expr, Literal, columns_of, rename_columns, substitute
-from headrace.model.relation import AggregateCall, AggregateFunction, JoinKind, Order, Output, Ranking
+from headrace.model.relation import AggregateCall, AggregateFunction, JoinKind, Order, Output
 from headrace.plan.canonical import canonical
 from headrace.plan.drafts import (
     Core,
@@ -100,10 +100,7 @@ def _grouped(node: Grouped, alias: str) -> Query:
     core = Core(node.core.inputs, (*node.core.predicates, *(substitute(part, key_values) for part in below)))
     above = tuple(part for part in moved if part not in below)
     smaller = query_of_node(Grouped(core, keys.kept, kept_calls, node.window, above), alias)
-    values = smaller.values
-    return _Columns((), keys.constants, same).restored(
-        Query(smaller.core, tuple(Output(n, e) for n, e in values.items()))
-    )
+    return _Columns((), keys.constants, same).restored(smaller)
 
 
 def _plain_call(call: AggregateCall) -> AggregateCall:
@@ -257,8 +254,3 @@ def _split(node: Sided, on: tuple[Expr, ...]) -> Sided:
     to_left = [part for part in on if node.kind is JoinKind.SEMI and columns_of(part) <= left_names]
     rest = tuple(part for part in on if part not in to_right and part not in to_left)
     return replace(node, left=filtered(node.left, to_left), right=filtered(node.right, to_right), on=rest)
-
-
-def distinguishes_ties(ranking: Ranking) -> bool:
-    """Whether the other columns decide between rows of equal order."""
-    return ranking is Ranking.ROW_NUMBER
