@@ -13,7 +13,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from headrace.model.errors import InputError, Location, Problem, UsageError
-from headrace.plan.place.decide import decide
+from headrace.plan.place.decide import prepared
+from headrace.plan.place.effort import Effort
 from headrace.plan.place.instance import Decision, Device, Outcome, Single
 from headrace.plan.place.numbers import Exact, as_json
 from headrace.plan.place.read import read_instance
@@ -91,14 +92,15 @@ def is_table(file: Path) -> bool:
 def place_instance(file: Path, why: str | None = None, per: str = "") -> PlacedInstance:
     """`why` names a view to explain; `per` is the unit of time of the rates, for the words only."""
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError([Problem("the file is not text in UTF-8", Location(str(file)))]) from error
     instance = read_instance(text, str(file))
     if not isinstance(instance, Single) or instance.devices or instance.core or _may_conflict(instance.default):
         _load_solver()
+    decide = prepared(instance)
     started = time.perf_counter()
-    decision = decide(instance)
+    decision = decide(Effort())
     seconds = time.perf_counter() - started
     if why is None:
         return PlacedInstance(decision, seconds)

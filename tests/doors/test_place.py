@@ -101,6 +101,8 @@ def test_a_table_and_the_same_instance_have_the_same_cost(tmp_path: Path, capsys
         ("x.csv", "a,b,rate_ab,rate_ba\n1,2,inf,3\n", [], "not finite"),
         ("x.csv", "a,b,rate_ab,rate_ba\n1,2,x,3\n", [], "not numbers"),
         ("x.csv", "a,b,rate_ab,rate_ba\n1,2,2,3\n", ["--up", "-1"], '--up is "-1"'),
+        ("x.csv", "a,b,rate_ab,rate_ba\n1,2,2,3\n", ["--down", "1e999999999"], '--down is "1e999999999"'),
+        ("x.csv", "a,b,rate_ab,rate_ba\n1,2,2,3\n", ["--down", "nan"], '--down is "nan"'),
         ("x.csv", "a,b,rate_ab,rate_ba\n1,2,2,3\n", ["--out", "x.txt"], "neither .parquet nor .csv"),
         ("x.csv", "a,b,rate_ab,rate_ba\n1,2,2,3\n", ["--engine", "dask"], 'no engine "dask"'),
         ("x.csv", "a,b,rate_ab,rate_ba\n1,2,2,3\n", ["--why", "1,9"], 'device "9" is in no pair'),
@@ -128,6 +130,24 @@ def test_a_placement_that_cannot_be_is_a_mistake_of_the_input(tmp_path: Path, ca
     status, answer = ask(capsys, write_json(tmp_path, document))
     assert status == 2
     assert answer["errors"][0]["message"] == 'what is pinned to device "d" is more than its capacity'
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_a_table_without_rows_costs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str):
+    file, out = tmp_path / f"pairs.{form}", tmp_path / f"out.{form}"
+    table = pa.table({name: pa.array([], pa.int64()) for name in ("a", "b", "rate_ab", "rate_ba")})
+    pq.write_table(table, file) if form == "parquet" else csv.write_csv(table, file)
+    status, answer = ask(capsys, file, "--out", out)
+    assert (status, answer["cost"], answer["improvement"], answer["pairs"], answer["devices"]) == (0, 0, None, 0, 0)
+    written = pq.read_table(out) if form == "parquet" else csv.read_csv(out)
+    assert written.column_names == ["a", "b", "rate_ab", "rate_ba", "at"]
+
+
+def test_a_table_may_be_written_over_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = write_table(tmp_path, [("alice", "bob", 1, 360)])
+    for _ in range(2):
+        assert ask(capsys, file, "--out", file)[0] == 0
+        assert pq.read_table(file).to_pylist() == [{"a": "alice", "b": "bob", "rate_ab": 1, "rate_ba": 360, "at": "b"}]
 
 
 def test_a_view_is_explained_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -23,6 +23,11 @@ def mistakes(text: str) -> list[str]:
     [
         ("", "the file is empty at f.json:1:1"),
         ("{", "not JSON: expecting property name enclosed in double quotes at f.json:1:2"),
+        (
+            '{"kind": "single", "pairs": [["a", "b", ' + "9" * 5000 + ", 2]]}",
+            "a number has more digits than can be read",
+        ),
+        ("[" * 100_000, "not JSON that can be read: nested too deeply"),
         ("[]", 'a placement instance has the kind "single" or "dag" at f.json:1:1'),
         ('{"kind": "other"}', 'a placement instance has the kind "single" or "dag", not "other" at f.json:1:10'),
         ('{"kind": "single"}', '"pairs" is missing at f.json:1:1'),
@@ -34,6 +39,7 @@ def mistakes(text: str) -> list[str]:
         ('{"kind": "single", "pairs": [["a", "b", NaN, 2]]}', 'the rate of "a" is not a finite number'),
         ('{"kind": "single", "pairs": [["a", "b", 1, Infinity]]}', 'the rate of "b" is not a finite number'),
         ('{"kind": "single", "pairs": [["a", "b", 1e999999999, 2]]}', 'the rate of "a" is not a finite number'),
+        ('{"kind": "single", "pairs": [["a", "b", 1' + "0" * 200 + ", 2]]}", "or out of range"),
         ('{"kind": "single", "pairs": [["a", "b", "1", 2]]}', 'the rate of "a" is not a number: "1"'),
         ('{"kind": "single", "pairs": [["a", "b", true, 2]]}', 'the rate of "a" is not a number: true'),
         ('{"kind": "single", "pairs": [["a", "a", 1, 2]]}', 'device "a" is paired with itself at f.json:1:30'),

@@ -6,6 +6,7 @@ import json as json_text
 import sys
 import time
 from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 QUIET_S = 2.0
 SHOWN_VIEWS = 20
+MOST_DIGITS = 30
 
 
 def place(
@@ -58,12 +60,17 @@ def place(
 
 def _price(text: str | None, option: str) -> Fraction:
     try:
-        price = Fraction(text or "1") if len(text or "") < 40 and "/" not in (text or "") else None
-    except ValueError:
-        price = None
-    if price is None or price < 0:
+        price = Decimal(text or "1")
+    except InvalidOperation:
+        price = Decimal("NaN")
+    if (
+        not price.is_finite()
+        or price < 0
+        or (price and abs(price.adjusted()) > MOST_DIGITS)
+        or len(text or "") > MOST_DIGITS
+    ):
         raise UsageError(f'{option} is "{text}"', hint=f"a number of 0 or more, like {option} 0.5")
-    return price
+    return Fraction(price)
 
 
 def _progress() -> Callable[[str], None]:

@@ -20,7 +20,7 @@ from headrace.plan.place.costs import crossing_rate, device_costs
 from headrace.plan.place.cut import FOREVER, Choices, Index, minimum_cut
 from headrace.plan.place.dag import PER_DEVICE, capacities, place_on_star, problem_of, same_operator
 from headrace.plan.place.effort import Effort
-from headrace.plan.place.graph import NOWHERE, Numbered, numbered
+from headrace.plan.place.graph import NOWHERE, Numbered
 from headrace.plan.place.instance import Core, Dag, Decision, Mode
 from headrace.plan.place.located import Closure, closure, nothing
 from headrace.plan.place.networks import Graph, Places, network
@@ -54,9 +54,8 @@ class Attached:
     graph: Graph
 
 
-def decide_core(dag: Dag, core: Core, effort: Effort = Effort()) -> Decision:  # noqa: B008
-    """Places operators on devices and nodes; the answer names nodes."""
-    given = numbered(dag, [link.weight for link in core.links])
+def decide_core(dag: Dag, core: Core, given: Numbered, effort: Effort) -> Decision:
+    """Places operators on devices and nodes; the answer names nodes. Weights must be whole in the given scale."""
     attached = attach(dag, core, given)
     asked = closure(given) if dag.mode == Mode.LOCATED else nothing()
     star = place_on_star(given, asked, effort)

@@ -14,7 +14,7 @@ import numpy as np
 from headrace.plan.place.costs import device_costs
 from headrace.plan.place.cut import FOREVER, BoolArray, Choices, Index, minimum_cut
 from headrace.plan.place.effort import Effort
-from headrace.plan.place.graph import NOWHERE, Numbered, numbered
+from headrace.plan.place.graph import NOWHERE, Numbered
 from headrace.plan.place.infeasible import Infeasible
 from headrace.plan.place.instance import CLOUD, Dag, Decision, Mode
 from headrace.plan.place.located import Closure, closure, nothing, within
@@ -36,8 +36,7 @@ class Placed:
     methods: frozenset[str]
 
 
-def decide_dag(dag: Dag, effort: Effort = Effort()) -> Decision:  # noqa: B008
-    given = numbered(dag)
+def decide_dag(dag: Dag, given: Numbered, effort: Effort) -> Decision:
     placed = place_on_star(given, closure(given) if dag.mode == Mode.LOCATED else nothing(), effort)
     at = placed.device[given.sources :].tolist()
     return Decision(

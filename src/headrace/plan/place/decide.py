@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from headrace.model.errors import InputError, Problem
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.infeasible import Infeasible
 from headrace.plan.place.instance import CLOUD, Core, Dag, Decision, Operator, Single
-from headrace.plan.place.single import decide_single
+from headrace.plan.place.single import as_columns, decide_single
 
 
 def decide(instance: Single | Dag, effort: Effort = Effort()) -> Decision:  # noqa: B008
     """The cheapest placement. Raises InputError if pins and capacities leave none."""
-    try:
-        return _decide(instance, effort)
-    except Infeasible as error:
-        raise InputError([Problem(str(error))]) from error
+    return prepared(instance)(effort)
 
 
-def _decide(instance: Single | Dag, effort: Effort) -> Decision:
+def prepared(instance: Single | Dag) -> Callable[[Effort], Decision]:
+    """The instance in numbers, ready to be decided: for those who want to know how long deciding alone takes."""
+    ready = _prepared(instance)
+
+    def decide_now(effort: Effort) -> Decision:
+        try:
+            return ready(effort)
+        except Infeasible as error:
+            raise InputError([Problem(str(error))]) from error
+
+    return decide_now
+
+
+def _prepared(instance: Single | Dag) -> Callable[[Effort], Decision]:
     if isinstance(instance, Single) and instance.core is None:
-        return decide_single(instance, effort)
+        return partial(decide_single, instance, as_columns(instance))
     # Operator graphs need SciPy, which takes longer to load than most decisions over pairs.
     from headrace.plan.place.core_edge import decide_core
     from headrace.plan.place.dag import decide_dag
+    from headrace.plan.place.graph import numbered
 
     dag = as_dag(instance) if isinstance(instance, Single) else instance
-    return decide_dag(dag, effort) if dag.core is None else decide_core(dag, dag.core, effort)
+    if dag.core is None:
+        return partial(decide_dag, dag, numbered(dag))
+    return partial(decide_core, dag, dag.core, numbered(dag, [link.weight for link in dag.core.links]))
 
 
 def as_dag(single: Single) -> Dag:

@@ -8,8 +8,11 @@ from typing import Any
 
 from headrace.model.errors import nearest_name
 from headrace.plan.place.instance import CLOUD
-from headrace.plan.place.json_text import Path, Problems, Repeated
+from headrace.plan.place.json_text import MOST_DIGITS, Path, Problems, Repeated
 from headrace.plan.place.numbers import Exact
+
+LARGEST = 10**MOST_DIGITS
+"""Beyond this a ratio of two costs may be no double."""
 
 
 class Fields:
@@ -35,9 +38,9 @@ class Fields:
         return self.amount(found, field, (*path, field))
 
     def amount(self, found: Any, what: str, path: Path) -> Exact:
-        if isinstance(found, int | Fraction) and not isinstance(found, bool) and found >= 0:
+        if isinstance(found, int | Fraction) and not isinstance(found, bool) and 0 <= found < LARGEST:
             return found
-        if isinstance(found, float):
+        if isinstance(found, float) or (isinstance(found, int) and found >= LARGEST):
             self.problems.add(f"{what} is not a finite number, or out of range", path)
         elif isinstance(found, int | Fraction) and not isinstance(found, bool):
             self.problems.add(

@@ -14,7 +14,7 @@ from headrace.model.errors import InputError, Location, Problem
 Path = tuple[str | int, ...]
 """The way to a value: keys of objects, positions in lists."""
 
-MOST_DIGITS = 400
+MOST_DIGITS = 150
 SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -31,17 +31,17 @@ def parse(text: str, file: str) -> Any:
             [Problem("the file is empty", Location(file), 'an instance starts with {"kind": "single", ...}')]
         )
     try:
-        return json.loads(text, parse_float=_exact, parse_int=_exact, object_pairs_hook=_object)
+        return json.loads(text, parse_float=_exact, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         where = Location(file, error.lineno, error.colno)
         raise InputError([Problem(f"not JSON: {error.msg.lower()}", where)]) from error
+    except ValueError as error:
+        raise InputError([Problem("a number has more digits than can be read", Location(file))]) from error
     except RecursionError as error:
         raise InputError([Problem("not JSON that can be read: nested too deeply", Location(file))]) from error
 
 
 def _exact(text: str) -> int | Fraction | float:
-    if len(text) < 18 and text.isdigit():
-        return int(text)
     number = Decimal(text)
     if number and (number.adjusted() > MOST_DIGITS or number.as_tuple().exponent < -MOST_DIGITS):  # type: ignore[operator]
         return float("inf")

@@ -95,8 +95,7 @@ class Columns:
         return int(amount) if amount.denominator == 1 else amount
 
 
-def decide_single(instance: Single, effort: Effort = Effort()) -> Decision:  # noqa: B008
-    columns = as_columns(instance)
+def decide_single(instance: Single, columns: Columns, effort: Effort) -> Decision:
     decided = decide_pairs(columns.pairs, columns.star, effort)
     where = where_views_run(columns.pairs, decided.limit)
     return Decision(
