@@ -19,7 +19,7 @@ from tests.plan.written import block, catalogue, contract, host, link, mesh, sit
 SITES = ("m1", "m2", "m3")
 
 
-def question(project, view, name="S", rule=Admission.SUSTAINABLE, method=Method.CHEAPEST, live=None):
+def question(project, view, *, name="S", rule=Admission.SUSTAINABLE, method=Method.CHEAPEST, live=None):
     blocks = view if isinstance(view, tuple) else (view,)
     live = live or Live(tariff_of(project))
     return Question(project, project.contracts[name], cores_of(blocks, project), rule, method, live)
@@ -240,6 +240,16 @@ def test_a_promise_that_is_too_fresh_is_refused_for_freshness():
     assert rejection.fastest_cp_s is not None
     assert rejection.fastest_cp_s > 0.5
     assert rejection.detail.endswith("could be promised")
+
+
+def test_a_method_that_looks_at_one_plan_refuses_for_that_plan():
+    rejection = refuse(question(*missing_middle(), method=Method.DPD))
+    assert rejection.reason == "freshness"
+    assert rejection.detail.startswith("the plan that dpd finds takes 2.362 s")
+    offer = rejection.smallest_staleness_s
+    assert offer is not None
+    assert admit(question(*missing_middle(offer), method=Method.DPD)) is not None
+    assert admit(question(*missing_middle(offer * 0.99), method=Method.DPD)) is None
 
 
 def test_an_operator_that_cannot_keep_up_is_named():

@@ -9,7 +9,7 @@ than x seconds for x seconds of changes, and every capacity must hold.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,7 +29,7 @@ from headrace.plan.price import (
     total_cost,
 )
 from headrace.plan.search.joins import Rules
-from headrace.plan.search.reduce import scarce, sites_to_search
+from headrace.plan.search.sites import sites_to_search
 from headrace.plan.search.terrain import Resource, Terrain
 from headrace.plan.search.views import Choice, Wish, choose, find_plans, rate_of_view
 from headrace.plan.statistics import Core
@@ -119,25 +119,59 @@ def best_plan(question: Question) -> Answer | None:
     limit_s = question.limit_s if question.method is Method.CHEAPEST else np.inf
     rate = rate_of_view(question.wish, question.batch_s)
     rules = Rules(question.method, limit_s, _idle_peak(rate, question), most=_most_labels(question))
-    choice = choose(find_plans(question.wish, terrain_of(question), rules))
-    return None if choice is None else measured(question, choice)
+    resources = resources_left(question.catalogue, question.live.bill)
+    return _within(resources, lambda watched: _found(question, terrain_of(question, watched), rules))[0]
 
 
 def cheapest_plan(question: Question) -> Answer | None:
     """The plan that uses least, however late it is and whatever it exhausts."""
     rules = Rules(Method.CHEAPEST, np.inf, 1.0, _most_labels(question), np.inf)
-    choice = choose(find_plans(replace(question.wish, penalty=0.0), terrain_of(question, ()), rules))
-    return None if choice is None else measured(question, choice)
+    return _found(question, terrain_of(question), rules)
 
 
 def fastest_plan(
     question: Question, resources: Sequence[Resource] = (), limit_s: float = np.inf, highest_peak: float = 1.0
 ) -> Answer | None:
     """The plan with the shortest critical path, whatever it costs, within some capacities."""
-    terrain = terrain_of(question, resources, free=True)
+    return _fastest(question, resources, limit_s, highest_peak)[0]
+
+
+def exhausted(question: Question) -> tuple[Resource, ...]:
+    """The resources that together leave no plan in time; empty if there is one."""
+    resources = resources_left(question.catalogue, question.live.bill)
+    answer, watched = _fastest(question, resources, question.limit_s, 1.0)
+    return () if answer is not None else watched
+
+
+def _fastest(
+    question: Question, resources: Sequence[Resource], limit_s: float, highest_peak: float
+) -> tuple[Answer | None, tuple[Resource, ...]]:
     rules = Rules(Method.CHEAPEST, limit_s, 1.0, _most_labels(question), highest_peak)
-    choice = choose(find_plans(replace(question.wish, penalty=0.0), terrain, rules))
+    return _within(resources, lambda watched: _found(question, terrain_of(question, watched, free=True), rules))
+
+
+def _found(question: Question, terrain: Terrain, rules: Rules) -> Answer | None:
+    wish = replace(question.wish, penalty=0.0) if rules.idle_peak == 1.0 else question.wish
+    choice = choose(find_plans(wish, terrain, rules))
     return None if choice is None else measured(question, choice)
+
+
+def _within(
+    resources: Sequence[Resource], search: Callable[[Sequence[Resource]], Answer | None]
+) -> tuple[Answer | None, tuple[Resource, ...]]:
+    """The best plan that exceeds none of the resources, and those that had to be watched to find it.
+
+    Every resource that is watched multiplies the labels, and few ever run out. So the search starts without them: a
+    plan that is best without a limit, and within it, is best. Only what it exceeds is watched the next time.
+    """
+    watched: tuple[Resource, ...] = ()
+    while (answer := search(watched)) is not None:
+        exceeded = {resource.name for resource in answer.overloaded} - {resource.name for resource in watched}
+        more = tuple(resource for resource in resources if resource.name in exceeded)
+        if not more:
+            break
+        watched += more
+    return answer, watched
 
 
 def _most_labels(question: Question) -> int | None:
@@ -151,18 +185,15 @@ def _idle_peak(rate: float, question: Question) -> float:
     return 1.0 / (1.0 + NEVER_LATE_EXPONENT / (rate * question.freshness_s))
 
 
-def terrain_of(question: Question, resources: Sequence[Resource] | None = None, free: bool = False) -> Terrain:
-    """The sites, capacities (by default all that is left) and live vertices that matter to a contract."""
-    live, catalogue = question.live, question.catalogue
-    if resources is None:
-        resources = resources_left(catalogue, live.bill)
-    limited = scarce(resources, question.cores, live.tariff, question.batch_s, question.freshness_s)
+def terrain_of(question: Question, watched: Sequence[Resource] = (), free: bool = False) -> Terrain:
+    """The sites and live vertices that matter to a contract, with the capacities to watch."""
+    live = question.live
     names = {input_.alias for core in question.cores for input_ in core.inputs}
     names |= {input_.facts.name for core in question.cores for input_ in core.inputs}
     standing = {} if question.salt else live.standing(question.batch_s, question.freshness_s)
     occupied = {v.site for v in live.graph.vertices.values() if standing and names >= set(v.scope)}
-    sites = sites_to_search(catalogue, question.cores, question.contract.site, occupied, limited)
-    return Terrain(live.tariff, sites, question.batch_s, question.freshness_s, limited, standing, question.salt, free)
+    sites = sites_to_search(question.catalogue, question.cores, question.contract.site, occupied, watched)
+    return Terrain(live.tariff, sites, question.batch_s, question.freshness_s, watched, standing, question.salt, free)
 
 
 def measured(question: Question, choice: Choice) -> Answer:

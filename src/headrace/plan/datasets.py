@@ -87,7 +87,7 @@ def whole_dataset(facts: Facts) -> Dataset:
         scope=(facts.name,),
         changed=(facts.name,),
         fingerprint=facts.fingerprint,
-        columns=tuple((facts.name, column) for column in sorted(facts.widths)),
+        columns=tuple((facts.name, column) for column in facts.stored_as(facts.widths)),
         width=facts.width,
         rows=facts.rows,
         rate=facts.rate,
@@ -116,13 +116,13 @@ def single_input(core: Core, bit: int, whole: Dataset) -> Dataset:
     """One input after its filter and projection, named after its source: every alias with the same filter and columns
     shares it.
     """
-    input_ = core.input_of(bit)
+    input_, facts = core.input_of(bit), core.input_of(bit).facts
     if core.is_whole(bit):
         return whole
     return replace(
         whole,
         fingerprint=core.fingerprint(bit),
-        columns=tuple((input_.facts.name, column) for _, column in core.columns(bit)),
+        columns=tuple((facts.name, column) for column in facts.stored_as(name for _, name in core.columns(bit))),
         width=core.width(bit),
         rows=input_.rows,
         rate=input_.rate,

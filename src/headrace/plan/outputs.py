@@ -23,6 +23,7 @@ from headrace.model.plan import BlockFacts
 from headrace.model.rate import Groups, Rate
 from headrace.model.relation import Output
 from headrace.model.types import default_width
+from headrace.plan.expression_text import predicate_text
 from headrace.plan.selectivity import OTHERWISE, share_of
 from headrace.plan.statistics import Core, Facts
 
@@ -44,6 +45,7 @@ def facts_of_block(core: Core) -> Facts:
         static=core.is_static(core.everything),
         parent_key=None,
         stays=_stays(core, isinstance(top, Aggregation)),
+        stored={output.name: predicate_text(output.expr, unqualified=False) for output in core.block.outputs},
     )
 
 

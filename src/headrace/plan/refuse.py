@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from headrace.model.amounts import format_seconds
 from headrace.model.catalogue import Admission, Refusal
-from headrace.model.plan import Rejection
-from headrace.plan.admit import Answer, Question, fastest_plan
+from headrace.model.plan import Method, Rejection
+from headrace.plan.admit import Answer, Question, admit, best_plan, exhausted, fastest_plan
 from headrace.plan.live import resources_left
 from headrace.plan.price import arrivals, bill_of, serves, time_of_edge
 from headrace.plan.search.terrain import Resource
@@ -41,8 +41,10 @@ def refuse(question: Question) -> Rejection:
     if fastest is None:
         reason, detail = _no_plan(question)
         return Rejection(name, reason, detail, None, None)
-    smallest = smallest_freshness_s(question)
-    reason, detail = _binding(question, fastest)
+    if question.method is Method.CHEAPEST:
+        smallest, (reason, detail) = smallest_freshness_s(question), _binding(question, fastest)
+    else:
+        smallest, (reason, detail) = _smallest_by_method(question), _binding_for_method(question, fastest)
     if smallest is not None:
         detail += f"; {format_seconds(smallest)} could be promised"
     return Rejection(name, reason, detail, fastest.path_s, smallest)
@@ -93,10 +95,20 @@ def _binding(question: Question, fastest: Answer) -> tuple[str, str]:
             f"the fastest plan takes {format_seconds(fastest.path_s)} for {format_seconds(question.batch_s)} "
             f"of changes, and {format_seconds(question.limit_s)} are left"
         )
-    in_time = fastest_plan(question, limit_s=question.limit_s)
-    if in_time is None:
+    if fastest_plan(question, limit_s=question.limit_s) is None:
         return _saturated(question, fastest)
-    return _exhausted(question, in_time)
+    return _exhausted(question)
+
+
+def _binding_for_method(question: Question, fastest: Answer) -> tuple[str, str]:
+    """SMILE's methods look at one plan only, and may refuse what another plan would keep."""
+    found = best_plan(question if question.method is not Method.SMILE else replace(question, method=Method.DPT))
+    if found is None or fastest.path_s > question.limit_s:
+        return _binding(question, fastest)
+    if found.path_s > question.limit_s:
+        took, left = format_seconds(found.path_s), format_seconds(question.limit_s)
+        return "freshness", f"the plan that {question.method} finds takes {took}, and {left} are left"
+    return _reason(question, found.overloaded[0])
 
 
 def _saturated(question: Question, answer: Answer) -> tuple[str, str]:
@@ -111,15 +123,14 @@ def _saturated(question: Question, answer: Answer) -> tuple[str, str]:
     return f"operator:{edge.op}>{name}", detail
 
 
-def _exhausted(question: Question, in_time: Answer) -> tuple[str, str]:
-    """The capacity without which there would be a plan; if it takes several, the one that is exceeded most."""
-    resources = resources_left(question.catalogue, question.live.bill)
-    for resource in resources:
-        others = [other for other in resources if other is not resource]
+def _exhausted(question: Question) -> tuple[str, str]:
+    """The capacity without which there would be a plan; if it takes several, the one that has least left."""
+    binding, resources = exhausted(question), resources_left(question.catalogue, question.live.bill)
+    for resource in binding:
+        others = [other for other in resources if other.name != resource.name]
         if fastest_plan(question, others, question.limit_s) is not None:
             return _reason(question, resource)
-    worst = max(in_time.overloaded, key=lambda resource: -resource.left / max(resource.left, 1e-300))
-    return _reason(question, next(resource for resource in resources if resource.name == worst.name))
+    return _reason(question, min(binding, key=lambda resource: (resource.left, resource.name)))
 
 
 def _reason(question: Question, resource: Resource) -> tuple[str, str]:
@@ -197,6 +208,19 @@ def _still_kept(question: Question, answer: Answer, resources: tuple[Resource, .
     promise = replace(answer.promise, batch_s=x, freshness_s=question.freshness_s)
     bill = bill_of(graph, live.tariff, serves(graph, (*live.promises, promise)))
     return all(resource.left >= 0 for resource in resources_left(question.catalogue, bill))
+
+
+def _smallest_by_method(question: Question) -> float | None:
+    """The same for a method that looks at one plan only, by bisection."""
+    low, high = 0.0, question.freshness_s
+    while admit(question.at_freshness(high)) is None:
+        low, high = high, high * STEP
+        if high > LARGEST_FRESHNESS_S:
+            return None
+    while high - low > CLOSE * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if admit(question.at_freshness(middle)) is not None else (middle, high)
+    return _rounded_up(high)
 
 
 def _rounded_up(value: float) -> float:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 
@@ -42,7 +42,8 @@ class Facts:
 
     `home` is the site of a source; None for a block, which is made where the plan says. `parent_key` is the key of a
     source whose rows are inserted before the rows that refer to them. `stays` maps the sources whose columns it
-    carries to where those may be.
+    carries to where those may be. Views give the columns of equal blocks different names; `stored` has the ones that
+    vertices use.
     """
 
     name: str
@@ -55,10 +56,14 @@ class Facts:
     static: bool
     parent_key: tuple[str, ...] | None
     stays: Mapping[str, Stays]
+    stored: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def width(self) -> float:
         return sum(self.widths.values())
+
+    def stored_as(self, columns: Iterable[str]) -> tuple[str, ...]:
+        return tuple(sorted({self.stored.get(column, column) for column in columns}))
 
 
 def facts_of_source(source: Source) -> Facts:
@@ -367,7 +372,7 @@ class Core:
             input_ = self.input_of(subset)
             if self.is_whole(subset):
                 return input_.facts.fingerprint
-            columns = [column for _, column in self.columns(subset)]
+            columns = input_.facts.stored_as(column for _, column in self.columns(subset))
             return fingerprint_of([input_.facts.fingerprint, input_.filter.texts if input_.filter else (), columns])
         part = part_of(self.block, frozenset(input_.alias for input_ in self.members(subset)))
         if all(alias == shared for alias, shared in part.aliases.items()):

@@ -356,12 +356,11 @@ class Made:
                 continue
             if self.world.only_joins(source):
                 inner = reads_of(self.world.views[source])
-                row = ((inner[0][0], row[0][1]),) if len(inner) == 1 else row
-                kept, value = all(holds(self.edge["select"][a], r) for a, r in row if a in self.edge["select"]), row
+                value: Any = ((inner[0][0], row[0][1]),) if len(inner) == 1 else row
             else:
-                text, value = self.edge["select"].get(alias), row[0][1]
-                kept = text is None or holds(text, value)
-            if kept:
+                value = row[0][1]
+            text = self.edge["select"].get(alias)
+            if text is None or holds(text, row[0][1]):
                 yield stamp, ((alias, value),), weight
 
 

@@ -255,7 +255,8 @@ class Meanings:
         """Whether a delta is what a view reads under an alias, complete and filtered."""
         inner = self.views.get(read.source)
         if inner is not None and inner.aggregate is None and inner.derive is None:
-            here = {alias: text for alias, text in edge.select.items() if alias in meaning.scope}
+            pending = edge.select.get(read.alias) if meaning.is_single else None
+            here = {} if pending is None else dict.fromkeys(meaning.scope, pending)
             return self._is_core(meaning.with_select(here), inner)
         if meaning.scope != {read.source} or any(count != 1 for count in meaning.terms.values()):
             return False

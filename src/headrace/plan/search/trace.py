@@ -193,8 +193,9 @@ class Trace:
     def _select(self, search: Search, subset: int, raw: bool) -> tuple[BlockFilter, ...]:
         if not raw:
             return ()
-        filter_ = search.core.input_of(subset).filter
-        return (*search.supplies[subset].pending, *(() if filter_ is None else (filter_,)))
+        input_ = search.core.input_of(subset)
+        pending = (replace(filter_, alias=input_.alias) for filter_ in search.supplies[subset].pending)
+        return (*pending, *(() if input_.filter is None else (input_.filter,)))
 
     # Joins
 
