@@ -31,9 +31,8 @@ from headrace.plan.block_relation import relation_of
 from headrace.plan.blocks import blocks_of
 from headrace.plan.expression_text import predicate_text
 from headrace.run.evaluate import evaluate
-from headrace.testing import SCHEMA, tables
+from headrace.testing import SCHEMA, relations, tables
 from tests.plan.query_pairs import DIFFERENT, EQUAL
-from tests.plan.random_relations import drawable_relations
 
 SHARED = Path(__file__).parents[3] / "shared"
 COLUMNS = {name: tuple(Field(c.name, c.type) for c in source.columns or ()) for name, source in SCHEMA.items()}
@@ -51,7 +50,7 @@ def blocks_or_reject(query: Relation) -> tuple[Block, ...]:
         raise
 
 
-@given(drawable_relations(), tables())
+@given(relations(), tables())
 def test_blocks_have_the_rows_of_the_query(query, sample):
     found = relation_of(blocks_or_reject(query), COLUMNS)
     assert fields_of(found) == fields_of(query)
@@ -68,7 +67,7 @@ def test_blocks_of_sql_have_the_rows_of_the_query(sql, sample):
     assert evaluate(relation_of(blocks_of("v", query), COLUMNS), sample) == evaluate(query, sample)
 
 
-@given(drawable_relations())
+@given(relations())
 def test_every_block_reads_sources_and_blocks_before_it(query):
     known = set(SCHEMA)
     for block in blocks_or_reject(query):
@@ -78,7 +77,7 @@ def test_every_block_reads_sources_and_blocks_before_it(query):
     assert block.id == "v"
 
 
-@given(drawable_relations())
+@given(relations())
 def test_no_two_blocks_of_a_query_are_the_same(query):
     found = [block.fingerprint for block in blocks_or_reject(query)]
     assert len(set(found)) == len(found)

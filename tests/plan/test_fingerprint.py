@@ -23,9 +23,8 @@ from headrace.plan.blocks import blocks_of
 from headrace.plan.expression_key import key_of
 from headrace.plan.fingerprint import fingerprint_of, fingerprint_of_part, part_of
 from headrace.run.evaluate import evaluate
-from headrace.testing import SCHEMA, Tables, tables
+from headrace.testing import SCHEMA, Tables, relations, tables
 from tests.plan.query_pairs import DIFFERENT, EQUAL
-from tests.plan.random_relations import drawable_relations
 from tests.plan.rewrites import Editor, Rewriter
 
 
@@ -63,7 +62,7 @@ def rows_by_meaning(query: Relation, sample: Tables) -> ZSet:
 
 @st.composite
 def pairs(draw: st.DrawFn, changed_by: Callable[[st.DrawFn], Rewriter | Editor]) -> tuple[Relation, Relation]:
-    relation = draw(drawable_relations())
+    relation = draw(relations())
     return relation, changed_by(draw).relation(relation)
 
 
