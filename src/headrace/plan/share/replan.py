@@ -4,8 +4,8 @@
     together   contracts that share a sub-join which is nobody's view: none of them can leave it alone
     widened    contracts that make the same sub-join with different columns: all with the columns of all
 
-Every move is kept only if everything together costs less and every contract is still kept. Over random orders of
-arrival this brings plans that were up to 16 % dearer than the best one to within a few percent (bench/sharing.py).
+Every move is kept only if everything together costs less and every contract is still kept. Of ten random orders of
+arrival the dearest plan was 11 % above the best one, and is 2 % above it after one pass (bench/sharing.py).
 """
 
 from __future__ import annotations
