@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.doors.cli.output import Exit
+from headrace.doors.cli.output import Exit, wrap
 from headrace.model.errors import UsageError, nearest_name
 
 
@@ -19,11 +19,11 @@ def bench(
 ) -> int:
     """Run a benchmark; what follows NAME goes to it (`headrace bench NAME --help`)."""
     checkout = Path(__file__).resolve().parents[4]
-    known = {path.stem.replace("_", "-"): path for path in sorted((checkout / "bench").glob("[a-z]*.py"))}
+    known = {path.stem.replace("_", "-"): path for path in sorted((checkout / "bench").glob("*.py")) if _runs(path)}
     if not known:
         raise UsageError("benchmarks are not installed", "run this in a checkout: ./dev run headrace bench list")
     if name == "list":
-        print("\n".join(f"{found:14} {_question(path)}" for found, path in known.items()))
+        print("\n".join(line for found, path in known.items() for line in wrap(_question(path), f"{found:13} ")))
         return Exit.DONE
     if name not in known:
         raise UsageError(
@@ -35,6 +35,11 @@ def bench(
     return Exit.DONE
 
 
+def _runs(path: Path) -> bool:
+    """Whether a file is a benchmark, not a part of one."""
+    return '__name__ == "__main__"' in path.read_text()
+
+
 def _question(path: Path) -> str:
-    """The first line of a benchmark is the question that it answers."""
-    return path.read_text().split("\n", 1)[0].strip('"')
+    """A benchmark begins with the question that it answers."""
+    return path.read_text().split("\n\n", 1)[0].strip('"').replace("\n", " ")
