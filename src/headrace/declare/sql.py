@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from headrace.declare.query.environment import BrokenView, Declared, Environment, NamedQuery, Names, Purpose, Rows
+from headrace.declare.query.environment import Books, BrokenView, Declared, Environment, NamedQuery, Purpose, Rows
 from headrace.declare.query.expressions import read_condition
 from headrace.declare.query.finish import finish
 from headrace.declare.query.items import Item, outputs
@@ -87,7 +87,7 @@ def read_query(
 
 
 def _environment(text: Text, declared: Declared) -> Environment:
-    return Environment(text, declared, Report(), Names(), read_rows, [])
+    return Environment(text, declared, Report(), Books(), read_rows, [])
 
 
 @dataclass(slots=True)

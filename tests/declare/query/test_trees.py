@@ -165,8 +165,8 @@ def test_filtered_and_conditional_counts_are_counts_of_cases():
         "count(1) AS d, count(id, note) AS e FROM orders"
     ) == lines(
         "aggregate: a = count(case when orders.total > 5.00 then 1 end), "
-        "b = count(case when orders.id = 1 then 1 end), c = sum(case when orders.id = 1 then orders.total end), d = count(*), "
-        "e = count(case when orders.id is not null and orders.note is not null then 1 end)",
+        "b = count(case when orders.id = 1 then 1 end), c = sum(case when orders.id = 1 then orders.total end), "
+        "d = count(*), e = count(case when orders.id is not null and orders.note is not null then 1 end)",
         "  scan orders",
     )
 

@@ -3,17 +3,18 @@
     text            characters -> sqlglot's tree, with the place of every node
     report          mistakes, notes and refusals found on the way
     scope           which columns a name can mean
+    environment     what surrounds a query: what is declared, and what is kept over the whole
     literals        constants as written -> values
     operators       typed operators: operands converted to the types they meet in
-    calls           functions by name, from the allow-list
+    calls           functions by name, from the allow-list; `arguments` converts what they are given
     stage           where an expression stands: what it may name and what may occur in it
-    expressions     sqlglot's expressions -> model.expr
+    expressions     sqlglot's expressions -> model.expr; `forms` are those that depend on their parts alone
     tables, joins   FROM
-    conditions      WHERE and HAVING, with the subqueries in them
-    aggregation     GROUP BY, aggregates, time windows
-    ranking         ROW_NUMBER() ... <= k, and ORDER BY ... LIMIT
-    select, sets    whole queries
-    finish          what can only be said of the finished tree
+    conditions      WHERE and HAVING, with EXISTS and IN; `subqueries` are those used as values
+    aggregation     GROUP BY, with its `aggregates` and `time_windows`
+    ranking         ROW_NUMBER() ... <= k; `limits` is ORDER BY ... LIMIT
+    select, sets    whole queries, put together in `queries`
+    finish          what can only be said of the finished tree: `now`, `streams`
 
 A derived table, view or common table expression leaves no operator behind: its columns are expressions over the rows it
 reads.

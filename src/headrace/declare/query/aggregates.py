@@ -114,12 +114,10 @@ def _of_values(function: str, values: Sequence[Expr], distinct: bool, only_if: E
 
 
 def _result(kind: AggregateFunction, type_: Type) -> Type:
+    if type_ in INTERVALS or isinstance(type_, Array):
+        raise NotMaintained(f"aggregate: {kind.value} of {type_}")
     if kind in (AggregateFunction.MIN, AggregateFunction.MAX):
-        if isinstance(type_, Array):
-            raise NotMaintained(f"aggregate: {kind.value} of arrays")
         return type_
-    if type_ in INTERVALS:
-        raise NotMaintained(f"aggregate: {kind.value} of intervals")
     if not is_numeric(type_):
         raise Mistake(f'"{kind.value}" needs numbers, not {type_}', "it needs an explicit CAST")
     return sum_type(type_) if kind == AggregateFunction.SUM else average_type(type_)

@@ -12,18 +12,18 @@ from typing import NoReturn
 
 from sqlglot import exp
 
+from headrace.declare.query import operators
 from headrace.declare.query.aggregates import aggregates_in, read_aggregate
 from headrace.declare.query.environment import Purpose
 from headrace.declare.query.expressions import read_value
-from headrace.declare.query.mistakes import Mistake
-from headrace.declare.query.operators import UNKNOWN
+from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import same_name
-from headrace.declare.query.stage import Stage, placed
+from headrace.declare.query.stage import Placed, Stage
 from headrace.declare.query.time_windows import is_time_window, open_window
 from headrace.model.expr import Call, Column, Expr, columns_of
 from headrace.model.relation import Aggregate, AggregateCall, AggregateFunction, Output, fields_of
-from headrace.model.types import BOOLEAN
+from headrace.model.types import BOOLEAN, INTERVALS, NULL
 
 _SETS = {exp.Rollup: "rollup", exp.Cube: "cube", exp.GroupingSets: "grouping sets"}
 
@@ -119,7 +119,7 @@ class _Grouper:
             for part in node.expressions:
                 yield from self._key(part)
             return
-        with placed(self.stage, node):
+        with Placed(self.stage, node):
             node, alias = self._meant(node.unnest())
             if isinstance(node, exp.Anonymous) and is_time_window(node):
                 self.stage.window = open_window(node, self.stage)
@@ -127,7 +127,7 @@ class _Grouper:
                     yield Output(bound.name, bound)
                 return
             name = node.name if isinstance(node, exp.Column) else alias or self._alias_of(node)
-            yield self._named(read_value(node, self.stage), name)
+            yield self._named(_checked_key(read_value(node, self.stage)), name)
 
     def _meant(self, node: exp.Expr) -> tuple[exp.Expr, str | None]:
         """A key may name a column, an item of SELECT by its alias, or one by its position."""
@@ -159,33 +159,28 @@ class _Grouper:
     def _named(self, expr: Expr, alias: str | None) -> Output:
         if isinstance(expr, Column):
             return Output(expr.name, expr)
+        return Output(self._name(alias, "key"), expr)
+
+    def _name(self, alias: str | None, otherwise: str) -> str:
+        """A field's name, from the alias in SELECT if there is one. Dots would make it look like a table's column."""
         environment = self.stage.environment
-        stem = f"{environment.output}{alias}" if alias else f"{environment.path}key"
-        return Output(environment.names.fresh(stem), expr)
+        plain = None if alias is None else alias.replace(".", "_").replace("/", "_")
+        return environment.books.fresh(f"{environment.output}{plain}" if plain else f"{environment.path}{otherwise}")
 
     def _calls(self) -> tuple[list[AggregateCall], dict[int, Expr]]:
         """All aggregates of the query, equal ones once, and which node means which."""
         calls: dict[object, AggregateCall] = {}
         values: dict[int, Expr] = {}
         for node in _aggregates(self.select, self.stage):
-            with placed(self.stage, node):
+            with Placed(self.stage, node):
                 call = read_aggregate(node, self.stage, "")
                 key = (call.function, call.argument, call.distinct)
                 if key not in calls:
-                    calls[key] = replace(call, name=self._call_name(node, call))
+                    alias = node.parent.alias if isinstance(node.parent, exp.Alias) else None
+                    calls[key] = replace(call, name=self._name(alias, call.function))
                 values[id(node)] = Column(calls[key].name, call.type)
-            values.setdefault(id(node), UNKNOWN)
+            values.setdefault(id(node), operators.UNKNOWN)
         return list(calls.values()), values
-
-    def _call_name(self, node: exp.Expr, call: AggregateCall) -> str:
-        environment = self.stage.environment
-        named = isinstance(node.parent, exp.Alias) and node.parent.parent is self.select
-        stem = (
-            f"{environment.output}{node.parent.alias}"
-            if named and node.parent
-            else f"{environment.path}{call.function}"
-        )
-        return environment.names.fresh(stem)
 
     def _correlation_keys(self, keys: list[Output]) -> Iterator[Expr]:
         """Conditions that name the query around must be equalities: their inner sides become keys, to join it by."""
@@ -205,7 +200,13 @@ class _Grouper:
 
     def _refuse_correlation(self, hint: str | None) -> NoReturn:
         environment = self.stage.environment
-        refuse("correlated subquery", environment.names.outer_place or environment.at(self.select), hint)
+        refuse("correlated subquery", environment.books.outer_place or environment.at(self.select), hint)
+
+
+def _checked_key(key: Expr) -> Expr:
+    if key.type in INTERVALS:
+        raise NotMaintained("interval column")
+    return operators.convert(key, BOOLEAN) if key.type == NULL else key
 
 
 def _sides(part: Expr, own: set[str]) -> tuple[Expr, Expr] | None:

@@ -15,7 +15,7 @@ from headrace.declare.query.expressions import checked, read_condition, read_val
 from headrace.declare.query.forms import check_parts, operands
 from headrace.declare.query.mistakes import Mistake
 from headrace.declare.query.ranking import keep_first
-from headrace.declare.query.stage import Stage, placed
+from headrace.declare.query.stage import Placed, Stage
 from headrace.model.expr import TRUE, Call, Column, Expr, Literal, columns_of, conjunction, conjuncts
 from headrace.model.promotion import common_type
 from headrace.model.relation import Filter, Join, JoinKind, Relation, fields_of
@@ -34,7 +34,7 @@ def keep_where(node: exp.Expr, stage: Stage) -> None:
     plain = [part for part in parts if part not in members and part not in others]
     _keep([read_condition(part, stage) for part in plain], stage)
     for part in members:
-        with placed(stage, part):
+        with Placed(stage, part):
             _keep_members(part, stage)
     for part in others:
         before = stage.relation
@@ -184,11 +184,10 @@ def _never_null(expr: Expr, not_null: frozenset[str]) -> bool:
 
 
 def _rows(node: exp.Expr, name: str, stage: Stage, purpose: Purpose) -> Rows:
-    environment = stage.environment
-    inner = environment.inside(environment.names.fresh(f"{environment.path}{name}").removeprefix(environment.path))
     query = node.unnest()
     while isinstance(query, exp.Subquery) and not query.args.get("limit"):
         query = query.this
     if not isinstance(query, exp.Query):
         raise Mistake("a query is expected in parentheses")
-    return environment.read_query(query, inner, stage, purpose)
+    environment = stage.environment
+    return environment.read_query(query, environment.inside_another(name), stage, purpose)

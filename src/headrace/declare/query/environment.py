@@ -72,13 +72,12 @@ class Core:
 
 
 @dataclass(slots=True)
-class Names:
-    """What is remembered over one query, views expanded: names taken, tables read, depth of nesting, common tables
-    used.
+class Books:
+    """What is kept over one query, all views expanded: names taken, tables read, and places that matter in the end.
 
-    `places` are where scans are written, by alias; `ranks` functions and places of rankings by their field; `now_place`
-    and `outer_place` where `now()` and a column of the query around were named last: where these end up is known only
-    in the end.
+    `depth` is of the expression being read; `used_queries` are the common table expressions that were used. `places`
+    are where scans are written, by alias; `ranks` functions and places of rankings, by field; `now_place` and
+    `outer_place` where `now()` and a column of the query around were named last.
     """
 
     taken: set[str] = field(default_factory=set)
@@ -121,10 +120,9 @@ class NamedQuery:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What queries may name. `view` gives the query of a view, None if there is none, and raises UnsupportedSql if it
-    is refused.
+    """What queries may name; functions by folded name.
 
-    `reads` collects the sources and views that the query itself names in FROM.
+    `view` gives the query of a view, None if there is none, and raises UnsupportedSql if it is refused.
     """
 
     sources: Mapping[str, Source]
@@ -151,12 +149,15 @@ ReadQuery = Callable[[exp.Query, "Environment", "Stage | None", Purpose], Rows]
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """`path` begins the aliases of the tables that the query reads, `output` the names of the columns it makes."""
+    """What surrounds one query. `reads` collects the sources and views that it names, as they are met.
+
+    `path` begins the aliases of the tables that the query reads, `output` the names of the columns it makes.
+    """
 
     text: Text
     declared: Declared
     report: Report
-    names: Names
+    books: Books
     read_query: ReadQuery
     reads: list[str]
     common_tables: Mapping[str, NamedQuery] = field(default_factory=dict)
@@ -166,6 +167,10 @@ class Environment:
     def inside(self, name: str) -> Environment:
         """For a query that another one reads under this name."""
         return replace(self, path=f"{self.path}{name}/", output=f"{self.path}{name}.")
+
+    def inside_another(self, stem: str) -> Environment:
+        """For a query without a name of its own."""
+        return self.inside(self.books.fresh(f"{self.path}{stem}").removeprefix(self.path))
 
     def with_common_table(self, name: str, query: NamedQuery) -> Environment:
         return replace(self, common_tables={**self.common_tables, fold(name): query})

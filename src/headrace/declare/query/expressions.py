@@ -14,7 +14,7 @@ from headrace.declare.query import calls, operators
 from headrace.declare.query.forms import FORMS, check_parts, in_list
 from headrace.declare.query.known_functions import AGGREGATES, MAINTAINED_AGGREGATES, WINDOW_FUNCTIONS
 from headrace.declare.query.mistakes import Mistake, NotMaintained
-from headrace.declare.query.stage import Stage, placed
+from headrace.declare.query.stage import Placed, Stage
 from headrace.declare.query.text import too_deep
 from headrace.model.expr import Expr
 
@@ -34,7 +34,7 @@ def read_condition(node: exp.Expr, stage: Stage) -> Expr:
 
 def checked(node: exp.Expr, stage: Stage, make: Callable[[], Expr]) -> Expr:
     """What `make` makes of a node, or UNKNOWN after a mistake, which is reported at the node's place."""
-    with placed(stage, node):
+    with Placed(stage, node):
         return make()
     return operators.UNKNOWN
 
@@ -44,14 +44,14 @@ def read(node: exp.Expr, stage: Stage) -> Expr:
     known = stage.values.get(id(node))
     if known is not None:
         return known
-    names = stage.environment.names
-    names.depth += 1
-    if names.depth > DEEPEST:
+    books = stage.environment.books
+    books.depth += 1
+    if books.depth > DEEPEST:
         raise too_deep(stage.environment.at(node))
     try:
         return checked(node, stage, lambda: _read(node, stage))
     finally:
-        names.depth -= 1
+        books.depth -= 1
 
 
 def _read(node: exp.Expr, stage: Stage) -> Expr:
@@ -65,7 +65,7 @@ def _read(node: exp.Expr, stage: Stage) -> Expr:
     else:
         raise NotMaintained(f"expression: {type(node).__name__.lower()}")
     if value in (calls.NOW, calls.TODAY):
-        stage.environment.names.now_place = stage.environment.at(node)
+        stage.environment.books.now_place = stage.environment.at(node)
     return value
 
 

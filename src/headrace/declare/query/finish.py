@@ -31,7 +31,7 @@ def finish(relation: Relation, environment: Environment) -> Relation:
 def _check_ranking(node: Relation, environment: Environment) -> None:
     if isinstance(node, TopK) and node.limit == UNLIMITED:
         assert node.rank_name is not None
-        function, where = environment.names.ranks[node.rank_name]
+        function, where = environment.books.ranks[node.rank_name]
         refuse(f"window function: {function}", where)
 
 
@@ -39,7 +39,7 @@ def _check_time(node: Relation, environment: Environment) -> None:
     parts = conjuncts(node.predicate) if isinstance(node, Filter) else expressions_of(node)
     for part in parts:
         if not is_deterministic(part) and not (isinstance(node, Filter) and is_time_filter(part)):
-            refuse("now() outside a filter on time", environment.names.now_place or environment.text.origin)
+            refuse("now() outside a filter on time", environment.books.now_place or environment.text.origin)
 
 
 def _check_names(node: Relation, environment: Environment) -> set[str]:
@@ -47,7 +47,7 @@ def _check_names(node: Relation, environment: Environment) -> set[str]:
     here = {field.name for input_ in inputs_of(node) for field in fields_of(input_)}
     used = {name for expr in expressions_of(node) for name in columns_of(expr)}
     if not used <= here:
-        refuse("correlated subquery", environment.names.outer_place or environment.text.origin)
+        refuse("correlated subquery", environment.books.outer_place or environment.text.origin)
     return used
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from headrace.declare.query import calls, literals, operators
+from headrace.declare.query.arguments import apply
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.model.expr import FALSE, TRUE, Expr, Literal
 from headrace.model.functions import FUNCTIONS
@@ -28,6 +29,7 @@ _PARTS: Mapping[type[exp.Expr], tuple[str, ...]] = {
     exp.Case: ("ifs", "default"),
     exp.Cast: ("to",),
     exp.Column: ("table", "db", "catalog"),
+    exp.Concat: ("safe", "coalesce"),
     exp.DPipe: ("safe",),
     exp.Div: ("typed", "safe"),
     exp.If: ("true", "false"),
@@ -152,7 +154,7 @@ def _like(node: exp.Binary, value: ReadPart, *escape: Expr) -> Expr:
     if isinstance(node, exp.ILike):
         result = calls.ilike(text, pattern)
     else:
-        result = calls.apply(FUNCTIONS["like"], (text, pattern, *escape))
+        result = apply(FUNCTIONS["like"], (text, pattern, *escape))
     return operators.negate_condition(result) if node.args.get("negate") else result
 
 
@@ -192,20 +194,18 @@ def _type(node: exp.Expr) -> Type:
 
 
 def _substring(node: exp.Substring, value: ReadPart) -> Expr:
-    return calls.apply(
-        FUNCTIONS["substring"], _all((node.this, node.args.get("start"), node.args.get("length")), value)
-    )
+    return apply(FUNCTIONS["substring"], _all((node.this, node.args.get("start"), node.args.get("length")), value))
 
 
 def _trim(node: exp.Trim, value: ReadPart) -> Expr:
     if node.args.get("expression"):
         raise NotMaintained("function: trim", "only spaces are trimmed: use replace or regexp_extract")
     name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "trim")
-    return calls.apply(FUNCTIONS[name], (value(node.this),))
+    return apply(FUNCTIONS[name], (value(node.this),))
 
 
 def _position(node: exp.StrPosition, value: ReadPart) -> Expr:
-    return calls.apply(FUNCTIONS["locate"], (value(node.args["substr"]), value(node.this)))
+    return apply(FUNCTIONS["locate"], (value(node.args["substr"]), value(node.this)))
 
 
 def _refused(operator: str) -> FormReader:
@@ -240,12 +240,13 @@ FORMS: Mapping[type[exp.Expr], FormReader] = {
     exp.Div: _calculated("/"),
     exp.IntDiv: _calculated("div"),
     exp.Mod: _calculated("%"),
-    exp.DPipe: lambda node, value: calls.apply(FUNCTIONS["concat"], _all(operands(node), value)),
+    exp.Concat: lambda node, value: apply(FUNCTIONS["concat"], _all(node.expressions, value)),  # 'a' 'b'
+    exp.DPipe: lambda node, value: apply(FUNCTIONS["concat"], _all(operands(node), value)),
     exp.Between: _between,
     exp.Is: _is,
     exp.Like: _like,
     exp.ILike: _like,
-    exp.RegexpLike: lambda node, value: calls.apply(FUNCTIONS["rlike"], (value(node.this), value(node.expression))),
+    exp.RegexpLike: lambda node, value: apply(FUNCTIONS["rlike"], (value(node.this), value(node.expression))),
     exp.Escape: _escaped,
     exp.Case: _case,
     exp.If: lambda node, value: calls.function(

@@ -14,7 +14,7 @@ from headrace.declare.query.expressions import checked, read_value
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import Visible, fold
-from headrace.declare.query.stage import Stage, placed
+from headrace.declare.query.stage import Placed, Stage
 from headrace.model.errors import nearest_name
 from headrace.model.expr import Column, Expr
 from headrace.model.relation import Output
@@ -36,7 +36,7 @@ def read_items(nodes: Sequence[exp.Expr], stage: Stage, *, named: bool) -> tuple
     """The columns of a SELECT list. An alias is known to the items after it. Without `named`, names do not matter."""
     items: list[Item] = []
     for node in nodes:
-        with placed(stage, node):
+        with Placed(stage, node):
             for item in _read(node, stage, named, items):
                 items.append(item)
                 stage.aliases = {**stage.aliases, fold(item.name): item.value} if _has_alias(node) else stage.aliases
@@ -76,7 +76,8 @@ def _starred(star: exp.Star, columns: tuple[Visible, ...], node: exp.Expr, stage
         raise NotMaintained("clause: * with replace or rename")
     left_out = {fold(column.name): column for column in star.args.get("except_") or ()}
     for name, column in left_out.items():
-        known = name in {fold(visible.name) for visible in columns} and not column.table
+        plain = isinstance(column, exp.Identifier) or (isinstance(column, exp.Column) and not column.table)
+        known = plain and name in {fold(visible.name) for visible in columns}
         if not known and stage.scope.complete:
             near = nearest_name(column.name, [visible.name for visible in columns])
             stage.environment.error(f'column "{column.name}" does not exist', column, near)

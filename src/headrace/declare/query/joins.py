@@ -12,7 +12,8 @@ from functools import partial
 
 from sqlglot import exp
 
-from headrace.declare.query import calls, operators
+from headrace.declare.query import operators
+from headrace.declare.query.arguments import apply
 from headrace.declare.query.environment import Core, Environment
 from headrace.declare.query.expressions import checked, read_condition
 from headrace.declare.query.mistakes import Mistake
@@ -26,6 +27,7 @@ from headrace.model.expr import Column, Expr, columns_of, conjunction, conjuncts
 from headrace.model.functions import FUNCTIONS
 from headrace.model.promotion import common_type
 from headrace.model.relation import Filter, Join, JoinKind, Output, Project, Relation, fields_of
+from headrace.model.types import INTERVALS, NULL
 
 _KINDS = {"SEMI": JoinKind.SEMI, "ANTI": JoinKind.ANTI, "": None, "INNER": None, "CROSS": None, "OUTER": None}
 _SIDES = {"": JoinKind.INNER, "LEFT": JoinKind.LEFT, "RIGHT": JoinKind.RIGHT, "FULL": JoinKind.FULL}
@@ -58,11 +60,14 @@ def _joined(left: Core, node: exp.Join, environment: Environment, outer: Stage |
     kind = _kind(node, environment)
     right = _item(node.this, environment, outer)
     _check_aliases(left.scope, right.scope, node, environment)
-    both = replace(left.scope, tables=left.scope.tables + right.scope.tables)
-    stage = Stage(environment, "ON", both, left.relation, outer=outer)
+    stage = Stage(environment, "ON", _side_by_side(left.scope, right.scope), left.relation, outer=outer)
     columns = tuple(name.name for name in node.args.get("using") or ())
     parts = _using(columns, left.scope, right.scope, node, stage) if columns else _on(node, stage)
-    return _Pair(left, right, kind, parts, columns).joined(environment)
+    return _Pair(left, right, kind, parts, columns).joined(node, environment)
+
+
+def _side_by_side(left: Scope, right: Scope) -> Scope:
+    return Scope(left.tables + right.tables, left.merged + right.merged, left.hidden | right.hidden)
 
 
 def _kind(node: exp.Join, environment: Environment) -> JoinKind:
@@ -117,20 +122,24 @@ class _Pair:
     parts: tuple[Expr, ...]
     using: tuple[str, ...]
 
-    def joined(self, environment: Environment) -> Core:
+    def joined(self, node: exp.Expr, environment: Environment) -> Core:
         left, right, parts = self._ranked()
         inner = self.kind == JoinKind.INNER
+        if not inner and (left.correlated or right.correlated):
+            refuse("correlated subquery", environment.books.outer_place or environment.at(node))
         here = {field.name for side in (left, right) for field in fields_of(side.relation)}
         correlated = tuple(part for part in parts if inner and not columns_of(part) <= here)
         timed = tuple(part for part in parts if inner and not is_deterministic(part) and part not in correlated)
         on = conjunction(tuple(part for part in parts if part not in correlated and part not in timed))
         if self.kind in _FILLS_LEFT:
-            left = _computed(left, columns_of(on), environment)
+            left = _computed(left, columns_of(on), node, environment)
         if self.kind in _FILLS_RIGHT:
-            right = _computed(right, columns_of(on), environment)
+            right = _computed(right, columns_of(on), node, environment)
         relation: Relation = Join(self.kind, left.relation, right.relation, on)
         relation = Filter(relation, conjunction(timed)) if timed else relation
-        return Core(relation, self._scope(left, right), self._not_null(), left.correlated + correlated)
+        return Core(
+            relation, self._scope(left, right), self._not_null(), (*left.correlated, *right.correlated, *correlated)
+        )
 
     def _ranked(self) -> tuple[Core, Core, tuple[Expr, ...]]:
         """Conditions on a rank decide how many rows a side keeps, where the join does not have to keep them all."""
@@ -149,13 +158,7 @@ class _Pair:
         return kept_left | kept_right
 
     def _scope(self, left: Core, right: Core) -> Scope:
-        seen = left.scope
-        if self.kind not in _LEFT_ONLY:
-            seen = Scope(
-                left.scope.tables + right.scope.tables,
-                left.scope.merged + right.scope.merged,
-                left.scope.hidden | right.scope.hidden,
-            )
+        seen = left.scope if self.kind in _LEFT_ONLY else _side_by_side(left.scope, right.scope)
         for name in self.using:
             seen = self._merged(name, left.scope, right.scope, seen)
         return seen
@@ -167,25 +170,29 @@ class _Pair:
         values = sides[0] + sides[1]
         value = values[1] if self.kind == JoinKind.RIGHT else values[0]
         if self.kind == JoinKind.FULL and common_type(*(side.type for side in values)) is not None:
-            value = calls.apply(FUNCTIONS["coalesce"], values)
+            value = apply(FUNCTIONS["coalesce"], values)
         spelled = next(column.name for column in left.all() if fold(column.name) == fold(name))
         others = tuple(column for column in seen.merged if fold(column.name) != fold(name))
         owners = ((fold(table.alias), fold(name)) for table in seen.tables if table.named(name))
         return Scope(seen.tables, (*others, Visible(spelled, value)), seen.hidden | frozenset(owners))
 
 
-def _computed(side: Core, also: frozenset[str], environment: Environment) -> Core:
+def _computed(side: Core, also: frozenset[str], node: exp.Expr, environment: Environment) -> Core:
     """The side with every visible column a field. `also` are fields that the join's condition reads."""
     visible = [
         (f"{table.alias}.{column.name}", column.value) for table in side.scope.tables for column in table.columns
     ]
     visible += [(column.name, column.value) for column in side.scope.merged]
-    if all(isinstance(value, Column) for _, value in visible):
+    # NULL is the same before and after.
+    computed = [value for _, value in visible if not isinstance(value, Column) and value.type != NULL]
+    if not computed:
         return side
+    if any(value.type in INTERVALS for value in computed):
+        refuse("interval column", environment.at(node))
     outputs: dict[Expr, Output] = {}
     for name, value in visible:
-        if value not in outputs:
-            field_name = value.name if isinstance(value, Column) else environment.names.fresh(environment.path + name)
+        if value not in outputs and value.type != NULL:
+            field_name = value.name if isinstance(value, Column) else environment.books.fresh(environment.path + name)
             outputs[value] = Output(field_name, value)
     for field in fields_of(side.relation):
         column = Column(field.name, field.type)
@@ -197,7 +204,8 @@ def _computed(side: Core, also: frozenset[str], environment: Environment) -> Cor
 
 def _moved(scope: Scope, outputs: dict[Expr, Output]) -> Scope:
     def field(column: Visible) -> Visible:
-        return replace(column, value=Column(outputs[column.value].name, column.value.type))
+        output = outputs.get(column.value)
+        return column if output is None else replace(column, value=Column(output.name, column.value.type))
 
     tables = tuple(replace(table, columns=tuple(map(field, table.columns))) for table in scope.tables)
     return replace(scope, tables=tables, merged=tuple(map(field, scope.merged)))

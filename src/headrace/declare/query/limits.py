@@ -14,7 +14,7 @@ from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.ranking import sort_key
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import fold
-from headrace.declare.query.stage import Stage, placed
+from headrace.declare.query.stage import Placed, Stage
 from headrace.model.expr import Column, Expr, Literal
 from headrace.model.relation import Order, Output, Project, Relation, TopK
 
@@ -66,7 +66,7 @@ def keep_limit(node: exp.Expr, before: Sorted) -> tuple[Relation, tuple[Item, ..
 def _count(node: exp.Expr, stage: Stage) -> int | None:
     """The number in LIMIT, OFFSET or FETCH."""
     value = node.args.get("count") if isinstance(node, exp.Fetch) else node.args.get("expression")
-    with placed(stage, node):
+    with Placed(stage, node):
         if node.args.get("limit_options"):
             raise NotMaintained("clause: limit options")
         if isinstance(value, exp.Literal) and not value.is_string and value.name.isdigit() and int(value.name) < 2**31:
@@ -81,7 +81,7 @@ def _keys(order: exp.Expr, before: Sorted) -> tuple[Order, ...]:
     stage = replace(before.stage, clause="ORDER BY", aliases=aliases, aliases_first=True)
     keys = []
     for part in order.expressions:
-        with placed(stage, part):
+        with Placed(stage, part):
             keys.append(sort_key(part, _key(part.this, stage, before)))
     before.stage.relation = stage.relation
     return tuple(key for key in keys if not isinstance(key.expr, Literal))
@@ -109,13 +109,12 @@ def _first(before: Sorted, keys: Sequence[Order], limit: int, offset: int) -> tu
     extra = _extra(made, keys, environment)
     fields = {output.expr: Column(output.name, output.expr.type) for output in reversed((*made, *extra))}
     order = tuple(replace(key, expr=fields[key.expr]) for key in keys)
-    return TopK(Project(before.stage.relation, (*made, *extra)), (), order, limit, offset), as_fields(
-        before.items, made
-    )
+    projected = Project(before.stage.relation, (*made, *extra))
+    return TopK(projected, (), order, limit, offset), as_fields(before.items, made)
 
 
 def _extra(made: Sequence[Output], keys: Sequence[Order], environment: Environment) -> tuple[Output, ...]:
     """Fields for sort keys that are not selected."""
     selected = {output.expr for output in made}
     missing = dict.fromkeys(key.expr for key in keys if key.expr not in selected)
-    return tuple(Output(environment.names.fresh(f"{environment.path}order"), expr) for expr in missing)
+    return tuple(Output(environment.books.fresh(f"{environment.path}order"), expr) for expr in missing)

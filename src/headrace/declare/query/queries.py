@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 from sqlglot import exp
@@ -13,6 +14,7 @@ from headrace.declare.query.select import read_select
 from headrace.declare.query.sets import limited_rows, read_set
 from headrace.declare.query.stage import Stage
 from headrace.declare.query.tables import refuse_clauses
+from headrace.model.errors import UnsupportedSql
 
 
 def read_query(node: exp.Query, environment: Environment, outer: Stage | None, purpose: Purpose) -> Rows:
@@ -35,7 +37,7 @@ def _body(node: exp.Query, environment: Environment, outer: Stage | None, purpos
     refuse_clauses(node, environment, "this", "with_", "order", "limit", "offset")
     rows = environment.read_query(node.this, environment, outer, purpose)
     if rows.correlated and node.args.get("limit"):
-        refuse("correlated subquery", environment.names.outer_place or environment.at(node))
+        refuse("correlated subquery", environment.books.outer_place or environment.at(node))
     return limited_rows(node, rows, environment, purpose)
 
 
@@ -60,7 +62,8 @@ def _with(node: exp.Expr, environment: Environment) -> Environment:
 def _read_unused(node: exp.Expr, environment: Environment) -> None:
     """Read common table expressions that nobody used, to report their mistakes."""
     for part in node.expressions:
-        if id(part.this) not in environment.names.used_queries:
+        if id(part.this) not in environment.books.used_queries:
             named = environment.common_tables[fold(part.alias)]
             inner = replace(named.environment, reads=[]).inside(part.alias)
-            inner.read_query(named.query, inner, None, Purpose.TABLE)
+            with contextlib.suppress(UnsupportedSql):
+                inner.read_query(named.query, inner, None, Purpose.TABLE)

@@ -50,9 +50,9 @@ def _ranked(stage: Stage, node: exp.Window, key: tuple[Ranking, tuple[Expr, ...]
             raise NotMaintained("several window functions")
         return stage.ranked[1]
     ranking, partition, order = key
-    names, environment = stage.environment.names, stage.environment
-    field = names.fresh(f"{environment.path}{ranking.value}")
-    names.ranks[field] = (ranking.value, environment.at(node))
+    environment = stage.environment
+    field = environment.books.fresh(f"{environment.path}{ranking.value}")
+    environment.books.ranks[field] = (ranking.value, environment.at(node))
     stage.relation = TopK(stage.relation, partition, order, UNLIMITED, ranking=ranking, rank_name=field)
     value = operators.convert(Column(field, BIGINT), INT)
     stage.ranked = (key, value)

@@ -72,7 +72,7 @@ def _selected(node: exp.Select, stage: Stage, purpose: Purpose, size: Size) -> R
     before = _distinct(node, Sorted(stage, items, purpose, size))
     if stage.correlated and (before.fields is not None or is_limited(node, before)):
         environment = stage.environment
-        refuse("correlated subquery", environment.names.outer_place or environment.at(node))
+        refuse("correlated subquery", environment.books.outer_place or environment.at(node))
     relation, items = keep_limit(node, before)
     single = isinstance(relation, TopK) and relation.limit == 1 and size == Size.ANY
     return Rows(

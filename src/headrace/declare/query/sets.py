@@ -17,6 +17,7 @@ from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import Scope, Visible
 from headrace.declare.query.stage import Stage
 from headrace.declare.query.tables import refuse_clauses
+from headrace.model.errors import InputError, Problem
 from headrace.model.expr import Call, Column, Expr, conjunction
 from headrace.model.relation import Distinct, Join, JoinKind, Output, Project, Relation, UnionAll, fields_of
 from headrace.model.types import BOOLEAN, NULL, Type
@@ -45,24 +46,25 @@ def _branches(node: exp.SetOperation) -> list[exp.Expr]:
 
 
 def _continues(node: exp.SetOperation, current: exp.Expr) -> bool:
-    plain = isinstance(current, exp.Union) and not any(
-        current.args.get(a) for a in ("order", "limit", "offset", "with_")
-    )
-    return plain and isinstance(node, exp.Union) and not node.args.get("distinct") and not current.args.get("distinct")
+    unions = isinstance(node, exp.Union) and isinstance(current, exp.Union)
+    more = any(current.args.get(clause) for clause in ("order", "limit", "offset", "with_", "distinct"))
+    return unions and not node.args.get("distinct") and not more
 
 
 def _place(kind: str, environment: Environment) -> Environment:
     if kind == "union":
         return environment
-    name = environment.names.fresh(f"{environment.path}{kind}")
-    return environment.inside(name.removeprefix(environment.path))
+    return environment.inside_another(kind)
 
 
 def _branch(node: exp.Expr, environment: Environment, outer: Stage | None) -> Rows:
-    assert isinstance(node, exp.Query)
+    if isinstance(node, exp.Values):
+        refuse("values", environment.at(node))
+    if not isinstance(node, exp.Query):
+        raise InputError([Problem("a query is expected here", environment.at(node))])
     rows = environment.read_query(node, environment, outer, Purpose.TABLE)
     if rows.correlated:
-        refuse("correlated subquery", environment.names.outer_place or environment.at(node))
+        refuse("correlated subquery", environment.books.outer_place or environment.at(node))
     return rows
 
 
@@ -86,12 +88,9 @@ def _combined(
 
 def _types(results: Sequence[Rows], branches: Sequence[exp.Expr], places: Sequence[Environment]) -> list[Type]:
     stage = Stage(places[0], "UNION", Scope(), results[0].relation)
-    types = []
-    for position, column in enumerate(results[0].columns):
-        values = [rows.columns[position].value for rows in results]
-        unified = checked(branches[-1], stage, partial(_first_unified, values))
-        types.append(unified.type if len(values) > 1 else column.value.type)
-    return types
+    columns = zip(*(rows.columns for rows in results), strict=True)
+    values = [[column.value for column in same_place] for same_place in columns]
+    return [checked(branches[-1], stage, partial(_first_unified, each)).type for each in values]
 
 
 def _first_unified(values: Sequence[Expr]) -> Expr:
@@ -140,5 +139,6 @@ def limited_rows(node: exp.Expr, rows: Rows, environment: Environment, purpose: 
         return rows
     stage = Stage(environment, "ORDER BY", Scope((rows.as_table(""),)), rows.relation, not_null=rows.not_null)
     items = tuple(Item(column.name, column.value, node) for column in rows.columns)
-    relation, items = keep_limit(node, Sorted(stage, items, purpose, Size.ANY, {}))
+    whole = [item.value for item in items] == [Column(field.name, field.type) for field in fields_of(rows.relation)]
+    relation, items = keep_limit(node, Sorted(stage, items, purpose, Size.ANY, {} if whole else None))
     return replace(rows, relation=relation, columns=tuple(Visible(item.name, item.value) for item in items))

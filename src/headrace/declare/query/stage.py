@@ -108,7 +108,7 @@ class Stage:
         assert self.outer is not None
         found = self.outer._here(name, qualifier)
         if found is not None:
-            self.environment.names.outer_place = self.environment.at(node)
+            self.environment.books.outer_place = self.environment.at(node)
             return self.outer.finished(found)
         beyond = self.outer.outer
         while beyond is not None:
@@ -138,7 +138,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class placed:  # noqa: N801 - read as a word: `with placed(stage, node):`
+class Placed:
     """Gives mistakes and refusals inside it the place of a node. After a mistake the rest of the block is left out."""
 
     stage: Stage

@@ -97,7 +97,7 @@ class StreamCheck:
         left, right = (self.flow(side, parts if inner else ()) for side in (join.left, join.right))
         if left.stream and right.stream and not _is_bounded(parts, left.times, right.times):
             scan = next(node for node in nodes(join.right) if isinstance(node, Scan))
-            refuse("stream-stream join without a window", self.environment.names.places[scan.alias])
+            refuse("stream-stream join without a window", self.environment.books.places[scan.alias])
         if join.kind in (JoinKind.SEMI, JoinKind.ANTI):
             return left
         return _Flow(left.stream or right.stream, left.times | right.times)

@@ -19,18 +19,16 @@ from headrace.model.types import BIGINT
 
 def read_scalar(stage: Stage, node: exp.Expr) -> Expr:
     """The value of a query in parentheses for each row at hand, to which its row is joined."""
-    environment = stage.environment
-    name = environment.names.fresh(f"{environment.path}scalar")
-    inner = environment.inside(name.removeprefix(environment.path))
     query = node.unnest()
     if not isinstance(query, exp.Query):
         raise Mistake("a query is expected in parentheses")
-    rows = environment.read_query(query, inner, stage, Purpose.VALUE)
+    inner = stage.environment.inside_another("scalar")
+    rows = inner.read_query(query, inner, stage, Purpose.VALUE)
     if len(rows.columns) != 1:
         if not rows.complete:
             raise Mistake("")
         raise Mistake(f"a query used as a value has {len(rows.columns)} columns, not one")
-    return _attached(stage, rows, name)
+    return _attached(stage, rows, f"{inner.output}value")
 
 
 def _attached(stage: Stage, rows: Rows, name: str) -> Expr:
@@ -43,7 +41,7 @@ def _attached(stage: Stage, rows: Rows, name: str) -> Expr:
         return substitute(value, {count: _or_zero(count) for count in rows.counts})
     if rows.size == Size.AT_MOST_ONE and not rows.correlated:
         # No row means NULL, whatever the expression makes of NULLs: compute it before the join.
-        field = Column(f"{name}.value", value.type)
+        field = Column(name, value.type)
         stage.relation = Join(JoinKind.LEFT, stage.relation, Project(rows.relation, (Output(field.name, value),)), TRUE)
         return field
     raise NotMaintained("scalar subquery without aggregate" if rows.size == Size.ANY else "correlated subquery")

@@ -57,7 +57,7 @@ def _named(node: exp.Table, environment: Environment) -> Core:
     alias = _alias(node, node.name.rpartition(".")[2], environment)
     common = None if node.db else environment.common_tables.get(fold(name))
     if common is not None:
-        environment.names.used_queries.add(id(common.query))
+        environment.books.used_queries.add(id(common.query))
         return _shown(_expanded(common, alias, environment), alias, node, environment)
     source = environment.declared.source(name)
     if source is not None:
@@ -96,7 +96,7 @@ def _expanded(named: NamedQuery, alias: str, environment: Environment) -> Rows:
 
 def _query(node: exp.Subquery, environment: Environment) -> Core:
     refuse_clauses(node, environment, "this", "alias", "joins")
-    alias = _alias(node, environment.names.fresh("subquery"), environment)
+    alias = _alias(node, environment.books.fresh("subquery"), environment)
     inner = environment.inside(alias)
     return _shown(environment.read_query(node.this, inner, None, Purpose.TABLE), alias, node, environment)
 
@@ -116,7 +116,7 @@ def _rows_of(source: Source, alias: str, node: exp.Expr, environment: Environmen
         environment.error(f'the columns of source "{source.name}" are not known', node, hint)
         return _nothing_known(alias, environment)
     stem = f"{environment.path}{alias}"
-    return scan(source, source.columns, environment.names.scan(stem, environment.at(node)))
+    return scan(source, source.columns, environment.books.scan(stem, environment.at(node)))
 
 
 def scan(source: Source, columns: Sequence[SourceColumn], alias: str) -> Rows:
@@ -129,7 +129,7 @@ def scan(source: Source, columns: Sequence[SourceColumn], alias: str) -> Rows:
 
 def _nothing_known(alias: str, environment: Environment) -> Rows:
     """Stands for rows that cannot be read because of a mistake."""
-    return Rows(Scan(alias, environment.names.fresh(f"{environment.path}{alias}"), (), ()), (), complete=False)
+    return Rows(Scan(alias, environment.books.fresh(f"{environment.path}{alias}"), (), ()), (), complete=False)
 
 
 def _shown(rows: Rows, alias: str, node: exp.Expr, environment: Environment) -> Core:

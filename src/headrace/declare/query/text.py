@@ -12,11 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sqlglot import exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokenizer_core import Token, TokenType
 
 from headrace.model.errors import InputError, Location, Problem
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from headrace.declare.query import calls, literals
+from headrace.declare.query import literals
+from headrace.declare.query.arguments import widen
 from headrace.declare.query.expressions import read_value
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.stage import Stage, TimeWindow
@@ -30,11 +31,11 @@ def open_window(node: exp.Anonymous, stage: Stage) -> TimeWindow:
         raise NotMaintained("several time windows")
     if not 2 <= len(node.expressions) <= 4:
         raise Mistake('"window" takes 2 to 4 arguments', "window(time, size[, slide[, offset]])")
-    time = calls.widen(read_value(node.expressions[0], stage), TIMESTAMP)
+    time = widen(read_value(node.expressions[0], stage), TIMESTAMP)
     size_ms, slide_ms, offset_ms = _lengths(node.expressions[1:])
     environment = stage.environment
-    start = environment.names.fresh(f"{environment.path}window.start")
-    end = environment.names.fresh(f"{environment.path}window.end")
+    name = "window" if stage.scope.table("window") is None else "time_window"
+    start, end = (environment.books.fresh(f"{environment.path}{name}.{bound}") for bound in ("start", "end"))
     stage.relation = Windows(stage.relation, time, size_ms, slide_ms, offset_ms, start, end)
     return TimeWindow(node, Column(start, TIMESTAMP), Column(end, TIMESTAMP))
 
