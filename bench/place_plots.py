@@ -26,7 +26,7 @@ def plot(results: Results, folder: Path) -> Iterator[Path]:
     from matplotlib import pyplot
 
     folder.mkdir(parents=True, exist_ok=True)
-    for name, draw in (("place_factor", _factors), ("place_scale", _scale)):
+    for name, draw in (("place_factor", _factors), ("place_scale", _scale), ("place_memory", _memory)):
         figure, axes = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
         draw(axes, results)
         file = folder / f"{name}.png"
@@ -57,5 +57,16 @@ def _scale(axes: Axes, results: Results) -> None:
     axes.loglog(*PAPER_TIME, "k*", markersize=11, linestyle="none", label="RACE, figure 11")
     axes.loglog(*PAPER_CUTS, "kx", markersize=9, linestyle="none", label="RACE's minimum cuts")
     axes.set(xlabel="view ends (directed edges)", ylabel="seconds to decide")
+    axes.grid(alpha=0.3, which="both")
+    axes.legend()
+
+
+def _memory(axes: Axes, results: Results) -> None:
+    points = sorted((scale.ends, scale.ends * scale.bytes_per_end / 1e9) for scale in results.scales)
+    axes.loglog(*zip(*points, strict=True), marker="o", label="peak of the process, its input included")
+    axes.loglog(
+        *zip(*((ends, ends * 80 / 1e9) for ends, _ in points), strict=True), "k:", label="80 bytes per view end"
+    )
+    axes.set(xlabel="view ends (directed edges)", ylabel="GB")
     axes.grid(alpha=0.3, which="both")
     axes.legend()

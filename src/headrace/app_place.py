@@ -178,7 +178,9 @@ def place_table_on_spark(request: TableRequest, master: str, progress: Progress 
 
     with tempfile.TemporaryDirectory(prefix="headrace-place-") as scratch:
         progress("starting Spark")
-        session = start_session(SparkSettings(Path(scratch), name="headrace place", master=master, partitions=16))
+        session = start_session(
+            SparkSettings(Path(scratch), name="headrace place", master=master, partitions=16, memory="2g")
+        )
         try:
             progress("deciding")
             started = time.perf_counter()
