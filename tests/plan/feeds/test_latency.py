@@ -37,6 +37,7 @@ def test_targets_are_met_at_the_cost_of_exhaustive_search(model: str):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("model", WITH_TARGETS)
 def test_targets_are_met_at_the_cost_of_exhaustive_search_on_thousands_of_instances(model: str):
     random = Random(f"{model} with a target, at length")
