@@ -17,6 +17,7 @@ import numpy as np
 from headrace.model.catalogue import Admission, Catalogue, Contract
 from headrace.model.plan import Edge, Graph, Method, Vertex
 from headrace.plan.cores import is_counted_once, source_count
+from headrace.plan.join_graph import MOST_ORDERS
 from headrace.plan.live import Live, resources_left
 from headrace.plan.price import (
     Promise,
@@ -37,6 +38,9 @@ from headrace.plan.statistics import Core
 MOST_EXACT_SOURCES = 4
 MOST_LABELS = 64
 """Labels kept for each delta of a view with more sources than are searched exactly."""
+
+FEW_LABELS = 8
+"""The same for views with so many sources that not even all orders of joins are tried."""
 
 NEVER_LATE_EXPONENT = 746.0
 """exp(-746) is 0: a smaller exponent makes lateness impossible."""
@@ -175,7 +179,10 @@ def _within(
 
 
 def _most_labels(question: Question) -> int | None:
-    return None if source_count(question.cores) <= MOST_EXACT_SOURCES else MOST_LABELS
+    count = source_count(question.cores)
+    if count <= MOST_EXACT_SOURCES:
+        return None
+    return MOST_LABELS if count <= MOST_ORDERS else FEW_LABELS
 
 
 def _idle_peak(rate: float, question: Question) -> float:

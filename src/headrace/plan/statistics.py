@@ -24,6 +24,7 @@ from headrace.model.expr import Expr, columns_of
 from headrace.model.rate import Rate
 from headrace.model.statistics import distinct_of, rate_of, rows_of, width_of
 from headrace.plan.fingerprint import part_of
+from headrace.plan.join_graph import JoinGraph, join_graph
 
 DELTA_EXTRA_WIDTH = 16
 """Bytes of a change's timestamp and weight."""
@@ -169,55 +170,20 @@ class Core:
     # Which sub-joins there are
 
     @cached_property
-    def _neighbours(self) -> Mapping[int, int]:
-        """Inputs that are joined directly: by a class; failing that by a residual; failing that all with all."""
-        groups = [{self._bit[alias] for alias, _ in class_} for class_ in self.block.classes]
-        found = self._adjacent(groups)
-        if not self._reaches_all(found):
-            groups += [{self._bit[alias] for alias in residual.aliases} for residual in self.block.residuals]
-            found = self._adjacent(groups)
-        if not self._reaches_all(found):
-            found = self._adjacent([set(self._bit.values())])
-        return found
+    def _graph(self) -> JoinGraph:
+        """Inputs are joined directly by a class; failing that by a residual; failing that all with all."""
+        classes = [{self._bit[alias] for alias, _ in class_} for class_ in self.block.classes]
+        residuals = [{self._bit[alias] for alias in residual.aliases} for residual in self.block.residuals]
+        return join_graph(len(self.inputs), classes, residuals, self.card)
 
-    def _adjacent(self, groups: list[set[int]]) -> dict[int, int]:
-        return {
-            bit: sum({other for group in groups if bit in group for other in group} - {bit})
-            for bit in self._bit.values()
-        }
-
-    def _reaches_all(self, neighbours: Mapping[int, int]) -> bool:
-        return self._reached(1, self.everything, neighbours) == self.everything
-
-    def _reached(self, start: int, within: int, neighbours: Mapping[int, int]) -> int:
-        reached, frontier = start, start
-        while frontier:
-            step = 0
-            for bit in self.bits(frontier):
-                step |= neighbours[bit]
-            frontier = step & within & ~reached
-            reached |= frontier
-        return reached
-
-    def is_connected(self, subset: int) -> bool:
-        return self._reached(subset & -subset, subset, self._neighbours) == subset
-
-    @cached_property
+    @property
     def sub_joins(self) -> tuple[int, ...]:
         """Connected sets of two and more inputs, small ones first."""
-        subsets = (subset for subset in range(1, self.everything + 1) if subset.bit_count() > 1)
-        return tuple(
-            sorted((subset for subset in subsets if self.is_connected(subset)), key=lambda s: (s.bit_count(), s))
-        )
+        return self._graph.sub_joins
 
     def splits(self, subset: int) -> Iterator[tuple[int, int]]:
         """The two sides of every join that makes a sub-join; the first side holds its first input."""
-        first = subset & -subset
-        part = (subset - 1) & subset
-        while part:
-            if part & first and self.is_connected(part) and self.is_connected(subset ^ part):
-                yield part, subset ^ part
-            part = (part - 1) & subset
+        return self._graph.splits(subset)
 
     # Rows and rates
 

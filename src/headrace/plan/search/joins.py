@@ -14,8 +14,8 @@ grow, so what is beaten stays beaten. A side that never changes needs no changes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -23,56 +23,14 @@ from headrace.model.block import BlockFilter
 from headrace.model.plan import Method, Operator
 from headrace.model.rate import Rate
 from headrace.plan.datasets import Dataset, single_input, sub_join
+from headrace.plan.search.collect import Found, no_deltas, recipes_of
 from headrace.plan.search.labels import thinned, undominated
+from headrace.plan.search.recipes import Captured, Joined, JoinedOnce, Standing, Supplied
 from headrace.plan.search.register import Register
+from headrace.plan.search.steps import Step, matching, product
 from headrace.plan.search.supply import Deltas, Flags, Ints, Labels, Moves, Sides, States, reach, sides, stacked, states
 from headrace.plan.search.terrain import Floats, Steps, Terrain
 from headrace.plan.statistics import Core
-
-
-class Standing(NamedTuple):
-    """Recipe: the delta lives at this site already."""
-
-    site: int
-
-
-class Captured(NamedTuple):
-    """Recipe: the changes of a source, at its home."""
-
-    bit: int
-
-
-class Supplied(NamedTuple):
-    """Recipe: a row of the deltas of an earlier block."""
-
-    bit: int
-    row: int
-
-
-class Joined(NamedTuple):
-    """Recipe: both terms, made at the sites of the sides' states, united at `site`.
-
-    Sides are rows of the search's tables.
-    """
-
-    left: int
-    right: int
-    left_side: int
-    right_side: int
-    site: int
-
-
-class JoinedOnce(NamedTuple):
-    """Recipe: only the changes of one side, because the other never changes.
-
-    `delta` and `state` are rows of the search's tables.
-    """
-
-    changed: int
-    fixed: int
-    delta: int
-    state: int
-    site: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,29 +70,6 @@ class Terms:
             self.right_time[rows],
             self.labels.take(rows),
         )
-
-
-@dataclass(slots=True)
-class Found:
-    """Deltas of one dataset while they are collected.
-
-    A maker is a recipe type, its constant arguments, and its columns.
-    """
-
-    sites: list[Ints] = field(default_factory=list)
-    times: list[Floats] = field(default_factory=list)
-    tied: list[Flags] = field(default_factory=list)
-    labels: list[Labels] = field(default_factory=list)
-    makers: list[tuple[Any, ...]] = field(default_factory=list)
-
-    def add(self, site: Ints, time: Floats, tied: Flags, labels: Labels, maker: tuple[Any, ...], rows: Flags) -> None:
-        """Takes those rows; the columns of the maker are given for all."""
-        self.sites.append(site[rows])
-        self.times.append(time[rows])
-        self.tied.append(tied[rows])
-        self.labels.append(labels.take(rows))
-        recipe, constants, *columns = maker
-        self.makers.append((recipe, constants, *(column[rows] for column in columns)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +245,7 @@ class Search:
     def terms(self, left: int, right: int) -> Terms:
         """Both terms of every join of two sides' tables whose sites agree."""
         a, b = self.sides(left), self.sides(right)
-        rows_a, rows_b = _matching(a, b, self.terrain.size)
+        rows_a, rows_b = matching(a, b, self.terrain.size)
         j1, j2 = a.state[rows_a], a.site[rows_a]
         subset = left | right
         at_left = self._join_steps(subset, right)
@@ -393,7 +328,7 @@ class Search:
         order = np.lexsort(group)
         ends = np.flatnonzero((np.diff(group[0][order]) != 0) | (np.diff(group[1][order]) != 0)) + 1
         kept = np.concatenate([self._front(rows, time, labels) for rows in np.split(order, ends)])
-        recipes = _recipes(found.makers, kept)
+        recipes = recipes_of(found.makers, kept)
         raw = np.zeros(len(kept), dtype=bool)
         return Deltas(site[kept], time[kept], tied[kept], raw, labels.take(kept), recipes)
 
@@ -404,61 +339,3 @@ class Search:
         others = np.column_stack((time[rows], peak, labels.use[rows, 1:]))
         kept = undominated(labels.use[rows, 0], others, labels.total[rows])
         return rows[kept if self.rules.most is None else thinned(kept, time[rows], self.rules.most)]
-
-
-class Step:
-    """One operator after given starts: where its output lives already it stands, elsewhere it is made."""
-
-    def __init__(self, steps: Steps, place: Any, lag: Floats, start: Floats, batch_s: float) -> None:
-        output = place[-1] if isinstance(place, tuple) else place
-        stays = place[0] == place[1] if isinstance(place, tuple) else np.zeros(len(start), dtype=bool)
-        stands = ~np.isnan(steps.standing[output]) & ~stays
-        took = np.where(stands, 0.0, steps.time[place] + lag)
-        self.time = np.where(stands, steps.standing[output], start + took)
-        self._use = np.where(stands[:, None], steps.revival[output], steps.use[place])
-        self._made = ~stands & ~stays
-        self._busy = took / batch_s
-
-    def added_to(self, labels: Labels) -> Labels:
-        return Labels(
-            labels.use + self._use,
-            labels.total + np.where(self._made, self.time, 0.0),
-            np.maximum(labels.peak, self._busy),
-            labels.owned,
-        )
-
-
-def no_deltas(width: int) -> Deltas:
-    empty = np.zeros(0)
-    labels = Labels(np.zeros((0, width)), empty, empty, np.zeros(0, dtype=np.int64))
-    return Deltas(np.zeros(0, dtype=np.int64), empty, empty > 0, empty > 0, labels, ())
-
-
-def _matching(a: Sides, b: Sides, size: int) -> tuple[Ints, Ints]:
-    """All pairs of rows where each side's delta is at the site of the other's state."""
-    sites = np.arange(size)
-    group_a = (sites[:, None] * size + sites[None, :]).ravel()
-    group_b = (sites[None, :] * size + sites[:, None]).ravel()
-    count_a, count_b = np.diff(a.starts)[group_a], np.diff(b.starts)[group_b]
-    pairs = count_a * count_b
-    group = np.repeat(np.arange(size * size), pairs)
-    within = np.arange(len(group)) - np.repeat(np.cumsum(pairs) - pairs, pairs)
-    rows_a = a.starts[group_a[group]] + within // np.maximum(count_b[group], 1)
-    rows_b = b.starts[group_b[group]] + within % np.maximum(count_b[group], 1)
-    return rows_a, rows_b
-
-
-def product(first: Ints, second: Ints) -> tuple[Ints, Ints]:
-    return np.repeat(first, len(second)), np.tile(second, len(first))
-
-
-def _recipes(makers: list[tuple[Any, ...]], kept: Ints) -> tuple[object, ...]:
-    """The recipe of each kept row; rows are numbered through all makers in turn."""
-    starts = np.cumsum([0, *(len(maker[2]) for maker in makers)])
-    recipes = []
-    for row in kept:
-        number = int(np.searchsorted(starts, row, side="right")) - 1
-        recipe, constants, *columns = makers[number]
-        arguments = (column[row - starts[number]] for column in columns)
-        recipes.append(recipe(*constants, *(x if isinstance(x, tuple) else int(x) for x in arguments)))
-    return tuple(recipes)

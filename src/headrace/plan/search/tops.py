@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import reduce
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,33 +20,12 @@ from headrace.model.relation import AggregateFunction
 from headrace.model.types import default_width
 from headrace.plan.datasets import Dataset, as_output, whole_dataset
 from headrace.plan.outputs import WINDOW_WIDTH, facts_of_block, groups_of
-from headrace.plan.search.joins import Found, Search, Step, Terms, product
+from headrace.plan.search.collect import Found
+from headrace.plan.search.joins import Search, Terms
+from headrace.plan.search.recipes import Aggregated, Derived, Merged
+from headrace.plan.search.steps import Step, product
 from headrace.plan.search.supply import Deltas, Ints, Labels, reach
 from headrace.plan.statistics import fingerprint_of
-
-
-class Aggregated(NamedTuple):
-    """Recipe: row `delta` of the core's deltas, brought to `site` and aggregated there."""
-
-    delta: int
-    site: int
-
-
-class Merged(NamedTuple):
-    """Recipe: both terms of the last join aggregated where they arise, united and merged at `site`."""
-
-    left: int
-    right: int
-    left_side: int
-    right_side: int
-    site: int
-
-
-class Derived(NamedTuple):
-    """Recipe: one row per input at `site`: of the states, or for union all of the deltas."""
-
-    rows: tuple[int, ...]
-    site: int
 
 
 def output_dataset(search: Search) -> Dataset:

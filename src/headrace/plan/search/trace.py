@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from headrace.model.block import Aggregation, BlockFilter, Derivation
-from headrace.model.plan import Edge, Grouping, Operator, Stage, Vertex
+from headrace.model.block import BlockFilter
+from headrace.model.plan import Edge, Operator, Vertex
 from headrace.plan.datasets import Dataset
-from headrace.plan.search.joins import Captured, Joined, JoinedOnce, Search, Standing, Supplied
+from headrace.plan.search.joins import Search
+from headrace.plan.search.recipes import Captured, Joined, JoinedOnce, Standing, Supplied
 from headrace.plan.search.supply import Deltas
-from headrace.plan.search.tops import Aggregated, Derived, Merged, derived_from, needs_relations, partial_dataset
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,12 @@ class BlockPlan:
 
 @dataclass(slots=True)
 class Trace:
-    """Collects what is new. A vertex that lives, or was made for another alias, is not made again."""
+    """Collects what is new. A vertex that lives, or was made for another alias, is not made again.
 
+    `make_output` makes what the operator on top of a block makes, by its recipe.
+    """
+
+    make_output: Callable[[Trace, BlockPlan, object], str]
     vertices: dict[str, Vertex] = field(default_factory=dict)
     edges: dict[str, Edge] = field(default_factory=dict)
 
@@ -38,15 +42,7 @@ class Trace:
         """The delta of a whole block, as its row says; the id of its vertex."""
         if plan.search.core.block.top is None:
             return self.delta(plan, plan.search.core.everything, row)
-        recipe = plan.deltas.recipes[row]
-        match recipe:
-            case Aggregated(delta, site):
-                return self._aggregate(plan, delta, site)
-            case Merged():
-                return self._merge(plan, recipe)
-            case Derived(rows, site):
-                return self._derive(plan, rows, site)
-        raise AssertionError(f"no way to make the output of a block: {recipe}")
+        return self.make_output(self, plan, plan.deltas.recipes[row])
 
     def view(self, plan: BlockPlan, row: int, site: int) -> str:
         """The relation of a whole block without an operator on top, at the target; the source itself if that is all
@@ -63,10 +59,10 @@ class Trace:
         target = terrain.sites[site]
 
         def apply() -> Edge:
-            delta = self._bring(plan.search, made, self.output(plan, row), int(plan.deltas.site[row]), site)
+            delta = self.bring(plan.search, made, self.output(plan, row), int(plan.deltas.site[row]), site)
             return Edge(Operator.APPLY, (delta,), "", project=made.columns)
 
-        return self._make(plan.search, made.relation_at(target, terrain.salt), apply)
+        return self.make(plan.search, made.relation_at(target, terrain.salt), apply)
 
     # Deltas, states and sides
 
@@ -103,8 +99,8 @@ class Trace:
         if not view and search.moves(subset).home == site:
             self.delta(plan, subset, row)
             return self._base(search, subset)
-        raw = self._is_raw(search, subset, row, site)
-        return self._make(
+        raw = self.is_raw(search, subset, row, site)
+        return self.make(
             search,
             made.relation_at(search.terrain.sites[site], search.terrain.salt),
             lambda: Edge(
@@ -112,12 +108,12 @@ class Trace:
                 (self.delta_at(plan, subset, row, site),),
                 "",
                 block=search.core.block.id if raw else None,
-                select=self._select(search, subset, raw),
+                select=self.select(search, subset, raw),
                 project=made.columns,
             ),
         )
 
-    def _side(self, plan: BlockPlan, subset: int, row: int) -> tuple[str, str, bool, bool]:
+    def side(self, plan: BlockPlan, subset: int, row: int) -> tuple[str, str, bool, bool]:
         """The relation and the delta of one side of a join, and whether each is raw."""
         search = plan.search
         table = search.sides(subset)
@@ -137,7 +133,7 @@ class Trace:
                 from_made=source == made_at,
             )
         raw_relation = search.moves(subset).home == state and not search.is_whole(subset)
-        return relation, there, raw_relation, self._is_raw(search, subset, delta, site)
+        return relation, there, raw_relation, self.is_raw(search, subset, delta, site)
 
     def _copy(
         self, plan: BlockPlan, subset: int, row: int, site: int, source: Callable[[], str], *, from_made: bool
@@ -145,7 +141,7 @@ class Trace:
         search = plan.search
         made = search.dataset(subset)
         raw = from_made and bool(search.deltas(subset).raw[row]) and not search.is_whole(subset)
-        return self._make(
+        return self.make(
             search,
             made.delta_at(search.terrain.sites[site], search.terrain.salt),
             lambda: Edge(
@@ -153,14 +149,14 @@ class Trace:
                 (source(),),
                 "",
                 block=search.core.block.id if raw else None,
-                select=self._select(search, subset, raw),
+                select=self.select(search, subset, raw),
                 project=made.columns,
             ),
         )
 
     # Making vertices
 
-    def _make(self, search: Search, vertex: Vertex, edge: Callable[[], Edge]) -> str:
+    def make(self, search: Search, vertex: Vertex, edge: Callable[[], Edge]) -> str:
         if vertex.id not in search.terrain.live and vertex.id not in self.vertices:
             self.edges[vertex.id] = replace(edge(), output=vertex.id)
             self.vertices[vertex.id] = vertex
@@ -181,16 +177,16 @@ class Trace:
         whole = search.supplies[bit].origin
         assert whole.home is not None
         vertex = whole.delta_at(whole.home, search.terrain.salt)
-        return self._make(
+        return self.make(
             search, vertex, lambda: Edge(Operator.CAPTURE, (self._base(search, bit),), "", project=whole.columns)
         )
 
-    def _is_raw(self, search: Search, subset: int, row: int, site: int) -> bool:
+    def is_raw(self, search: Search, subset: int, row: int, site: int) -> bool:
         """Whether the delta at a site still waits for its filter and projection."""
         deltas = search.deltas(subset)
         return bool(deltas.raw[row]) and deltas.site[row] == site and not search.is_whole(subset)
 
-    def _select(self, search: Search, subset: int, raw: bool) -> tuple[BlockFilter, ...]:
+    def select(self, search: Search, subset: int, raw: bool) -> tuple[BlockFilter, ...]:
         if not raw:
             return ()
         input_ = search.core.input_of(subset)
@@ -204,7 +200,7 @@ class Trace:
         left, right = recipe.left, recipe.right
         site = search.terrain.sites[recipe.site]
         made = search.dataset(left | right)
-        return self._make(
+        return self.make(
             search,
             made.delta_at(site, search.terrain.salt),
             lambda: Edge(
@@ -219,17 +215,17 @@ class Trace:
     def _terms(self, plan: BlockPlan, left: int, right: int, left_side: int, right_side: int, site: int) -> list[str]:
         """Both terms of a join, brought to one site."""
         search = plan.search
-        relation_a, delta_a, raw_relation_a, raw_a = self._side(plan, left, left_side)
-        relation_b, delta_b, raw_relation_b, raw_b = self._side(plan, right, right_side)
+        relation_a, delta_a, raw_relation_a, raw_a = self.side(plan, left, left_side)
+        relation_b, delta_b, raw_relation_b, raw_b = self.side(plan, right, right_side)
         j1, j2 = int(search.sides(left).state[left_side]), int(search.sides(left).site[left_side])
-        at_left = self._term(plan, (left, right), right, (relation_a, delta_b), (raw_relation_a, raw_b), j1)
-        at_right = self._term(plan, (left, right), left, (delta_a, relation_b), (raw_a, raw_relation_b), j2)
+        at_left = self.term(plan, (left, right), right, (relation_a, delta_b), (raw_relation_a, raw_b), j1)
+        at_right = self.term(plan, (left, right), left, (delta_a, relation_b), (raw_a, raw_relation_b), j2)
         return [
-            self._bring(search, search.dataset(left | right, search.core.complete(right)), at_left, j1, site),
-            self._bring(search, search.dataset(left | right, search.core.complete(left)), at_right, j2, site),
+            self.bring(search, search.dataset(left | right, search.core.complete(right)), at_left, j1, site),
+            self.bring(search, search.dataset(left | right, search.core.complete(left)), at_right, j2, site),
         ]
 
-    def _term(
+    def term(
         self,
         plan: BlockPlan,
         split: tuple[int, int],
@@ -240,10 +236,8 @@ class Trace:
     ) -> str:
         search, core = plan.search, plan.search.core
         made = search.dataset(split[0] | split[1], core.complete(changed))
-        select = [
-            filter_ for side, flag in zip(split, raw, strict=True) for filter_ in self._select(search, side, flag)
-        ]
-        return self._make(
+        select = [filter_ for side, flag in zip(split, raw, strict=True) for filter_ in self.select(search, side, flag)]
+        return self.make(
             search,
             made.delta_at(search.terrain.sites[site], search.terrain.salt),
             lambda: Edge(
@@ -258,12 +252,12 @@ class Trace:
             ),
         )
 
-    def _bring(self, search: Search, dataset: Dataset, vertex: str, source: int, site: int) -> str:
+    def bring(self, search: Search, dataset: Dataset, vertex: str, source: int, site: int) -> str:
         """A delta that was made at one site, at another."""
         if source == site:
             return vertex
         target = dataset.delta_at(search.terrain.sites[site], search.terrain.salt)
-        return self._make(search, target, lambda: Edge(Operator.COPY, (vertex,), "", project=dataset.columns))
+        return self.make(search, target, lambda: Edge(Operator.COPY, (vertex,), "", project=dataset.columns))
 
     def _join_once(self, plan: BlockPlan, recipe: JoinedOnce) -> str:
         search = plan.search
@@ -272,106 +266,5 @@ class Trace:
         table = search.states(fixed)
         relation = self.state(plan, fixed, int(table.delta[recipe.state]), site)
         raw_relation = search.moves(fixed).home == site and not search.is_whole(fixed)
-        raw_delta = self._is_raw(search, changed, recipe.delta, site)
-        return self._term(plan, (changed, fixed), changed, (delta, relation), (raw_delta, raw_relation), site)
-
-    # Operators on top
-
-    def _aggregate(self, plan: BlockPlan, row: int, site: int) -> str:
-        search, everything = plan.search, plan.search.core.everything
-        top = search.core.block.top
-        assert isinstance(top, Aggregation)
-        raw = self._is_raw(search, everything, row, site)
-        return self._make(
-            search,
-            plan.made.delta_at(search.terrain.sites[site], search.terrain.salt),
-            lambda: Edge(
-                Operator.AGGREGATE,
-                (self.delta_at(plan, everything, row, site),),
-                "",
-                block=search.core.block.id,
-                select=self._select(search, everything, raw),
-                project=plan.made.columns,
-                grouping=Grouping(top, Stage.FULL),
-            ),
-        )
-
-    def _merge(self, plan: BlockPlan, recipe: Merged) -> str:
-        search, terrain = plan.search, plan.search.terrain
-        left, right, site = recipe.left, recipe.right, terrain.sites[recipe.site]
-        top, id_ = search.core.block.top, search.core.block.id
-        assert isinstance(top, Aggregation)
-        both = partial_dataset(search)
-
-        def union() -> Edge:
-            j1 = int(search.sides(left).state[recipe.left_side])
-            j2 = int(search.sides(left).site[recipe.left_side])
-            relation_a, delta_a, raw_relation_a, raw_a = self._side(plan, left, recipe.left_side)
-            relation_b, delta_b, raw_relation_b, raw_b = self._side(plan, right, recipe.right_side)
-            first = self._term(plan, (left, right), right, (relation_a, delta_b), (raw_relation_a, raw_b), j1)
-            second = self._term(plan, (left, right), left, (delta_a, relation_b), (raw_a, raw_relation_b), j2)
-            parts = [
-                self._partial(plan, first, right, j1, recipe.site),
-                self._partial(plan, second, left, j2, recipe.site),
-            ]
-            return Edge(Operator.UNION, tuple(sorted(parts)), "", block=id_, project=both.columns)
-
-        def merge() -> Edge:
-            united = self._make(search, both.delta_at(site, terrain.salt), union)
-            return Edge(
-                Operator.AGGREGATE,
-                (united,),
-                "",
-                block=id_,
-                project=plan.made.columns,
-                grouping=Grouping(top, Stage.MERGE),
-            )
-
-        return self._make(search, plan.made.delta_at(site, terrain.salt), merge)
-
-    def _partial(self, plan: BlockPlan, term: str, changed: int, source: int, site: int) -> str:
-        search = plan.search
-        top = search.core.block.top
-        assert isinstance(top, Aggregation)
-        part = partial_dataset(search, search.core.complete(changed))
-        vertex = self._make(
-            search,
-            part.delta_at(search.terrain.sites[source], search.terrain.salt),
-            lambda: Edge(
-                Operator.AGGREGATE,
-                (term,),
-                "",
-                block=search.core.block.id,
-                project=part.columns,
-                grouping=Grouping(top, Stage.PARTIAL),
-            ),
-        )
-        return self._bring(search, part, vertex, source, site)
-
-    def _derive(self, plan: BlockPlan, rows: tuple[int, ...], site: int) -> str:
-        search, core = plan.search, plan.search.core
-        top = core.block.top
-        assert isinstance(top, Derivation)
-        subsets = derived_from(search)
-
-        def edge() -> Edge:
-            inputs: list[str] = []
-            select: list[BlockFilter] = []
-            for subset, row in zip(subsets, rows, strict=True):
-                delta = int(search.states(subset).delta[row]) if needs_relations(search) else row
-                inputs.append(self.delta_at(plan, subset, delta, site))
-                if needs_relations(search):
-                    inputs.append(self.state(plan, subset, delta, site))
-                raw = self._is_raw(search, subset, delta, site)
-                select.extend(self._select(search, subset, raw))
-            return Edge(
-                Operator.DERIVE,
-                tuple(inputs),
-                "",
-                block=core.block.id,
-                select=tuple(select),
-                project=plan.made.columns,
-                derivation=top,
-            )
-
-        return self._make(search, plan.made.delta_at(search.terrain.sites[site], search.terrain.salt), edge)
+        raw_delta = self.is_raw(search, changed, recipe.delta, site)
+        return self.term(plan, (changed, fixed), changed, (delta, relation), (raw_delta, raw_relation), site)

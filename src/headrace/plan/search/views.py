@@ -20,6 +20,7 @@ from headrace.plan.search.supply import Ints, States, states
 from headrace.plan.search.terrain import Floats, Terrain
 from headrace.plan.search.tops import output_dataset, output_deltas
 from headrace.plan.search.trace import BlockPlan, Trace
+from headrace.plan.search.trace_output import make_output
 from headrace.plan.statistics import Core
 
 EQUAL = 1e-9
@@ -144,7 +145,7 @@ def _edge_list(choice: Choice) -> list[tuple[str, tuple[str, ...], str]]:
 
 def trace(found: Found, row: int) -> Choice:
     """One of the plans as vertices and edges."""
-    parts, search, table = Trace(), found.plan.search, found.states
+    parts, search, table = Trace(make_output), found.plan.search, found.states
     delta, site = int(table.delta[row]), int(table.site[row])
     make = parts.view if search.core.block.top is None else parts.view_of_output
     vertex = make(found.plan, delta, site)
