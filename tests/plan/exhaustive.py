@@ -306,14 +306,16 @@ class Oracle:
             if op != "capture":
                 disk[site] = disk.get(site, 0.0) + self._stored(vertex, freshness_s)
         rescost = self._rescost(cpu, sent, disk)
-        rate = self.rate(("d", self.all, self.all, None)) if len(self.all) > 1 else self._filtered_rate()
+        rate = self._view_rate()
         late = math.exp(min(0.0, rate * (1 - 1 / peak) * freshness_s)) if rate and peak else 0.0
         cost = rescost * (1 + at[view] / freshness_s) + rate * late * self.penalty
         return Priced(
             producers, view, at[view], peak, rescost, cost, sum(at.values()), self._overloaded(cpu, sent, disk)
         )
 
-    def _filtered_rate(self) -> float:
+    def _view_rate(self) -> float:
+        if len(self.all) > 1:
+            return self.rate(("d", self.all, self.all, None))
         (alias,) = self.all
         return self.source_rate(alias) * self.shares.get(alias, 1.0)
 

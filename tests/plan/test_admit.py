@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
+from headrace.model.block import Aggregation
 from headrace.model.catalogue import Admission, Headroom
 from headrace.model.plan import Method, Operator
+from headrace.model.relation import AggregateCall, AggregateFunction, Output
+from headrace.model.types import BIGINT
 from headrace.plan.admit import Answer, Question, admit, best_plan
 from headrace.plan.cores import cores_of
 from headrace.plan.live import Live
 from headrace.plan.price import arrivals, tariff_of
 from headrace.plan.refuse import refuse, smallest_freshness_s
+from tests.plan.exhaustive_groups import FULL, PARTIAL, GroupedOracle
 from tests.plan.random_joins import Instance, random_instance
-from tests.plan.written import block, catalogue, contract, host, link, mesh, site, source, stays
+from tests.plan.written import block, catalogue, column, contract, host, link, mesh, site, source, stays
 
 SITES = ("m1", "m2", "m3")
 
@@ -94,6 +100,41 @@ def test_no_plan_of_a_self_join_is_cheaper():
     found = [check_against_every_plan(random_instance(seed, 1, 3, itself=True)) for seed in range(15)]
     found += [check_against_every_plan(random_instance(seed, 2, 2, itself=True)) for seed in range(6)]
     assert sum(found) > 10
+
+
+def random_group_by(seed):
+    """Counts per group over a join of two tables, with few or many groups, as the planner and the oracle see it."""
+    rng = random.Random(seed)
+    groups = rng.choice([5.0, 200.0, 5000.0])
+    sites = [site(name, rng.choice([0.1, 1.0]), rng.choice([0, 5]), rng.choice([0.5, 1, 2])) for name in SITES]
+    links = mesh(SITES, bandwidth=1e6, latency=rng.choice([0.001, 0.1]), price=rng.choice([0.01, 1.0, 20.0]))
+    sources = [
+        source("A", rng.choice(SITES), 1e5, rng.choice([5, 50]), {"k": (8, 1e4), "g": (8, groups)}),
+        source("B", rng.choice(SITES), 1e4, rng.choice([5, 50]), {"k": (8, 1e4), "v": (8, None)}),
+    ]
+    freshness, target = rng.choice([4, 20, 100]), rng.choice(SITES)
+    project = catalogue(sites, links, sources, [contract("S", "V", target, freshness)])
+    count = AggregateCall("n", AggregateFunction.SUM, column("B.v"), False, BIGINT)
+    top = Aggregation((Output("g", column("A.g")),), (count,), None, None)
+    outputs = [Output("g", column("g")), Output("n", column("n"))]
+    keep = {"A": ["g"], "B": ["v"]}
+    view = block("V", ["A", "B"], [[("A", "k"), ("B", "k")]], project.sources, keep=keep, top=top, outputs=outputs)
+    oracle = GroupedOracle(project, view, target, groups, {FULL: 16, PARTIAL: 16}, 0.001)
+    return question(project, view), oracle, freshness
+
+
+def test_no_plan_of_a_group_by_is_cheaper_wherever_its_rows_are_added_up():
+    stages = Counter[str]()
+    for seed in range(25):
+        asked, oracle, freshness = random_group_by(seed)
+        best, answer = oracle.cheapest(freshness), admit(asked)
+        assert (best is None) == (answer is None)
+        if best is not None and answer is not None:
+            assert answer.cost == pytest.approx(best.cost, rel=1e-9)
+            assert answer.path_s == pytest.approx(best.path_s, rel=1e-9)
+            stages.update(edge.grouping.stage for edge in answer.edges.values() if edge.grouping is not None)
+    assert stages["full"] > 5
+    assert stages["merge"] > 0
 
 
 @pytest.mark.slow

@@ -32,12 +32,15 @@ from headrace.plan.price import (
 from headrace.plan.search.joins import Rules
 from headrace.plan.search.sites import sites_to_search
 from headrace.plan.search.terrain import Resource, Terrain
-from headrace.plan.search.views import Choice, Wish, choose, find_plans, rate_of_view
+from headrace.plan.search.views import Choice, Wish, cheapest_few, choose, find_plans, rate_of_view
 from headrace.plan.statistics import Core
 
 MOST_EXACT_SOURCES = 4
 MOST_LABELS = 64
 """Labels kept for each delta of a view with more sources than are searched exactly."""
+
+CLOSE_CALLS = 8
+"""Plans that are measured where blocks of a view share vertices."""
 
 FEW_LABELS = 8
 """The same for views with so many sources that not even all orders of joins are tried."""
@@ -156,8 +159,13 @@ def _fastest(
 
 def _found(question: Question, terrain: Terrain, rules: Rules) -> Answer | None:
     wish = replace(question.wish, penalty=0.0) if rules.idle_peak == 1.0 else question.wish
-    choice = choose(find_plans(wish, terrain, rules))
-    return None if choice is None else measured(question, choice)
+    found = find_plans(wish, terrain, rules)
+    if terrain.free or is_counted_once(question.cores):
+        choice = choose(found)
+        return None if choice is None else measured(question, choice)
+    # What several blocks share is counted for each of them, so the order of costs is not quite right.
+    answers = [measured(question, choice) for choice in cheapest_few(found, CLOSE_CALLS)]
+    return min(answers, key=lambda answer: (answer.cost, answer.path_s), default=None)
 
 
 def _within(

@@ -102,7 +102,7 @@ class Terrain:
         self._core_price = np.array([tariff.core_price(site) for site in self.sites])
         self._storage_price = np.array([tariff.storage_price(site) for site in self.sites])
         self._latency, self._slowness, self._byte_price = self._links()
-        self._free = free
+        self.free = free
 
     @property
     def size(self) -> int:
@@ -184,7 +184,7 @@ class Terrain:
         use[..., 0] = cores * self._core_price + disk * self._storage_price
         if sent is not None:
             use[..., 0] += sent * self._byte_price
-        if self._free:
+        if self.free:
             use[..., 0] = 0.0
         for number, resource in enumerate(self.resources, start=1):
             self._count(use[..., number], resource, cores, disk, sent)
@@ -212,7 +212,7 @@ class Terrain:
             if found is not None:
                 standing[number] = found.arrival_s
                 revival[number] = [
-                    0.0 if self._free else found.added_cost,
+                    0.0 if self.free else found.added_cost,
                     *(resource.part_of(found.added_use) for resource in self.resources),
                 ]
         return standing, revival

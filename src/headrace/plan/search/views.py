@@ -131,6 +131,12 @@ def choose(found: Found) -> Choice | None:
     return min(choices, key=_edge_list, default=None)
 
 
+def cheapest_few(found: Found, count: int) -> list[Choice]:
+    """The cheapest plans, in order."""
+    order = np.lexsort((found.states.labels.total, found.states.ready, found.cost))
+    return [trace(found, int(row)) for row in order[:count]]
+
+
 def _least(rows: Ints, values: Floats, tolerance: float) -> Ints:
     if len(rows) == 0:
         return rows
