@@ -4,7 +4,7 @@ It shares no code with the planner, so that it shares no mistakes with it either
 
     form        the fields are there and of the right kind
     shape       names exist, every vertex has one producer, no cycles, operators at one site, copies along links
-    meaning     what each vertex holds, from the edges alone; every change arrives exactly once, no condition is lost
+    derive      what each vertex means, from the edges alone; every change arrives exactly once, no condition is lost
     rates       rates and rows follow from the catalogue
     places      rows are only where their sources allow
     numbers     critical paths, admission, loads, capacities and costs follow from all this
@@ -16,8 +16,8 @@ from collections.abc import Mapping
 
 from pydantic import ValidationError
 
+from headrace.plan.check.derive import Meanings
 from headrace.plan.check.form import Document
-from headrace.plan.check.meaning import Meanings
 from headrace.plan.check.numbers import Numbers
 from headrace.plan.check.places import check_places
 from headrace.plan.check.rates import Rates

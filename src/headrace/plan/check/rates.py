@@ -10,8 +10,9 @@ import math
 from collections.abc import Iterable, Iterator
 from functools import cache
 
+from headrace.plan.check.derive import Meanings
 from headrace.plan.check.form import Document, Source, View
-from headrace.plan.check.meaning import Meaning, Meanings
+from headrace.plan.check.meaning import Meaning
 from headrace.plan.check.shape import Problem
 
 TOLERANCE = 1e-6
