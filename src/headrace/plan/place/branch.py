@@ -31,6 +31,7 @@ class Relaxed(NamedTuple):
     """A problem without rows that bounds the one with them; its costs are `fineness` times as large."""
 
     choices: Choices
+    priced: tuple[Row, ...]
     fineness: int
 
 
@@ -48,7 +49,7 @@ def branch(choices: Choices, rows: tuple[Row, ...], start: BoolArray | None, nod
     best_cost = None if start is None else choices.cost(start)
     numbers = itertools.count()
     never = 2 * _more_than_any(choices)
-    relaxed = Relaxed(priced_rows(choices, rows), FINENESS) if rows else Relaxed(choices, 1)
+    relaxed = Relaxed(*priced_rows(choices, rows), FINENESS) if rows else Relaxed(choices, (), 1)
     everything = np.ones(choices.count, dtype=np.bool_)
     queue = [_bounded(relaxed, rows, everything, ~everything, next(numbers))]
     while queue:
@@ -61,7 +62,7 @@ def branch(choices: Choices, rows: tuple[Row, ...], start: BoolArray | None, nod
             cost = choices.cost(node.values)
             if best_cost is None or cost < best_cost:
                 best, best_cost = node.values, cost
-        variable = _to_branch_on(choices, rows, node)
+        variable = _to_branch_on(choices, rows, relaxed.priced, node)
         if variable is None:
             continue
         for value in (True, False):
@@ -91,14 +92,14 @@ def _bounded(relaxed: Relaxed, rows: tuple[Row, ...], free: BoolArray, values: B
     return Node(-(-half.twice_bound // relaxed.fineness), number, free if rows else still_open, values, still_open)
 
 
-def _to_branch_on(choices: Choices, rows: tuple[Row, ...], node: Node) -> int | None:
+def _to_branch_on(choices: Choices, rows: tuple[Row, ...], priced: tuple[Row, ...], node: Node) -> int | None:
     """The free variable that weighs most among those that keep the node from being decided; None if it is.
 
-    Copies that disagree come first, then rows that are broken, then all rows: a row that holds with room to spare was
-    charged for, so that the node's bound is below the cost of its answer.
+    Copies that disagree come first, then rows that are broken, then rows with a price: one that holds with room to
+    spare was charged for all the same, so that the node's bound is below the cost of its answer.
     """
     broken = [row for row in rows if row.excess(node.values) > 0]
-    for wanted in (node.open, _in_rows(broken, node), _in_rows(rows, node)):
+    for wanted in (node.open, _in_rows(broken, node), _in_rows(priced, node)):
         candidates = np.flatnonzero(wanted & node.free)
         if len(candidates):
             return int(candidates[int(np.argmax(_weight(choices)[candidates]))])

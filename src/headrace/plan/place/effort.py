@@ -13,4 +13,4 @@ class Effort(NamedTuple):
 
     milp_nodes: int = 20_000
     exact_nodes: int = 4_000
-    exact_work: int = 4_000_000
+    exact_work: int = 1_000_000

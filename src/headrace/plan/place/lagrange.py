@@ -21,8 +21,8 @@ FINENESS = 64
 SWEEPS = 2
 
 
-def priced_rows(choices: Choices, rows: tuple[Row, ...]) -> Choices:
-    """The problem with rows as prices; its costs are FINENESS times as large.
+def priced_rows(choices: Choices, rows: tuple[Row, ...]) -> tuple[Choices, tuple[Row, ...]]:
+    """The problem with rows as prices, its costs FINENESS times as large; and the rows that got a price.
 
     Rows with negative coefficients are left out.
     """
@@ -33,7 +33,8 @@ def priced_rows(choices: Choices, rows: tuple[Row, ...]) -> Choices:
         for at, row in enumerate(packed):
             others = _with_prices(fine, [(other, price) for k, (other, price) in _zip(packed, prices) if k != at])
             prices[at] = _best_price(others, row)
-    return _with_prices(fine, [(row, price) for _, (row, price) in _zip(packed, prices)])
+    priced = [(row, price) for _, (row, price) in _zip(packed, prices) if price]
+    return _with_prices(fine, priced), tuple(row for row, _ in priced)
 
 
 def _zip(rows: list[Row], prices: list[int]) -> list[tuple[int, tuple[Row, int]]]:
