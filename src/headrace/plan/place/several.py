@@ -37,9 +37,10 @@ def views_of_repeated_pairs(pairs: Pairs) -> NDArray[np.int64]:
     key = np.minimum(pairs.a, pairs.b).astype(np.int64) << 32
     key |= np.maximum(pairs.a, pairs.b)
     ordered = np.sort(key)
-    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    del ordered
-    return np.flatnonzero(np.isin(key, repeated)) if len(repeated) else np.empty(0, np.int64)
+    again = ordered[1:] == ordered[:-1]
+    if not again.any():
+        return np.empty(0, np.int64)
+    return np.flatnonzero(np.isin(key, np.unique(ordered[1:][again])))
 
 
 def _increments(low: IntArray, high: IntArray, own: IntArray, partner: IntArray) -> IntArray:

@@ -122,9 +122,9 @@ def _with_everything_uploaded(
     count = len(up)
     start = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count) + 1)])
     fastest = np.zeros(count, dtype=own.dtype)
-    first_end = np.searchsorted(device, np.arange(count))
-    present = np.bincount(device, minlength=count) > 0
-    fastest[present] = own[first_end[present]]
+    views = np.bincount(device, minlength=count)
+    present = views > 0
+    fastest[present] = own[(np.cumsum(views) - views)[present]]
     limits = np.empty(start[-1], dtype=own.dtype)
     costs = np.empty(start[-1], dtype=own.dtype)
     limits[start[:-1]], costs[start[:-1]] = fastest, up * fastest
