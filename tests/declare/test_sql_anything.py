@@ -18,9 +18,10 @@ SOURCES = {**SCHEMA, **TPCH, **NEXMARK}
 TOKEN = re.compile(r"\w+|'[^']*'|[<>=!|]+|\S")
 TEXTS = [*understood(), *queries("tpch").values(), *queries("nexmark").values()]
 QUERIES = [TOKEN.findall(re.sub(r"--.*", "", text)) for text in TEXTS]
-ODDITIES = """LATERAL PIVOT ROLLUP CUBE TABLESAMPLE VALUES rand uuid interval over qualify lag session_window array
-struct explode natural recursive with limit offset except all any exists [ ] { } : ? $ @ /* -- ; null true * :: -> =>
-try_cast 1e400 1. '' cast as map date timestamp window `a` x'1F' 99999999999999999999999999999999999999999 é \x00""".split()
+ODDITIES = """LATERAL PIVOT ROLLUP CUBE TABLESAMPLE VALUES rand uuid interval over qualify lag session_window
+array struct explode natural recursive with limit offset except all any exists [ ] { } : ? $ @ /* -- ; null true
+* :: -> => try_cast 1e400 1. '' cast as map date timestamp window `a` x'1F'
+99999999999999999999999999999999999999999 é \x00""".split()
 TOKENS = sorted({token for query in QUERIES for token in query} | set(ODDITIES))
 
 

@@ -39,12 +39,9 @@ def read_items(nodes: Sequence[exp.Expr], stage: Stage, *, named: bool) -> tuple
         with Placed(stage, node):
             for item in _read(node, stage, named, items):
                 items.append(item)
-                stage.aliases = {**stage.aliases, fold(item.name): item.value} if _has_alias(node) else stage.aliases
+                if isinstance(node, exp.Alias):
+                    stage.aliases = {**stage.aliases, fold(item.name): item.value}
     return tuple(items)
-
-
-def _has_alias(node: exp.Expr) -> bool:
-    return isinstance(node, exp.Alias)
 
 
 def _read(node: exp.Expr, stage: Stage, named: bool, before: list[Item]) -> Iterator[Item]:
