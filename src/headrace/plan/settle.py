@@ -34,7 +34,7 @@ from headrace.plan.time_windows import misplaced_window
 def settle(query: Query) -> Query:
     while True:
         better = pruned(_settled(query))
-        if better == query or all(isinstance(input_.of, Scan) for input_ in better.core.inputs):
+        if better == query or all(isinstance(input_.of, Scan) for input_ in query.core.inputs):
             return better
         query = better
 
