@@ -12,7 +12,9 @@ from math import prod
 
 from headrace.model.block import BlockFilter
 from headrace.model.catalogue import Selectivity
-from headrace.model.expr import Call, Column, Expr, Literal, conjuncts, rename_columns
+from headrace.model.expr import Call, Column, Expr, Literal, columns_of, conjuncts, rename_columns
+from headrace.plan.canonical.expression_key import key_of
+from headrace.plan.canonical.predicates import canonical_conjuncts
 
 OTHERWISE = 1 / 3
 LIKE = 1 / 10
@@ -47,31 +49,29 @@ def _values_of(sides: Iterable[Expr], distinct: Distinct) -> float:
 
 
 def share_of_filter(filter_: BlockFilter, source: str, distinct: Distinct, declared: Iterable[Selectivity]) -> float:
-    """The share of a source's rows that its filter lets through. `distinct` is by `alias.column`."""
-    known = {
-        _form(entry.predicate): entry.share
-        for entry in declared
-        if entry.source == source and entry.predicate is not None
-    }
-    texts = {entry.text: entry.share for entry in declared if entry.source == source}
+    """The share of a source's rows that its filter lets through. `distinct` is by `alias.column`.
+
+    A declared predicate counts if all its conjuncts are in the filter, in whatever spelling; larger ones first.
+    """
+    left = {_key(conjunct, source): conjunct for conjunct in filter_.conjuncts}
+    texts = dict(zip(filter_.texts, left, strict=True))
     share = 1.0
-    for conjunct, text in zip(filter_.conjuncts, filter_.texts, strict=True):
-        form = _form(_named_after(source, filter_.alias, conjunct))
-        share *= known.get(form, texts.get(text, share_of(conjunct, distinct)))
-    return share
+    known = [(_keys_of(entry, source, texts), entry.share) for entry in declared if entry.source == source]
+    for keys, entry_share in sorted(known, key=lambda entry: (-len(entry[0]), sorted(entry[0]))):
+        if keys and keys <= left.keys():
+            share *= entry_share
+            left = {key: conjunct for key, conjunct in left.items() if key not in keys}
+    return share * prod(share_of(conjunct, distinct) for conjunct in left.values())
 
 
-def _named_after(source: str, alias: str, conjunct: Expr) -> Expr:
-    """The conjunct with its columns named `source.column`, as declared predicates name them."""
-    columns = {node.name for node in _columns(conjunct)}
-    return rename_columns(conjunct, {name: f"{source}.{name.removeprefix(f'{alias}.')}" for name in columns})
+def _keys_of(entry: Selectivity, source: str, texts: Mapping[str, str]) -> frozenset[str]:
+    """The conjuncts of a declared predicate; by its text where the source's columns were not known."""
+    if entry.predicate is None:
+        return frozenset((texts[entry.text],)) if entry.text in texts else frozenset()
+    return frozenset(_key(conjunct, source) for conjunct in canonical_conjuncts(entry.predicate))
 
 
-def _columns(expr: Expr) -> list[Column]:
-    if isinstance(expr, Column):
-        return [expr]
-    return [] if isinstance(expr, Literal) else [column for argument in expr.arguments for column in _columns(argument)]
-
-
-def _form(predicate: Expr | None) -> str:
-    return str(predicate)
+def _key(conjunct: Expr, source: str) -> str:
+    """Equal for equal conjuncts over one source, under whichever alias."""
+    names = {name: f"{source}.{name.partition('.')[2]}" for name in columns_of(conjunct)}
+    return key_of(rename_columns(conjunct, names))
