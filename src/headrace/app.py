@@ -220,7 +220,7 @@ def sample_project() -> Path | None:
 def _report(view: View) -> ViewReport:
     if isinstance(view.query, Refusal):
         return ViewReport(view.name, (), None, view.reads, view.query)
-    from headrace.plan.fingerprint import fingerprint_of
+    from headrace.plan.canonical.fingerprint import fingerprint_of
 
     return ViewReport(view.name, fields_of(view.query), fingerprint_of(view.query), view.reads, None)
 

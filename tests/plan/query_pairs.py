@@ -4,6 +4,10 @@ from __future__ import annotations
 
 EQUAL = (
     (
+        "select a.k from r a left join r b on a.id = b.id join s on b.id = s.k",
+        "select a.k from r a left join (select * from r where 1 = 1) b on a.id = b.id join s on b.id = s.k",
+    ),
+    (
         "select x from (select name, x, row_number() over (order by n) i from r) q where i <= 1",
         "select x from (select x, row_number() over (order by n) i from r) q where i <= 1",
     ),

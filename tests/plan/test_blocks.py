@@ -27,9 +27,9 @@ from headrace.model.relation import (
     fields_of,
 )
 from headrace.model.types import BOOLEAN, INT, TIMESTAMP
-from headrace.plan.block_relation import relation_of
-from headrace.plan.blocks import blocks_of
-from headrace.plan.expression_text import predicate_text
+from headrace.plan.canonical.block_relation import relation_of
+from headrace.plan.canonical.blocks import blocks_of
+from headrace.plan.canonical.expression_text import predicate_text
 from headrace.run.evaluate import evaluate
 from headrace.testing import SCHEMA, relations, tables
 from tests.plan.query_pairs import DIFFERENT, EQUAL

@@ -13,11 +13,11 @@ from headrace.model.expr import FALSE, Call, Column, Expr, Literal, conjunction
 from headrace.model.relation import Field
 from headrace.model.scalar import evaluate
 from headrace.model.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, Value
-from headrace.plan.blocks import blocks_of
-from headrace.plan.canonical import canonical
-from headrace.plan.expression_key import compact, expr_json, key_of
-from headrace.plan.expression_text import aggregate_text, predicate_text
-from headrace.plan.predicates import MAX_CLAUSES, canonical_conjuncts
+from headrace.plan.canonical.blocks import blocks_of
+from headrace.plan.canonical.expression_key import compact, expr_json, key_of
+from headrace.plan.canonical.expression_text import aggregate_text, predicate_text
+from headrace.plan.canonical.expressions import canonical
+from headrace.plan.canonical.predicates import MAX_CLAUSES, canonical_conjuncts
 from headrace.testing import SCHEMA, values
 from headrace.testing.expressions import ScalarMaker
 from headrace.testing.tables import COLUMN_TYPES

@@ -19,9 +19,9 @@ from headrace.model.block import Block
 from headrace.model.errors import EvaluationError, UnsupportedSql
 from headrace.model.relation import Relation, fields_of
 from headrace.model.zset import ZSet
-from headrace.plan.blocks import blocks_of
-from headrace.plan.expression_key import key_of
-from headrace.plan.fingerprint import fingerprint_of, fingerprint_of_part, part_of
+from headrace.plan.canonical.blocks import blocks_of
+from headrace.plan.canonical.expression_key import key_of
+from headrace.plan.canonical.fingerprint import fingerprint_of, fingerprint_of_part, part_of
 from headrace.run.evaluate import evaluate
 from headrace.testing import SCHEMA, Tables, relations, tables
 from tests.plan.query_pairs import DIFFERENT, EQUAL
@@ -184,7 +184,7 @@ def test_self_join_of_many_is_told_apart_by_what_is_said_of_each():
 
 PROGRAM = """
 from headrace.declare.sql import read_query
-from headrace.plan.blocks import blocks_of
+from headrace.plan.canonical.blocks import blocks_of
 from headrace.testing import SCHEMA
 from tests.plan.query_pairs import EQUAL
 for pair in EQUAL:

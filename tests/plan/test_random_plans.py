@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headrace.declare.sql import read_query
 from headrace.model.errors import UnsupportedSql
 from headrace.model.plan import PlanOptions
-from headrace.plan.blocks import blocks_of
+from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
 from headrace.plan.make import plan_views

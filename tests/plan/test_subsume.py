@@ -11,9 +11,9 @@ from headrace.model.block import Block
 from headrace.model.expr import Column, conjunction
 from headrace.model.relation import Aggregate, Field, Filter, Output, Project, Relation, Windows
 from headrace.model.types import TIMESTAMP
-from headrace.plan.block_relation import relation_of
-from headrace.plan.blocks import blocks_of
-from headrace.plan.subsume import Remainder, subsumes
+from headrace.plan.canonical.block_relation import relation_of
+from headrace.plan.canonical.blocks import blocks_of
+from headrace.plan.canonical.subsume import Remainder, subsumes
 from headrace.run.evaluate import evaluate
 from headrace.testing import SCHEMA, tables
 

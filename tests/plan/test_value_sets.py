@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.plan.value_sets import ALL_VALUES, END, START, Cut, ValueSet, after, before
+from headrace.plan.canonical.value_sets import ALL_VALUES, END, START, Cut, ValueSet, after, before
 
 SAMPLE = (*range(-2, 8), *(number + 0.5 for number in range(-2, 8)), None)
 

@@ -10,7 +10,7 @@ from headrace.model.catalogue import Catalogue, Refusal, Site, Source, SourceKin
 from headrace.model.expr import Column, Expr
 from headrace.model.plan import ContractPlan, Edge, Operator, Plan, PlannedBlock, Rejection, Vertex, VertexKind
 from headrace.model.statistics import distinct_of, rate_of, rows_of, width_of
-from headrace.plan.expression_text import aggregate_text, predicate_text
+from headrace.plan.canonical.expression_text import aggregate_text, predicate_text
 
 FORMAT = "plan/1"
 

@@ -23,7 +23,7 @@ from headrace.model.plan import BlockFacts
 from headrace.model.rate import Groups, Rate
 from headrace.model.relation import Output
 from headrace.model.types import default_width
-from headrace.plan.expression_text import predicate_text
+from headrace.plan.canonical.expression_text import predicate_text
 from headrace.plan.selectivity import OTHERWISE, share_of
 from headrace.plan.statistics import Core, Facts
 

@@ -23,7 +23,7 @@ from headrace.model.catalogue import Source, Stays
 from headrace.model.expr import Expr, columns_of
 from headrace.model.rate import Rate
 from headrace.model.statistics import distinct_of, rate_of, rows_of, width_of
-from headrace.plan.fingerprint import part_of
+from headrace.plan.canonical.fingerprint import part_of
 from headrace.plan.join_graph import JoinGraph, join_graph
 
 DELTA_EXTRA_WIDTH = 16

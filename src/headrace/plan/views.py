@@ -5,7 +5,7 @@ from __future__ import annotations
 from headrace.model.block import Block
 from headrace.model.catalogue import Catalogue, Refusal
 from headrace.model.errors import UnsupportedSql
-from headrace.plan.blocks import blocks_of
+from headrace.plan.canonical.blocks import blocks_of
 
 
 def views_of(catalogue: Catalogue) -> dict[str, tuple[Block, ...] | Refusal]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from headrace.plan.place.allowed import allowed_devices, in_order
 from headrace.plan.place.cut import BoolArray
-from headrace.plan.place.dag import own_optima, place_on_star, refuse_overfull, settle, troubled_devices
+from headrace.plan.place.dag import Placed, own_optima, place_on_star, refuse_overfull, settle, troubled_devices
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.graph import Numbered, numbered
 from headrace.plan.place.instance import CLOUD, Dag, Mode
@@ -65,29 +65,32 @@ def change_graph(before: StandingGraph, dag: Dag, effort: Effort = Effort()) -> 
     refuse_overfull(given)
     asked = closure(given) if dag.mode == Mode.LOCATED else nothing()
     everyone = frozenset(given.devices)
-    decided = everyone if asked.rows else touched_devices(before.dag, dag) & everyone
+    decided = touched_devices(before.dag, dag) & everyone
     own = {device: names for device, names in before.own.items() if device in everyone}
     own |= _names_of(given, own_optima(given, asked, _mask(given, decided)), decided)
-    settled = _overlapping(decided, before.own, own)
+    # Rows of mode `located` reach beyond the devices that overlap: then everything is settled anew.
+    settled = everyone if asked.rows else _overlapping(decided, before.own, own)
     if asked.rows:
         placed = place_on_star(given, asked, effort)
-        at, cost, off = placed.device, placed.cost, given.exact(2 * placed.cost - placed.twice_bound, halves=True)
-        gap = {min(everyone): off} if off else {}
     else:
-        chosen = _settled_members(given, before, own, settled)
         troubled = troubled_devices(given, _members_of(given, own)) & _mask(given, settled)
-        placed, _ = settle(given, asked, chosen, troubled, effort)
-        at, cost = placed.device, placed.cost
-        off = given.exact(2 * placed.cost - placed.twice_bound, halves=True)
-        gap = {device: amount for device, amount in before.gap.items() if device in everyone and device not in settled}
-        gap |= {min(settled): off} if off else {}
-    places = [CLOUD, *given.devices]
-    placement = {
-        operator.id: places[device + 1]
-        for operator, device in zip(given.operators, at[given.sources :].tolist(), strict=True)
-    }
+        placed, _ = settle(given, asked, _settled_members(given, before, own, settled), troubled, effort)
+    placement = _placement(given, placed)
+    standing = StandingGraph(dag, own, placement, given.exact(placed.cost), _gaps(before, given, placed, settled))
     moved = {name: place for name, place in placement.items() if before.placement.get(name) != place}
-    return ChangedGraph(StandingGraph(dag, own, placement, given.exact(cost), gap), decided, settled, moved)
+    return ChangedGraph(standing, decided, settled, moved)
+
+
+def _placement(given: Numbered, placed: Placed) -> dict[str, str]:
+    places = [CLOUD, *given.devices]
+    at = placed.device[given.sources :].tolist()
+    return {operator.id: places[device + 1] for operator, device in zip(given.operators, at, strict=True)}
+
+
+def _gaps(before: StandingGraph, given: Numbered, placed: Placed, settled: Names) -> dict[str, Exact]:
+    gap = {name: amount for name, amount in before.gap.items() if name in given.devices and name not in settled}
+    off = given.exact(2 * placed.cost - placed.twice_bound, halves=True)
+    return {**gap, min(settled): off} if off else gap
 
 
 def touched_devices(before: Dag, after: Dag) -> Names:

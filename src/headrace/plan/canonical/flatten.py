@@ -31,7 +31,7 @@ from headrace.model.relation import (
     Windows,
     fields_of,
 )
-from headrace.plan.drafts import (
+from headrace.plan.canonical.drafts import (
     Core,
     CoreInput,
     Deduplicated,
@@ -47,7 +47,7 @@ from headrace.plan.drafts import (
     filtered,
     query_of_node,
 )
-from headrace.plan.time_windows import grouped_by_window
+from headrace.plan.canonical.time_windows import grouped_by_window
 
 MAX_EXPRESSION_SIZE = 20_000
 """Calls in one substituted expression. Views that double an expression at every level would grow without bound."""

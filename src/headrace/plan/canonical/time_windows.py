@@ -14,7 +14,7 @@ from headrace.model.errors import Problem, UnsupportedSql
 from headrace.model.expr import Call, Column, Expr, columns_of, substitute
 from headrace.model.relation import AggregateCall, Field, Output
 from headrace.model.types import BOOLEAN, TIMESTAMP
-from headrace.plan.drafts import (
+from headrace.plan.canonical.drafts import (
     Core,
     CoreInput,
     Grouped,

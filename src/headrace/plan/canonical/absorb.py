@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from headrace.model.expr import Expr, Literal, columns_of, rename_columns, substitute
 from headrace.model.relation import JoinKind
-from headrace.plan.drafts import (
+from headrace.plan.canonical.drafts import (
     Core,
     Deduplicated,
     Grouped,
@@ -31,8 +31,8 @@ from headrace.plan.drafts import (
     filtered_core,
     query_of_node,
 )
-from headrace.plan.expression_key import key_of
-from headrace.plan.predicates import conditions_of
+from headrace.plan.canonical.expression_key import key_of
+from headrace.plan.canonical.predicates import conditions_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from headrace.model.expr import Expr, columns_of
 from headrace.model.relation import Output, Ranking, Scan
-from headrace.plan.drafts import (
+from headrace.plan.canonical.drafts import (
     Core,
     CoreInput,
     Deduplicated,

@@ -32,8 +32,8 @@ from headrace.model.types import (
     integer_range,
     is_numeric,
 )
-from headrace.plan.expression_key import key_of
-from headrace.plan.function_facts import NEVER_NULL, can_fail, is_lossless, is_strict
+from headrace.plan.canonical.expression_key import key_of
+from headrace.plan.canonical.function_facts import NEVER_NULL, can_fail, is_lossless, is_strict
 
 NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 FLIPPED = {"=": "=", "<>": "<>", "<": ">", ">": "<", "<=": ">=", ">=": "<="}

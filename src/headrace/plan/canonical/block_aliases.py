@@ -8,8 +8,8 @@ from dataclasses import replace
 from headrace.model.block import Aggregation, Block, BlockInput, Derivation, Residual
 from headrace.model.expr import Expr, columns_of, rename_columns
 from headrace.model.relation import Output
-from headrace.plan.drafts import alias_of, field_of
-from headrace.plan.expression_text import predicate_text
+from headrace.plan.canonical.drafts import alias_of, field_of
+from headrace.plan.canonical.expression_text import predicate_text
 
 Rename = Callable[[Expr], Expr]
 

@@ -16,11 +16,11 @@ from headrace.model.block import Block, ColumnId, Derivation
 from headrace.model.expr import Call, Column, Expr, columns_of
 from headrace.model.relation import Output, Relation
 from headrace.model.types import BOOLEAN, NULL
-from headrace.plan.assemble import JoinCore, plain_finish
-from headrace.plan.build import build
-from headrace.plan.drafts import alias_of, field_of
-from headrace.plan.flatten import flatten
-from headrace.plan.settle import settle
+from headrace.plan.canonical.assemble import JoinCore, plain_finish
+from headrace.plan.canonical.build import build
+from headrace.plan.canonical.drafts import alias_of, field_of
+from headrace.plan.canonical.flatten import flatten
+from headrace.plan.canonical.settle import settle
 
 
 def fingerprint_of(query: Relation, view: str = "") -> str:

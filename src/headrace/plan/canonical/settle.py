@@ -11,9 +11,8 @@ from dataclasses import replace
 
 from headrace.model.expr import Expr
 from headrace.model.relation import Output, Scan
-from headrace.plan.absorb import absorbed
-from headrace.plan.canonical import canonical
-from headrace.plan.drafts import (
+from headrace.plan.canonical.absorb import absorbed
+from headrace.plan.canonical.drafts import (
     Core,
     Deduplicated,
     Grouped,
@@ -25,10 +24,11 @@ from headrace.plan.drafts import (
     Windowed,
     nothing,
 )
-from headrace.plan.predicates import conditions_of, equalities
-from headrace.plan.prune import pruned
-from headrace.plan.simplify import inlined, simplified
-from headrace.plan.time_windows import misplaced_window
+from headrace.plan.canonical.expressions import canonical
+from headrace.plan.canonical.predicates import conditions_of, equalities
+from headrace.plan.canonical.prune import pruned
+from headrace.plan.canonical.simplify import inlined, simplified
+from headrace.plan.canonical.time_windows import misplaced_window
 
 
 def settle(query: Query) -> Query:

@@ -11,12 +11,12 @@ from dataclasses import replace
 from headrace.model.block import Aggregation, Derivation, DerivationKind, Window
 from headrace.model.expr import Column, Expr, conjunction, rename_columns
 from headrace.model.relation import AggregateCall, Output, Ranking
-from headrace.plan.assemble import Finish, Rename, named_outputs
-from headrace.plan.block_key import call_json
-from headrace.plan.canonical import canonical, in_order
-from headrace.plan.drafts import Deduplicated, Grouped, Ranked, TimeWindow
-from headrace.plan.expression_key import compact, key_of
-from headrace.plan.naming import stem_of, unique_names
+from headrace.plan.canonical.assemble import Finish, Rename, named_outputs
+from headrace.plan.canonical.block_key import call_json
+from headrace.plan.canonical.drafts import Deduplicated, Grouped, Ranked, TimeWindow
+from headrace.plan.canonical.expression_key import compact, key_of
+from headrace.plan.canonical.expressions import canonical, in_order
+from headrace.plan.canonical.naming import stem_of, unique_names
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 RANK = "rank"

@@ -17,10 +17,10 @@ from headrace.model.block import Aggregation, Block, BlockInput, Window
 from headrace.model.expr import Call, Column, Expr, Literal, conjuncts, substitute
 from headrace.model.relation import AggregateCall, AggregateFunction, Output
 from headrace.model.types import BIGINT, BOOLEAN, FRACTIONS, NULL, TIMESTAMP
-from headrace.plan.block_aliases import with_aliases
-from headrace.plan.block_key import call_json
-from headrace.plan.expression_key import compact, key_of
-from headrace.plan.predicates import conditions_of
+from headrace.plan.canonical.block_aliases import with_aliases
+from headrace.plan.canonical.block_key import call_json
+from headrace.plan.canonical.expression_key import compact, key_of
+from headrace.plan.canonical.predicates import conditions_of
 
 
 @dataclass(frozen=True, slots=True)

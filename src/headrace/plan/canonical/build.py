@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from headrace.model.block import Block, BlockInput, Derivation, DerivationKind
 from headrace.model.expr import Column, Expr, columns_of, conjunction, rename_columns, substitute
 from headrace.model.relation import JoinKind, Output, Scan
-from headrace.plan.assemble import (
+from headrace.plan.canonical.assemble import (
     Finish,
     JoinCore,
     Rename,
@@ -22,9 +22,8 @@ from headrace.plan.assemble import (
     named_outputs,
     plain_finish,
 )
-from headrace.plan.block_key import block_json, fingerprint_of_block
-from headrace.plan.canonical import canonical, in_order
-from headrace.plan.drafts import (
+from headrace.plan.canonical.block_key import block_json, fingerprint_of_block
+from headrace.plan.canonical.drafts import (
     Core,
     Deduplicated,
     Grouped,
@@ -39,11 +38,12 @@ from headrace.plan.drafts import (
     node_of,
     query_of_node,
 )
-from headrace.plan.expression_key import compact, key_of
-from headrace.plan.function_facts import nulls_with
-from headrace.plan.naming import stem_of, unique_names
-from headrace.plan.time_windows import misplaced_window
-from headrace.plan.tops import finished
+from headrace.plan.canonical.expression_key import compact, key_of
+from headrace.plan.canonical.expressions import canonical, in_order
+from headrace.plan.canonical.function_facts import nulls_with
+from headrace.plan.canonical.naming import stem_of, unique_names
+from headrace.plan.canonical.time_windows import misplaced_window
+from headrace.plan.canonical.tops import finished
 
 
 @dataclass(frozen=True, slots=True)

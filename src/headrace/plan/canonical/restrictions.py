@@ -29,9 +29,20 @@ from headrace.model.types import (
     Value,
     is_numeric,
 )
-from headrace.plan.canonical import comparable, in_, in_order, negation
-from headrace.plan.expression_key import key_of
-from headrace.plan.value_sets import ALL_VALUES, END, NOTHING, ONLY_NULL, START, Span, ValueSet, after, before, value_of
+from headrace.plan.canonical.expression_key import key_of
+from headrace.plan.canonical.expressions import comparable, in_, in_order, negation
+from headrace.plan.canonical.value_sets import (
+    ALL_VALUES,
+    END,
+    NOTHING,
+    ONLY_NULL,
+    START,
+    Span,
+    ValueSet,
+    after,
+    before,
+    value_of,
+)
 
 Truth = bool | None
 COMPARE = "compare"

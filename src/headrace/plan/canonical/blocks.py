@@ -14,10 +14,10 @@ from dataclasses import replace
 
 from headrace.model.block import Block
 from headrace.model.relation import Output, Relation, fields_of
-from headrace.plan.block_aliases import with_aliases
-from headrace.plan.build import Built, build
-from headrace.plan.flatten import flatten
-from headrace.plan.settle import settle
+from headrace.plan.canonical.block_aliases import with_aliases
+from headrace.plan.canonical.build import Built, build
+from headrace.plan.canonical.flatten import flatten
+from headrace.plan.canonical.settle import settle
 
 
 def blocks_of(name: str, query: Relation) -> tuple[Block, ...]:

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from math import prod
 
 from headrace.model.expr import FALSE, Call, Column, Expr, Literal, conjunction
-from headrace.plan.canonical import are_comparable, canonical, in_order
-from headrace.plan.equal_columns import EqualColumns
-from headrace.plan.expression_key import key_of
-from headrace.plan.function_facts import can_fail, is_strict
-from headrace.plan.restrictions import COMPARE, Restriction, Truth, any_of, as_conjuncts, present, restriction
-from headrace.plan.value_sets import ValueSet
+from headrace.plan.canonical.equal_columns import EqualColumns
+from headrace.plan.canonical.expression_key import key_of
+from headrace.plan.canonical.expressions import are_comparable, canonical, in_order
+from headrace.plan.canonical.function_facts import can_fail, is_strict
+from headrace.plan.canonical.restrictions import COMPARE, Restriction, Truth, any_of, as_conjuncts, present, restriction
+from headrace.plan.canonical.value_sets import ValueSet
 
 MAX_CLAUSES = 64
 

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 from headrace.model.expr import FALSE, TRUE, Column, Expr, Literal, columns_of, rename_columns, substitute
 from headrace.model.relation import AggregateCall, AggregateFunction, JoinKind, Order, Output
-from headrace.plan.canonical import canonical
-from headrace.plan.drafts import (
+from headrace.plan.canonical.drafts import (
     Core,
     CoreInput,
     Deduplicated,
@@ -29,9 +28,10 @@ from headrace.plan.drafts import (
     nothing,
     query_of_node,
 )
-from headrace.plan.expression_key import compact, expr_json, key_of
-from headrace.plan.predicates import conditions_of, equalities
-from headrace.plan.time_windows import misplaced_window
+from headrace.plan.canonical.expression_key import compact, expr_json, key_of
+from headrace.plan.canonical.expressions import canonical
+from headrace.plan.canonical.predicates import conditions_of, equalities
+from headrace.plan.canonical.time_windows import misplaced_window
 
 
 def simplified(node: Node, alias: str) -> Query:

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import factorial, prod
 
-from headrace.plan.expression_key import Json, compact
+from headrace.plan.canonical.expression_key import Json, compact
 
 MAX_NUMBERINGS = 24
 

@@ -13,16 +13,16 @@ from typing import TypeGuard
 from headrace.model.block import Aggregation, Block, BlockFilter, BlockInput, ColumnId, Derivation, Residual
 from headrace.model.expr import Call, Column, Expr, Literal, columns_of, rename_columns
 from headrace.model.relation import Output
-from headrace.plan.block_key import block_json, expressions_of, fingerprint_of_block
-from headrace.plan.canonical import are_comparable, canonical
-from headrace.plan.drafts import alias_of, aliases_in, field_of
-from headrace.plan.equal_columns import EqualColumns
-from headrace.plan.expression_key import Json, compact, expr_json, key_of
-from headrace.plan.expression_text import predicate_text
-from headrace.plan.function_facts import can_fail
-from headrace.plan.naming import stem_of, unique_names
-from headrace.plan.numbering import Numbering, numberings
-from headrace.plan.predicates import equalities
+from headrace.plan.canonical.block_key import block_json, expressions_of, fingerprint_of_block
+from headrace.plan.canonical.drafts import alias_of, aliases_in, field_of
+from headrace.plan.canonical.equal_columns import EqualColumns
+from headrace.plan.canonical.expression_key import Json, compact, expr_json, key_of
+from headrace.plan.canonical.expression_text import predicate_text
+from headrace.plan.canonical.expressions import are_comparable, canonical
+from headrace.plan.canonical.function_facts import can_fail
+from headrace.plan.canonical.naming import stem_of, unique_names
+from headrace.plan.canonical.numbering import Numbering, numberings
+from headrace.plan.canonical.predicates import equalities
 
 Rename = Callable[[Expr], Expr]
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from headrace.model.block import Aggregation, Block, Derivation, DerivationKind
 from headrace.model.expr import Expr, is_deterministic
 from headrace.model.relation import AggregateCall, Order, Output
-from headrace.plan.expression_key import Json, compact, expr_json
+from headrace.plan.canonical.expression_key import Json, compact, expr_json
 
 
 def fingerprint_of_block(block: Block, salt: str = "") -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from headrace.model.expr import Call, Column, Expr
 from headrace.model.types import BOOLEAN
-from headrace.plan.canonical import canonical
+from headrace.plan.canonical.expressions import canonical
 
 
 @dataclass(slots=True)

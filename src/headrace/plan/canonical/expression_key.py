@@ -12,7 +12,7 @@ import json
 
 from headrace.model.expr import Call, Column, Expr, Literal
 from headrace.model.types import BOOLEAN, Value
-from headrace.plan.function_facts import version_of
+from headrace.plan.canonical.function_facts import version_of
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
