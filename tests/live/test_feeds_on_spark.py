@@ -14,7 +14,8 @@ from pyarrow import csv
 from pyarrow import parquet as pq
 
 from headrace.connect.spark import feeds as on_spark
-from headrace.connect.spark.feeds import FollowFiles, SparkFeedsResult, decide_follows
+from headrace.connect.spark.feeds import SparkFeedsResult, decide_follows
+from headrace.connect.spark.follow_rates import FollowFiles
 from headrace.connect.tables.follows import read_follows
 from headrace.model.errors import InputError
 from headrace.plan.feeds.decide import decide

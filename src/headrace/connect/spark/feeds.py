@@ -16,18 +16,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headrace.connect.tables.files import Format, columns_of, format_of
+from headrace.connect.spark.follow_rates import MARK, FollowFiles, JoinedFollows, join_follows
 from headrace.connect.tables.output import merge_parts
-from headrace.model.errors import InputError, Location, Problem, nearest_name
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 ROWS = 1 << 17
 """Rows decided together, more or less."""
-
-MARK = "headrace_"
-"""Starts the names of columns that are ours while we work, and of none in the result."""
 
 COSTS = ("paid", "all_ahead", "all_on_read")
 
@@ -37,15 +33,6 @@ Rules = Callable[[Arrays, NDArray[Any]], tuple[NDArray[np.bool_], Arrays]]
 
 It travels to the workers, so it must be importable there.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class FollowFiles:
-    """Tables of follows (consumer, producer), and of rates (producer, rate, perhaps H and L; consumer, rate)."""
-
-    follows: Path
-    producers: Path
-    consumers: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,116 +53,41 @@ def decide_follows(
     from pyspark.sql import Observation
     from pyspark.sql import functions as f
 
-    producers = _rates(session, files.producers, "producer", ("H", "L"))
-    consumers = _rates(session, files.consumers, "consumer", ())
-    follows = _read(session, files.follows, ("consumer", "producer"))
-    _check_kinds(follows, files, producers, consumers)
-    _check_follows(follows, files.follows)
-    joined = _join(follows, files.follows, producers, consumers)
-    if by_consumer:
-        joined = joined.repartition("consumer").sortWithinPartitions("consumer")
-    decided = joined.mapInArrow(_decider(rules, follows.columns), _schema(follows))
+    joined = join_follows(session, files)
+    rows = joined.rows.repartition("consumer").sortWithinPartitions("consumer") if by_consumer else joined.rows
+    decided = rows.mapInArrow(_decider(rules, joined.columns, by_consumer), _schema(joined))
     sums = [f.sum(f.col(f"{MARK}{cost}")).alias(cost) for cost in COSTS]
-    stored = f.sum((f.col("decision") == "push").cast("long")).alias("stored")
+    stored = f.count_if(f.col("decision") == "push").alias("stored")
     seen = Observation("feeds")
-    result = decided.observe(seen, f.count(f.lit(1)).alias("pairs"), stored, *sums)
+    result = decided.observe(seen, stored, *sums).drop(*(f"{MARK}{cost}" for cost in COSTS))
     with TemporaryDirectory(dir=out.absolute().parent if out else None) as parts:
-        result.drop(*(f"{MARK}{cost}" for cost in COSTS)).write.parquet(f"{parts}/rows")
-        found = seen.get
-        if not found["pairs"]:
-            hint = "follows are one row each"
-            raise InputError([Problem("the table has no rows", Location(str(files.follows)), hint)])
+        result.write.parquet(f"{parts}/rows")
         if out is not None:
             merge_parts(sorted(Path(parts, "rows").glob("part-*.parquet")), out)
+    joined.rows.unpersist()
+    found = seen.get
     paid, all_ahead, all_on_read = (float(found[cost]) for cost in COSTS)
-    counts = int(found["pairs"]), int(found["stored"]), producers.count(), consumers.count()
-    return SparkFeedsResult((paid, all_ahead, all_on_read), *counts)
+    return SparkFeedsResult(
+        (paid, all_ahead, all_on_read), joined.pairs, int(found["stored"]), joined.producers, joined.consumers
+    )
 
 
-# Tables
-
-
-def _read(session: SparkSession, file: Path, required: tuple[str, ...]) -> DataFrame:
-    form = format_of(file)
-    found = columns_of(file, form)
-    problems = [
-        Problem(f'column "{column}" is missing', Location(str(file)), nearest_name(column, found))
-        for column in required
-        if column not in found
-    ]
-    if problems:
-        raise InputError(problems)
-    path = str(file.absolute())
-    # Identifiers in CSV stay text: 007 and 7 are two people.
-    return session.read.csv(path, header=True) if form is Format.CSV else session.read.parquet(path)
-
-
-def _rates(session: SparkSession, file: Path, kind: str, more: tuple[str, ...]) -> DataFrame:
-    """Identifier and amounts as doubles, checked."""
-    from pyspark.sql import functions as f
-
-    table = _read(session, file, (kind, "rate"))
-    amounts = {"rate": f"{MARK}{kind}_rate"} | {name: f"{MARK}{name}" for name in more if name in table.columns}
-    for name in amounts:
-        value = f.col(name).try_cast("double")
-        _refuse(table.where(value.isNull()), file, kind, f'column "{name}" lacks a number')
-        _refuse(table.where(f.isnan(value) | (f.abs(value) == float("inf"))), file, kind, f'"{name}" is not finite')
-        _refuse(table.where(value < 0), file, kind, f'"{name}" is negative')
-    _refuse(table.where(f.col(kind).isNull()), file, kind, f'column "{kind}" lacks a value')
-    _refuse(table.groupBy(kind).count().where("count > 1"), file, kind, f"{kind} is there twice")
-    return table.select(kind, *(f.col(name).cast("double").alias(mark) for name, mark in amounts.items()))
-
-
-def _check_kinds(follows: DataFrame, files: FollowFiles, producers: DataFrame, consumers: DataFrame) -> None:
-    for column, rates, file in (("producer", producers, files.producers), ("consumer", consumers, files.consumers)):
-        kinds = [_is_text(table, column) for table in (follows, rates)]
-        if kinds[0] != kinds[1]:
-            words = ["text" if text else "integers" for text in kinds]
-            message = f'column "{column}" holds {words[0]}, but {words[1]} in "{file}"'
-            hint = "store identifiers the same way in both tables"
-            raise InputError([Problem(message, Location(str(files.follows)), hint)])
-
-
-def _is_text(table: DataFrame, column: str) -> bool:
-    return bool(table.schema[column].dataType.simpleString() == "string")
-
-
-def _check_follows(follows: DataFrame, file: Path) -> None:
-    for column in ("consumer", "producer"):
-        _refuse(follows.where(follows[column].isNull()), file, "consumer", f'column "{column}" lacks a value')
-    twice = follows.groupBy("consumer", "producer").count().where("count > 1")
-    _refuse(twice, file, "producer", "a producer is followed twice by the same consumer")
-
-
-def _join(follows: DataFrame, file: Path, producers: DataFrame, consumers: DataFrame) -> DataFrame:
-    for column, rates in (("producer", producers), ("consumer", consumers)):
-        _refuse(follows.join(rates, column, "left_anti"), file, column, f"{column} has no rate")
-    return follows.join(producers, "producer").join(consumers, "consumer")
-
-
-def _refuse(wrong: DataFrame, file: Path, column: str, what: str) -> None:
-    """Raises if there is such a row, naming one."""
-    row = wrong.first()
-    if row is not None:
-        raise InputError([Problem(f'{what}: {column} "{row[column]}"', Location(str(file)))])
-
-
-# Rows
-
-
-def _schema(follows: DataFrame) -> Any:
+def _schema(joined: JoinedFollows) -> Any:
     from pyspark.sql.types import DoubleType, StringType, StructField, StructType
 
-    kept = [field for field in follows.schema.fields if field.name != "decision"]
-    decided = [StructField("decision", StringType(), nullable=False)]
+    kept = [joined.rows.schema[name] for name in joined.columns if name != "decision"]
+    decided = [StructField("decision", StringType())]
     return StructType([*kept, *decided, *(StructField(f"{MARK}{cost}", DoubleType()) for cost in COSTS)])
 
 
-def _decider(rules: Rules, columns: list[str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _decider(
+    rules: Rules, columns: tuple[str, ...], by_consumer: bool
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     kept = [column for column in columns if column != "decision"]
 
     def decide(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for rows in _whole_consumers(batches):
+        stretches = _whole_consumers(batches) if by_consumer else (pa.Table.from_batches([batch]) for batch in batches)
+        for rows in stretches:
             yield from _decided(rows, rules, kept).to_batches()
 
     return decide
