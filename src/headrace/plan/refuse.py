@@ -45,8 +45,6 @@ def refuse(question: Question) -> Rejection:
         smallest, (reason, detail) = smallest_freshness_s(question), _binding(question, fastest)
     else:
         smallest, (reason, detail) = _smallest_by_method(question), _binding_for_method(question, fastest)
-    if smallest is not None:
-        detail += f"; {format_seconds(smallest)} could be promised"
     return Rejection(name, reason, detail, fastest.path_s, smallest)
 
 

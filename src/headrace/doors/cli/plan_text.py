@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import ceil, floor, log10
 
 from headrace.doors.cli.output import count, table, wrap
 from headrace.model import amounts
@@ -111,8 +112,14 @@ def refusal_lines(rejection: Rejection, catalogue: Catalogue) -> Iterator[str]:
     yield f"  {rejection.contract}  {promise}"
     yield from wrap(f"{rejection.reason}: {rejection.detail}", "    because ", "      ")
     if rejection.smallest_staleness_s is not None:
-        offer = amounts.format_seconds(rejection.smallest_staleness_s)
+        offer = amounts.format_seconds(_rounded_up(rejection.smallest_staleness_s))
         yield from wrap(f"freshness {offer} or more would be kept, with all else as it is", "    instead ", "      ")
+
+
+def _rounded_up(seconds: float) -> float:
+    """To the four digits that are shown: a rounder, smaller number would be refused."""
+    step = 10.0 ** (floor(log10(seconds)) - 3)
+    return ceil(seconds / step) * step
 
 
 def _sites(plan: Plan) -> Iterator[str]:
