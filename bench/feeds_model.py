@@ -50,13 +50,16 @@ class Draws:
     def __init__(self, seed: int, count: int, size: float) -> None:
         self.seeds = range(seed, seed + count)
         self.size = size
+        self._made: dict[tuple[int, Skew], Feeds] = {}
+
+    def feeds(self, seed: int, skew: Skew) -> Feeds:
+        if (seed, skew) not in self._made:
+            self._made[seed, skew] = make_follows(np.random.default_rng(seed), skew, self.size)
+        return self._made[seed, skew]
 
     def spread(self, measure: Callable[[Feeds, np.random.Generator], tuple[float, ...]], skew: Skew) -> list[Spread]:
         """Every number that a measure returns, over all draws."""
-        rows = []
-        for seed in self.seeds:
-            rng = np.random.default_rng(seed)
-            rows.append(measure(make_follows(rng, skew, self.size), rng))
+        rows = [measure(self.feeds(seed, skew), np.random.default_rng((seed, 1))) for seed in self.seeds]
         return [Spread.of(column) for column in zip(*rows, strict=True)]
 
 
