@@ -37,7 +37,7 @@ def pulls_by_consumer(feeds: Feeds, ahead: BoolArray) -> IntArray:
 
 
 def _price_in_doubles(feeds: Feeds, ahead: BoolArray) -> Costs:
-    followed = followed_rate(feeds) if needs_followed_rate(feeds) else np.zeros(0)
+    followed = followed_rate(feeds)
     paid, all_ahead, all_on_read = 0.0, 0.0, 0.0
     for some in chunks(len(feeds)):
         columns = columns_in_doubles(feeds, some, followed)

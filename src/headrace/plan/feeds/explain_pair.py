@@ -12,7 +12,7 @@ from headrace.model.errors import UsageError
 from headrace.plan.feeds.coherency import on_read_and_ahead
 from headrace.plan.feeds.instance import Feeds, Model
 from headrace.plan.feeds.numbers import BoolArray
-from headrace.plan.feeds.per_pair import columns_in_doubles, followed_rate, needs_followed_rate
+from headrace.plan.feeds.per_pair import columns_in_doubles, followed_rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def why_pair(feeds: Feeds, ahead: BoolArray, pair: int, unit: str = "h") -> Why:
     """For one pair of a decided instance; what a pair costs is shown to rounding."""
     consumer = int(feeds.consumer[pair])
     mine = np.flatnonzero(feeds.consumer == consumer)
-    followed = followed_rate(feeds) if needs_followed_rate(feeds) else np.zeros(0)
+    followed = followed_rate(feeds)
     columns = columns_in_doubles(feeds, mine, followed)
     on_read, stored = on_read_and_ahead(columns, feeds.pricing.model, feeds.pricing.shown)
     here = int(np.searchsorted(mine, pair))

@@ -35,8 +35,7 @@ class Served(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """`batch_price` is L0, paid per query that pulls anything (model batch); `shown` is k, the events of a feed
-    (recency)."""
+    """`batch_price` is L0, paid per query that pulls anything (batch); `shown` is k, the events of a feed (recency)."""
 
     model: Model = Model.BATCH
     batch_price: Fraction = Fraction(0)
@@ -123,10 +122,9 @@ class Composite:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`ahead[n]`: whether pair or edge n is stored ahead. No assignment that keeps the target costs less than
-    `lower_bound`.
+    """`ahead[n]`: whether pair or edge n is stored ahead. Costs are fractions where that is possible, else doubles.
 
-    Costs are exact fractions where the price model allows it, else doubles.
+    No assignment that keeps the target costs less than `lower_bound`.
     """
 
     ahead: BoolArray

@@ -51,12 +51,12 @@ class Moved:
 def meet_target(feeds: Feeds, ahead: BoolArray, target: Latency, method: Method, effort: int = EFFORT) -> Moved:
     """From the decisions of least cost. Model `rpc` or `batch`; storing everything ahead meets any target."""
     pulls = _pulls(feeds, ahead)
-    cover, options = _cover(pulls, _options(pulls, target), target)
-    best = cover_cheaply(cover, effort if method is Method.EXACT else 0)
+    options = _options(pulls, target)
+    best = cover_cheaply(_cover(pulls, options, target), effort if method is Method.EXACT else 0)
     bound = best.bound
     if method is Method.WHOLESALE:
-        cover, options = _cover(pulls, _whole_consumers(pulls, target), target)
-        best = cover_cheaply(cover, 0)
+        options = _whole_consumers(pulls, target)
+        best = cover_cheaply(_cover(pulls, options, target), 0)
     moved = ahead.copy()
     moved[_pairs(pulls, options, best)] = True
     return Moved(moved, pulls.amounts.cost(best.cost), pulls.amounts.cost(bound))
@@ -144,11 +144,11 @@ def _cost(pulls: _Pulls, consumer: IntArray, moved: IntArray) -> NumberArray:
     return cost
 
 
-def _cover(pulls: _Pulls, options: _Options, target: Latency) -> tuple[Cover, _Options]:
+def _cover(pulls: _Pulls, options: _Options, target: Latency) -> Cover:
     _, owner = np.unique(options.consumer, return_inverse=True)
     query_rate = pulls.query_rate[options.consumer]
     gain = query_rate * options.moved.astype(object) if isinstance(target, MeanPulls) else query_rate
-    return Cover(owner, gain, _cost(pulls, options.consumer, options.moved), _need(pulls, target)), options
+    return Cover(owner, gain, _cost(pulls, options.consumer, options.moved), _need(pulls, target))
 
 
 def _need(pulls: _Pulls, target: Latency) -> int:

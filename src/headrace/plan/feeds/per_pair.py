@@ -69,7 +69,9 @@ def chunks(count: int) -> Iterator[slice]:
 
 
 def followed_rate(feeds: Feeds) -> FloatArray:
-    """By consumer, the event rate of everyone it follows."""
+    """By consumer, the event rate of everyone it follows; empty where the model does not ask for it."""
+    if not needs_followed_rate(feeds):
+        return np.zeros(0)
     rate = np.zeros(len(feeds.query_rate))
     for some in chunks(len(feeds)):
         rate += grouped_sum(feeds.event_rate.near[feeds.producer[some]], feeds.consumer[some], len(rate))
@@ -77,7 +79,7 @@ def followed_rate(feeds: Feeds) -> FloatArray:
 
 
 def columns_in_doubles(feeds: Feeds, some: slice | IntArray, followed: FloatArray) -> PairColumns:
-    """What the rules read, for some pairs; `followed` may be empty where the model does not ask for it."""
+    """What the rules read, for some pairs; `followed` is the followed rate of all consumers."""
     consumer, producer = feeds.consumer[some], feeds.producer[some]
     return PairColumns(
         feeds.query_rate.near[consumer],
@@ -95,7 +97,7 @@ def needs_followed_rate(feeds: Feeds) -> bool:
 def _decide_in_doubles(feeds: Feeds) -> tuple[BoolArray, BoolArray]:
     """Decisions, and the pairs for which doubles were not sure: all of a consumer where its pairs are coupled."""
     ahead, unsure = np.empty(len(feeds), dtype=np.bool_), np.zeros(len(feeds), dtype=np.bool_)
-    followed = followed_rate(feeds) if needs_followed_rate(feeds) else np.zeros(0)
+    followed = followed_rate(feeds)
     error = _relative_error(feeds)
     batches = _Batches.none(feeds)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):

@@ -15,7 +15,7 @@ from headrace.plan.feeds.answer import summary
 from headrace.plan.feeds.coherency import on_read_and_ahead
 from headrace.plan.feeds.instance import Decision, Feeds, Model, Pricing
 from headrace.plan.feeds.numbers import Amounts, BoolArray, FloatArray, IntArray
-from headrace.plan.feeds.per_pair import columns_in_doubles, decide_pairs, followed_rate, needs_followed_rate
+from headrace.plan.feeds.per_pair import columns_in_doubles, decide_pairs, followed_rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def decide_rows(
     own = {name: rows[name] for name in ("H", "L") if name in rows}
     feeds = feeds_from_columns(consumer, np.arange(len(consumer)), query_rate, rows["event_rate"], prices, own)
     ahead = decide_pairs(feeds)
-    followed = followed_rate(feeds) if needs_followed_rate(feeds) else np.zeros(0)
+    followed = followed_rate(feeds)
     columns = columns_in_doubles(feeds, slice(None), followed)
     on_read, stored = on_read_and_ahead(columns, feeds.pricing.model, feeds.pricing.shown)
     paid = np.where(ahead, stored, on_read)

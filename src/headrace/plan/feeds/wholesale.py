@@ -1,19 +1,16 @@
-"""The baseline: every consumer stores all its producers ahead, or pulls them all. What deciding by pair is compared
-with."""
+"""The baseline that deciding by pair is compared with: every consumer stores all its producers ahead, or pulls all."""
 
 from __future__ import annotations
-
-import numpy as np
 
 from headrace.plan.feeds.coherency import grouped_sum, on_read_and_ahead
 from headrace.plan.feeds.instance import Feeds, Model
 from headrace.plan.feeds.numbers import BoolArray
-from headrace.plan.feeds.per_pair import chunks, columns_in_doubles, followed_rate, needs_followed_rate
+from headrace.plan.feeds.per_pair import chunks, columns_in_doubles, followed_rate
 
 
 def decide_wholesale(feeds: Feeds) -> BoolArray:
     """The cheaper of the two for each consumer, to rounding."""
-    followed = followed_rate(feeds) if needs_followed_rate(feeds) else np.zeros(0)
+    followed = followed_rate(feeds)
     batch_price = float(feeds.pricing.batch_price) if feeds.pricing.model is Model.BATCH else 0.0
     extra = -batch_price * feeds.query_rate.near
     for some in chunks(len(feeds)):
