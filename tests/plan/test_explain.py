@@ -44,6 +44,16 @@ def test_a_kept_contract_is_explained_by_its_critical_path_and_its_alternatives(
     assert answer.others == len({c for v in answer.shared for c in plan.vertex_figures[v].serves} - {"joined_ap"})
 
 
+def test_the_runner_up_keeps_the_promise_too_and_is_no_cheaper(plan):
+    for name in ("joined_eu", "joined_ap", "regions_us"):
+        (answer,) = why(plan, name)
+        assert isinstance(answer, WhyContract)
+        runner_up = next(other for other in answer.alternatives if other.name == "runner-up")
+        cheapest = next(other for other in answer.alternatives if other.name == "cheapest, however late")
+        assert runner_up.why_not is None
+        assert runner_up.cost >= cheapest.cost * (1 - 1e-9)
+
+
 def test_the_cheapest_plan_is_explained_away_when_it_is_too_late():
     (answer,) = why(make_plan(read_project(shared("examples", "missing-middle"), {})), "S")
     assert isinstance(answer, WhyContract)

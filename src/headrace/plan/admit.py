@@ -130,6 +130,32 @@ def best_plan(question: Question) -> Answer | None:
     return _within(resources, lambda watched: _found(question, terrain_of(question, watched), rules))[0]
 
 
+def next_best_plan(question: Question, taken: Answer) -> Answer | None:
+    """The cheapest plan that keeps the promise in another way: dearer than the one taken, or not as fast.
+
+    It is looked for among plans that are better in something (time, a scarce resource), those that do not work at one
+    of the sites where the one taken joins, and the fastest.
+    """
+    limits = resources_left(question.catalogue, question.live.bill)
+    joins = {taken.graph.vertices[name].site for name, edge in taken.edges.items() if edge.op == "join"}
+    closed = [Resource(f"cpu:{site}", 0.0, cpu_of=(site,)) for site in sorted(joins - {question.contract.site})]
+    rules = Rules(Method.CHEAPEST, question.limit_s, 1.0, _most_labels(question))
+    answers = [
+        measured(question, choice)
+        for resources in (limits, *((*limits, site) for site in closed))
+        for choice in cheapest_few(find_plans(question.wish, terrain_of(question, resources), rules), 2)
+    ]
+    fastest = fastest_plan(question, limits, question.limit_s)
+    answers += [] if fastest is None else [fastest]
+    others = (
+        answer
+        for answer in answers
+        if keeps(question, answer)
+        and not (math.isclose(answer.cost, taken.cost) and math.isclose(answer.path_s, taken.path_s))
+    )
+    return min(others, key=lambda answer: (answer.cost, answer.path_s), default=None)
+
+
 def cheapest_plan(question: Question) -> Answer | None:
     """The plan that uses least, however late it is and whatever it exhausts."""
     rules = Rules(Method.CHEAPEST, np.inf, 1.0, _most_labels(question), np.inf)

@@ -28,7 +28,7 @@ from headrace.model.explanation import (
     WhyVertex,
 )
 from headrace.model.plan import ContractPlan, Edge, Method, Plan, PlanOptions, Rejection, Sharing, Vertex
-from headrace.plan.admit import Answer, Question, best_plan, cheapest_plan, fastest_plan, keeps
+from headrace.plan.admit import Answer, Question, best_plan, cheapest_plan, fastest_plan, keeps, next_best_plan
 from headrace.plan.cores import cores_of
 from headrace.plan.live import Live
 from headrace.plan.make import make_plan
@@ -129,8 +129,12 @@ def _states(edges: Mapping[str, Edge], upstream: list[str]) -> tuple[str, ...]:
 
 
 def _alternatives(question: Question) -> tuple[Alternative, ...]:
-    """The cheapest plan if time did not matter, the fastest whatever it costs, and the cheapest without the others."""
+    """The runner-up; the cheapest plan if time did not matter, the fastest whatever it costs, the cheapest without the
+    others.
+    """
+    taken = best_plan(question)
     found: list[tuple[str, Answer | None]] = [
+        ("runner-up", None if taken is None else next_best_plan(question, taken)),
         ("cheapest, however late", cheapest_plan(question)),
         ("fastest, whatever it costs", fastest_plan(question, highest_peak=np.inf)),
     ]

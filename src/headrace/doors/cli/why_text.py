@@ -10,7 +10,7 @@ from headrace.doors.cli.output import count, table, wrap
 from headrace.doors.cli.plan_text import dataset, dollars_per_hour, refusal_lines, step
 from headrace.model import amounts
 from headrace.model.explanation import Alternative, Why, WhyContract, WhyRejected, WhyVertex
-from headrace.model.plan import ContractPlan, Plan
+from headrace.model.plan import Plan
 
 
 def why_text(plan: Plan, answer: Why) -> str:
@@ -80,12 +80,18 @@ def _contract(plan: Plan, answer: WhyContract) -> Iterator[str]:
                 for passed in answer.steps
             ]
         )
-    others = [other for other in answer.alternatives if not _alike(other, kept)]
+    others = _different(answer.alternatives, (kept.cost, kept.critical_path_s))
     yield from _alternatives(others) if others else ["no plan is cheaper or faster, with sharing or without"]
 
 
-def _alike(other: Alternative, kept: ContractPlan) -> bool:
-    return isclose(other.path_s, kept.critical_path_s) and isclose(other.cost, kept.cost, rel_tol=1e-3)
+def _different(alternatives: Sequence[Alternative], kept: tuple[float, float]) -> list[Alternative]:
+    """Those that are neither what is kept nor one that was named before; shares of common costs blur the comparison."""
+    named, found = [kept], list[Alternative]()
+    for other in alternatives:
+        if not any(isclose(other.cost, cost, rel_tol=1e-2) and isclose(other.path_s, path) for cost, path in named):
+            found.append(other)
+            named.append((other.cost, other.path_s))
+    return found
 
 
 def _passed(plan: Plan, vertex: str) -> str:
