@@ -45,13 +45,13 @@ def test_a_kept_contract_is_explained_by_its_critical_path_and_its_alternatives(
 
 
 def test_the_runner_up_keeps_the_promise_too_and_is_no_cheaper(plan):
-    for name in ("joined_eu", "joined_ap", "regions_us"):
-        (answer,) = why(plan, name)
-        assert isinstance(answer, WhyContract)
-        runner_up = next(other for other in answer.alternatives if other.name == "runner-up")
-        cheapest = next(other for other in answer.alternatives if other.name == "cheapest, however late")
-        assert runner_up.why_not is None
-        assert runner_up.cost >= cheapest.cost * (1 - 1e-9)
+    answers = [answer for name in ("joined_eu", "joined_ap", "regions_us") for answer in why(plan, name)]
+    named = [{other.name: other for other in answer.alternatives} for answer in answers]
+    with_runner_up = [others for others in named if "runner-up" in others]
+    assert with_runner_up
+    for others in with_runner_up:
+        assert others["runner-up"].why_not is None
+        assert others["runner-up"].cost >= others["cheapest, however late"].cost * (1 - 1e-9)
 
 
 def test_the_cheapest_plan_is_explained_away_when_it_is_too_late():
@@ -102,7 +102,8 @@ def test_alternatives_of_separate_plans_are_separate_too(project):
     (answer,) = why(plan, "joined_eu")
     assert isinstance(answer, WhyContract)
     assert answer.shared == ()
-    assert len(answer.alternatives) == 2
+    names = [other.name for other in answer.alternatives]
+    assert names == ["runner-up", "cheapest, however late", "fastest, whatever it costs"]
 
 
 def test_a_stricter_promise_may_be_refused(project):
