@@ -149,7 +149,7 @@ def _only_what_is_added(ends: DataFrame) -> DataFrame:
 
 
 def _own_limits(ends: DataFrame, prices: Prices) -> DataFrame:
-    """Each device's cheapest upload limit, the largest among equals, with its cost and that of uploading for all views."""
+    """Each device's cheapest upload limit (the largest among equals), its cost, and that of uploading for all views."""
     number = _type_of(ends, "own")
     up, down = fn.lit(prices.up).cast(number), fn.lit(prices.down).cast(number)
     fastest_first = Window.partitionBy("device").orderBy(fn.desc("own"))
