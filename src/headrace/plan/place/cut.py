@@ -241,10 +241,9 @@ def _source_side(n: int, tail: Index, head: Index, cost: IntArray) -> BoolArray:
     The flow is found from the leading bits of the capacities down: what is left at each finer scale is less than one
     unit of the coarser one per arc of its cut, so every step fits into SciPy's int32.
     """
-    finite = cost[cost != FOREVER]
-    never = total(finite) + 1
-    (wide,) = widened(2 * never * (len(cost) + 1), np.asarray(cost))
-    graph = _with_reverse_arcs(n, tail, head, np.where(wide == FOREVER, never, wide))
+    never = total(cost[cost != FOREVER]) + 1
+    (wide,) = widened(4 * never, np.asarray(cost))
+    graph = _with_reverse_arcs(n, tail, head, wide, never)
     capacity = graph.data
     supply = total(capacity[graph.indptr[n - 2] : graph.indptr[n - 1]])
     shift = max(0, supply.bit_length() - FLOW_BITS)
@@ -261,18 +260,18 @@ def _source_side(n: int, tail: Index, head: Index, cost: IntArray) -> BoolArray:
         left = (left << step) + ((capacity >> shift) & ((1 << step) - 1))
 
 
-def _with_reverse_arcs(n: int, tail: Index, head: Index, cost: IntArray) -> csr_array:
-    """Every arc with its reverse, parallel arcs added up, rows sorted."""
-    used = (cost > 0) & (tail != head)
+def _with_reverse_arcs(n: int, tail: Index, head: Index, cost: IntArray, never: int) -> csr_array:
+    """Every arc with its reverse, parallel arcs added up, rows sorted; arcs that hold forever get the cost `never`."""
+    used = (cost != 0) & (tail != head)
     tail, head, cost = tail[used], head[used], cost[used]
     key = np.concatenate([tail * n + head, head * n + tail])
     order = np.argsort(key, kind="stable")
     ordered = key[order]
-    starts = (
-        np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if len(key) else np.empty(0, np.int64)
-    )
-    amounts = np.concatenate([cost, np.zeros(len(cost), dtype=cost.dtype)])[order]
-    data = np.add.reduceat(amounts, starts) if len(key) else amounts
+    starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+    amounts = np.concatenate([cost, np.zeros_like(cost)])[order]
+    forever = amounts == FOREVER
+    data = np.add.reduceat(np.where(forever, 0, amounts), starts) if len(key) else amounts
+    data[np.logical_or.reduceat(forever, starts) if len(key) else forever] = never
     rows, columns = np.divmod(ordered[starts], n)
     pointers = np.searchsorted(rows, np.arange(n + 1)).astype(np.int32)
     graph = csr_array((np.zeros(len(data), np.int8), columns.astype(np.int32), pointers), shape=(n, n))
