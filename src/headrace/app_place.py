@@ -96,8 +96,6 @@ def place_instance(file: Path, why: str | None = None, per: str = "") -> PlacedI
     except UnicodeDecodeError as error:
         raise InputError([Problem("the file is not text in UTF-8", Location(str(file)))]) from error
     instance = read_instance(text, str(file))
-    if not isinstance(instance, Single) or instance.devices or instance.core or _may_conflict(instance.default):
-        _load_solver()
     decide = prepared(instance)
     started = time.perf_counter()
     decision = decide(Effort())
@@ -124,9 +122,6 @@ def place_table(request: TableRequest, progress: Progress = lambda _: None) -> P
         output_format(request.out)
     form = format_of(request.file)
     table: PairTable = read_pairs(request.file, form, progress)
-    kind = Device(request.up, request.down)
-    if _may_conflict(kind):
-        _load_solver()
     progress(f"deciding {len(table.a):,} views of {table.devices:,} devices")
     started = time.perf_counter()
     pairs = Pairs(table.a, table.b, table.rate_ab, table.rate_ba)
@@ -142,19 +137,10 @@ def place_table(request: TableRequest, progress: Progress = lambda _: None) -> P
         from headrace.plan.place.why_table import neighbourhood, two_devices
 
         devices = two_devices(request.why, table.number)
+        kind = Device(request.up, request.down)
         found = why_pair(*neighbourhood(pairs, decided.where, table.scale, kind, devices, table.name), request.why)
         why = Explained(why_document(found), why_text(found, request.per))
     return PlacedTable(decided, seconds, table.devices, len(pairs), int((decided.where != 0).sum()), why)
-
-
-def _may_conflict(prices: Device) -> bool:
-    return prices.up > prices.down
-
-
-def _load_solver() -> None:
-    """Loads what solves conflicts before the clock starts: `seconds` is the decision alone."""
-    import headrace.plan.place.conflicts
-    import headrace.plan.place.core_edge  # noqa: F401
 
 
 def place_table_on_spark(request: TableRequest, master: str, progress: Progress = lambda _: None) -> PlacedTable:

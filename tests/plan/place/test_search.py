@@ -11,7 +11,6 @@ import pytest
 
 from headrace.plan.place.cut import (
     FOREVER,
-    BoolArray,
     Choices,
     half_integral_cut,
     minimum_cut,
@@ -21,6 +20,7 @@ from headrace.plan.place.cut import (
 )
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.infeasible import Infeasible
+from headrace.plan.place.numbers import BoolArray
 from headrace.plan.place.rows import Row, obeys
 from headrace.plan.place.search import solve
 

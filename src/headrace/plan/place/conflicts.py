@@ -16,16 +16,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
-from headrace.plan.place.cut import FOREVER, BoolArray, Choices, Index
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.forest import Chain, Joint, cheapest_levels
-from headrace.plan.place.numbers import IntArray, int_array
+from headrace.plan.place.numbers import BoolArray, Index, IntArray, int_array
 from headrace.plan.place.pairs import Pairs, Star
-from headrace.plan.place.search import solve
 from headrace.plan.place.threshold import Curves, Ends, cost_curves
 
 TREE = "tree dynamic program"
@@ -97,9 +92,12 @@ def resolve(curves: Curves, limit: IntArray, between: Clashes, effort: Effort) -
     cost = sum(chains[vertex].cost[at] for vertex, at in chosen.items())
     twice_bound, methods = 2 * cost, frozenset({TREE} if chosen else ())
     if len(others):
-        problem, owner = _as_choices(chains, others, [joint for joint in joints if not in_tree[joint.one]])
-        solved = solve(problem, effort=effort)
-        level[others] = np.bincount(owner[~solved.chosen], minlength=len(chains))[others]
+        # Loads SciPy, which takes longer than most decisions, and most conflicts are trees.
+        from headrace.plan.place.level_choices import cheapest_by_search
+
+        solved, level[others] = cheapest_by_search(
+            chains, others, [joint for joint in joints if not in_tree[joint.one]], effort
+        )
         cost, twice_bound, methods = cost + solved.cost, twice_bound + solved.twice_bound, methods | solved.methods
     limits = int_array([chains[vertex].limit[at] for vertex, at in enumerate(level.tolist())])
     return Resolved(limits, cost, twice_bound, methods)
@@ -112,10 +110,11 @@ def _chains(curves: Curves, limit: IntArray, between: Clashes) -> list[Chain]:
         asked[device].add(rate)
     for device, rate in zip(between.other.tolist(), between.rate_other.tolist(), strict=True):
         asked[device].add(rate)
-    starts = curves.start.tolist()
+    starts, limits, costs = curves.start.tolist(), curves.limit.tolist(), curves.cost.tolist()
+    tops = zip(curves.fastest.tolist(), curves.all_cloud.tolist(), strict=True)
     return [
-        _chain(sorted(levels), curves.limit[first:last].tolist(), curves.cost[first:last].tolist())
-        for levels, first, last in zip(asked, starts[:-1], starts[1:], strict=True)
+        _chain(sorted(levels), [fastest, *limits[first:last]], [all_cloud, *costs[first:last]])
+        for levels, (fastest, all_cloud), first, last in zip(asked, tops, starts[:-1], starts[1:], strict=True)
     ]
 
 
@@ -150,38 +149,17 @@ def _joints(chains: list[Chain], between: Clashes) -> list[Joint]:
 def _in_trees(count: int, between: Clashes) -> BoolArray:
     """Whether each device's component of clashes is a tree; several clashes of one pair are one edge."""
     low, high = np.minimum(between.one, between.other), np.maximum(between.one, between.other)
-    edges = np.unique(low * count + high)
-    graph = coo_array((np.ones(len(edges), np.int8), np.divmod(edges, count)), shape=(count, count))
-    number, component = connected_components(graph, directed=False)
-    vertices = np.bincount(component, minlength=number)
-    joined = np.bincount(component[edges // count], minlength=number)
-    tree: BoolArray = (joined == vertices - 1)[component]
-    return tree
+    parent = list(range(count))
+    circular = [False] * count
 
+    def root(vertex: int) -> int:
+        while parent[vertex] != vertex:
+            parent[vertex] = parent[parent[vertex]]
+            vertex = parent[vertex]
+        return vertex
 
-def _as_choices(chains: list[Chain], vertices: Index, joints: list[Joint]) -> tuple[Choices, NDArray[np.int64]]:
-    """One variable per level above a device's optimum: "in" while the limit stays below that level.
-
-    Also each variable's device.
-    """
-    steps = [len(chains[vertex].levels) - 1 for vertex in vertices.tolist()]
-    owner = np.repeat(vertices, steps)
-    first = dict(zip(vertices.tolist(), np.cumsum([0, *steps[:-1]]).tolist(), strict=True))
-    raised = [
-        after - before
-        for vertex in vertices.tolist()
-        for before, after in zip(chains[vertex].cost, chains[vertex].cost[1:], strict=False)
-    ]
-    tail = np.flatnonzero(owner[1:] == owner[:-1])
-    pairs = [(first[j.one] + j.level_one - 1, first[j.other] + j.level_other - 1) for j in joints]
-    out_cost = int_array(raised)
-    problem = Choices(
-        out_cost=out_cost,
-        in_cost=np.zeros_like(out_cost),
-        tail=tail,
-        head=tail + 1,
-        arc_cost=np.full(len(tail), FOREVER, dtype=out_cost.dtype),
-        conflicts=np.array(pairs, dtype=np.int64).reshape(-1, 2),
-        constant=sum(chains[vertex].cost[0] for vertex in vertices.tolist()),
-    )
-    return problem, owner
+    for edge in sorted(set((low * count + high).tolist())):
+        one, other = root(edge // count), root(edge % count)
+        circular[one] |= circular[other] or one == other
+        parent[other] = one
+    return np.array([not circular[root(vertex)] for vertex in range(count)], dtype=np.bool_)

@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.plan.place.costs import crossing_rate, device_costs
-from headrace.plan.place.cut import FOREVER, Choices, Index, minimum_cut
+from headrace.plan.place.cut import FOREVER, Choices, minimum_cut
 from headrace.plan.place.dag import PER_DEVICE, capacities, place_on_star, problem_of, same_operator
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.graph import NOWHERE, Numbered
 from headrace.plan.place.instance import Core, Dag, Decision, Mode
 from headrace.plan.place.located import Closure, closure, nothing
 from headrace.plan.place.networks import Graph, Places, network
-from headrace.plan.place.numbers import Exact, IntArray, scaled, total
+from headrace.plan.place.numbers import Exact, Index, IntArray, scaled, total
 from headrace.plan.place.search import Solved, solve
 
 TWO_STEPS = "minimum cut per core link"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.plan.place.cut import BoolArray, Index, widened
+from headrace.plan.place.cut import widened
 from headrace.plan.place.networks import Graph
-from headrace.plan.place.numbers import IntArray, total
+from headrace.plan.place.numbers import BoolArray, Index, IntArray, total
 
 
 def device_costs(graph: Graph, device: Index, up: IntArray, down: IntArray) -> IntArray:

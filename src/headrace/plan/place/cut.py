@@ -21,14 +21,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components, maximum_flow
 
-from headrace.plan.place.numbers import SAFE, IntArray, total
-
-BoolArray = NDArray[np.bool_]
-Index = NDArray[np.int64]
+from headrace.plan.place.numbers import SAFE, BoolArray, Index, IntArray, total
 
 FOREVER = -1
 """The cost of an arc that may not be cut."""

@@ -9,10 +9,9 @@ from fractions import Fraction
 import numpy as np
 
 from headrace.plan.place.allowed import allowed_devices, in_order
-from headrace.plan.place.cut import Index
 from headrace.plan.place.instance import CLOUD, Dag, Operator
 from headrace.plan.place.networks import Graph, Places
-from headrace.plan.place.numbers import Exact, IntArray, common_scale, scaled
+from headrace.plan.place.numbers import Exact, Index, IntArray, common_scale, scaled
 
 NOWHERE = -1
 """The device of what is in the Cloud."""

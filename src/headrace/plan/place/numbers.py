@@ -19,6 +19,11 @@ Exact = int | Fraction
 IntArray = NDArray[Any]
 """Integers: int64 where every sum fits, Python integers (dtype object) where one might not."""
 
+BoolArray = NDArray[np.bool_]
+
+Index = NDArray[np.int64]
+"""Positions in other arrays."""
+
 SAFE = 1 << 62
 """Sums below this are exact in int64."""
 

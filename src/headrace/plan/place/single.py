@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.plan.place.conflicts import clashes, curves_of, devices_of, resolve
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.instance import CLOUD, Decision, Device, Single
 from headrace.plan.place.numbers import Exact, IntArray, common_scale, scaled, total
@@ -54,9 +55,6 @@ def _without_conflicts(
     pairs: Pairs, star: Star, added: tuple[IntArray, IntArray], local: Local, found: NDArray[np.int64], effort: Effort
 ) -> PairsDecision:
     """Settles the views that both their devices want (`found`); other devices keep their own optimum."""
-    # Loads SciPy, which takes longer than most decisions.
-    from headrace.plan.place.conflicts import clashes, curves_of, devices_of, resolve
-
     devices = devices_of(pairs, found)
     curves = curves_of(pairs, star, devices, *added)
     resolved = resolve(curves, local.limit[devices], clashes(pairs, found, devices), effort)

@@ -8,11 +8,13 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.plan.place.conflicts import Clashes, resolve
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.instance import Outcome
 from headrace.plan.place.numbers import Exact, IntArray, common_scale
 from headrace.plan.place.pairs import Pairs, Star, Where
 from headrace.plan.place.single import LOCAL, decide_pairs, where_views_run
+from headrace.plan.place.threshold import Ends, cheapest, cost_curves
 
 WORDS = ("cloud", "a", "b")
 """What stands in the column `at`, by the numbers of `pairs.Where`."""
@@ -70,9 +72,6 @@ def settle_conflicts(
     `ends`: device (numbered in the star, rising), own rate, added download, for all views of the devices in conflict.
     `conflicts`: the two devices and their own rates, for all views that both want.
     """
-    from headrace.plan.place.conflicts import Clashes, resolve
-    from headrace.plan.place.threshold import Ends, cheapest, cost_curves
-
     curves = cost_curves(Ends(*ends, None), star, 0, len(star))
     resolved = resolve(curves, cheapest(curves)[0], Clashes(*conflicts), effort)
     method = " + ".join([LOCAL, *sorted(resolved.methods)])

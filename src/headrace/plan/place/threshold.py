@@ -55,11 +55,14 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """All upload limits worth considering and their costs: limits fall within a device, devices rise.
+    """Every upload limit worth considering and its cost, per device.
 
-    `start` has one more entry than devices.
+    `fastest` is the limit at which a device uploads for all its views, `all_cloud` its cost. Lower limits are at
+    `start[d]:start[d + 1]` and fall within a device; those that break a capacity are left out.
     """
 
+    fastest: IntArray
+    all_cloud: IntArray
     start: IntArray
     limit: IntArray
     cost: IntArray
@@ -74,29 +77,41 @@ def local_thresholds(pairs: Pairs, star: Star, down_a: IntArray, down_b: IntArra
         part = slice(first, last)
         curves = cost_curves(ends, star, first, last)
         limit[part], cost[part] = cheapest(curves)
-        all_cloud[part] = curves.cost[curves.start[:-1]]
+        all_cloud[part] = curves.all_cloud
     if len(pairs):
         limit[star.cloud] = max(pairs.rate_a.max(), pairs.rate_b.max())
     return Local(limit, cost, all_cloud)
 
 
 def cost_curves(ends: Ends, star: Star, first: int, last: int) -> Curves:
-    """g at every distinct own rate and at 0, for the devices numbered first..last-1; limits that break a capacity are
-    left out.
-    """
+    """g at every distinct own rate and at 0, for the devices numbered first..last-1."""
     order = by_device_then_rate(ends.device, ends.own)
-    device, own = ends.device[order].astype(np.int64), ends.own[order]
-    down = np.cumsum(ends.down[order], dtype=own.dtype)
+    device, own = ends.device[order], ends.own[order]
+    views = np.bincount(device, minlength=last - first)
+    before = np.cumsum(views) - views
+    lower = _next_lower(own, before[views > 0])
+    # Equal rates move together: only behind the last of them is there a limit between views.
+    group_end = np.flatnonzero(own != lower) if len(own) else np.empty(0, np.int64)
+    owner = device[group_end].astype(np.int64)
     # Wrapping around in int64 is harmless: only differences within a device are used, and they fit.
-    last_of_device = np.concatenate([device[1:] != device[:-1], [True]]) if len(device) else np.empty(0, np.bool_)
-    group_end = np.flatnonzero(last_of_device | np.concatenate([own[1:] != own[:-1], [True]]))
-    owner = device[group_end]
-    lower = np.where(last_of_device[group_end], 0, own[np.minimum(group_end + 1, len(own) - 1)])
-    before = np.searchsorted(device, np.arange(last - first))
-    down_before = np.concatenate([np.zeros(1, own.dtype), down])[before]
-    cost = star.up[first:last][owner] * lower + star.down[first:last][owner] * (down[group_end] - down_before[owner])
+    down = np.concatenate([np.zeros(1, own.dtype), np.cumsum(ends.down[order], dtype=own.dtype)])
+    fetched = down[group_end + 1] - down[before][owner]
+    lower = lower[group_end]
+    up, price = star.up[first:last], star.down[first:last]
+    cost = up[owner] * lower + price[owner] * fetched
     kept = _within_capacity(ends.load, order, star, first, group_end, owner, before)
-    return _with_everything_uploaded(owner[kept], lower[kept], cost[kept], device, own, star.up[first:last])
+    fastest = np.zeros(last - first, dtype=own.dtype)
+    fastest[views > 0] = own[before[views > 0]]
+    start = np.concatenate([[0], np.cumsum(np.bincount(owner[kept], minlength=last - first))])
+    return Curves(fastest, up * fastest, start, lower[kept], cost[kept])
+
+
+def _next_lower(own: IntArray, device_start: IntArray) -> IntArray:
+    """The own rate of the same device's next view, 0 behind its last."""
+    lower = np.zeros_like(own)
+    lower[:-1] = own[1:]
+    lower[device_start[1:] - 1] = 0
+    return lower
 
 
 def _within_capacity(
@@ -115,34 +130,20 @@ def _within_capacity(
     return fits
 
 
-def _with_everything_uploaded(
-    owner: IntArray, limit: IntArray, cost: IntArray, device: IntArray, own: IntArray, up: IntArray
-) -> Curves:
-    """Puts each device's fastest rate, at which it uploads for all its views, in front of its lower limits."""
-    count = len(up)
-    start = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=count) + 1)])
-    fastest = np.zeros(count, dtype=own.dtype)
-    views = np.bincount(device, minlength=count)
-    present = views > 0
-    fastest[present] = own[(np.cumsum(views) - views)[present]]
-    limits = np.empty(start[-1], dtype=own.dtype)
-    costs = np.empty(start[-1], dtype=own.dtype)
-    limits[start[:-1]], costs[start[:-1]] = fastest, up * fastest
-    slots = np.ones(start[-1], dtype=np.bool_)
-    slots[start[:-1]] = False
-    limits[slots], costs[slots] = limit, cost
-    return Curves(start, limits, costs)
-
-
 def cheapest(curves: Curves) -> tuple[IntArray, IntArray]:
     """The largest of the cheapest limits of each device, and its cost."""
-    starts = curves.start[:-1]
-    if not len(starts):
-        return curves.limit, curves.cost
+    limit, cost = curves.fastest.copy(), curves.all_cloud.copy()
+    steps = np.diff(curves.start)
+    some = np.flatnonzero(steps)
+    if not len(some):
+        return limit, cost
+    starts = curves.start[some]
     least = np.minimum.reduceat(curves.cost, starts)
-    at_least = np.flatnonzero(curves.cost == np.repeat(least, np.diff(curves.start)))
-    chosen = at_least[np.searchsorted(at_least, starts)]
-    return curves.limit[chosen], least
+    at_least = np.flatnonzero(curves.cost == np.repeat(least, steps[some]))
+    chosen = curves.limit[at_least[np.searchsorted(at_least, starts)]]
+    better = np.flatnonzero(least < cost[some])
+    limit[some[better]], cost[some[better]] = chosen[better], least[better]
+    return limit, cost
 
 
 def by_device_then_rate(device: IntArray, own: IntArray) -> IntArray:
