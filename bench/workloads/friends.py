@@ -27,7 +27,7 @@ Draw = Callable[[np.random.Generator, int], Floats]
 
 RATES: dict[str, Draw] = {
     "log-normal 1.75": lambda numbers, count: numbers.lognormal(0.0, 1.75, count),
-    "Pareto 1.5": lambda numbers, count: numbers.pareto(1.5, count),
+    "Pareto 1.5": lambda numbers, count: 1.0 + numbers.pareto(1.5, count),
 }
 
 
