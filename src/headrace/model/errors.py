@@ -103,3 +103,15 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
     by_fold = {candidate.casefold(): candidate for candidate in sorted(known, reverse=True)}
     match = difflib.get_close_matches(name.casefold(), sorted(by_fold), n=1, cutoff=0.6)
     return f'did you mean "{by_fold[match[0]]}"?' if match else None
+
+
+class Held(HeadraceError):
+    """Someone else has the lease."""
+
+
+class Fenced(HeadraceError):
+    """The lease was taken by someone else since: nothing may be committed under it any more."""
+
+
+class Conflict(HeadraceError):
+    """A log has moved on since it was read: the work must be done again from where it is now."""

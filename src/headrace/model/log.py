@@ -1,0 +1,118 @@
+"""Logs: what a vertex holds, as immutable files, and how one commit moves several of them on.
+
+A log is the rows of one vertex over time. Its pieces are files of three kinds:
+
+    change  rows (columns, t, o, w) with after < t <= upto: what readers of changes read
+    base    the contents as of `upto`; kept only where contents are needed (relations, states of operators)
+    run     the contents again, sorted by the hash of a key, for lookups: derived from the others, may be deleted
+
+Contents at a time = base + changes after it. Changes up to `start` are gone. Times are microseconds of Headrace's own clock. Files are named once, never overwritten, and several logs may name the
+same file; a file that no log names is garbage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+NEVER = -(2**62)
+"""Before every time."""
+
+
+class PieceKind(StrEnum):
+    CHANGE = "change"
+    BASE = "base"
+    RUN = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A file of a log. `after` is exclusive, `upto` inclusive; a base holds everything up to `upto`.
+
+    Runs name their `key` (columns), their shard, and how many runs were merged into them (`weight` bytes decide when to
+    merge again). `file` is relative to the store of the log's site.
+    """
+
+    kind: PieceKind
+    file: str
+    after: int
+    upto: int
+    rows: int
+    bytes: int
+    key: tuple[str, ...] = ()
+    shard: int = 0
+    shards: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """`t`: everything up to this time is in it. `start`: changes after this time can be read."""
+
+    name: str
+    site: str
+    t: int
+    start: int
+    pieces: tuple[Piece, ...] = ()
+
+    def of_kind(self, kind: PieceKind) -> tuple[Piece, ...]:
+        return tuple(piece for piece in self.pieces if piece.kind is kind)
+
+    def changes(self, after: int, upto: int) -> tuple[Piece, ...]:
+        """The files that hold changes of an interval, oldest first; they may hold more."""
+        assert after >= self.start, f'log "{self.name}" has no changes before {self.start}, asked from {after}'
+        found = [p for p in self.of_kind(PieceKind.CHANGE) if p.upto > after and p.after < upto]
+        return tuple(sorted(found, key=lambda piece: (piece.after, piece.upto)))
+
+    @property
+    def base_t(self) -> int | None:
+        """The time of the base; None if contents are not kept."""
+        return max((piece.upto for piece in self.of_kind(PieceKind.BASE)), default=None)
+
+    def runs(self, key: tuple[str, ...]) -> tuple[Piece, ...]:
+        found = [p for p in self.of_kind(PieceKind.RUN) if p.key == key]
+        return tuple(sorted(found, key=lambda piece: (piece.shard, piece.after, piece.upto)))
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """How a commit changes one log. `expected` is the t that the log must have now, None for a log that must not exist.
+
+    `drop` are files. `start` None leaves it as it is.
+    """
+
+    log: str
+    expected: int | None
+    t: int
+    add: tuple[Piece, ...] = ()
+    drop: tuple[str, ...] = ()
+    start: int | None = None
+    site: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What a source database had committed when it was captured up to `t`: its own commit time, microseconds UTC."""
+
+    database: str
+    t: int
+    commit_time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """Everything that one commit does. `notes` are small values by name (None removes); `forget` drops logs."""
+
+    edits: tuple[Edit, ...] = ()
+    notes: Mapping[str, str | None] = field(default_factory=dict)
+    moments: tuple[Moment, ...] = ()
+    forget: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to commit under a name. A later holder has a larger epoch, and earlier ones are fenced off."""
+
+    name: str
+    holder: str
+    epoch: int

@@ -1,0 +1,58 @@
+"""What running needs of the outside world; `connect` has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from headrace.model.log import Lease, Log, Moment, Round
+
+
+class Ledger(Protocol):
+    """The one place that says what is committed. Every commit is all or nothing."""
+
+    def acquire(self, name: str, holder: str, seconds: float) -> Lease:
+        """The lease if nobody holds it or it ran out; raises `Held` else. Each acquisition has a new epoch."""
+
+    def renew(self, lease: Lease, seconds: float) -> None:
+        """Raises `Fenced` if someone else has it now."""
+
+    def release(self, lease: Lease) -> None: ...
+
+    def commit(self, lease: Lease, round_: Round) -> None:
+        """Raises `Fenced` if the lease's epoch is not the current one, `Conflict` if a log is not at the expected t."""
+
+    def logs(self, names: Iterable[str] | None = None) -> Mapping[str, Log]:
+        """Logs as of one instant; all without names. Names that do not exist are missing."""
+
+    def times(self) -> Mapping[str, int]:
+        """t of every log; cheap."""
+
+    def notes(self, prefix: str = "") -> Mapping[str, str]: ...
+
+    def moments(self, database: str, after: int, limit: int = 1) -> tuple[Moment, ...]:
+        """The first moments whose t is later than `after`, oldest first."""
+
+    def forget_moments(self, lease: Lease, before: int) -> None: ...
+
+    def files(self) -> frozenset[str]:
+        """Every file that a log names, as `SITE/FILE`."""
+
+    def close(self) -> None: ...
+
+
+class Store(Protocol):
+    """Immutable Arrow files of sites. Names are unique for each attempt; what is committed is never overwritten."""
+
+    def write(self, site: str, table: pa.Table, hint: str) -> tuple[str, int]:
+        """A new file; its name and size in bytes. It is on disk when this returns. `hint` makes the name readable."""
+
+    def read(self, site: str, file: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """Memory-mapped: reading costs what is touched."""
+
+    def list(self) -> Iterable[tuple[str, str, float]]:
+        """Site, file and age in seconds of all that is there."""
+
+    def delete(self, site: str, file: str) -> None: ...
