@@ -11,7 +11,8 @@ from headrace.model.errors import EvaluationError
 from headrace.model.expr import Literal, rename_columns, substitute
 from headrace.model.scalar import compile_expr
 from headrace.model.types import Row, Type, Value
-from headrace.testing.engines import arrow_table, rows_of_arrow, same_value, spark_text
+from headrace.run.arrow import arrow_table, rows_of_arrow
+from headrace.testing.engines import same_value, spark_text
 from tests.model.function_cases import Calls, all_calls
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from headrace.model.errors import EvaluationError
 from headrace.model.relation import fields_of
 from headrace.model.types import Row
 from headrace.model.zset import ZSet
+from headrace.run.arrow import arrow_table, rows_of_arrow
 from headrace.run.evaluate import evaluate
 from headrace.testing import Tables
-from headrace.testing.engines import arrow_table, rows_of_arrow
 from tests.live.agreement import LONG, QUICK, Question, answer_or_reject, columns_of, questions, report
 from tests.live.small_tables import TABLES
 

@@ -14,8 +14,9 @@ from headrace.declare.sql import read_query
 from headrace.model.relation import fields_of
 from headrace.model.types import Row
 from headrace.model.zset import ZSet
+from headrace.run.arrow import arrow_table, rows_of_arrow
 from headrace.run.evaluate import evaluate
-from headrace.testing.engines import arrow_table, difference, rows_of_arrow
+from headrace.testing.engines import difference
 from headrace.testing.tables import POOLS, SCHEMA
 from tests.declare.query.test_benchmarks import REFUSED
 from tests.queries.schemas import NEXMARK, TPCH, queries, understood

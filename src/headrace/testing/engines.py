@@ -1,18 +1,13 @@
-"""Running the same thing on other engines: our expressions as Spark SQL, our rows as Arrow tables, and back."""
+"""Running the same thing on other engines: our expressions as Spark SQL, and answers compared."""
 
 from __future__ import annotations
 
-import datetime as dt
 import decimal
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
-
-import pyarrow as pa
+from collections.abc import Iterable
 
 from headrace.model.expr import Call, Column, Expr, Literal
-from headrace.model.types import Decimal, Kind, Row, Simple, Type, Value
-from headrace.model.zset import normal_row
+from headrace.model.types import Row, Type, Value
 
 INFIX = ("=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "div", "%", "and", "or", "like", "rlike")
 SPECIAL = ("case", "cast", "in", "is_null", "not", "negate")
@@ -65,53 +60,6 @@ def _literal(value: Value, type_: Type) -> str:
     if isinstance(value, bool):
         return str(value).upper()
     return f"CAST('{value}' AS {type_})"
-
-
-_ARROW = {
-    Kind.BOOLEAN: pa.bool_(),
-    Kind.TINYINT: pa.int8(),
-    Kind.SMALLINT: pa.int16(),
-    Kind.INT: pa.int32(),
-    Kind.BIGINT: pa.int64(),
-    Kind.FLOAT: pa.float32(),
-    Kind.DOUBLE: pa.float64(),
-    Kind.STRING: pa.string(),
-    Kind.BINARY: pa.binary(),
-    Kind.DATE: pa.date32(),
-    Kind.TIMESTAMP: pa.timestamp("us", tz="UTC"),
-}
-
-
-def arrow_type(type_: Type) -> Any:
-    if isinstance(type_, Decimal):
-        return pa.decimal128(type_.precision, type_.scale)
-    assert isinstance(type_, Simple), f"no Arrow type for {type_}"
-    return _ARROW[type_.kind]
-
-
-def arrow_table(columns: Mapping[str, Type], rows: Sequence[Row]) -> Any:
-    """Rows as an Arrow table; timestamps say that they are UTC."""
-    arrays = [
-        pa.array([_aware(row[position]) for row in rows], arrow_type(type_))
-        for position, type_ in enumerate(columns.values())
-    ]
-    return pa.table(arrays, names=list(columns))
-
-
-def _aware(value: Value) -> Value:
-    return value.replace(tzinfo=dt.UTC) if isinstance(value, dt.datetime) else value
-
-
-def rows_of_arrow(table: Any) -> list[Row]:
-    """The rows of an Arrow table as our values."""
-    columns = [[_ours(value) for value in column.to_pylist()] for column in table.columns]
-    return [normal_row(row) for row in zip(*columns, strict=True)] if columns else [() for _ in range(table.num_rows)]
-
-
-def _ours(value: Any) -> Value:
-    if isinstance(value, dt.datetime) and value.tzinfo is not None:
-        return value.astimezone(dt.UTC).replace(tzinfo=None)
-    return value  # type: ignore[no-any-return]  # pyarrow has no types
 
 
 def difference(expected: Iterable[Row], actual: Iterable[Row]) -> str | None:
