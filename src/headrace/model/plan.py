@@ -233,6 +233,7 @@ class PlannedBlock:
 
     `name` is the first id of all blocks that mean the same, `reads` the name of each alias's source or block. `keep`
     lists, per alias, the columns that the output or the operator on top needs. `inner` blocks are part of a view.
+    `stored` gives the names under which vertices hold the output's columns: views name those of equal blocks otherwise.
     """
 
     block: Block
@@ -243,6 +244,7 @@ class PlannedBlock:
     residual_selectivity: tuple[float, ...]
     facts: BlockFacts
     inner: bool
+    stored: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,17 @@ def planned_block(core: Core, inner: bool) -> PlannedBlock:
     shares = {input_.alias: input_.share for input_ in core.inputs if input_.filter is not None}
     keep = {input_.alias: core.kept(input_.alias) for input_ in core.inputs}
     reads = {input_.alias: input_.facts.name for input_ in core.inputs}
-    return PlannedBlock(core.block, core.name, reads, keep, shares, core.residual_shares, block_facts(core), inner)
+    return PlannedBlock(
+        core.block,
+        core.name,
+        reads,
+        keep,
+        shares,
+        core.residual_shares,
+        block_facts(core),
+        inner,
+        facts_of_block(core).stored,
+    )
 
 
 def source_count(cores: Sequence[Core]) -> int:

@@ -1,14 +1,14 @@
 """Steps: what a push of each vertex does, in terms of logs and columns alone.
 
 `run.compile` makes them of a plan, `run.operators` performs them. Every step reads changes of some logs in an interval,
-may look up rows of others by key, and makes changes of one log (and of its private state). Expressions read columns by
-the names that `Reading.names` gives them.
+may look up rows of others by key, and makes changes of one log (and of its private state). Expressions read the names
+that `Reading.values` has.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from headrace.model.block import Aggregation, Derivation
 from headrace.model.expr import TRUE, Expr
@@ -17,19 +17,27 @@ from headrace.model.relation import Field, Output
 
 
 @dataclass(frozen=True, slots=True)
+class LookupKey:
+    """A key by which rows of a log are looked up; `computed` are columns that exist in runs alone."""
+
+    columns: tuple[str, ...]
+    computed: tuple[Output, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
     """A log as a step reads it.
 
-    `names` gives columns of the file the names that expressions use; columns without one are not read. `order` says
-    which alias of the step's output each alias of the log is: position in the log's scope -> position in the output's.
-    `key` are the columns of the file by which rows are looked up (the log has runs for it).
+    `values` has, for every name that the step's expressions use, the expression over the file's columns that it stands
+    for: mostly a column. `order` says which alias of the step's output each alias of the log is: position in the log's
+    scope -> position in the output's. `filter` is over the file's columns. Rows are looked up by `key`.
     """
 
     log: str
-    names: Mapping[str, str]
+    values: Mapping[str, Expr]
     order: tuple[int, ...] = (0,)
     filter: Expr = TRUE
-    key: tuple[str, ...] = ()
+    key: LookupKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +104,6 @@ class DeriveStep:
 
 
 Step = Ingest | Pass | JoinStep | AggregateStep | DeriveStep
-
-
-@dataclass(frozen=True, slots=True)
-class LookupKey:
-    """A key by which rows of a log are looked up; `computed` are columns that exist in runs alone."""
-
-    columns: tuple[str, ...]
-    computed: Mapping[str, Expr] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
