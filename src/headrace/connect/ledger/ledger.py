@@ -1,0 +1,183 @@
+"""The ledger of `run.ports` on any `Database`: all that does not depend on which one it is.
+
+A commit is one transaction. Its first statement locks the lease's row and checks its epoch, so a commit is either
+before the next holder's acquisition or fenced; there is nothing between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from headrace.connect.ledger import statements as sql
+from headrace.connect.ledger.database import Database, Row, Transaction
+from headrace.connect.ledger.rows import added, created, logs_of, moved
+from headrace.model.errors import Conflict, ConnectError, Fenced, Held
+from headrace.model.log import Edit, Lease, Log, Moment, Round
+
+NAMES_AT_ONCE = 10_000
+"""Databases limit the parameters of a statement, SQLite to 32,766."""
+
+
+class SqlLedger:
+    """Brings the tables of an older version up to date, and refuses those of a newer one.
+
+    `clock` replaces the database's own, in seconds; only the ends of leases depend on it.
+    """
+
+    def __init__(self, database: Database, clock: Callable[[], float] | None = None) -> None:
+        self._database = database
+        self._now = clock or database.now
+        with database.migrate() as transaction:
+            _migrate(transaction, database.name)
+
+    def acquire(self, name: str, holder: str, seconds: float) -> Lease:
+        now = self._now()
+        with self._database.write() as transaction:
+            taken = transaction.change(sql.TAKE_LEASE, [(name, holder, now + seconds, now)])
+            ((current, epoch, until),) = transaction.rows(sql.READ_LEASE, [name])
+        assert isinstance(epoch, int) and isinstance(until, float)
+        if not taken:
+            raise Held(f'"{current}" holds the lease "{name}" for another {until - now:.0f} s')
+        return Lease(name, holder, epoch)
+
+    def renew(self, lease: Lease, seconds: float) -> None:
+        until = self._now() + seconds
+        with self._database.write() as transaction:
+            if not transaction.change(sql.RENEW_LEASE, [(until, *_identity(lease))]):
+                raise _fenced(transaction, lease)
+
+    def release(self, lease: Lease) -> None:
+        """Nothing can be committed under it any more. A lease that was lost already stays with its new holder."""
+        with self._database.write() as transaction:
+            transaction.change(sql.RELEASE_LEASE, [_identity(lease)])
+
+    def commit(self, lease: Lease, round_: Round) -> None:
+        # Everyone touches logs in the same order: transactions wait for each other, but never in a circle.
+        edits = sorted(round_.edits, key=lambda edit: edit.log)
+        _check(edits)
+        with self._database.write() as transaction:
+            _hold(transaction, lease)
+            forgotten = [(name,) for name in sorted(round_.forget)]
+            transaction.change(sql.FORGET_LOG, forgotten)
+            transaction.change(sql.FORGET_PIECES, forgotten)
+            _move(transaction, edits)
+            _exchange_pieces(transaction, edits)
+            _write_notes(transaction, round_.notes)
+            transaction.change(sql.WRITE_MOMENT, [(m.database, m.t, m.commit_time) for m in round_.moments])
+
+    def logs(self, names: Iterable[str] | None = None) -> Mapping[str, Log]:
+        with self._database.read() as transaction:
+            if names is None:
+                return logs_of(transaction.rows(sql.READ_LOGS), transaction.rows(sql.READ_PIECES))
+            wanted = sorted(set(names))
+            return logs_of(
+                _rows_of(transaction, sql.READ_LOGS, "name", wanted),
+                _rows_of(transaction, sql.READ_PIECES, "log", wanted),
+            )
+
+    def times(self) -> Mapping[str, int]:
+        with self._database.read() as transaction:
+            return {str(name): int(t or 0) for name, t in transaction.rows(sql.READ_TIMES)}
+
+    def notes(self, prefix: str = "") -> Mapping[str, str]:
+        with self._database.read() as transaction:
+            return {str(name): str(value) for name, value in transaction.rows(sql.READ_NOTES, [prefix, prefix])}
+
+    def moments(self, database: str, after: int, limit: int = 1) -> tuple[Moment, ...]:
+        with self._database.read() as transaction:
+            rows = transaction.rows(sql.READ_MOMENTS, [database, after, limit])
+        return tuple(Moment(str(name), int(t or 0), int(commit_time or 0)) for name, t, commit_time in rows)
+
+    def forget_moments(self, lease: Lease, before: int) -> None:
+        with self._database.write() as transaction:
+            _hold(transaction, lease)
+            transaction.change(sql.FORGET_MOMENTS, [(before,)])
+
+    def files(self) -> frozenset[str]:
+        with self._database.read() as transaction:
+            return frozenset(f"{site}/{file}" for site, file in transaction.rows(sql.READ_FILES))
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def _migrate(transaction: Transaction, name: str) -> None:
+    transaction.change(sql.MAKE_FORMAT)
+    ((found,),) = transaction.rows(sql.READ_FORMAT)
+    present = int(found or 0)
+    if present > sql.FORMAT:
+        raise ConnectError(
+            f'the ledger in "{name}" has format {present}, this version of Headrace knows formats up to {sql.FORMAT}',
+            hint="run the newer version of Headrace that wrote it",
+        )
+    for number in range(present, sql.FORMAT):
+        for statement in sql.MIGRATIONS[number]:
+            transaction.change(statement)
+        transaction.change(sql.WRITE_FORMAT, [(number + 1,)])
+
+
+def _identity(lease: Lease) -> Row:
+    return lease.name, lease.holder, lease.epoch
+
+
+def _hold(transaction: Transaction, lease: Lease) -> None:
+    if not transaction.change(sql.CHECK_LEASE, [_identity(lease)]):
+        raise _fenced(transaction, lease)
+
+
+def _fenced(transaction: Transaction, lease: Lease) -> Fenced:
+    rows = transaction.rows(sql.READ_LEASE, [lease.name])
+    holder, epoch, _ = rows[0] if rows else (None, 0, 0)
+    now = f'"{holder}" holds epoch {epoch}' if holder is not None else "nobody holds it"
+    return Fenced(f'"{lease.holder}" lost the lease "{lease.name}" of epoch {lease.epoch}: {now}')
+
+
+def _check(edits: list[Edit]) -> None:
+    """What no caller may ask for, whatever is in the ledger."""
+    assert len({edit.log for edit in edits}) == len(edits), "a round changes a log once"
+    for edit in edits:
+        assert edit.expected is None or edit.t >= edit.expected, f'log "{edit.log}" would go back in time'
+
+
+def _move(transaction: Transaction, edits: list[Edit]) -> None:
+    new = [created(edit) for edit in edits if edit.expected is None]
+    old = [moved(edit) for edit in edits if edit.expected is not None]
+    if transaction.change(sql.CREATE_LOG, new) < len(new):
+        names = ", ".join(f'"{row[0]}"' for row in new)
+        raise Conflict(f"one of these logs to be created is there already: {names}")
+    if transaction.change(sql.MOVE_LOG, old) < len(old):
+        raise _not_at_expected(transaction, edits)
+
+
+def _not_at_expected(transaction: Transaction, edits: list[Edit]) -> Conflict:
+    expected = {edit.log: edit.expected for edit in edits if edit.expected is not None}
+    moved_to = {edit.log: edit.t for edit in edits}
+    present = {str(name): t for name, t in _rows_of(transaction, sql.READ_TIMES, "name", sorted(expected))}
+    wrong = [
+        f'"{log}" at {present.get(log)}, not {t}' for log, t in expected.items() if present.get(log) != moved_to[log]
+    ]
+    return Conflict(f"logs are not where they were expected: {'; '.join(wrong)}")
+
+
+def _exchange_pieces(transaction: Transaction, edits: list[Edit]) -> None:
+    dropped = [(edit.log, file) for edit in edits for file in edit.drop]
+    new = [added(edit.log, piece) for edit in edits for piece in edit.add]
+    if transaction.change(sql.DROP_PIECE, dropped) < len(dropped):
+        raise Conflict(f"some of these files are not in their logs any more: {_some(dropped)}")
+    if transaction.change(sql.ADD_PIECE, new) < len(new):
+        raise Conflict(f"some of these files are in their logs already: {_some([(row[0], row[2]) for row in new])}")
+
+
+def _some(pairs: Sequence[Row]) -> str:
+    shown = ", ".join(f'"{file}" of "{log}"' for log, file in pairs[:10])
+    return shown if len(pairs) <= 10 else f"{shown} and {len(pairs) - 10} more"
+
+
+def _write_notes(transaction: Transaction, notes: Mapping[str, str | None]) -> None:
+    transaction.change(sql.REMOVE_NOTE, [(name,) for name, value in sorted(notes.items()) if value is None])
+    transaction.change(sql.WRITE_NOTE, [row for row in sorted(notes.items()) if row[1] is not None])
+
+
+def _rows_of(transaction: Transaction, statement: str, column: str, names: list[str]) -> list[Row]:
+    parts = [names[at : at + NAMES_AT_ONCE] for at in range(0, len(names), NAMES_AT_ONCE)]
+    return [row for part in parts for row in transaction.rows(statement + sql.among(column, len(part)), part)]

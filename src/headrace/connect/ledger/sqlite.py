@@ -1,0 +1,108 @@
+"""The ledger in an SQLite file: the default, for all processes of one machine. Not for network file systems.
+
+Write-ahead log, so that readers and the one writer do not wait for each other. `synchronous` is FULL: a commit is on
+disk when it returns, also through a loss of power. With NORMAL the last commits could be lost then, although a capture
+process told its database that they are safe and the database has forgotten the changes. It costs one fsync a commit.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.connect.ledger.database import Row, Transaction, Value
+from headrace.connect.ledger.ledger import SqlLedger
+from headrace.model.errors import ConnectError
+
+BUSY_SECONDS = 30.0
+"""How long to wait for other writers: thousands of commits."""
+
+
+def open_sqlite(file: Path, clock: Callable[[], float] | None = None) -> SqlLedger:
+    """The ledger in this file, made with its folder if it is not there. Close it before the process forks."""
+    return SqlLedger(SqliteDatabase(file), clock)
+
+
+@dataclass(frozen=True, slots=True)
+class _Statements:
+    cursor: sqlite3.Cursor
+
+    def rows(self, statement: str, values: Sequence[Value] = ()) -> list[Row]:
+        return self.cursor.execute(statement, values).fetchall()
+
+    def change(self, statement: str, many: Sequence[Row] = ((),)) -> int:
+        if not many:
+            return 0
+        if not many[0]:
+            return self.cursor.execute(statement).rowcount
+        return self.cursor.executemany(statement, many).rowcount
+
+
+class SqliteDatabase:
+    """One connection for all threads, one transaction at a time."""
+
+    def __init__(self, file: Path) -> None:
+        self.name = str(file)
+        self._turn = threading.Lock()
+        with self._reported():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(
+                file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            self._use_write_ahead_log()
+            self._connection.execute("PRAGMA synchronous = FULL")
+
+    def _use_write_ahead_log(self) -> None:
+        """Waits for whoever is doing the same in a new file: this switch alone does not heed the busy timeout."""
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[Transaction]:
+        with self._turn, self._reported():
+            cursor = self._connection.cursor()
+            cursor.execute(begin)
+            try:
+                yield _Statements(cursor)
+                cursor.execute("COMMIT")
+            finally:
+                if self._connection.in_transaction:
+                    cursor.execute("ROLLBACK")
+
+    @contextmanager
+    def _reported(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise ConnectError(
+                f'the ledger "{self.name}" cannot be used: {error}',
+                hint="is there space on its disk, and may we write there?",
+            ) from error
+
+    def read(self) -> AbstractContextManager[Transaction]:
+        return self._transaction("BEGIN")
+
+    def write(self) -> AbstractContextManager[Transaction]:
+        # Takes the write lock at once: one that reads first and writes later would fail when someone wrote between.
+        return self._transaction("BEGIN IMMEDIATE")
+
+    migrate = write
+
+    def now(self) -> float:
+        return time.time()
+
+    def close(self) -> None:
+        with self._turn:
+            self._connection.close()
