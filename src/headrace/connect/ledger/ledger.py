@@ -27,8 +27,12 @@ class SqlLedger:
     def __init__(self, database: Database, clock: Callable[[], float] | None = None) -> None:
         self._database = database
         self._now = clock or database.now
-        with database.migrate() as transaction:
-            _migrate(transaction, database.name)
+        try:
+            with database.migrate() as transaction:
+                _migrate(transaction, database.name)
+        except BaseException:
+            database.close()
+            raise
 
     def acquire(self, name: str, holder: str, seconds: float) -> Lease:
         now = self._now()

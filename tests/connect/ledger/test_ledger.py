@@ -1,0 +1,198 @@
+"""What holds of a ledger on either database: rounds are all or nothing, leases fence, and formats are minded."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.connect.ledger import statements
+from headrace.connect.ledger.database import Database
+from headrace.connect.ledger.ledger import SqlLedger
+from headrace.connect.ledger.postgres import PostgresDatabase
+from headrace.connect.ledger.sqlite import SqliteDatabase
+from headrace.model.errors import Conflict, ConnectError, Fenced, Held
+from headrace.model.log import NEVER, Edit, Log, Moment, Piece, PieceKind, Round
+from headrace.run.ports import Ledger
+
+Open = Callable[[], SqlLedger]
+
+
+class Clock:
+    seconds = 1_000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.live)])
+def database(request: Any, tmp_path: Path) -> Callable[[], Database]:
+    """Opens the same database again and again."""
+    if request.param == "sqlite":
+        return lambda: SqliteDatabase(tmp_path / "project" / "ledger.db")
+    address = request.getfixturevalue("postgres_dsn")
+    return lambda: PostgresDatabase(address)
+
+
+@pytest.fixture
+def open_ledger(database: Callable[[], Database], clock: Clock) -> Iterator[Open]:
+    opened: list[SqlLedger] = []
+
+    def another() -> SqlLedger:
+        opened.append(SqlLedger(database(), clock))
+        return opened[-1]
+
+    yield another
+    for ledger in opened:
+        ledger.close()
+
+
+def change(file: str, after: int, upto: int) -> Piece:
+    return Piece(PieceKind.CHANGE, file, after, upto, rows=3, bytes=100)
+
+
+def test_what_was_committed_is_read_back_by_another_process(open_ledger: Open):
+    ledger: Ledger = open_ledger()
+    lease = ledger.acquire("service", "a", 10)
+    base = Piece(PieceKind.BASE, "b", NEVER, 5, rows=7, bytes=70)
+    run = Piece(PieceKind.RUN, "r", NEVER, 5, rows=7, bytes=80, key=("x.a", 'x."b,'), shard=1, shards=4)
+    edits = (Edit("v", None, 5, add=(base, run), site="us"), Edit("w", None, 9, add=(change("f", 2, 9),), site="eu"))
+    ledger.commit(lease, Round(edits, {"position:db": "{}"}, (Moment("db", 5, 50), Moment("db", 9, 90))))
+
+    other = open_ledger()
+    v, w = Log("v", "us", 5, 5, (base, run)), Log("w", "eu", 9, 2, (change("f", 2, 9),))
+    assert other.logs() == {"v": v, "w": w}
+    assert other.logs(["w", "nothing"]) == {"w": w}
+    assert other.logs([]) == {}
+    assert other.times() == {"v": 5, "w": 9}
+    assert other.notes("position:") == {"position:db": "{}"} and other.notes("x") == {}
+    assert other.moments("db", 4) == (Moment("db", 5, 50),)
+    assert other.moments("db", 5, limit=3) == (Moment("db", 9, 90),)
+    assert other.files() == {"us/b", "us/r", "eu/f"}
+
+
+def test_a_round_moves_exchanges_and_forgets(open_ledger: Open):
+    ledger = open_ledger()
+    lease = ledger.acquire("service", "a", 10)
+    first = (Edit("v", None, 5, (change("f", 1, 5),), site="us"), Edit("w", None, 5, site="us"))
+    ledger.commit(lease, Round(first, {"a": "1", "b": "2"}, (Moment("db", 1, 1), Moment("db", 2, 2))))
+    again = Edit("w", None, 1, (change("g", 0, 1),), site="eu")
+    moved = Edit("v", 5, 8, (change("h", 5, 8),), drop=("f",), start=5)
+    ledger.commit(lease, Round((moved, again), {"a": None, "b": "3"}, forget=("w", "unknown")))
+    ledger.forget_moments(lease, before=2)
+    assert ledger.logs() == {
+        "v": Log("v", "us", 8, 5, (change("h", 5, 8),)),
+        "w": Log("w", "eu", 1, 0, (change("g", 0, 1),)),
+    }
+    assert ledger.notes() == {"b": "3"}
+    assert ledger.moments("db", 0, limit=9) == (Moment("db", 2, 2),)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Edit("v", 4, 6),
+        Edit("v", None, 6, site="us"),
+        Edit("unknown", 5, 6),
+        Edit("v", 5, 6, drop=("unknown",)),
+        Edit("v", 5, 6, add=(change("f", 5, 6),)),
+    ],
+    ids=["moved on", "exists", "missing", "drops what is not there", "adds what is there"],
+)
+def test_a_conflict_leaves_nothing_of_the_round(open_ledger: Open, wrong: Edit):
+    ledger = open_ledger()
+    lease = ledger.acquire("service", "a", 10)
+    ledger.commit(lease, Round((Edit("v", None, 5, (change("f", 1, 5),), site="us"), Edit("z", None, 5, site="us"))))
+    before = ledger.logs()
+    with pytest.raises(Conflict, match='"unknown"|"v"'):
+        ledger.commit(
+            lease, Round((Edit("a", None, 1, site="us"), wrong, Edit("z", 5, 6)), {"n": "1"}, (Moment("d", 1, 1),))
+        )
+    assert ledger.logs() == before and not ledger.notes() and not ledger.moments("d", 0)
+
+
+def test_a_held_lease_is_refused_until_it_runs_out(open_ledger: Open, clock: Clock):
+    first, second = open_ledger(), open_ledger()
+    lease = first.acquire("service", "a", 10)
+    with pytest.raises(Held, match='"a" holds the lease "service" for another 10 s'):
+        second.acquire("service", "b", 10)
+    second.acquire("capture:db", "b", 10)
+    clock.seconds += 9
+    first.renew(lease, 10)
+    clock.seconds += 9
+    with pytest.raises(Held):
+        second.acquire("service", "b", 10)
+    clock.seconds += 1
+    assert second.acquire("service", "b", 10).epoch > lease.epoch
+
+
+def test_a_second_writer_fences_the_first(open_ledger: Open, clock: Clock):
+    first, second = open_ledger(), open_ledger()
+    old = first.acquire("service", "a", 10)
+    first.commit(old, Round((Edit("v", None, 5, site="us"),)))
+    clock.seconds += 11
+    first.commit(old, Round((Edit("v", 5, 6),)))  # late, but nobody else has it yet
+    new = second.acquire("service", "b", 10)
+    with pytest.raises(Fenced, match='"b" holds epoch 2'):
+        first.commit(old, Round((Edit("v", 6, 7),)))
+    with pytest.raises(Fenced):
+        first.renew(old, 10)
+    with pytest.raises(Fenced):
+        first.forget_moments(old, 5)
+    first.release(old)
+    second.commit(new, Round((Edit("v", 6, 8),)))
+    assert first.times() == {"v": 8}
+
+
+def test_a_released_lease_is_free_and_commits_nothing(open_ledger: Open):
+    ledger = open_ledger()
+    lease = ledger.acquire("service", "a", 10)
+    ledger.release(lease)
+    with pytest.raises(Fenced, match="nobody holds it"):
+        ledger.commit(lease, Round((Edit("v", None, 5, site="us"),)))
+    assert ledger.acquire("service", "a", 10).epoch == 2
+
+
+def test_a_ledger_of_a_newer_format_is_refused(open_ledger: Open, database: Callable[[], Database]):
+    open_ledger()
+    with closing(database()) as other, other.write() as transaction:
+        transaction.change(statements.WRITE_FORMAT, [(99,)])
+    with pytest.raises(ConnectError, match="has format 99, this version of Headrace knows formats up to 1"):
+        open_ledger()
+
+
+def test_an_older_format_is_brought_up_to_date(open_ledger: Open, monkeypatch: pytest.MonkeyPatch):
+    ledger = open_ledger()
+    ledger.commit(ledger.acquire("service", "a", 10), Round(notes={"kept": "yes"}))
+    more = (*statements.MIGRATIONS, ("CREATE TABLE more (id BIGINT)", "INSERT INTO notes VALUES ('format', '2')"))
+    monkeypatch.setattr(statements, "MIGRATIONS", more)
+    monkeypatch.setattr(statements, "FORMAT", 2)
+    assert open_ledger().notes() == {"kept": "yes", "format": "2"} == open_ledger().notes()
+
+
+def test_writers_with_leases_of_their_own_do_not_lose_rounds(open_ledger: Open):
+    names, rounds = ("service", "capture:a", "capture:b"), 30
+
+    def commit(ledger: SqlLedger, name: str) -> None:
+        lease = ledger.acquire(name, name, 10)
+        ledger.commit(lease, Round((Edit(name, None, 0, site="us"),)))
+        for t in range(rounds):
+            ledger.commit(lease, Round((Edit(name, t, t + 1, (change(f"{name}{t}", t, t + 1),)),)))
+
+    threads = [threading.Thread(target=commit, args=(open_ledger(), name)) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {name: (log.t, len(log.pieces)) for name, log in open_ledger().logs().items()} == {
+        name: (rounds, rounds) for name in names
+    }
