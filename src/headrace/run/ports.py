@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
 from headrace.model.log import Lease, Log, Moment, Round
+from headrace.run.items import Item, Outcome
+
+Made = TypeVar("Made")
 
 
 class Ledger(Protocol):
@@ -56,3 +59,10 @@ class Store(Protocol):
         """Site, file and age in seconds of all that is there."""
 
     def delete(self, site: str, file: str) -> None: ...
+
+
+class Runner(Protocol[Made]):
+    """Runs work items (`run.items`)."""
+
+    def run(self, items: Sequence[Item]) -> list[Outcome[Made]]:
+        """One outcome for each item, in their order. What an item raises is its error and nobody else's."""

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,13 @@ rootLogger.appenderRef.file.ref = file
 """
 
 
+class Profile(StrEnum):
+    """`LOCAL`: one machine, small jobs. `CLUSTER`: several machines, so stages are re-planned by what they hold."""
+
+    LOCAL = "local"
+    CLUSTER = "cluster"
+
+
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
     """How to start Spark. `scratch` holds spilled data, the warehouse and `spark.log`; it is made when missing."""
@@ -45,6 +53,7 @@ class SparkSettings:
     """Of the driver, which does the work as well when the master is local."""
     short_lived: bool = False
     """Compile quickly instead of well: starts in two thirds of the time; for demo and tests, not for heavy jobs."""
+    profile: Profile = Profile.LOCAL
     properties: Mapping[str, str] = field(default_factory=dict)
     """Spark properties that override ours."""
 
@@ -106,7 +115,10 @@ def spark_properties(settings: SparkSettings, java: Java) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(settings.partitions),
         "spark.default.parallelism": str(settings.partitions),
-        "spark.sql.adaptive.enabled": "false",  # re-plans every stage: dearer for small jobs
+        # Re-plans every stage: dearer for small jobs.
+        "spark.sql.adaptive.enabled": "true" if settings.profile is Profile.CLUSTER else "false",
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(_own_import_path()),
+        "spark.python.worker.reuse": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.local.dir": str(scratch / "spill"),
@@ -119,6 +131,13 @@ def spark_properties(settings: SparkSettings, java: Java) -> dict[str, str]:
     if settings.master.startswith("local"):
         ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return {**ours, **settings.properties}
+
+
+def _own_import_path() -> list[str]:
+    """Where this process finds modules besides those of its interpreter: workers find them there as well."""
+    prefixes = {Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix)}
+    entries = dict.fromkeys(Path(entry or ".").resolve() for entry in sys.path)
+    return [str(entry) for entry in entries if entry.is_dir() and not prefixes & {entry, *entry.parents}]
 
 
 def _java_options(settings: SparkSettings) -> tuple[str, ...]:

@@ -1,0 +1,108 @@
+"""Runs work items as one Spark job, inside Spark's Python workers.
+
+A job costs the same whether it has one item or thirty, so whatever is due together runs together. Items enter as a few
+groups of about equal weight, the heaviest first; what they make is in files, and only names come back.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Generic, TypeVar
+
+import pyarrow as pa
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from headrace.model.errors import ConnectError
+from headrace.run.items import Item, Outcome, attempt, describe, grouped
+
+Made = TypeVar("Made")
+
+GROUPS_PER_CORE = 2
+"""So that a core which is done early takes work from the others."""
+HEAVY_MODULES = ("numpy", "pyarrow", "pyarrow.compute", "headrace.run.evaluate")
+JOB_DIED = (PySparkException, Py4JError, OSError)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkRunner(Generic[Made]):
+    """`perform` is a function of a module that Spark's workers can import. May be used by several threads at once."""
+
+    session: SparkSession
+    perform: Callable[..., Made]
+
+    def run(self, items: Sequence[Item]) -> list[Outcome[Made]]:
+        """When the job dies as a whole, as it does with one of its workers, every item may be tried again."""
+        started = time.perf_counter()
+        try:
+            return self._job(items) if items else []
+        except JOB_DIED as error:
+            reason, seconds = describe(error), time.perf_counter() - started
+            return [Outcome(item.name, None, reason, seconds, retryable=True) for item in items]
+
+    def _job(self, items: Sequence[Item]) -> list[Outcome[Made]]:
+        groups = grouped([item.weight for item in items], GROUPS_PER_CORE * cores(self.session))
+        pickled = [[(position, pickle.dumps(items[position])) for position in group] for group in groups]
+        made = run_groups(self.session, self.perform, pickled)
+        return [pickle.loads(made[position]) for position in range(len(items))]
+
+
+def cores(session: SparkSession) -> int:
+    """How many tasks run at a time."""
+    context = session.sparkContext
+    local = re.fullmatch(r"local\[(\d+|\*)(,\d+)?\]", context.master or "")
+    if local is None:
+        return context.defaultParallelism
+    return os.cpu_count() or 1 if local[1] == "*" else int(local[1])
+
+
+def run_groups(
+    session: SparkSession, perform: Callable[..., object], groups: list[list[tuple[int, bytes]]]
+) -> dict[int, bytes]:
+    """Pickled outcomes of numbered items; a task for each group, started in the order of the groups."""
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for group in batch.column(0).to_pylist():
+                for position, pickled in groups[group]:
+                    outcome = attempt(perform, pickled)
+                    yield pa.record_batch({"position": [position], "outcome": pa.array([outcome], pa.binary())})
+
+    # Groups travel with the function: sent as rows they would have to be shuffled to get one partition each.
+    numbers = session.range(0, len(groups), 1, len(groups))
+    made = numbers.mapInArrow(work, "position bigint, outcome binary").toArrow()
+    return dict(zip(made["position"].to_pylist(), made["outcome"].to_pylist(), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Imports:
+    """An item that leaves its worker with modules loaded."""
+
+    name: str
+    modules: tuple[str, ...]
+    weight: float = 1.0
+
+
+def warm_up(session: SparkSession, modules: tuple[str, ...] = HEAVY_MODULES) -> float:
+    """Starts the Python workers and lets them import what items need, before anybody waits for it; seconds."""
+    started = time.perf_counter()
+    items = [_Imports(f"warm up {number}", modules) for number in range(GROUPS_PER_CORE * cores(session))]
+    for outcome in SparkRunner(session, _import).run(items):
+        if outcome.error is not None:
+            raise ConnectError(
+                f"Spark's Python workers cannot import what they need: {outcome.error.splitlines()[0]}",
+                hint="they run on the Python of this process; is the package installed where the executors are?",
+            )
+    return time.perf_counter() - started
+
+
+def _import(item: _Imports) -> None:
+    for module in item.modules:
+        import_module(module)

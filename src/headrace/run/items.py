@@ -1,0 +1,95 @@
+"""Work items: pieces of work that run side by side, of which each succeeds or fails by itself.
+
+An item is any value that can be pickled. `perform`, a function of a module, does its work, writes files, and returns
+something small, such as their names.
+"""
+
+from __future__ import annotations
+
+import heapq
+import pickle
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+Made = TypeVar("Made")
+
+LARGEST_RESULT = 1_000_000
+"""Bytes, pickled. Rows belong in files: all that is returned passes through one process."""
+DEEPEST_FRAMES = 4
+"""Of a failure's traceback, how many calls are reported."""
+
+
+class Item(Protocol):
+    """`weight` is how much work it is, compared with the others, in any unit."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def weight(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[Made]):
+    """What became of an item: a value or an error.
+
+    `retryable` when it is not the item's own failure but that of whatever ran it: nobody knows how far it got.
+    """
+
+    name: str
+    value: Made | None
+    error: str | None
+    seconds: float
+    retryable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HereRunner(Generic[Made]):
+    """Runs items one after the other in this process, pickled on the way in and out as elsewhere."""
+
+    perform: Callable[..., Made]
+
+    def run(self, items: Sequence[Item]) -> list[Outcome[Made]]:
+        return [pickle.loads(attempt(self.perform, pickle.dumps(item))) for item in items]
+
+
+def attempt(perform: Callable[..., object], pickled: bytes) -> bytes:
+    """Performs a pickled item; the pickled outcome."""
+    started = time.perf_counter()
+    name, value, error = "?", None, None
+    try:
+        item: Item = pickle.loads(pickled)
+        name = item.name
+        value = perform(item)
+    except Exception as raised:
+        error = describe(raised)
+    outcome = pickle.dumps(Outcome(name, value, error, time.perf_counter() - started))
+    if len(outcome) <= LARGEST_RESULT:
+        return outcome
+    error = f'item "{name}" returned {len(outcome)} bytes, of at most {LARGEST_RESULT}: rows belong in files'
+    return pickle.dumps(Outcome(name, None, error, time.perf_counter() - started))
+
+
+def describe(error: BaseException) -> str:
+    """The error's type and message, then where it was raised, innermost last."""
+    frames = traceback.extract_tb(error.__traceback__)[-DEEPEST_FRAMES:]
+    places = [f"  at {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
+    return "\n".join([f"{type(error).__name__}: {error}", *places])
+
+
+def grouped(weights: Sequence[float], groups: int) -> list[list[int]]:
+    """Positions of items in at most `groups` groups of about equal weight, the heaviest group first.
+
+    The heaviest item that is left goes to the lightest group, so that an item heavier than its share stays alone.
+    Within a group items keep this order.
+    """
+    made: list[list[int]] = [[] for _ in range(min(groups, len(weights)))]
+    loads = [(0.0, number) for number in range(len(made))]
+    for position in sorted(range(len(weights)), key=lambda position: (-weights[position], position)):
+        load, number = heapq.heappop(loads)
+        made[number].append(position)
+        heapq.heappush(loads, (load + weights[position], number))
+    return sorted(made, key=lambda group: (-sum(weights[position] for position in group), group))

@@ -1,0 +1,31 @@
+"""Items for tests of runners."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What to do: a number is doubled, words name ways to fail."""
+
+    name: str
+    what: int | str
+    weight: float = 1.0
+
+
+def perform(job: Job) -> int | bytes:
+    match job.what:
+        case int():
+            return job.what * 2
+        case "fail":
+            raise ValueError("this one never works")
+        case "too much":
+            return b"x" * 2_000_000
+        case "process":
+            return os.getpid()
+        case "crash":
+            os._exit(3)
+        case other:
+            raise AssertionError(other)

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.model.errors import ConnectError
+from headrace.run.items import HereRunner, grouped
+from headrace.run.ports import Runner
+from tests.connect.spark.item_work import Job, perform
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(params=["here", pytest.param("spark", marks=pytest.mark.live)])
+def runner(request: pytest.FixtureRequest) -> Runner[int | bytes]:
+    if request.param == "here":
+        return HereRunner(perform)
+    from headrace.connect.spark.items import SparkRunner
+
+    return SparkRunner(request.getfixturevalue("spark"), perform)
+
+
+def test_every_item_has_its_outcome_in_the_order_of_the_items(runner: Runner[int]):
+    outcomes = runner.run([Job(f"job {n}", n, weight=n % 7) for n in range(30)])
+    assert [(o.name, o.value, o.error) for o in outcomes] == [(f"job {n}", 2 * n, None) for n in range(30)]
+    assert all(outcome.seconds >= 0 for outcome in outcomes)
+
+
+def test_an_item_that_raises_fails_alone(runner: Runner[int]):
+    good, bad, other = runner.run([Job("good", 1), Job("bad", "fail"), Job("other", 2)])
+    assert (good.value, other.value, bad.value) == (2, 4, None)
+    assert bad.error is not None
+    assert bad.error.startswith("ValueError: this one never works\n  at ")
+    assert "item_work.py" in bad.error
+    assert not bad.retryable
+
+
+def test_rows_do_not_come_back(runner: Runner[int | bytes]):
+    large, small = runner.run([Job("large", "too much"), Job("small", 1)])
+    assert large.value is None
+    assert large.error is not None
+    assert 'item "large" returned 20000' in large.error
+    assert small.value == 2
+
+
+def test_nothing_to_do_takes_no_job(runner: Runner[int]):
+    assert runner.run([]) == []
+
+
+def test_a_job_that_dies_leaves_all_its_items_to_be_tried_again(spark: SparkSession):
+    from headrace.connect.spark.items import SparkRunner
+
+    runner = SparkRunner(spark, perform)
+    outcomes = runner.run([Job("good", 1), Job("crash", "crash")])
+    assert [outcome.retryable for outcome in outcomes] == [True, True]
+    assert all(outcome.error for outcome in outcomes)
+    assert runner.run([Job("good", 1)])[0].value == 2
+
+
+def test_workers_are_processes_of_their_own_and_stay(spark: SparkSession):
+    from headrace.connect.spark.items import SparkRunner, warm_up
+
+    assert warm_up(spark) > 0
+    runner = SparkRunner(spark, perform)
+    seen = [{outcome.value for outcome in runner.run([Job("a", "process"), Job("b", "process")])} for _ in range(4)]
+    assert len(set.union(*seen)) < 8
+
+
+def test_workers_that_cannot_import_are_reported(spark: SparkSession):
+    from headrace.connect.spark.items import warm_up
+
+    with pytest.raises(ConnectError, match="cannot import what they need: ModuleNotFoundError"):
+        warm_up(spark, ("no_such_module",))
+
+
+@given(st.lists(st.floats(0, 100), max_size=40), st.integers(1, 8))
+def test_groups_hold_every_item_once_and_no_group_is_much_heavier_than_its_share(weights: list[float], groups: int):
+    made = grouped(weights, groups)
+    assert sorted(position for group in made for position in group) == list(range(len(weights)))
+    assert len(made) == min(groups, len(weights))
+    loads = [sum(weights[position] for position in group) for group in made]
+    assert loads == sorted(loads, reverse=True)
+    assert max(loads, default=0) <= sum(weights) / groups + max(weights, default=0) + sys.float_info.epsilon * 4000
+
+
+def test_a_heavy_item_is_alone_and_first():
+    assert grouped([1, 1, 50, 1, 1], 3)[0] == [2]
