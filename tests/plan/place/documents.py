@@ -9,10 +9,13 @@ from tests.plan.place import exhaustive
 
 Document = dict[str, Any]
 
-SYMMETRIC = [(1, 1), (2, 2)]
+SYMMETRIC = [(1, 1), (2, 2), (0, 0)]
 DOWN_DEARER = [(1, 2), (2, 3), (0, 1)]
 UP_DEARER = [(2, 1), (3, 1), (5, 1), (1, 0), (5, 4)]
 ANY_PRICES = SYMMETRIC + DOWN_DEARER + UP_DEARER
+
+NAMES = [["d0", "d1", "d2", "d3", "d4"], ["a", "feed:a", "b", "feed:feed:a", "feed:b"]]
+"""Of devices; the second kind is made to be confused with names that are derived from others."""
 
 SCALES = (1, 1, 1, "decimal", 10**6, 10**20)
 
@@ -24,7 +27,7 @@ def amount(rng: random.Random, top: int, scale: Any) -> Any:
 
 def single(rng: random.Random, prices: list[tuple[int, int]], views: int = 7, several: bool = True) -> Document:
     """Pairs with every feature of one level: several views per pair, own prices, capacities, loads, Cloud sources."""
-    devices = [f"d{number}" for number in range(rng.randint(2, 5))]
+    devices = rng.choice(NAMES)[: rng.randint(2, 5)]
     top, scale = rng.choice([2, 6, 10]), rng.choice(SCALES)
     pairs: list[list[Any]] = []
     for _ in range(rng.randint(0, views)):

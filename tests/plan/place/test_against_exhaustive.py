@@ -146,3 +146,42 @@ def test_decimals_are_taken_exactly():
     decision = decided(document)
     assert decision.placement == {"a|b": "cloud", "a|c": "cloud"}
     assert decision.cost == Fraction(6, 10)
+
+
+def test_rates_beyond_64_bits_are_exact_even_at_no_price():
+    check({"kind": "single", "cu": 0, "cd": 0, "pairs": [["a", "b", 12, 19 * 10**18]]})
+
+
+def test_a_device_may_be_named_as_the_feed_of_a_cloud_source():
+    check(
+        {
+            "kind": "single",
+            "cu": 2,
+            "pairs": [["feed:a", "a", 30, 28], ["feed:a", "b", 3, 1]],
+            "cloud_sources": ["a"],
+            "core": {"links": [["n0", "n1", 20]], "attach": {"feed:a": "n0", "b": "n0", "a": "n1"}},
+        }
+    )
+
+
+def test_a_search_that_finds_nothing_in_time_does_not_call_the_instance_impossible():
+    """Pins in mode `located` ask for a chain of operators on their device, which takes a search to find."""
+    document = {
+        "kind": "dag",
+        "mode": "located",
+        "sources": {"s0": "d0", "s1": "d0"},
+        "cu": 0.5,
+        "cd": 0.7,
+        "ops": [
+            {"id": "o0", "inputs": [["s1", 0.2], ["s0", 0.5]]},
+            {"id": "o1", "inputs": [["s1", 0], ["o0", 0.3]]},
+            {"id": "o2", "inputs": [["o0", 0.1], ["s0", 0.2], ["o1", 1.5], ["s1", 0]]},
+            {"id": "o3", "inputs": [["o2", 0], ["o0", 0.5]], "pin": "d0"},
+            {"id": "o4", "inputs": [["o2", 0.2], ["s1", 1.83], ["o0", 1.5], ["s0", 0]]},
+            {"id": "o5", "inputs": [["o1", 1], ["o3", 0], ["o2", 0]]},
+        ],
+        "devices": {"d0": {"cu": 3, "cd": 0.1, "capacity": 5}},
+    }
+    check(document)
+    with pytest.raises(InputError, match="the search stopped at its limit"):
+        decided(document, Effort(milp_nodes=0, exact_nodes=0, exact_work=0))

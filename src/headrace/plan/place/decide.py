@@ -47,7 +47,8 @@ def _prepared(instance: Single | Dag) -> Callable[[Effort], Decision]:
 def as_dag(single: Single) -> Dag:
     """The same instance as an operator graph: one source per feed, one operator per view, in the order of the views."""
     names = sorted({name for view in single.views for name in (view.a, view.b)})
-    taken = {view.id for view in single.views}
+    # Sources share their namespace with operators, and in the core's attachments with devices.
+    taken = {view.id for view in single.views} | set(names)
     mark = "feed:"
     while any(mark + name in taken for name in names):
         mark += ":"

@@ -64,11 +64,14 @@ def _as_objects(pairs: Pairs) -> Pairs:
 
 
 def _largest_cost(pairs: Pairs, star: Star) -> int:
-    """At least what any device may pay for any choice, and any conflict component for any of its choices."""
+    """At least what any device may pay for any choice, and any conflict component for any of its choices.
+
+    Not less than the rates themselves, which are compared and added up even where nothing is paid.
+    """
     if not len(pairs):
         return 0
     fastest = max(int(pairs.rate_a.max()), int(pairs.rate_b.max()))
-    price = max(int(star.up.max()), int(star.down.max()))
+    price = max(1, int(star.up.max()), int(star.down.max()))
     degree = np.bincount(pairs.a, minlength=len(star)) + np.bincount(pairs.b, minlength=len(star))
     return fastest * price * (int(degree.max()) + 1)
 

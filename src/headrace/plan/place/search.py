@@ -30,6 +30,9 @@ MILP = "MILP"
 BRANCHING = "exact branching"
 LIMITED = "search stopped at its limit"
 
+IMPOSSIBLE = "no placement obeys all pins, capacities and allowed devices"
+UNFOUND = "the search stopped at its limit before it found a placement that obeys all pins and capacities"
+
 
 @dataclass(frozen=True, slots=True)
 class Solved:
@@ -93,13 +96,13 @@ def _by_search(problem: Choices, rows: tuple[Row, ...], effort: Effort) -> Solve
     """One connected part, by HiGHS and then, if that proves nothing, by exact branching."""
     guess = milp_answer(problem, rows, effort.milp_nodes)
     if guess.impossible:
-        raise Infeasible("no placement obeys all pins, capacities and allowed devices")
+        raise Infeasible(IMPOSSIBLE)
     start = _cheaper(problem, rows, guess.chosen, np.zeros(problem.count, dtype=np.bool_))
     if start is not None and guess.bound is not None and problem.cost(start) <= guess.bound:
         return Solved(start, problem.cost(start), 2 * problem.cost(start), frozenset({MILP}))
     found = branch(problem, rows, start, min(effort.exact_nodes, effort.exact_work // max(1, problem.count)))
     if found.chosen is None:
-        raise Infeasible("no placement was found that obeys all pins, capacities and allowed devices")
+        raise Infeasible(IMPOSSIBLE if found.finished else UNFOUND)
     cost = problem.cost(found.chosen)
     twice_bound = max(found.twice_bound, 2 * guess.bound if guess.bound is not None else 0)
     return Solved(found.chosen, cost, twice_bound, frozenset({MILP, BRANCHING if found.finished else LIMITED}))
