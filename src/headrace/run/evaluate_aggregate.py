@@ -18,6 +18,7 @@ from headrace.model.scalar_compare import sort_key
 from headrace.model.scalar_number import EXACT, divide_decimal, fit_decimal, fit_integer
 from headrace.model.types import BIGINT, Decimal, Row, Type, Value
 from headrace.model.zset import ZSet, normal
+from headrace.run.exact_sum import rounded, units
 from headrace.run.row_functions import Names, bag, names_of, row_of, value_of
 
 Weighted = tuple[Any, int]
@@ -42,16 +43,20 @@ def _value_of_group(
     if call.argument is None:
         return lambda rows: sum(weight for _, weight in rows)
     argument = value_of(call.argument, names, around)
-    type_ = call.argument.type
 
     def value(rows: list[tuple[Row, int]]) -> Value:
         values = ((argument(row), weight) for row, weight in rows)
-        present = [(found, weight) for found, weight in values if found is not None]
-        if call.distinct:
-            present = [(found, 1) for found in dict.fromkeys(found for found, _ in present)]
-        return normal(_aggregate(call, type_, present))
+        return aggregated(call, [(found, weight) for found, weight in values if found is not None])
 
     return value
+
+
+def aggregated(call: AggregateCall, values: list[Weighted]) -> Value:
+    """The value of a call with an argument, over the values of a group; the same value may be given several times."""
+    assert call.argument is not None, f'call "{call.name}" has no argument'
+    if call.distinct:
+        values = [(found, 1) for found in dict.fromkeys(found for found, _ in values)]
+    return normal(_aggregate(call, call.argument.type, values))
 
 
 def _aggregate(call: AggregateCall, argument: Type, values: list[Weighted]) -> Value:
@@ -102,4 +107,4 @@ def _float_sum(values: list[Weighted]) -> float:
     try:
         return math.fsum(value for value, weight in values for _ in range(weight))
     except (OverflowError, ValueError):
-        return float(sum(value * weight for value, weight in values))
+        return rounded(sum(units(float(value)) * weight for value, weight in values))

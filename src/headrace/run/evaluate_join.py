@@ -20,7 +20,7 @@ Weighted = tuple[Row, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Equality:
+class Equality:
     """Two expressions, one over each side, that must be equal."""
 
     left: Expr
@@ -36,10 +36,10 @@ class _Partners:
         right: Iterable[Weighted],
         names: tuple[Names, Names],
         on: Expr,
-        keys: tuple[_Equality, ...],
+        keys: tuple[Equality, ...],
         around: Surroundings,
     ) -> None:
-        found, rest = _split(on, *names)
+        found, rest = split_condition(on, *names)
         equalities = keys + found
         self._left_key = _key(tuple((e.left, e.null_safe) for e in equalities), names[0], around)
         right_key = _key(tuple((e.right, e.null_safe) for e in equalities), names[1], around)
@@ -68,23 +68,23 @@ def _key(parts: tuple[tuple[Expr, bool], ...], names: Names, around: Surrounding
     return key
 
 
-def _split(on: Expr, left: Names, right: Names) -> tuple[tuple[_Equality, ...], Expr]:
+def split_condition(on: Expr, left: Names, right: Names) -> tuple[tuple[Equality, ...], Expr]:
     """The equalities between the two sides, and the rest of the condition."""
     parts = conjuncts(on)
     found = {part: equality for part in parts if (equality := _equality(part, frozenset(left), frozenset(right)))}
     return tuple(found.values()), conjunction(tuple(part for part in parts if part not in found))
 
 
-def _equality(part: Expr, left: frozenset[str], right: frozenset[str]) -> _Equality | None:
+def _equality(part: Expr, left: frozenset[str], right: frozenset[str]) -> Equality | None:
     if not isinstance(part, Call) or part.function not in ("=", "<=>"):
         return None
     first, second = part.arguments
     if first.type != second.type:
         return None
     if columns_of(first) <= left and columns_of(second) <= right:
-        return _Equality(first, second, part.function == "<=>")
+        return Equality(first, second, part.function == "<=>")
     if columns_of(first) <= right and columns_of(second) <= left:
-        return _Equality(second, first, part.function == "<=>")
+        return Equality(second, first, part.function == "<=>")
     return None
 
 
@@ -121,6 +121,6 @@ def _pairs(kind: JoinKind, left: ZSet, right: ZSet, partners: _Partners, widths:
 def matching(relation: Matching, input_: ZSet, touched: ZSet, around: Surroundings) -> Iterator[Weighted]:
     """Rows with a partner among the touched ones, whatever weights these have."""
     names = names_of(relation.input), names_of(relation.touched)
-    keys = tuple(_Equality(left, right, null_safe=True) for left, right in relation.keys)
+    keys = tuple(Equality(left, right, null_safe=True) for left, right in relation.keys)
     partners = _Partners(touched.items(), names, relation.on, keys, around)
     return ((row, weight) for row, weight in input_.items() if any(True for _ in partners.of(row)))

@@ -1,0 +1,1 @@
+"""What operators make of tables of changes: pure functions over Arrow."""

@@ -1,0 +1,38 @@
+"""Expressions over tables: whole columns at once where Arrow means exactly the same, else row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from headrace.model.expr import TRUE, Expr, columns_of
+from headrace.model.relation import Output
+from headrace.model.scalar import NOTHING, Surroundings
+from headrace.run.arrow import arrow_table, rows_of_arrow
+from headrace.run.changes import ORDER, TIME, WEIGHT, consolidate
+from headrace.run.row_functions import value_of
+
+
+def column_of(expr: Expr, table: pa.Table, around: Surroundings = NOTHING) -> pa.Array:
+    """The value of an expression for every row; the table's columns have the names that it reads."""
+    return _row_by_row(expr, table, around)
+
+
+def keep(predicate: Expr, table: pa.Table, around: Surroundings = NOTHING) -> pa.Table:
+    """The rows for which a predicate is true, not false or NULL."""
+    return table if predicate == TRUE else table.filter(column_of(predicate, table, around))
+
+
+def with_outputs(outputs: Iterable[Output], changes: pa.Table, around: Surroundings = NOTHING) -> pa.Table:
+    """Changes of the rows that a projection makes, added up."""
+    columns = {output.name: column_of(output.expr, changes, around) for output in outputs}
+    stamps = {name: changes.column(name) for name in (TIME, ORDER, WEIGHT)}
+    return consolidate(pa.table({**columns, **stamps}))
+
+
+def _row_by_row(expr: Expr, table: pa.Table, around: Surroundings) -> pa.Array:
+    names = tuple(sorted(columns_of(expr)))
+    value = value_of(expr, names, around)
+    rows = rows_of_arrow(table.select(names)) if names else [()] * table.num_rows
+    return arrow_table({"": expr.type}, [(value(row),) for row in rows]).column(0).combine_chunks()

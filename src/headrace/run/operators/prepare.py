@@ -1,0 +1,50 @@
+"""Rows as an aggregate needs them: keys and arguments, equal rows of one time added up.
+
+Columns are "k:NAME" for keys and the bounds of windows, and "a:NAME" for the argument of a call. Sites prepare what
+they hold before they send it on, since this is often much less.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from headrace.model.block import Aggregation
+from headrace.model.relation import Field
+from headrace.model.scalar import NOTHING, Surroundings
+from headrace.model.types import TIMESTAMP
+from headrace.run.changes import ORDER, TIME, WEIGHT, consolidate
+from headrace.run.operators.expressions import column_of
+from headrace.run.operators.windows import in_windows
+
+
+def key_fields(aggregation: Aggregation) -> tuple[Field, ...]:
+    """What groups are told apart by: keys, then the bounds of the window."""
+    window = aggregation.window
+    bounds = () if window is None else (Field(window.start, TIMESTAMP), Field(window.end, TIMESTAMP))
+    return (*(Field(key.name, key.expr.type) for key in aggregation.keys), *bounds)
+
+
+def key_column(field: Field) -> str:
+    return f"k:{field.name}"
+
+
+def prepared_fields(aggregation: Aggregation) -> tuple[Field, ...]:
+    """The columns of prepared rows."""
+    keys = tuple(Field(key_column(field), field.type) for field in key_fields(aggregation))
+    calls = ((call.name, call.argument) for call in aggregation.calls)
+    return (*keys, *(Field(f"a:{name}", argument.type) for name, argument in calls if argument is not None))
+
+
+def prepare(aggregation: Aggregation, changes: pa.Table, around: Surroundings = NOTHING) -> pa.Table:
+    """Changes of the aggregate's input, prepared."""
+    if aggregation.window is not None:
+        changes = in_windows(aggregation.window, changes, around)
+    columns = {f"k:{key.name}": column_of(key.expr, changes, around) for key in aggregation.keys}
+    if aggregation.window is not None:
+        bounds = (aggregation.window.start, aggregation.window.end)
+        columns |= {f"k:{name}": changes.column(name) for name in bounds}
+    for call in aggregation.calls:
+        if call.argument is not None:
+            columns[f"a:{call.name}"] = column_of(call.argument, changes, around)
+    order = pa.nulls(changes.num_rows, pa.int32()).fill_null(0)
+    return consolidate(pa.table({**columns, TIME: changes.column(TIME), ORDER: order, WEIGHT: changes.column(WEIGHT)}))
