@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from headrace.model.zset import ZSet, normal_row
 from headrace.run.arrow import rows_of_arrow
-from headrace.run.changes import ORDER, TIME, WEIGHT, compact, consolidate, contents, interval
+from headrace.run.changes import ORDER, TIME, WEIGHT, consolidate, contents, interval
+from headrace.run.merge import compact
 from tests.run.stamped_rows import as_table, changes, column_types, in_chunks, meaning, weights_of
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.run.equal import comparable
+from headrace.run.hashes import hash_of, shared
 
 TIME, ORDER, WEIGHT = "__t", "__o", "__w"
 """int64 microseconds; int32 position of the alias that changed; int64 how often the row came, or left if negative."""
@@ -50,12 +51,6 @@ def contents(tables: Sequence[pa.Table], upto: int) -> pa.Table:
     return _summed(rows, columns_of(rows))
 
 
-def compact(base: Sequence[pa.Table], changes: Sequence[pa.Table], since: int) -> pa.Table:
-    """A new base: the contents as of `since`, stamped (since, 0)."""
-    schema = [*base, *changes][0].schema
-    return stamped(contents([*base, *changes], since), since).select(schema.names).cast(schema)
-
-
 def stamped(table: pa.Table, time: int, order: int = 0) -> pa.Table:
     """Rows with one time and order for all, instead of any that they have."""
     rest = table.drop_columns([name for name in (TIME, ORDER) if name in table.column_names])
@@ -74,12 +69,28 @@ def with_weights(table: pa.Table, weights: npt.NDArray[np.int64]) -> pa.Table:
 
 
 def totals(table: pa.Table, by: Sequence[str]) -> tuple[Positions, Positions]:
-    """For every class of rows equal in some columns its first position and its weight, if that is not zero."""
+    """For every class of rows equal in some columns its first position and its weight, if that is not zero.
+
+    Most rows are told apart by their hash; only the others are grouped, which costs several times as much.
+    """
+    hashes = hash_of(table, by)
+    order = np.argsort(hashes, kind="stable")
+    several = shared(hashes[order])
+    alone, together = order[~several], order[several]
+    first, sums = _grouped(table.take(pa.array(together)), by)
+    positions = np.concatenate([alone, together[first]])
+    weights = np.concatenate([table.column(WEIGHT).to_numpy()[alone], sums])
+    in_place = np.argsort(positions)
+    in_place = in_place[weights[in_place] != 0]
+    return positions[in_place], weights[in_place]
+
+
+def _grouped(table: pa.Table, by: Sequence[str]) -> tuple[Positions, Positions]:
+    """For every class of equal rows its first position and its weight."""
     if table.num_rows == 0:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     keys = [comparable(table.column(name)) for name in by]
     names = [str(number) for number in range(len(keys))]
     rows = pa.table([*keys, table.column(WEIGHT), pa.array(np.arange(table.num_rows))], names=[*names, "w", "at"])
     grouped = rows.group_by(names, use_threads=False).aggregate([("w", "sum"), ("at", "min")])
-    sums, first = grouped.column("w_sum").to_numpy(), grouped.column("at_min").to_numpy()
-    return first[sums != 0], sums[sums != 0]
+    return grouped.column("at_min").to_numpy(), grouped.column("w_sum").to_numpy()

@@ -36,6 +36,15 @@ def hash_of(table: pa.Table, key: Sequence[str]) -> Hashes:
     return hashes
 
 
+def shared(hashes: Hashes) -> npt.NDArray[np.bool_]:
+    """Which of sorted hashes occur more than once."""
+    same_as_next = hashes[1:] == hashes[:-1]
+    several = np.zeros(len(hashes), dtype=np.bool_)
+    several[1:] |= same_as_next
+    several[:-1] |= same_as_next
+    return several
+
+
 def _mixed(values: Hashes) -> Hashes:
     """The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): a bijection that spreads every bit."""
     mixed = values ^ (values >> np.uint64(30))
