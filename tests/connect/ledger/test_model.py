@@ -1,0 +1,213 @@
+"""Any history of leases and rounds leaves in the ledger what it leaves in a few dictionaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from headrace.connect.ledger.ledger import SqlLedger
+from headrace.connect.ledger.postgres import open_postgres
+from headrace.connect.ledger.sqlite import open_sqlite
+from headrace.model.errors import Conflict, Fenced, Held
+from headrace.model.log import Edit, Lease, Log, Moment, Piece, PieceKind, Round
+
+LOGS = st.sampled_from(("a", "b", "ä b"))
+FILES = st.sampled_from(("f", "g", "h"))
+HOLDERS = st.sampled_from(("x", "y"))
+LEASES = st.sampled_from(("service", "capture"))
+TIMES = st.integers(0, 4)
+PIECES = st.builds(
+    Piece,
+    kind=st.sampled_from(PieceKind),
+    file=FILES,
+    after=TIMES,
+    upto=TIMES,
+    rows=TIMES,
+    bytes=st.just(2**40),
+    key=st.lists(LOGS, max_size=2).map(tuple),
+)
+
+
+@st.composite
+def edits(draw: st.DrawFn) -> Edit:
+    t, back = draw(TIMES), draw(st.one_of(st.none(), st.integers(0, 2)))
+    return Edit(
+        log=draw(LOGS),
+        expected=None if back is None else t - back,
+        t=t,
+        add=tuple(draw(st.lists(PIECES, max_size=2, unique_by=lambda piece: piece.file))),
+        drop=tuple(draw(st.lists(FILES, max_size=1))),
+        start=draw(st.one_of(st.none(), TIMES)),
+        site=draw(st.sampled_from(("us", "eu"))),
+    )
+
+
+ROUNDS = st.builds(
+    Round,
+    edits=st.lists(edits(), max_size=3, unique_by=lambda edit: edit.log).map(tuple),
+    notes=st.dictionaries(LOGS, st.one_of(st.none(), st.text("xy'%?", max_size=2)), max_size=2),
+    moments=st.lists(st.builds(Moment, LOGS, TIMES, TIMES), max_size=2).map(tuple),
+    forget=st.lists(LOGS, max_size=1).map(tuple),
+)
+
+
+def edited(logs: dict[str, Log], edit: Edit) -> Log | None:
+    """The log after an edit; None if it conflicts."""
+    log = logs.get(edit.log)
+    if (log.t if log else None) != edit.expected:
+        return None
+    if log is None:
+        starts = [piece.after for piece in edit.add if piece.kind is PieceKind.CHANGE]
+        log = Log(edit.log, edit.site, edit.t, min(starts, default=edit.t))
+    pieces = {piece.file: piece for piece in log.pieces}
+    if not set(edit.drop) <= pieces.keys() or {p.file for p in edit.add} & (pieces.keys() - set(edit.drop)):
+        return None
+    pieces = {file: piece for file, piece in pieces.items() if file not in edit.drop}
+    pieces |= {piece.file: piece for piece in edit.add}
+    ordered = tuple(sorted(pieces.values(), key=lambda piece: (piece.after, piece.upto, piece.file)))
+    return replace(log, t=edit.t, start=log.start if edit.start is None else edit.start, pieces=ordered)
+
+
+def fitted(edit: Edit, log: Log | None) -> Edit:
+    """The edit without what conflicts."""
+    present = {piece.file for piece in log.pieces} if log else set()
+    drop = tuple(file for file in edit.drop if file in present)
+    add = tuple(piece for piece in edit.add if piece.file not in present - set(drop))
+    expected = log.t if log else None
+    return replace(edit, expected=expected, t=edit.t + (expected or 0), add=add, drop=drop)
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """Two connections take turns; `held` are the current lease of each name and the time when it ends."""
+
+    def __init__(self, opener: Callable[[Callable[[], float]], SqlLedger]) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.ledgers = [opener(lambda: self.now), opener(lambda: self.now)]
+        self.logs: dict[str, Log] = {}
+        self.notes: dict[str, str] = {}
+        self.moments: dict[tuple[str, int], Moment] = {}
+        self.held: dict[str, tuple[Lease, float]] = {}
+        self.epochs: dict[str, int] = {}
+        self.given: list[Lease] = [Lease("service", "x", 9)]
+
+    @property
+    def ledger(self) -> SqlLedger:
+        self.ledgers.reverse()
+        return self.ledgers[0]
+
+    def valid(self, lease: Lease) -> bool:
+        return lease.name in self.held and self.held[lease.name][0] == lease
+
+    @rule(name=LEASES, holder=HOLDERS, seconds=st.integers(1, 5))
+    def acquire(self, name: str, holder: str, seconds: int) -> None:
+        if name in self.held and self.held[name][1] > self.now:
+            with pytest.raises(Held):
+                self.ledger.acquire(name, holder, seconds)
+            return
+        lease = self.ledger.acquire(name, holder, seconds)
+        self.epochs[name] = self.epochs.get(name, 0) + 1
+        assert lease == Lease(name, holder, self.epochs[name])
+        self.held[name] = lease, self.now + seconds
+        self.given.append(lease)
+
+    @rule(data=st.data(), seconds=st.integers(1, 5))
+    def renew(self, data: st.DataObject, seconds: int) -> None:
+        lease = data.draw(st.sampled_from(self.given))
+        if self.valid(lease):
+            self.ledger.renew(lease, seconds)
+            self.held[lease.name] = lease, self.now + seconds
+        else:
+            with pytest.raises(Fenced):
+                self.ledger.renew(lease, seconds)
+
+    @rule(data=st.data())
+    def release(self, data: st.DataObject) -> None:
+        lease = data.draw(st.sampled_from(self.given))
+        self.ledger.release(lease)
+        if self.valid(lease):
+            del self.held[lease.name]
+
+    @rule(seconds=st.integers(1, 5))
+    def wait(self, seconds: int) -> None:
+        self.now += seconds
+
+    @rule(lease=LEASES, round_=ROUNDS)
+    def commit_what_fits(self, lease: str, round_: Round) -> None:
+        if lease in self.held:
+            kept = {name: log for name, log in self.logs.items() if name not in round_.forget}
+            fitting = tuple(fitted(edit, kept.get(edit.log)) for edit in round_.edits)
+            self._commit(self.held[lease][0], replace(round_, edits=fitting))
+
+    @rule(data=st.data(), round_=ROUNDS)
+    def commit(self, data: st.DataObject, round_: Round) -> None:
+        self._commit(data.draw(st.sampled_from(self.given[-3:])), round_)
+
+    def _commit(self, lease: Lease, round_: Round) -> None:
+        kept = {name: log for name, log in self.logs.items() if name not in round_.forget}
+        after = {edit.log: edited(kept, edit) for edit in round_.edits}
+        changed = {name: log for name, log in after.items() if log is not None}
+        if not self.valid(lease) or len(changed) < len(after):
+            with pytest.raises(Conflict if self.valid(lease) else Fenced):
+                self.ledger.commit(lease, round_)
+            return
+        self.ledger.commit(lease, round_)
+        self.logs = kept | changed
+        notes = {**self.notes, **round_.notes}
+        self.notes = {name: value for name, value in notes.items() if value is not None}
+        self.moments |= {(moment.database, moment.t): moment for moment in round_.moments}
+
+    @rule(data=st.data(), before=TIMES)
+    def forget_moments(self, data: st.DataObject, before: int) -> None:
+        lease = data.draw(st.sampled_from(self.given))
+        if self.valid(lease):
+            self.ledger.forget_moments(lease, before)
+            self.moments = {key: moment for key, moment in self.moments.items() if moment.t >= before}
+
+    @rule(names=st.lists(LOGS), prefix=st.sampled_from(("", "a", "ä", "%")), database=LOGS, after=TIMES)
+    def ask(self, names: list[str], prefix: str, database: str, after: int) -> None:
+        ledger = self.ledger
+        assert ledger.logs(names) == {name: log for name, log in self.logs.items() if name in names}
+        assert ledger.notes(prefix) == {name: value for name, value in self.notes.items() if name.startswith(prefix)}
+        later = sorted(m.t for m in self.moments.values() if m.database == database and m.t > after)
+        assert [moment.t for moment in ledger.moments(database, after, limit=2)] == later[:2]
+
+    @invariant()
+    def the_ledger_holds_what_the_model_holds(self) -> None:
+        ledger = self.ledger
+        assert ledger.logs() == self.logs
+        assert ledger.times() == {name: log.t for name, log in self.logs.items()}
+        assert ledger.files() == {f"{log.site}/{piece.file}" for log in self.logs.values() for piece in log.pieces}
+
+    def teardown(self) -> None:
+        for ledger in self.ledgers:
+            ledger.close()
+
+
+FEW = settings(max_examples=25, stateful_step_count=25)
+
+
+def test_sqlite_holds_what_the_model_holds(tmp_path_factory: pytest.TempPathFactory):
+    class Machine(LedgerMachine):
+        def __init__(self) -> None:
+            file = tmp_path_factory.mktemp("ledger") / "ledger.db"
+            super().__init__(lambda clock: open_sqlite(file, clock))
+
+    run_state_machine_as_test(Machine, settings=FEW)
+
+
+def test_postgres_holds_what_the_model_holds(postgres_dsn: str):
+    import psycopg
+
+    class Machine(LedgerMachine):
+        def __init__(self) -> None:
+            with psycopg.connect(postgres_dsn, autocommit=True) as connection:
+                connection.execute("DROP SCHEMA IF EXISTS headrace CASCADE")
+            super().__init__(lambda clock: open_postgres(postgres_dsn, clock))
+
+    run_state_machine_as_test(Machine, settings=FEW)
