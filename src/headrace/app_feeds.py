@@ -13,8 +13,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from headrace.model.errors import InputError, Location, Problem, UsageError
-
 if TYPE_CHECKING:
     from headrace.plan.feeds.instance import Latency
     from headrace.plan.feeds.tables import Prices
@@ -61,12 +59,13 @@ class FeedsReport:
 
 def decide_feeds(file: Path, question: FeedsQuestion) -> FeedsReport:
     """Decide a JSON instance."""
+    from headrace.connect.text_file import read_text
     from headrace.plan.feeds.document import answer, decide_instance, read_instance
     from headrace.plan.feeds.explain import why
     from headrace.plan.feeds.latency import Method
 
     with _no_collection():
-        named = read_instance(_read_text(file), str(file))
+        named = read_instance(read_text(file), str(file))
         started = perf_counter()
         decision = decide_instance(named, Method(question.method))
         document = answer(named, decision, perf_counter() - started)
@@ -148,14 +147,3 @@ def _no_collection() -> Iterator[None]:
         yield
     finally:
         gc.enable()
-
-
-def _read_text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except FileNotFoundError as error:
-        raise UsageError(f'no file "{file}"', hint="the path is relative to where you are") from error
-    except OSError as error:
-        raise UsageError(f'"{file}" cannot be read: {(error.strerror or "").lower()}') from error
-    except UnicodeDecodeError as error:
-        raise InputError([Problem("this is not text in UTF-8", Location(str(file)))]) from error

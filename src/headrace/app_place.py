@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from headrace.model.errors import InputError, Location, Problem, UsageError
+from headrace.connect.text_file import read_text
+from headrace.model.errors import UsageError
 from headrace.plan.place.decide import prepared
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.instance import Decision, Device, Outcome, Single
@@ -91,11 +92,7 @@ def is_table(file: Path) -> bool:
 
 def place_instance(file: Path, why: str | None = None, per: str = "") -> PlacedInstance:
     """`why` names a view to explain; `per` is the unit of time of the rates, for the words only."""
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError([Problem("the file is not text in UTF-8", Location(str(file)))]) from error
-    instance = read_instance(text, str(file))
+    instance = read_instance(read_text(file), str(file))
     decide = prepared(instance)
     started = time.perf_counter()
     decision = decide(Effort())

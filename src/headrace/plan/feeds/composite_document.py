@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from headrace.model.errors import nearest_name
+from headrace.plan.exact_json import Path
 from headrace.plan.feeds.fields import Fields
 from headrace.plan.feeds.instance import Composite, Edge, Node, PullAccounting
-from headrace.plan.feeds.json_text import Path
 from headrace.plan.feeds.network import network_of
 from headrace.plan.feeds.numbers import IntArray
 

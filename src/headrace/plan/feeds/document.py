@@ -7,6 +7,7 @@ from typing import assert_never
 
 import numpy as np
 
+from headrace.plan.exact_json import read_json
 from headrace.plan.feeds.answer import summary
 from headrace.plan.feeds.composite import decide_composite
 from headrace.plan.feeds.composite_document import NamedComposite, read_composite
@@ -15,7 +16,6 @@ from headrace.plan.feeds.decide import decide
 from headrace.plan.feeds.feeds_document import NamedFeeds, read_feeds
 from headrace.plan.feeds.fields import Fields
 from headrace.plan.feeds.instance import Decision
-from headrace.plan.feeds.json_text import read_json
 from headrace.plan.feeds.latency import Method
 
 Named = NamedFeeds | NamedComposite

@@ -10,9 +10,9 @@ from itertools import chain, repeat
 import numpy as np
 
 from headrace.model.errors import nearest_name
+from headrace.plan.exact_json import Path
 from headrace.plan.feeds.fields import Fields
 from headrace.plan.feeds.instance import Feeds, Latency, MeanPulls, Model, Percentile, Pricing
-from headrace.plan.feeds.json_text import Path
 from headrace.plan.feeds.numbers import Amounts, IntArray
 
 MOST_SHOWN = 100_000

@@ -11,11 +11,11 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TypeVar
 
-from headrace.model.errors import InputError, Problem, nearest_name
-from headrace.plan.feeds.json_text import Path, exact_amount, place_of, shown
+from headrace.model.errors import nearest_name
+from headrace.plan.exact_json import Path, Problems, exact_amount, shown
 
-MOST_PROBLEMS = 20
-"""Mistakes reported at once: a generated instance may repeat the same one a million times."""
+MOST_DIGITS = 300
+"""Of an amount: beyond, doubles end, and integers take gigabytes."""
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -24,17 +24,14 @@ class Fields:
     """The mistakes of one document, and the readers that note them. After a mistake a reader returns a stand-in."""
 
     def __init__(self, text: str, file: str) -> None:
-        self.text, self.file = text, file
-        self.problems: list[Problem] = []
+        self._problems = Problems(text, file)
 
     def wrong(self, path: Path, message: str, hint: str | None = None) -> None:
-        if len(self.problems) < MOST_PROBLEMS:
-            self.problems.append(Problem(message, place_of(self.text, self.file, path), hint))
+        self._problems.add(message, path, hint)
 
     def end(self) -> None:
         """Raises InputError if anything was wrong."""
-        if self.problems:
-            raise InputError(self.problems)
+        self._problems.raise_any()
 
     def members(self, value: object, path: Path, what: str) -> dict[str, object]:
         """An object with names of the user's choice."""
@@ -61,7 +58,7 @@ class Fields:
 
     def amount(self, value: object, path: Path, what: str) -> Fraction:
         try:
-            return exact_amount(value)
+            return exact_amount(value, MOST_DIGITS)
         except ValueError as error:
             self.wrong(path, f"{what} {error}", "amounts are numbers of 0 or more, such as 0.25")
             return Fraction(0)

@@ -6,9 +6,10 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
 from headrace.model.errors import UsageError, nearest_name
+from headrace.plan.exact_json import exact_amount
 from headrace.plan.feeds.feeds_document import MOST_SHOWN, WITH_LATENCY
+from headrace.plan.feeds.fields import MOST_DIGITS
 from headrace.plan.feeds.instance import Latency, MeanPulls, Model, Percentile, Pricing
-from headrace.plan.feeds.json_text import exact_amount
 from headrace.plan.feeds.tables import Prices
 
 
@@ -42,7 +43,7 @@ def typed_target(mean_pulls: str | None, percentile: str | None, most_pulls: int
 
 def typed_amount(text: str, option: str) -> Fraction:
     try:
-        return exact_amount(Decimal(text))
+        return exact_amount(Decimal(text), MOST_DIGITS)
     except InvalidOperation as error:
         raise UsageError(f'{option} must be a number, not "{text}"', f"{option} 3") from error
     except ValueError as error:

@@ -7,10 +7,11 @@ from fractions import Fraction
 from typing import Any
 
 from headrace.model.errors import nearest_name
+from headrace.plan.exact_json import Path, Problems, exact_amount, shown
 from headrace.plan.place.instance import CLOUD
-from headrace.plan.place.json_text import MOST_DIGITS, Path, Problems, Repeated
 from headrace.plan.place.numbers import Exact
 
+MOST_DIGITS = 150
 LARGEST = 10**MOST_DIGITS
 """Beyond this a ratio of two costs may be no double."""
 
@@ -23,8 +24,6 @@ class Fields:
         self.problems = problems
 
     def fields(self, found: Mapping[str, Any], path: Path, known: tuple[str, ...]) -> None:
-        if isinstance(found, Repeated):
-            self.problems.add(f'the field "{found.key}" is given twice', (*path, found.key))
         for field in found:
             if field not in known:
                 self.problems.add(
@@ -38,23 +37,22 @@ class Fields:
         return self.amount(found, field, (*path, field))
 
     def amount(self, found: Any, what: str, path: Path) -> Exact:
-        if isinstance(found, int | Fraction) and not isinstance(found, bool) and 0 <= found < LARGEST:
+        if type(found) is int and 0 <= found < LARGEST:
             return found
-        if isinstance(found, float) or (isinstance(found, int) and found >= LARGEST):
-            self.problems.add(f"{what} is not a finite number, or out of range", path)
-        elif isinstance(found, int | Fraction) and not isinstance(found, bool):
-            self.problems.add(
-                f"{what} is negative: {as_written(found)}", path, "rates, prices, loads and capacities are 0 or more"
-            )
-        else:
-            self.problems.add(f"{what} is not a number: {as_written(found)}", path)
-        return 0
+        if isinstance(found, Fraction):
+            return found
+        try:
+            exact = exact_amount(found, MOST_DIGITS)
+        except ValueError as error:
+            self.problems.add(f"{what} {error}", path, "rates, prices, loads and capacities are 0 or more")
+            return 0
+        return exact.numerator if exact.denominator == 1 else exact
 
     def name(self, found: Any, what: str, path: Path, *, place: bool = True) -> str:
         if isinstance(found, int) and not isinstance(found, bool):
             found = str(found)
         if not isinstance(found, str) or not found:
-            self.problems.add(f"{what} is not a name: {as_written(found)}", path)
+            self.problems.add(f"{what} is not a name: {shown(found)}", path)
             return "?"
         if place and found == CLOUD:
             self.problems.add(f'"{CLOUD}" is reserved and cannot name {what}', path)
@@ -62,16 +60,14 @@ class Fields:
 
     def names(self, found: Any, path: Path) -> tuple[str, ...]:
         if not isinstance(found, list):
-            self.problems.add(f"expected a list of names, not {as_written(found)}", path)
+            self.problems.add(f"expected a list of names, not {shown(found)}", path)
             return ()
         return tuple(self.name(name, "a name", (*path, at), place=False) for at, name in enumerate(found))
 
     def object(self, found: Any, path: Path) -> Mapping[str, Any]:
         if isinstance(found, dict):
-            if isinstance(found, Repeated):
-                self.problems.add(f'"{found.key}" is given twice', (*path, found.key))
             return found
-        self.problems.add(f"expected an object, not {as_written(found)}", path)
+        self.problems.add(f"expected an object, not {shown(found)}", path)
         return {}
 
     def list(self, field: str) -> list[Any]:
@@ -81,12 +77,3 @@ class Fields:
         what = f'"{field}" is missing' if found is None else f'"{field}" is not a list'
         self.problems.add(what, (field,))
         return []
-
-
-def as_written(value: Any) -> str:
-    """A value as it stands in the file, cut to a line."""
-    if isinstance(value, Fraction):
-        return str(float(value))
-    shown = {True: "true", False: "false", None: "null"}.get(value) if isinstance(value, bool | None) else None
-    text = shown or (f'"{value}"' if isinstance(value, str) else f"{value}").replace("'", '"')
-    return text if len(text) <= 60 else text[:57] + "..."

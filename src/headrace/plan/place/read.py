@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from headrace.model.errors import nearest_name
+from headrace.plan.exact_json import Problems, read_json, shown
 from headrace.plan.place.fields import Fields
 from headrace.plan.place.instance import CLOUD, Dag, Device, Single
-from headrace.plan.place.json_text import Problems, parse
 from headrace.plan.place.read_core import read_core
 from headrace.plan.place.read_graph import check_graph, read_mode, read_operators, read_sources, read_sums
 from headrace.plan.place.read_views import read_views
@@ -17,14 +17,15 @@ DEVICE_FIELDS = ("cu", "cd", "capacity")
 
 def read_instance(text: str, file: str) -> Single | Dag:
     """Raises InputError with all mistakes."""
-    document = parse(text, file)
+    read = read_json(text, file)
+    document = read if isinstance(read, dict) else {}
     problems = Problems(text, file)
-    kind = document.get("kind") if isinstance(document, dict) else None
+    kind = document.get("kind")
     if kind == "single":
         return _single(Fields(document, problems))
     if kind == "dag":
         return _dag(Fields(document, problems))
-    found = f", not {kind!r}".replace("'", '"') if kind is not None else ""
+    found = f", not {shown(kind)}" if kind is not None else ""
     hint = '{"kind": "single", "pairs": [...]}'
     problems.add(f'a placement instance has the kind "single" or "dag"{found}', ("kind",), hint)
     problems.raise_any()

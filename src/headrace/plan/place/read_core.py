@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.model.errors import nearest_name
-from headrace.plan.place.fields import Fields, as_written
+from headrace.plan.exact_json import Path, shown
+from headrace.plan.place.fields import Fields
 from headrace.plan.place.instance import Core, CoreLink
-from headrace.plan.place.json_text import Path
 
 
 def read_core(fields: Fields, devices: set[str], in_cloud: frozenset[str]) -> Core | None:
@@ -30,15 +30,15 @@ def read_core(fields: Fields, devices: set[str], in_cloud: frozenset[str]) -> Co
 
 def _core_links(fields: Fields, found: Any) -> tuple[CoreLink, ...]:
     if not isinstance(found, list):
-        fields.problems.add(f"expected a list of links, not {as_written(found)}", ("core", "links"))
+        fields.problems.add(f"expected a list of links, not {shown(found)}", ("core", "links"))
         return ()
     links = []
     for at, link in enumerate(found):
         path: Path = ("core", "links", at)
         if not isinstance(link, list) or len(link) != 3:
-            fields.problems.add(f"a core link is [node, node, weight], not {as_written(link)}", path)
+            fields.problems.add(f"a core link is [node, node, weight], not {shown(link)}", path)
             continue
-        one, other = (fields.name(name, "a node", (*path, k), place=False) for k, name in enumerate(link[:2]))
+        one, other = (fields.name(name, "a core node", (*path, k)) for k, name in enumerate(link[:2]))
         links.append(CoreLink(one, other, fields.amount(link[2], "weight", (*path, 2))))
     return tuple(links)
 

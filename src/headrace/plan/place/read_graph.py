@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.model.errors import nearest_name
+from headrace.plan.exact_json import Path, shown
 from headrace.plan.place.allowed import allowed_devices, in_order
-from headrace.plan.place.fields import Fields, as_written
+from headrace.plan.place.fields import Fields
 from headrace.plan.place.instance import CLOUD, Dag, Mode, Operator
-from headrace.plan.place.json_text import Path
 from headrace.plan.place.numbers import Exact
 
 OPERATOR_FIELDS = ("id", "inputs", "load", "allowed", "pin")
@@ -20,7 +20,7 @@ def read_mode(fields: Fields) -> Mode:
     found = fields.document.get("mode", Mode.DERIVE)
     if found in tuple(Mode):
         return Mode(found)
-    fields.problems.add(f"mode is {as_written(found)}", ("mode",), f"one of: {', '.join(Mode)}")
+    fields.problems.add(f"mode is {shown(found)}", ("mode",), f"one of: {', '.join(Mode)}")
     return Mode.DERIVE
 
 
@@ -58,14 +58,12 @@ def read_operators(fields: Fields, sources: Mapping[str, str]) -> tuple[Operator
 
 def _inputs(fields: Fields, found: Any, path: Path) -> tuple[tuple[str, Exact], ...]:
     if not isinstance(found, list):
-        fields.problems.add(
-            "inputs are [[stream, rate], ...]" if found is None else f"inputs are {as_written(found)}", path
-        )
+        fields.problems.add("inputs are [[stream, rate], ...]" if found is None else f"inputs are {shown(found)}", path)
         return ()
     inputs = []
     for at, entry in enumerate(found):
         if not isinstance(entry, list) or len(entry) != 2:
-            fields.problems.add(f"an input is [stream, rate], not {as_written(entry)}", (*path, at))
+            fields.problems.add(f"an input is [stream, rate], not {shown(entry)}", (*path, at))
             continue
         name = fields.name(entry[0], "a stream", (*path, at, 0), place=False)
         inputs.append((name, fields.amount(entry[1], f'the rate of "{name}"', (*path, at, 1))))
@@ -96,7 +94,7 @@ def read_sums(fields: Fields, streams: set[str]) -> frozenset[str]:
         if name not in streams:
             fields.problems.add(f'stream "{name}" is unknown', ("share", name), nearest_name(name, streams))
         if how not in ("sum", "max"):
-            fields.problems.add(f'share is {as_written(how)}, not "sum" or "max"', ("share", name))
+            fields.problems.add(f'share is {shown(how)}, not "sum" or "max"', ("share", name))
     return frozenset(name for name, how in found.items() if how == "sum")
 
 
@@ -105,7 +103,7 @@ def check_graph(fields: Fields, dag: Dag) -> None:
     try:
         operators = tuple(in_order(dag))
     except graphlib.CycleError as error:
-        fields.problems.add(f"operators read each other in a circle: {' -> '.join(error.args[1])}", ("ops",))
+        fields.problems.add(f"operators read each other in a circle: {_circle(error.args[1])}", ("ops",))
         return
     possible = allowed_devices(dag, operators)
     for at, operator in enumerate(dag.operators):
@@ -115,3 +113,9 @@ def check_graph(fields: Fields, dag: Dag) -> None:
                 ("ops", at, "pin"),
                 'name the device in "allowed", or choose another "mode"',
             )
+
+
+def _circle(names: list[str]) -> str:
+    """All of a short circle, the start of a long one."""
+    shown_names = names if len(names) <= 8 else [*names[:8], f"and {len(names) - 9} more"]
+    return " -> ".join(shown_names)

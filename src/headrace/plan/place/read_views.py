@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.plan.place.fields import LARGEST, Fields, as_written
+from headrace.plan.exact_json import Path, shown
+from headrace.plan.place.fields import LARGEST, Fields
 from headrace.plan.place.instance import CLOUD, PairView
-from headrace.plan.place.json_text import Path
 
 
 def read_views(fields: Fields) -> tuple[PairView, ...]:
@@ -50,7 +50,7 @@ def _default_id(a: str, b: str, given: dict[str, int]) -> str:
 def _view(fields: Fields, pair: Any, path: Path, given: dict[str, int]) -> PairView | None:
     if not isinstance(pair, list) or not 4 <= len(pair) <= 6:
         fields.problems.add(
-            f"a pair is [i, j, rate of i, rate of j, optional id, optional load], not {as_written(pair)}", path
+            f"a pair is [i, j, rate of i, rate of j, optional id, optional load], not {shown(pair)}", path
         )
         return None
     a, b, rate_a, rate_b, *more = pair
