@@ -5,6 +5,8 @@ NULL equals NULL here, NaN equals NaN, and 0.0 equals -0.0.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -14,26 +16,26 @@ from pyarrow import types
 Mask = npt.NDArray[np.bool_]
 
 
-def comparable(column: pa.ChunkedArray) -> pa.Array:
+Column: TypeAlias = pa.Array | pa.ChunkedArray
+
+
+def comparable(column: Column) -> Column:
     """A column that can be grouped by, equal where the given one is.
 
     Lists become bytes, four for each element: its number among the different elements of this column. So they compare
     within one column only.
     """
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    if types.is_floating(array.type):
-        return one_form(array)
-    if types.is_list(array.type):
-        return _numbered(array)
-    return array
+    if types.is_floating(column.type):
+        return one_form(column)
+    if types.is_list(column.type):
+        return _numbered(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+    return column
 
 
-def one_form(array: pa.Array) -> pa.Array:
+def one_form(floats: Column) -> Column:
     """Floats with a single NaN and without -0.0."""
-    positive = pc.add(array, pa.scalar(0.0, array.type))
-    return pc.if_else(pc.is_nan(positive), pa.scalar(float("nan"), array.type), positive)
+    positive = pc.add(floats, pa.scalar(0.0, floats.type))
+    return pc.if_else(pc.is_nan(positive), pa.scalar(float("nan"), floats.type), positive)
 
 
 def _numbered(lists: pa.ListArray) -> pa.Array:
@@ -52,7 +54,7 @@ def same(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
         both = comparable(pa.chunked_array([*left.chunks, *right.cast(left.type).chunks], left.type))
         first, second = both.slice(0, len(left)), both.slice(len(left))
     elif types.is_floating(left.type):
-        first, second = (one_form(comparable(side.cast(pa.float64()))) for side in (left, right))
+        first, second = (side.cast(pa.float64()) for side in (left, right))
     else:
         first, second = left, right
     equal = pc.fill_null(pc.equal(first, second), False)
