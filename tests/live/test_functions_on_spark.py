@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headrace.connect.spark.sql_text import spark_text
 from headrace.model.errors import EvaluationError
 from headrace.model.expr import Literal, rename_columns, substitute
 from headrace.model.scalar import compile_expr
 from headrace.model.types import Row, Type, Value
 from headrace.run.arrow import arrow_table, rows_of_arrow
-from headrace.testing.engines import same_value, spark_text
+from headrace.testing.engines import same_value
 from tests.model.function_cases import Calls, all_calls
 
 if TYPE_CHECKING:

@@ -1,0 +1,98 @@
+"""Files of logs as Spark's rows and back: read and written by tasks, so that rows never pass through the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from headrace.connect.spark.items import GROUPS_PER_CORE, cores
+from headrace.model.relation import Field
+from headrace.run.arrow import arrow_type
+from headrace.run.changes import ORDER, STAMPS, TIME, WEIGHT, interval, stamped
+from headrace.run.items import grouped
+from headrace.run.ports import Store
+
+ROWS_PER_BATCH = 65_536
+ROWS_PER_FILE = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LogFiles:
+    """Change rows of a log, in files. `columns` are those to read, by their names in the files."""
+
+    site: str
+    files: tuple[str, ...]
+    columns: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A file that a task wrote; `bytes` is its size."""
+
+    file: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to write contents, and the time they are of. `columns` names them in the files."""
+
+    site: str
+    hint: str
+    t: int
+    columns: tuple[Field, ...]
+
+
+def read_changes(session: SparkSession, store: Store, log: LogFiles, after: int, upto: int) -> DataFrame:
+    """The changes with after < t <= upto: columns c0, c1, ... and `__t`, `__o`, `__w`."""
+    files, site = log.files, log.site
+    names = [column.name for column in log.columns]
+    groups = grouped([1.0] * len(files), GROUPS_PER_CORE * cores(session)) or [[]]
+    schema = pa.schema(
+        [*((f"c{number}", arrow_type(column.type)) for number, column in enumerate(log.columns)), *_STAMPS.items()]
+    )
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for group in (group for batch in batches for group in batch.column(0).to_pylist()):
+            for position in groups[group]:
+                rows = interval(store.read(site, files[position], [*names, *STAMPS]), after, upto)
+                yield from rows.rename_columns(schema.names).cast(schema).to_batches(ROWS_PER_BATCH)
+
+    types = ", ".join(f"c{number} {column.type}" for number, column in enumerate(log.columns))
+    stamps = f"{TIME} bigint, {ORDER} int, {WEIGHT} bigint"
+    return session.range(0, len(groups), 1, len(groups)).mapInArrow(read, f"{types}{', ' if types else ''}{stamps}")
+
+
+_STAMPS = {TIME: pa.int64(), ORDER: pa.int32(), WEIGHT: pa.int64()}
+
+
+def write_contents(frame: DataFrame, store: Store, target: Target) -> tuple[Written, ...]:
+    """Writes rows as contents at a time: each with weight 1.
+
+    A task that is tried again writes further files; only those returned here belong to the answer.
+    """
+    schema = pa.schema([(column.name, arrow_type(column.type)) for column in target.columns])
+
+    def save(rows: list[pa.RecordBatch]) -> pa.RecordBatch:
+        table = pa.Table.from_batches(rows).select(list(range(len(schema)))).rename_columns(schema.names).cast(schema)
+        weights = pa.repeat(pa.scalar(1, pa.int64()), table.num_rows)
+        whole = stamped(table, target.t).append_column(WEIGHT, weights)
+        file, size = store.write(target.site, whole, target.hint)
+        return pa.record_batch({"file": [file], "rows": [table.num_rows], "bytes": [size]})
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held: list[pa.RecordBatch] = []
+        for batch in batches:
+            held += [batch] if batch.num_rows else []
+            if sum(part.num_rows for part in held) >= ROWS_PER_FILE:
+                yield save(held)
+                held = []
+        if held:
+            yield save(held)
+
+    found = frame.mapInArrow(write, "file string, rows bigint, bytes bigint").toArrow().to_pylist()
+    return tuple(sorted((Written(**row) for row in found), key=lambda written: written.file))

@@ -1,0 +1,127 @@
+"""Expressions as Spark SQL text, with the meaning that they have here.
+
+Names of columns are quoted whole, so that dots and signs in them mean nothing.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headrace.model.errors import ConnectError
+from headrace.model.expr import Call, Column, Expr, Literal
+from headrace.model.functions import PYTHON_PREFIX
+from headrace.model.scalar_number import EARTH_RADIUS_M
+from headrace.model.types import FRACTIONS, Array, Type, Value
+
+INFIX = ("=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "div", "%", "and", "or", "rlike")
+_ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
+_DISTANCE = (
+    "(2 * {radius}D * asin(least(1D, sqrt(power(sin((radians({2}) - radians({0})) / 2), 2)"
+    " + cos(radians({0})) * cos(radians({2})) * power(sin(radians({3} - {1}) / 2), 2)))))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SqlNames:
+    """What names are in the text: columns (others are quoted as they are), functions declared in Python, and `now`."""
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    python: Mapping[str, str] = field(default_factory=dict)
+    now: dt.datetime | None = None
+
+
+NO_NAMES = SqlNames()
+
+
+def spark_text(expr: Expr, names: SqlNames = NO_NAMES) -> str:
+    match expr:
+        case Column(name):
+            return names.columns[name] if name in names.columns else quoted(name)
+        case Literal(value, type_):
+            return literal_text(value, type_)
+        case Call("now"):
+            assert names.now is not None, '"now" needs to be told the time'
+            return literal_text(names.now, expr.type)
+        case Call(_, arguments):
+            return _call(expr, [spark_text(argument, names) for argument in arguments], names)
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _call(call: Call, texts: list[str], names: SqlNames) -> str:
+    match call.function:
+        case "cast":
+            return f"CAST({texts[0]} AS {call.type})"
+        case "case":
+            branches = zip(texts[:-1:2], texts[1:-1:2], strict=True)
+            whens = " ".join(f"WHEN {condition} THEN {value}" for condition, value in branches)
+            return f"CASE {whens} ELSE {texts[-1]} END"
+        case "in":
+            return f"({texts[0]} IN ({', '.join(texts[1:])}))"
+        case "is_null":
+            return f"({texts[0]} IS NULL)"
+        case "not":
+            return f"(NOT {texts[0]})"
+        case "negate":
+            return f"(- {texts[0]})"
+        case "like":
+            escape = f" ESCAPE {texts[2]}" if len(texts) > 2 else ""
+            return f"({texts[0]} LIKE {texts[1]}{escape})"
+        case "distance":
+            return _DISTANCE.format(*texts, radius=float(EARTH_RADIUS_M))
+        case function if function in INFIX:
+            return "(" + f" {function} ".join(texts) + ")"
+        case function if function.startswith(PYTHON_PREFIX):
+            return f"{_python(function.removeprefix(PYTHON_PREFIX), names)}({', '.join(texts)})"
+        case function:
+            return f"{function}({', '.join(texts)})"
+
+
+def _python(function: str, names: SqlNames) -> str:
+    if function not in names.python:
+        raise ConnectError(
+            f'function "{function}" is declared in Python but was not given to Spark',
+            hint="is its module in the project, and does the version in it match the declared one?",
+        )
+    return quoted(names.python[function])
+
+
+def literal_text(value: Value, type_: Type) -> str:
+    """Mostly text cast to the type, because few types have literals for all their values."""
+    match value:
+        case None:
+            return f"CAST(NULL AS {type_})"
+        case bool():
+            return str(value).upper()
+        case str():
+            return "'" + "".join(_ESCAPES.get(character, character) for character in value) + "'"
+        case bytes():
+            return f"X'{value.hex()}'"
+        case tuple():
+            assert isinstance(type_, Array), f"{value!r} is no {type_}"
+            elements = ", ".join(literal_text(element, type_.element) for element in value)
+            return f"CAST(array({elements}) AS {type_})"
+        case dt.timedelta():
+            return _day_time(value)
+        case int() if str(type_) == "interval year to month":
+            sign, (years, months) = "-" if value < 0 else "", divmod(abs(value), 12)
+            return f"INTERVAL '{sign}{years}-{months}' YEAR TO MONTH"
+        case _:
+            return f"CAST('{value}' AS {type_})"
+
+
+def _day_time(value: dt.timedelta) -> str:
+    sign, size = ("-", -value) if value < dt.timedelta(0) else ("", value)
+    minutes, seconds = divmod(size.seconds, 60)
+    time = f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}.{size.microseconds:06}"
+    return f"INTERVAL '{sign}{size.days} {time}' DAY TO SECOND"
+
+
+def normal_text(expr: Expr, names: SqlNames) -> str:
+    """The value in the one form that is kept: adding zero makes 0.0 of -0.0 and changes nothing else."""
+    text = spark_text(expr, names)
+    return f"({text} + CAST(0 AS {expr.type}))" if expr.type in FRACTIONS else text
