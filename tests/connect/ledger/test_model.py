@@ -137,16 +137,30 @@ class LedgerMachine(RuleBasedStateMachine):
     def wait(self, seconds: int) -> None:
         self.now += seconds
 
-    @rule(lease=LEASES, round_=ROUNDS)
-    def commit_what_fits(self, lease: str, round_: Round) -> None:
-        if lease in self.held:
-            kept = {name: log for name, log in self.logs.items() if name not in round_.forget}
-            fitting = tuple(fitted(edit, kept.get(edit.log)) for edit in round_.edits)
-            self._commit(self.held[lease][0], replace(round_, edits=fitting))
+    def fitting(self, round_: Round) -> Round:
+        kept = {name: log for name, log in self.logs.items() if name not in round_.forget}
+        return replace(round_, edits=tuple(fitted(edit, kept.get(edit.log)) for edit in round_.edits))
 
     @rule(data=st.data(), round_=ROUNDS)
-    def commit(self, data: st.DataObject, round_: Round) -> None:
-        self._commit(data.draw(st.sampled_from(self.given[-3:])), round_)
+    def commit_under_any_lease(self, data: st.DataObject, round_: Round) -> None:
+        self._commit(data.draw(st.sampled_from(self.given)), self.fitting(round_))
+
+    @rule(round_=ROUNDS)
+    def commit_what_fits(self, round_: Round) -> None:
+        for lease, _ in list(self.held.values())[:1]:
+            self._commit(lease, self.fitting(round_))
+
+    @rule(round_=ROUNDS, back=st.integers(-1, 1))
+    def commit_what_was_meant_for_another_time(self, round_: Round, back: int) -> None:
+        for lease, _ in list(self.held.values())[:1]:
+            fitting = self.fitting(round_).edits
+            late = tuple(replace(e, expected=e.expected - back, t=e.t + 1) for e in fitting if e.expected is not None)
+            self._commit(lease, replace(round_, edits=late))
+
+    @rule(round_=ROUNDS)
+    def commit_anything(self, round_: Round) -> None:
+        for lease, _ in list(self.held.values())[:1]:
+            self._commit(lease, round_)
 
     def _commit(self, lease: Lease, round_: Round) -> None:
         kept = {name: log for name, log in self.logs.items() if name not in round_.forget}
@@ -189,7 +203,7 @@ class LedgerMachine(RuleBasedStateMachine):
             ledger.close()
 
 
-FEW = settings(max_examples=25, stateful_step_count=25)
+FEW = settings(max_examples=20, stateful_step_count=30)
 
 
 def test_sqlite_holds_what_the_model_holds(tmp_path_factory: pytest.TempPathFactory):
