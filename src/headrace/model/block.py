@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from headrace.model.expr import Expr
+from headrace.model.expr import Expr, is_disjunction
 from headrace.model.relation import AggregateCall, Order, Output, Ranking
 
 ColumnId = tuple[str, str]
@@ -42,7 +42,10 @@ class BlockFilter:
 
     @property
     def text(self) -> str:
-        return " AND ".join(self.texts)
+        if len(self.texts) == 1:
+            return self.texts[0]
+        parts = zip(self.conjuncts, self.texts, strict=True)
+        return " AND ".join(f"({text})" if is_disjunction(part) else text for part, text in parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,10 @@ def conjunction(parts: tuple[Expr, ...]) -> Expr:
     return parts[0] if len(parts) == 1 else Call("and", parts, BOOLEAN)
 
 
+def is_disjunction(expr: Expr) -> bool:
+    return isinstance(expr, Call) and expr.function == "or"
+
+
 def is_deterministic(expr: Expr) -> bool:
     """False when the value depends on the time of evaluation (`now`)."""
     return not any(isinstance(node, Call) and node.function == "now" for node in walk(expr))

@@ -234,7 +234,17 @@ def terrain_of(question: Question, watched: Sequence[Resource] = (), free: bool 
     standing = {} if question.salt else live.standing(question.batch_s, question.freshness_s)
     occupied = {v.site for v in live.graph.vertices.values() if standing and names >= set(v.scope)}
     sites = sites_to_search(question.catalogue, question.cores, question.contract.site, occupied, watched)
-    return Terrain(live.tariff, sites, question.batch_s, question.freshness_s, watched, standing, question.salt, free)
+    return Terrain(
+        live.tariff,
+        sites,
+        question.batch_s,
+        question.freshness_s,
+        watched,
+        standing,
+        question.salt,
+        free,
+        unlogged=live.unlogged if standing else (),
+    )
 
 
 def measured(question: Question, choice: Choice) -> Answer:

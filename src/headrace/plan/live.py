@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from headrace.model.catalogue import Catalogue
-from headrace.model.plan import Edge, Graph, Vertex
+from headrace.model.plan import Edge, Graph, Operator, Vertex
 from headrace.plan.price import Bill, Promise, Tariff, arrivals, bill_of, charge, serves, upstream_first
 from headrace.plan.search.terrain import Resource, Standing
 
@@ -35,6 +35,15 @@ class Live:
     @cached_property
     def bill(self) -> Bill:
         return bill_of(self.graph, self.tariff, self.served)
+
+    @cached_property
+    def unlogged(self) -> frozenset[str]:
+        """Relations that are filtered out of wider changes, so that their own are not logged beside them."""
+        graph = self.graph
+        logged = {(v.fingerprint, v.site) for v in graph.vertices.values() if v.delta_of == v.scope}
+        narrowed = (name for name, edge in graph.edges.items() if edge.op is Operator.APPLY and edge.select)
+        places = ((name, graph.vertices[name]) for name in narrowed)
+        return frozenset(name for name, vertex in places if (vertex.fingerprint, vertex.site) not in logged)
 
     def standing(self, batch_s: float, freshness_s: float) -> dict[str, Standing]:
         """Every live vertex as a contract with this batch and freshness sees it.

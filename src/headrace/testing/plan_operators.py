@@ -1,15 +1,16 @@
 """What operators of plans mean in simulations, for plans and queries alike.
 
-What a plan document does not say is made up: predicates hold by a checksum of their text and the row, aggregates add up
-checksums, derivations are stand-ins that are as sensitive to what they read as the operators they stand for.
+What a plan document does not say is made up: aggregates add up checksums, derivations are stand-ins that are as
+sensitive to what they read as the operators they stand for.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+from headrace.testing.plan_predicates import VALUES, checksum, is_chosen, value_of
 
 Stamp = tuple[int, int]
 Row = Mapping[str, Any]
@@ -17,33 +18,12 @@ Row = Mapping[str, Any]
 Key = tuple[tuple[str, Any], ...]
 Change = tuple[Stamp, Key, int]
 
-VALUES = 3
-"""Columns have this many values, so that random rows often meet."""
-
-
-def checksum(*parts: object) -> int:
-    return zlib.crc32(repr(parts).encode())
-
-
-def holds(text: str, *rows: object) -> bool:
-    """Whether a predicate is true, for two rows of three."""
-    return checksum(text, *rows) % 3 != 0
-
-
 PAIRED = ("left", "right", "full", "semi", "anti", "union_all")
 
 
 def reads_of(view: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(alias, source) of everything that a view reads."""
     return [(read, read) if isinstance(read, str) else (read["alias"], read["source"]) for read in view["sources"]]
-
-
-def value_of(row: Any, column: str) -> Any:
-    """The column of a source row; of a block's output, a made-up one."""
-    for name, value in row if isinstance(row, tuple) and all(isinstance(x, tuple) and len(x) == 2 for x in row) else ():
-        if name == column:
-            return value
-    return checksum(column, row) % VALUES
 
 
 def times(left: Counter[Key], right: Counter[Key]) -> Counter[Key]:
@@ -92,7 +72,7 @@ def _paired(name: str, kind: str, on: str, left: Counter[Key], right: Counter[Ke
     found: Counter[Key] = Counter()
     met_right: set[Key] = set()
     for one, weight in left.items():
-        partners = [other for other in right if holds(on, one, other)]
+        partners = [other for other in right if is_chosen(on, one, other)]
         met_right.update(partners)
         if kind in ("semi", "anti"):
             if bool(partners) == (kind == "semi"):

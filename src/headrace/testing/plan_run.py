@@ -22,12 +22,11 @@ from headrace.testing.plan_operators import (
     by_time,
     derived,
     difference,
-    holds,
     outputs_of,
     reads_of,
     sums_of,
-    value_of,
 )
+from headrace.testing.plan_predicates import predicates_of, value_of
 
 
 @dataclass
@@ -43,6 +42,7 @@ class Run:
     def __post_init__(self) -> None:
         self.vertices = {vertex["id"]: vertex for vertex in self.document["vertices"]}
         self.views = {view["id"]: view for view in self.document["views"]}
+        self.holds = predicates_of(self.document).holds
         self.reads = {alias: source for view in self.views.values() for alias, source in reads_of(view)}
         self.order = {alias: number for number, alias in enumerate(sorted(self.reads))}
         self._run()
@@ -95,10 +95,15 @@ class Made:
         return self._aggregated() if op == "aggregate" else self._derived()
 
     def _passed(self) -> Iterator[Change]:
-        texts = list(self.edge["select"].values())
         for stamp, row, weight in self.run.logs[self.edge["in"][0]]:
-            if all(holds(text, row[0][1]) for text in texts):
+            if self._is_selected(row):
                 yield stamp, row, weight
+
+    def _is_selected(self, row: Key) -> bool:
+        """By the filters of the edge, each on the row of its alias; a single row goes by any name."""
+        by_alias = dict(row)
+        filters = self.edge["select"].items()
+        return all(self.run.holds(text, row[0][1] if len(row) == 1 else by_alias[alias]) for alias, text in filters)
 
     def _cuts(self) -> list[int]:
         """Ends of the intervals in which this edge's output advances."""
@@ -133,11 +138,10 @@ class Made:
         for (first, column), (second, other) in self.edge["on"]:
             if value_of(row[first], column) != value_of(row[second], other):
                 return False
-        for alias, text in self.edge["select"].items():
-            if not holds(text, row[alias]):
-                return False
+        if not self._is_selected(tuple(row.items())):
+            return False
         residuals = self.edge.get("residual", ())
-        return all(holds(text, *(row[alias] for alias in sorted(aliases))) for aliases, text in residuals)
+        return all(self.run.holds(text, *(row[alias] for alias in sorted(aliases))) for aliases, text in residuals)
 
     def _aliases(self, delta: Any, relation: Any, out: Any) -> tuple[str | None, str | None]:
         """Under which aliases single sources enter; None for what is joined already."""
@@ -180,9 +184,8 @@ class Made:
             return view.get("aggregate") == wanted and scope in (set(aliases), set(sources))
 
         view = self._view(matches)
-        texts = list(self.edge["select"].values())
-        changes = list(self.run.rename(self.run.logs[name], self._single_alias(view, name)))
-        log = [change for change in changes if all(holds(text, change[1][0][1]) for text in texts)]
+        changes = self.run.rename(self.run.logs[name], self._single_alias(view, name))
+        log = [change for change in changes if self._is_selected(change[1])]
         state: Counter[Key] = Counter()
         for time, batch in by_time(log):
             before = self._groups(stage, view, wanted, state)
@@ -263,5 +266,5 @@ class Made:
             else:
                 value = row[0][1]
             text = self.edge["select"].get(alias)
-            if text is None or holds(text, row[0][1]):
+            if text is None or self.run.holds(text, row[0][1]):
                 yield stamp, ((alias, value),), weight

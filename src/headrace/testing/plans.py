@@ -1,7 +1,7 @@
 """Runs a plan document on random data, and compares every view with its query evaluated directly.
 
-Only the document is read. What it does not say (what a predicate's text means, what an aggregate computes) is made up,
-the same way for the plan and for the query: a predicate holds for a row or not by a checksum of its text and the row.
+Only the document is read. What it does not say (what a function in a predicate means, what an aggregate computes) is
+made up, the same way for the plan and for the query.
 Plans that lose, double or misplace a change give other rows than the query; so do plans that lose a condition.
 
 A change is (timestamp, row, weight). A timestamp is (t, o): t is the time of the transaction, o the order of the alias,
@@ -18,17 +18,15 @@ from typing import Any
 
 from headrace.testing.plan_operators import (
     PAIRED,
-    VALUES,
     Change,
     Key,
     aggregated,
     derived,
-    holds,
     plain,
     reads_of,
     times,
-    value_of,
 )
+from headrace.testing.plan_predicates import VALUES, predicates_of, value_of
 from headrace.testing.plan_run import Run
 
 
@@ -48,6 +46,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.views = {view["id"]: view for view in self.document["views"]}
+        self.holds = predicates_of(self.document).holds
         self.history = dict(self._histories())
         self.end = self.changes + 1
         self.run = Run(self.document, self.history, self.rng, self.end)
@@ -119,7 +118,7 @@ class World:
             {
                 ((alias, row[0][1]),): weight
                 for row, weight in self.contents(source, time).items()
-                if weight and all(holds(text, row[0][1]) for text in texts)
+                if weight and all(self.holds(text, row[0][1]) for text in texts)
             }
         )
 
@@ -129,5 +128,5 @@ class World:
             if len({value_of(by_alias[alias], column) for alias, column in class_}) > 1:
                 return False
         return all(
-            holds(text, *(by_alias[a] for a in sorted(aliases))) for aliases, text, _ in view.get("residual", ())
+            self.holds(text, *(by_alias[a] for a in sorted(aliases))) for aliases, text, _ in view.get("residual", ())
         )

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
 
 from headrace.plan.check.form import Document, Edge, Read, Vertex, View
-from headrace.plan.check.meaning import Meaning, closed, output_of, same_aggregate, same_dataset, static_names
+from headrace.plan.check.meaning import (
+    Meaning,
+    closed,
+    narrowed,
+    output_of,
+    same_aggregate,
+    same_dataset,
+    static_names,
+)
 from headrace.plan.check.shape import Problem
 
 
@@ -102,13 +110,13 @@ class Meanings:
         state, changes = self._with_aliases(edge, self.of[relation.id], self.of[delta.id], out)
         if state.scope & changes.scope:
             self._problem(edge, f"joins {', '.join(sorted(state.scope & changes.scope))} with itself")
-        filters = state.filters | changes.filters | set(edge.select.items())
+        filters = narrowed(state.filters | changes.filters, edge.select)
         for first, second in edge.on:
             ends = {first[0], second[0]}
             if len(ends) != 2 or len(ends & state.scope) != 1 or len(ends & changes.scope) != 1:
                 self._problem(edge, f"condition {first} = {second} is not between its two inputs")
         equalities = closed((*state.equalities, *changes.equalities, *(frozenset(pair) for pair in edge.on)))
-        return Meaning(state.scope | changes.scope, changes.terms, frozenset(filters), equalities)
+        return Meaning(state.scope | changes.scope, changes.terms, filters, equalities)
 
     def _with_aliases(self, edge: Edge, state: Meaning, changes: Meaning, out: Vertex) -> tuple[Meaning, Meaning]:
         """A source in a join goes by an alias: the one that the output has and the other input has not."""
@@ -226,8 +234,8 @@ class Meanings:
             return self._is_core(meaning.with_select(here), inner)
         if meaning.scope != {read.source} or any(count != 1 for count in meaning.terms.values()):
             return False
-        texts = {text for _, text in meaning.filters}
-        texts |= {text for alias, text in edge.select.items() if alias == read.alias}
+        here = {read.source: edge.select[read.alias]} if read.alias in edge.select else {}
+        texts = {text for _, text in narrowed(meaning.filters, here)}
         return texts == {text for alias, text, _ in view.filters if alias == read.alias}
 
     def _have_relations(self, deltas: list[str], relations: list[str]) -> bool:

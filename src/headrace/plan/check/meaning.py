@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from headrace.plan.check.form import ColumnId, Document
+from headrace.plan.check.predicates import implies
 
 Filter = tuple[str, str]
 """(alias, predicate)"""
@@ -43,7 +44,15 @@ class Meaning:
         )
 
     def with_select(self, select: Mapping[str, str]) -> Meaning:
-        return replace(self, filters=self.filters | set(select.items()))
+        return replace(self, filters=narrowed(self.filters, select))
+
+
+def narrowed(filters: Iterable[Filter], select: Mapping[str, str]) -> frozenset[Filter]:
+    """Filters after those of an edge. A predicate that implies an earlier one of the same alias stands for both: rows
+    that pass it have passed the other.
+    """
+    kept = {(alias, text) for alias, text in filters if alias not in select or not implies(select[alias], text)}
+    return frozenset(kept | set(select.items()))
 
 
 def output_of(block: str) -> Meaning:

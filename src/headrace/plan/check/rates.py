@@ -196,8 +196,10 @@ class Rates:
         return set(source.key) <= joined if source.key else bool(joined)
 
     def lost_share(self, meaning: Meaning, earlier: Meaning) -> float:
-        """The share of rows that pass the filters applied since."""
-        return math.prod(self._shares.get(one, 1.0) for one in meaning.filters - earlier.filters)
+        """The share of rows that pass the filters applied since; those that they imply have been passed before."""
+        since, implied = meaning.filters - earlier.filters, earlier.filters - meaning.filters
+        passed = math.prod(self._shares.get(one, 1.0) for one in implied)
+        return math.prod(self._shares.get(one, 1.0) for one in since) / passed if passed > 0 else 0.0
 
 
 def _list(names: Iterable[str]) -> str:

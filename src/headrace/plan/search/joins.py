@@ -166,9 +166,16 @@ class Search:
     def states(self, subset: int) -> States:
         if subset not in self._states:
             found = states(self.deltas(subset), self.moves(subset), self.terrain.batch_s)
-            fits = self.fits(found.labels, found.ready)
+            fits = self.fits(found.labels, found.ready) & ~np.isin(found.site, self._unlogged(subset))
             self._states[subset] = self._one_per_site(found.take(fits))
         return self._states[subset]
+
+    def _unlogged(self, subset: int) -> list[int]:
+        """Sites where the relation lives without its own changes: it can be the view there, but not be joined."""
+        if not self.terrain.unlogged or (subset == self.core.everything and self.target is not None):
+            return []
+        made, terrain = self.dataset(subset), self.terrain
+        return [n for n, site in enumerate(terrain.sites) if made.relation_at(site).id in terrain.unlogged]
 
     def sides(self, subset: int) -> Sides:
         if subset not in self._sides:

@@ -10,7 +10,7 @@ retention that it adds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -92,8 +92,11 @@ class Terrain:
         live: Mapping[str, Standing] | None = None,
         salt: str = "",
         free: bool = False,
+        unlogged: Collection[str] = (),
     ) -> None:
-        """On a `free` terrain nothing costs anything, so that only time and capacities count."""
+        """On a `free` terrain nothing costs anything, so that only time and capacities count. `unlogged` relations live
+        without their own changes beside them.
+        """
         self.tariff, self.sites, self.batch_s, self.freshness_s = tariff, tuple(sites), batch_s, freshness_s
         self.resources, self.live, self.salt = tuple(resources), live or {}, salt
         self.index = {site: number for number, site in enumerate(self.sites)}
@@ -102,7 +105,7 @@ class Terrain:
         self._core_price = np.array([tariff.core_price(site) for site in self.sites])
         self._storage_price = np.array([tariff.storage_price(site) for site in self.sites])
         self._latency, self._slowness, self._byte_price = self._links()
-        self.free = free
+        self.free, self.unlogged = free, frozenset(unlogged)
 
     @property
     def size(self) -> int:

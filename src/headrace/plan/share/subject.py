@@ -74,10 +74,13 @@ class Subjects:
 
 
 def _filtered(subject: Subject, edge: Edge) -> Subject:
-    """After the filters of a copy or an apply. On a single input they go by its source's name."""
+    """After the filters of a copy or an apply, each of which implies what its alias was filtered by before. On a single
+    input they go by its source's name.
+    """
     (name, _), *others = subject.inputs
     filters = {(one.alias if others else name, one.text) for one in edge.select}
-    return replace(subject, filters=subject.filters | filters)
+    again = {alias for alias, _ in filters}
+    return replace(subject, filters=frozenset(filters) | {one for one in subject.filters if one[0] not in again})
 
 
 Offers = Mapping[Subject, tuple[frozenset[ColumnId], ...]]
