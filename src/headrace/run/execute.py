@@ -1,0 +1,254 @@
+"""The engine: moves the logs of a program on, and commits what was made.
+
+`push` brings vertices (and what they need) to a time, level by level: the items of a level run together, and one commit
+makes a level visible. Pushes are idempotent and commute; whatever fails before its commit leaves garbage files, nothing
+else. `load` starts new vertices at a common time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.model.log import NEVER, Edit, Lease, Log, PieceKind, Round
+from headrace.run.items import Outcome
+from headrace.run.load_work import Loaded, LoadItem
+from headrace.run.ports import Ledger, Runner, Store
+from headrace.run.steps import Ingest, LogSpec, Program, Task
+from headrace.run.work import Files, Produced, WorkItem
+
+KEYS_NOTE = "keys:"
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What became of a push of one vertex. `error` says why it did not get there; `seconds` of its item alone."""
+
+    vertex: str
+    t: int
+    seconds: float = 0.0
+    rows_in: int = 0
+    rows_out: int = 0
+    bytes: int = 0
+    skipped: bool = False
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class Engine:
+    """Holds no state of its own: everything is in the ledger and the store."""
+
+    program: Program
+    ledger: Ledger
+    store: Store
+    runner: Runner[Any]
+    lease: Lease
+
+    # Time
+
+    def watermark(self, vertices: Collection[str], times: Mapping[str, int] | None = None) -> int:
+        """The latest time to which vertices can be pushed: everything up to it is captured."""
+        times = self.ledger.times() if times is None else times
+        spools = {
+            task.step.spool
+            for name in self.upstream(vertices)
+            if isinstance((task := self.program.tasks[name]).step, Ingest)
+        }
+        return min((times.get(spool, NEVER) for spool in spools), default=NEVER)
+
+    def upstream(self, vertices: Collection[str]) -> list[str]:
+        """Vertices and all they need, inputs first."""
+        wanted, todo = set[str](), list(vertices)
+        while todo:
+            name = todo.pop()
+            if name in self.program.tasks and name not in wanted:
+                wanted.add(name)
+                todo.extend(self.program.tasks[name].reads)
+        return [name for name in self.program.tasks if name in wanted]
+
+    # Pushing
+
+    def push(self, vertices: Collection[str], t: int) -> list[Pushed]:
+        """Brings vertices to a time, and what they need; vertices that are there already are skipped."""
+        done: dict[str, Pushed] = {}
+        for level in self.levels(self.upstream(vertices)):
+            ready = [name for name in level if not self._blocked(name, done)]
+            for name in set(level) - set(ready):
+                done[name] = Pushed(name, NEVER, error="an input could not be pushed")
+            done |= {pushed.vertex: pushed for pushed in self._push_level(ready, t)}
+        return list(done.values())
+
+    def _blocked(self, vertex: str, done: Mapping[str, Pushed]) -> bool:
+        return any(done[read].error is not None for read in self.program.tasks[vertex].reads if read in done)
+
+    def levels(self, vertices: Sequence[str]) -> list[list[str]]:
+        """Vertices by the longest way from the sources."""
+        depth: dict[str, int] = {}
+        for name in vertices:
+            depth[name] = 1 + max((depth.get(read, -1) for read in self.program.tasks[name].reads), default=-1)
+        found: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
+        for name in vertices:
+            found[depth[name]].append(name)
+        return found
+
+    def _push_level(self, vertices: Sequence[str], t: int) -> list[Pushed]:
+        logs = self.ledger.logs(self._involved(vertices))
+        done, items, edits = [], list[WorkItem](), list[Edit]()
+        for name in vertices:
+            task, log = self.program.tasks[name], logs.get(name)
+            if log is None:
+                done.append(Pushed(name, NEVER, error="it is not loaded"))
+            elif log.t >= t:
+                done.append(Pushed(name, log.t, skipped=True))
+            elif late := [read for read in task.reads if read not in logs or logs[read].t < t]:
+                done.append(Pushed(name, log.t, error=f"its input {late[0]!r} is not there yet"))
+            elif (item := self._item(task, log, t, logs)) is None:
+                done.append(Pushed(name, t))
+                edits += self._moved(task, logs, log.t, t)
+            else:
+                items.append(item)
+        outcomes = self.runner.run(items) if items else []
+        for item, outcome in zip(items, outcomes, strict=True):
+            done.append(_pushed(item, outcome))
+            if outcome.value is not None:
+                edits += self._made(item, outcome.value)
+        if edits:
+            self.ledger.commit(self.lease, Round(tuple(edits)))
+        return done
+
+    def _involved(self, vertices: Iterable[str]) -> set[str]:
+        found = set[str]()
+        for name in vertices:
+            task = self.program.tasks[name]
+            found |= {name, *task.reads}
+            if task.state is not None:
+                found.add(task.state.name)
+        return found
+
+    def _moved(self, task: Task, logs: Mapping[str, Log], after: int, t: int) -> list[Edit]:
+        """Nothing to do but to note the time."""
+        names = [task.vertex, *([] if task.state is None else [task.state.name])]
+        return [Edit(name, after, t) for name in names]
+
+    def _made(self, item: WorkItem, produced: Produced) -> list[Edit]:
+        names = [item.name, *([] if item.task.state is None else [item.task.state.name])]
+        return [
+            Edit(name, item.after, item.upto, tuple(piece for log, piece in produced.pieces if log == name))
+            for name in names
+        ]
+
+    def _item(self, task: Task, log: Log, t: int, logs: Mapping[str, Log]) -> WorkItem | None:
+        """The work of a push; None if no input has changed."""
+        changes = {
+            read: Files(logs[read].site, tuple(piece.file for piece in logs[read].changes(log.t, t)))
+            for read in task.reads
+        }
+        if not any(files.names for files in changes.values()):
+            return None
+        rows = sum(piece.rows for read in task.reads for piece in logs[read].changes(log.t, t))
+        looked_up = [*task.reads, task.vertex, *([] if task.state is None else [task.state.name])]
+        runs = {
+            (name, key.columns): Files(logs[name].site, tuple(p.file for p in logs[name].runs(key.columns)))
+            for name in looked_up
+            if name in self.program.logs
+            for key in self.program.logs[name].keys
+        }
+        earlier = Files(log.site)
+        if isinstance(task.step, Ingest):
+            spool = logs[task.step.spool]
+            pieces = [p.file for p in spool.of_kind(PieceKind.CHANGE) if p.upto <= log.t]
+            earlier = Files(spool.site, tuple(pieces))
+        return WorkItem(
+            task=task,
+            log=self.program.logs[task.vertex],
+            after=log.t,
+            upto=t,
+            store=self.store,
+            changes=changes,
+            runs=runs,
+            own=_all_files(log) if isinstance(task.step, Ingest) else Files(log.site),
+            earlier=earlier,
+            specs={name: self.program.logs[name] for name in looked_up if name in self.program.logs},
+            shards={where: _shards(logs[where[0]], where[1]) for where in runs if where[0] in logs},
+            weight=float(rows + 1),
+        )
+
+    # Loading
+
+    def missing(self) -> list[str]:
+        """Vertices of the program that have no log yet."""
+        times = self.ledger.times()
+        return [name for name in self.program.tasks if name not in times]
+
+    def load(self) -> list[str]:
+        """Starts all new vertices at one time; returns them. Sources must have been captured completely."""
+        new = self.missing()
+        if not new:
+            return []
+        self._start_sources([name for name in new if isinstance(self.program.tasks[name].step, Ingest)])
+        rest = [name for name in new if not isinstance(self.program.tasks[name].step, Ingest)]
+        if rest:
+            self._load_at(rest, self._common_time(rest))
+        return new
+
+    def _start_sources(self, names: Sequence[str]) -> None:
+        edits = []
+        for name in names:
+            step, spec = self.program.tasks[name].step, self.program.logs[name]
+            assert isinstance(step, Ingest)
+            spool = self.ledger.logs([step.spool])[step.spool]
+            edits.append(Edit(name, None, spool.start, start=spool.start, site=spec.site))
+        if edits:
+            self.ledger.commit(self.lease, Round(tuple(edits), {KEYS_NOTE + name: "" for name in names}))
+
+    def _common_time(self, new: Sequence[str]) -> int:
+        """Brings all that new vertices read to one time."""
+        needed = [name for name in self.upstream(new) if name not in new]
+        times = self.ledger.times()
+        t = max([self.watermark(new, times), *(times[name] for name in needed)])
+        failed = [pushed for pushed in self.push(needed, t) if pushed.error is not None]
+        if failed:
+            raise RuntimeError(f'"{failed[0].vertex}" could not be pushed: {failed[0].error}')
+        return t
+
+    def _load_at(self, new: Sequence[str], t: int) -> None:
+        logs = self.ledger.logs(self.upstream(new))
+        kept = {
+            name: _all_files(log)
+            for name, log in logs.items()
+            if self.program.logs[name].has_contents and name not in new
+        }
+        item = LoadItem(self.program, tuple(new), t, self.store, kept)
+        outcome = self.runner.run([item])[0]
+        if outcome.value is None:
+            raise RuntimeError(f"loading failed: {outcome.error}")
+        loaded: Loaded = outcome.value
+        edits = [
+            Edit(spec.name, None, t, tuple(p for log, p in loaded.pieces if log == spec.name), start=t, site=spec.site)
+            for name in new
+            for spec in self._specs(name)
+        ]
+        self.ledger.commit(self.lease, Round(tuple(edits)))
+
+    def _specs(self, name: str) -> list[LogSpec]:
+        state = self.program.tasks[name].state
+        return [self.program.logs[name], *([] if state is None else [state])]
+
+
+def _all_files(log: Log) -> Files:
+    """Base, and the changes after it."""
+    base = log.base_t
+    pieces = [p for p in log.of_kind(PieceKind.CHANGE) if base is None or p.after >= base]
+    return Files(log.site, tuple(p.file for p in (*log.of_kind(PieceKind.BASE), *pieces)))
+
+
+def _shards(log: Log, key: tuple[str, ...]) -> int:
+    return max((piece.shards for piece in log.runs(key)), default=1)
+
+
+def _pushed(item: WorkItem, outcome: Outcome[Produced]) -> Pushed:
+    if outcome.value is None:
+        return Pushed(item.name, item.after, outcome.seconds, error=outcome.error)
+    made = outcome.value
+    return Pushed(item.name, item.upto, outcome.seconds, made.rows_in, made.rows_out, made.bytes)

@@ -1,0 +1,97 @@
+"""Contents of vertices from nothing: what a new part of a plan holds at the time when it is loaded.
+
+A delta log starts empty at that time; a relation starts with its contents, an operator with its state. Contents follow
+the plan backwards to the nearest relation whose contents are kept. The two terms of a join need not be told apart
+here: the contents of both are the whole join.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from headrace.model.plan import Stage
+from headrace.run.arrangement import Arrangement, sorted_run
+from headrace.run.changes import consolidate, stamped
+from headrace.run.operators import aggregate
+from headrace.run.operators.derive import derive
+from headrace.run.operators.join import join
+from headrace.run.operators.prepare import prepare
+from headrace.run.operators.reading import Contents, read, schema_of, with_key
+from headrace.run.steps import AggregateStep, DeriveStep, Ingest, JoinStep, Pass, Program, Reading
+
+
+@dataclass(slots=True)
+class Loading:
+    """All at time `t`. `kept` gives the contents of logs that have them, stamped anyhow; None for others."""
+
+    program: Program
+    t: int
+    kept: Callable[[str], pa.Table | None]
+    known: dict[str, pa.Table] = field(default_factory=dict)
+    states: dict[str, pa.Table] = field(default_factory=dict)
+
+    def contents(self, vertex: str) -> pa.Table:
+        """Rows of a vertex's dataset, stamped (t, 0)."""
+        if vertex not in self.known:
+            kept = self.kept(vertex)
+            table = self._made(vertex) if kept is None else kept
+            schema = schema_of(self.program.logs[vertex].columns)
+            table = stamped(table, self.t).select(schema.names).cast(schema)
+            self.known[vertex] = consolidate(table)
+        return self.known[vertex]
+
+    def state(self, vertex: str) -> pa.Table:
+        """The private state of a vertex's operator."""
+        if vertex not in self.states:
+            self.known.pop(vertex, None)
+            self._made(vertex)
+        return self.states[vertex]
+
+    def _made(self, vertex: str) -> pa.Table:
+        task = self.program.tasks[vertex]
+        match task.step:
+            case Ingest():
+                raise AssertionError(f'nothing is kept of source "{vertex}" at {self.t}')
+            case Pass(inputs):
+                return self._read(inputs[0])
+            case JoinStep() as step:
+                return self._joined(vertex, step)
+            case AggregateStep() as step:
+                return self._aggregated(vertex, step)
+            case DeriveStep() as step:
+                return self._derived(step)
+
+    def _read(self, reading: Reading) -> pa.Table:
+        return read(reading, self.contents(reading.log))
+
+    def _joined(self, vertex: str, step: JoinStep) -> pa.Table:
+        relation = self._arranged(step.relation, stamped(self.contents(step.relation.log), self.t - 1))
+        return join(step, self._read(step.changes), relation, self.program.logs[vertex].columns)
+
+    def _arranged(self, reading: Reading, table: pa.Table) -> Contents:
+        assert reading.key is not None, f'"{reading.log}" is looked up without a key'
+        rows = with_key(reading.key, table.select(schema_of(self.program.logs[reading.log].columns).names))
+        runs = tuple(run for run in sorted_run(rows, reading.key.columns, 1) if run.num_rows)
+        return Contents(reading, Arrangement(reading.key.columns, runs, rows.schema), self.t)
+
+    def _aggregated(self, vertex: str, step: AggregateStep) -> pa.Table:
+        rows = self._read(step.input)
+        prepared = rows if step.stage is Stage.MERGE else prepare(step.aggregation, rows)
+        if step.stage is Stage.PARTIAL:
+            return prepared
+        groups, self.states[vertex] = aggregate.accumulate(step.aggregation, prepared, None)
+        first = aggregate.initial(step.aggregation, self.t)
+        groups = pa.concat_tables([first, groups.select(first.column_names).cast(first.schema)])
+        return aggregate.outputs(step.outputs, step.aggregation.having, groups)
+
+    def _derived(self, step: DeriveStep) -> pa.Table:
+        changes = tuple(self._read(input_.changes) for input_ in step.inputs)
+        kept = tuple(
+            self._arranged(input_.contents, self.contents(input_.contents.log))
+            for input_ in step.inputs
+            if input_.contents is not None
+        )
+        return derive(step, changes, kept, self.t - 1)

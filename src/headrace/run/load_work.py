@@ -1,0 +1,71 @@
+"""Loading as a work item: reads what is kept, writes the contents and states of new vertices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headrace.model.log import NEVER, Piece, PieceKind
+from headrace.run.changes import contents
+from headrace.run.load import Loading
+from headrace.run.operators.reading import schema_of
+from headrace.run.ports import Store
+from headrace.run.steps import LogSpec, Program
+from headrace.run.work import Files, write_runs
+
+
+@dataclass(frozen=True, slots=True)
+class LoadItem:
+    """New vertices at time `t`; `kept` are base and changes of the logs that have contents."""
+
+    program: Program
+    new: tuple[str, ...]
+    t: int
+    store: Store
+    kept: Mapping[str, Files]
+    weight: float = 1e9
+
+    @property
+    def name(self) -> str:
+        return f"load {len(self.new)} vertices"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    pieces: tuple[tuple[str, Piece], ...]
+    rows: int
+
+
+def perform_load(item: LoadItem) -> Loaded:
+    loading = Loading(item.program, item.t, lambda name: _kept(item, name))
+    pieces = tuple(_pieces(item, loading))
+    rows = sum(piece.rows for _, piece in pieces if piece.kind is PieceKind.BASE)
+    return Loaded(pieces, rows)
+
+
+def _kept(item: LoadItem, name: str) -> pa.Table | None:
+    files = item.kept.get(name)
+    if files is None:
+        return None
+    tables = [item.store.read(files.site, file) for file in files.names]
+    return contents([schema_of(item.program.logs[name].columns).empty_table(), *tables], item.t)
+
+
+def _pieces(item: LoadItem, loading: Loading) -> Iterator[tuple[str, Piece]]:
+    for name in item.new:
+        spec, state = item.program.logs[name], item.program.tasks[name].state
+        if spec.has_contents:
+            yield from ((spec.name, piece) for piece in _base(item, spec, loading.contents(name)))
+        if state is not None:
+            yield from ((state.name, piece) for piece in _base(item, state, loading.state(name)))
+
+
+def _base(item: LoadItem, spec: LogSpec, table: pa.Table) -> Iterator[Piece]:
+    schema = schema_of(spec.columns)
+    table = table.select(schema.names).cast(schema)
+    name, size = item.store.write(spec.site, table, f"base-{spec.name}-{item.t}")
+    yield Piece(PieceKind.BASE, name, NEVER, item.t, table.num_rows, size)
+    if table.num_rows:
+        yield from write_runs(item.store, spec, table, (NEVER, item.t), {})

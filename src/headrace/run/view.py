@@ -1,0 +1,55 @@
+"""Views as people read them: rows at a time, and changes from a time on. Nobody outside sees weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.model.log import Log, PieceKind
+from headrace.model.relation import Field, Output
+from headrace.run.arrow import arrow_table
+from headrace.run.changes import ORDER, TIME, WEIGHT, consolidate, contents, interval
+from headrace.run.operators.expressions import column_of
+from headrace.run.operators.reading import schema_of
+from headrace.run.ports import Store
+
+
+def rows_at(store: Store, log: Log, columns: Sequence[Field], outputs: Sequence[Output], t: int) -> pa.Table:
+    """The rows of a view as of a time that its log reaches, each as often as it occurs."""
+    base = log.base_t
+    assert t <= log.t and (base is None or t >= base), f'"{log.name}" is known from {base} to {log.t}, not at {t}'
+    pieces = [p for p in log.of_kind(PieceKind.CHANGE) if base is None or p.after >= base]
+    tables = [store.read(log.site, piece.file) for piece in (*log.of_kind(PieceKind.BASE), *pieces)]
+    rows = contents([schema_of(columns).empty_table(), *tables], t)
+    repeated = np.repeat(np.arange(rows.num_rows), rows.column(WEIGHT).to_numpy())
+    return _projected(rows.take(pa.array(repeated)), outputs)
+
+
+def changes_after(
+    store: Store, log: Log, columns: Sequence[Field], outputs: Sequence[Output], after: int, upto: int
+) -> Iterator[tuple[int, pa.Table, pa.Table]]:
+    """For every time in (after, upto] at which the view changes: the rows that went, and those that came."""
+    tables = [store.read(log.site, piece.file) for piece in log.changes(after, upto)]
+    rows = pa.concat_tables([schema_of(columns).empty_table(), *tables])
+    rows = interval(rows, after, upto)
+    view = _projected(rows, outputs)
+    stamps = {TIME: rows.column(TIME), ORDER: pa.array(np.zeros(rows.num_rows, np.int32)), WEIGHT: rows.column(WEIGHT)}
+    changes = consolidate(pa.table({**{name: view.column(name) for name in view.column_names}, **stamps}))
+    for time in sorted(pc.unique(changes.column(TIME)).to_pylist()):
+        now = changes.filter(pc.equal(changes.column(TIME), time))
+        yield time, _repeated(now, -1), _repeated(now, 1)
+
+
+def _repeated(changes: pa.Table, sign: int) -> pa.Table:
+    weights = changes.column(WEIGHT).to_numpy() * sign
+    chosen = np.repeat(np.arange(len(weights)), np.maximum(weights, 0))
+    return changes.take(pa.array(chosen)).drop_columns([TIME, ORDER, WEIGHT])
+
+
+def _projected(rows: pa.Table, outputs: Sequence[Output]) -> pa.Table:
+    if not rows.num_rows:
+        return arrow_table({output.name: output.expr.type for output in outputs}, [])
+    return pa.table({output.name: column_of(output.expr, rows) for output in outputs})

@@ -1,0 +1,211 @@
+"""One push of one vertex as a work item: everything that it reads is named in it, and what it writes is new files.
+
+Performed anywhere that reaches the files, it needs no ledger. What it returns is committed by whoever asked for it; if
+nobody does, its files are garbage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from headrace.model.log import Piece, PieceKind
+from headrace.model.plan import Stage
+from headrace.run.arrangement import Arrangement, sorted_run
+from headrace.run.changes import contents, interval
+from headrace.run.operators import aggregate
+from headrace.run.operators.derive import derive
+from headrace.run.operators.ingest import Stored, ingest
+from headrace.run.operators.join import join
+from headrace.run.operators.prepare import prepare
+from headrace.run.operators.reading import Contents, read, schema_of, with_key
+from headrace.run.ports import Store
+from headrace.run.steps import AggregateStep, DeriveStep, Ingest, JoinStep, LogSpec, LookupKey, Pass, Reading, Task
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Some files of a log."""
+
+    site: str
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkItem:
+    """A push of `task` from `after` to `upto`. `changes` has the files by log, `runs` those by log and key.
+
+    `own` are base and changes of the vertex's own log, `earlier` what its spool holds of before; both are read only
+    when a whole table goes at once. `shards` says how runs of each key are cut.
+    """
+
+    task: Task
+    log: LogSpec
+    after: int
+    upto: int
+    store: Store
+    changes: Mapping[str, Files]
+    runs: Mapping[tuple[str, tuple[str, ...]], Files]
+    own: Files
+    earlier: Files
+    specs: Mapping[str, LogSpec]
+    shards: Mapping[tuple[str, tuple[str, ...]], int] = field(default_factory=dict)
+    initial: bool = False
+    weight: float = 1.0
+
+    @property
+    def name(self) -> str:
+        return self.task.vertex
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """What a push made: new pieces by log, rows read and made, and bytes written."""
+
+    vertex: str
+    after: int
+    upto: int
+    pieces: tuple[tuple[str, Piece], ...]
+    rows_in: int
+    rows_out: int
+    bytes: int
+
+
+def perform(item: WorkItem) -> Produced:
+    """Does the work. Reads and writes files, nothing else."""
+    return _Work(item).produced()
+
+
+@dataclass(slots=True)
+class _Work:
+    item: WorkItem
+    rows_in: int = 0
+
+    def produced(self) -> Produced:
+        item = self.item
+        made, state = self._made()
+        schema = schema_of(item.log.columns)
+        pieces = [(item.log.name, piece) for piece in self._written(item.log, made.select(schema.names).cast(schema))]
+        if item.task.state is not None and state is not None:
+            schema = schema_of(item.task.state.columns)
+            table = state.select(schema.names).cast(schema)
+            pieces += [(item.task.state.name, piece) for piece in self._written(item.task.state, table)]
+        size = sum(piece.bytes for _, piece in pieces)
+        return Produced(item.task.vertex, item.after, item.upto, tuple(pieces), self.rows_in, made.num_rows, size)
+
+    def _made(self) -> tuple[pa.Table, pa.Table | None]:
+        step = self.item.task.step
+        match step:
+            case Ingest():
+                return self._ingested(step), None
+            case Pass(inputs):
+                return pa.concat_tables([self._passed(reading) for reading in inputs]), None
+            case JoinStep():
+                changes = self._read(step.changes)
+                if not changes.num_rows:
+                    return schema_of(self.item.log.columns).empty_table(), None
+                return join(step, changes, self._contents(step.relation), self.item.log.columns), None
+            case AggregateStep():
+                return self._aggregated(step)
+            case DeriveStep():
+                return self._derived(step), None
+
+    # Operators
+
+    def _ingested(self, step: Ingest) -> pa.Table:
+        spool = self._changes(step.spool)
+        if spool is None:
+            return schema_of(step.columns).empty_table()
+        self.rows_in += spool.num_rows
+        by_key = (
+            self._arrangement(self.item.log.name, LookupKey(step.key), schema_of(step.columns)) if step.key else None
+        )
+        return ingest(step, spool, Stored(by_key, self._own_contents, self._earlier_spool))
+
+    def _own_contents(self) -> pa.Table:
+        tables = list(self._tables(self.item.own))
+        return contents([schema_of(self.item.log.columns).empty_table(), *tables], self.item.after)
+
+    def _earlier_spool(self) -> pa.Table:
+        tables = list(self._tables(self.item.earlier))
+        return pa.concat_tables(tables) if tables else pa.table({})
+
+    def _passed(self, reading: Reading) -> pa.Table:
+        schema = schema_of(self.item.log.columns)
+        return self._read(reading).select(schema.names).cast(schema)
+
+    def _aggregated(self, step: AggregateStep) -> tuple[pa.Table, pa.Table | None]:
+        changes = self._read(step.input)
+        prepared = changes if step.stage is Stage.MERGE else prepare(step.aggregation, changes)
+        if step.stage is Stage.PARTIAL:
+            return prepared, None
+        spec = self.item.task.state
+        assert spec is not None, f'"{self.item.name}" has no state'
+        state = self._arrangement(spec.name, spec.keys[0], schema_of(spec.columns))
+        groups, state_changes = aggregate.accumulate(step.aggregation, prepared, state)
+        if self.item.initial:
+            first = aggregate.initial(step.aggregation, self.item.upto)
+            groups = pa.concat_tables([first, groups.select(first.column_names).cast(first.schema)])
+        return aggregate.outputs(step.outputs, step.aggregation.having, groups), state_changes
+
+    def _derived(self, step: DeriveStep) -> pa.Table:
+        changes = tuple(self._read(input_.changes) for input_ in step.inputs)
+        if not any(table.num_rows for table in changes):
+            return schema_of(self.item.log.columns).empty_table()
+        kept = tuple(self._contents(input_.contents) for input_ in step.inputs if input_.contents is not None)
+        return derive(step, changes, kept, self.item.after)
+
+    # Reading
+
+    def _changes(self, log: str) -> pa.Table | None:
+        """The rows of the interval; None if there is no file."""
+        tables = [interval(table, self.item.after, self.item.upto) for table in self._tables(self.item.changes[log])]
+        return pa.concat_tables(tables) if tables else None
+
+    def _read(self, reading: Reading) -> pa.Table:
+        table = self._changes(reading.log)
+        if table is None:
+            table = schema_of(self.item.specs[reading.log].columns).empty_table()
+        self.rows_in += table.num_rows
+        return read(reading, table)
+
+    def _tables(self, files: Files) -> Iterator[pa.Table]:
+        return (self.item.store.read(files.site, name) for name in files.names)
+
+    def _contents(self, reading: Reading) -> Contents:
+        assert reading.key is not None, f'"{reading.log}" is looked up without a key'
+        spec = self.item.specs[reading.log]
+        return Contents(reading, self._arrangement(spec.name, reading.key, schema_of(spec.columns)), self.item.upto)
+
+    def _arrangement(self, log: str, key: LookupKey, schema: pa.Schema) -> Arrangement:
+        schema = with_key(key, schema.empty_table()).schema
+        files = self.item.runs.get((log, key.columns), Files(self.item.log.site))
+        return Arrangement(key.columns, tuple(self._tables(files)), schema)
+
+    # Writing
+
+    def _written(self, spec: LogSpec, table: pa.Table) -> Iterator[Piece]:
+        if table.num_rows:
+            item = self.item
+            name, size = item.store.write(spec.site, table, f"{spec.name}-{item.upto}")
+            yield Piece(PieceKind.CHANGE, name, item.after, item.upto, table.num_rows, size)
+            yield from write_runs(item.store, spec, table, (item.after, item.upto), item.shards)
+
+
+def write_runs(
+    store: Store,
+    spec: LogSpec,
+    table: pa.Table,
+    span: tuple[int, int],
+    shards: Mapping[tuple[str, tuple[str, ...]], int],
+    keys: Sequence[LookupKey] | None = None,
+) -> Iterator[Piece]:
+    """Rows of a log as runs, for each of its keys."""
+    for key in spec.keys if keys is None else keys:
+        count = shards.get((spec.name, key.columns), 1)
+        for shard, run in enumerate(sorted_run(with_key(key, table), key.columns, count)):
+            if run.num_rows:
+                name, size = store.write(spec.site, run, f"run-{spec.name}-{span[1]}")
+                yield Piece(PieceKind.RUN, name, *span, run.num_rows, size, key.columns, shard, count)

@@ -1,0 +1,135 @@
+"""A whole engine in a folder, with sources that change as a test says, and the answer that every view should have.
+
+Changes enter as captured ones do, through spools; there is no database. Everything else is the real thing: a plan, a
+ledger in SQLite, Arrow files, work items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.connect.files import FileStore
+from headrace.connect.ledger.sqlite import open_sqlite
+from headrace.model.log import Edit, Lease, Piece, PieceKind, Round
+from headrace.model.plan import Plan
+from headrace.model.relation import Relation
+from headrace.model.types import BIGINT, STRING, Array, Row, Type
+from headrace.model.zset import EMPTY, ZSet
+from headrace.run.arrow import arrow_table, rows_of_arrow
+from headrace.run.changes import TIME
+from headrace.run.compile import compile_plan, source_fields, spool_of, view_outputs
+from headrace.run.evaluate import evaluate
+from headrace.run.execute import Engine
+from headrace.run.items import HereRunner
+from headrace.run.operators.ingest import KEPT, NUMBER, OPERATION
+from headrace.run.perform import perform
+from headrace.run.ports import Ledger, Runner
+from headrace.run.view import rows_at
+
+START = 1_000
+
+
+@dataclass
+class World:
+    """A plan that runs. `queries` are the views' meanings, `history` the tables at every time that was captured."""
+
+    plan: Plan
+    queries: Mapping[str, Relation]
+    folder: Path
+    runner: Runner[Any] | None = None
+    history: dict[int, dict[str, ZSet]] = field(default_factory=dict)
+    spooled: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.store = FileStore(self.folder / "data")
+        self.ledger: Ledger = open_sqlite(self.folder / "ledger.db")
+        self.lease: Lease = self.ledger.acquire("service", "test", 1e9)
+        self.program = compile_plan(self.plan)
+        self.sources = sorted(
+            {
+                name.removeprefix("spool:")
+                for task in self.program.tasks.values()
+                for name in task.reads
+                if name.startswith("spool:")
+            }
+        )
+        self.history[START] = dict.fromkeys(self.plan.catalogue.sources, EMPTY)
+        edits = [Edit(spool_of(s), None, START, start=START, site=self._site(s)) for s in self.sources]
+        self.ledger.commit(self.lease, Round(tuple(edits)))
+        self.now = START
+        self.open()
+
+    def open(self) -> None:
+        """As after a restart: everything comes from the ledger."""
+        self.engine = Engine(self.program, self.ledger, self.store, self.runner or HereRunner(perform), self.lease)
+
+    def _site(self, source: str) -> str:
+        return self.plan.catalogue.sources[source].site
+
+    # Sources
+
+    def capture(self, changes: Mapping[str, ZSet], step: int = 10) -> int:
+        """One transaction of all databases; its time."""
+        t = self.now + step
+        rows = {
+            source: [(row, "i" if weight > 0 else "r") for row, weight in change.items() for _ in range(abs(weight))]
+            for source, change in changes.items()
+            if source in self.sources
+        }
+        self.capture_raw(rows, t)
+        before = self.history[self.now]
+        self.history[t] = {name: table + changes.get(name, EMPTY) for name, table in before.items()}
+        self.now = t
+        return t
+
+    def capture_raw(self, rows: Mapping[str, Sequence[tuple[Row, str]]], t: int) -> None:
+        """Rows with their operations, as a spool holds them."""
+        edits = [
+            Edit(spool_of(source), self.now, t, tuple(self._piece(source, rows.get(source, ()), t)))
+            for source in self.sources
+        ]
+        self.ledger.commit(self.lease, Round(tuple(edits)))
+
+    def _piece(self, source: str, rows: Sequence[tuple[Row, str]], t: int) -> list[Piece]:
+        if not rows:
+            return []
+        fields = source_fields(self.plan.catalogue, source)
+        columns = {field.name: field.type for field in fields}
+        extra: dict[str, Type] = {TIME: BIGINT, NUMBER: BIGINT, OPERATION: STRING, KEPT: Array(STRING)}
+        table = arrow_table({**columns, **extra}, [(*row, t, n, op, None) for n, (row, op) in enumerate(rows)])
+        file, size = self.store.write(self._site(source), table, f"spool-{source}-{t}")
+        return [Piece(PieceKind.CHANGE, file, self.now, t, table.num_rows, size)]
+
+    # Views
+
+    def rows(self, contract: str, t: int | None = None) -> pa.Table:
+        """What a contract's view holds, now or as of an earlier time."""
+        planned = next(one for one in self.plan.contracts if one.contract == contract)
+        log = self.ledger.logs([planned.vertex])[planned.vertex]
+        outputs = view_outputs(self.plan, self.program, planned.view, planned.vertex)
+        columns = self.program.logs[planned.vertex].columns
+        return rows_at(self.store, log, columns, outputs, log.t if t is None else t)
+
+    def time_of(self, contract: str) -> int:
+        planned = next(one for one in self.plan.contracts if one.contract == contract)
+        return self.ledger.times()[planned.vertex]
+
+    def expected(self, contract: str, t: int) -> ZSet:
+        planned = next(one for one in self.plan.contracts if one.contract == contract)
+        at = max(time for time in self.history if time <= t)
+        return evaluate(self.queries[planned.view], self.history[at])
+
+    def wrong(self) -> list[str]:
+        """Contracts whose view differs from its query, as of the time that it has reached."""
+        found = []
+        for planned in self.plan.contracts:
+            t = self.time_of(planned.contract)
+            expected, actual = self.expected(planned.contract, t), ZSet.of(rows_of_arrow(self.rows(planned.contract)))
+            if actual != expected:
+                found.append(f"{planned.contract} at {t}: {actual - expected}")
+        return found

@@ -1,0 +1,100 @@
+"""Whatever is declared, captured and pushed, in whatever batches: each view equals its query at the time it has reached."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import strategies as st
+
+from headrace.declare.sql import read_query
+from headrace.model.errors import EvaluationError, UnsupportedSql
+from headrace.model.plan import PlanOptions
+from headrace.plan.canonical.blocks import blocks_of
+from headrace.plan.make import plan_views
+from headrace.testing import SCHEMA, changes, queries, tables
+from headrace.testing.worlds import World
+from tests.plan.written import catalogue, contract, mesh, site
+
+SITES = ("m1", "m2", "m3")
+SOURCES = {
+    name: replace(source, site=SITES[number % len(SITES)], rows=20.0, rate=0.1)
+    for number, (name, source) in enumerate(SCHEMA.items())
+}
+
+
+def world_of(texts: list[str], target: str, folder: Path) -> World:
+    views, meanings = {}, {}
+    for number, sql in enumerate(texts):
+        try:
+            meanings[f"v{number}"] = read_query(sql, SOURCES)
+            views[f"v{number}"] = blocks_of(f"v{number}", meanings[f"v{number}"])
+        except UnsupportedSql:
+            continue
+    contracts = [contract(f"c_{name}", name, target, 60) for name in views]
+    project = catalogue([site(name) for name in SITES], mesh(SITES), SOURCES.values(), contracts)
+    plan = plan_views(project, views, PlanOptions())
+    return World(plan, meanings, folder)
+
+
+def run(data: st.DataObject, texts: list[str], target: str, batches: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        world = world_of(texts, target, Path(folder))
+        world.capture(data.draw(tables(max_rows=4)))
+        world.engine.load()
+        assert world.wrong() == []
+        vertices = sorted(world.program.tasks)
+        for _ in range(batches):
+            for _ in range(data.draw(st.integers(1, 3))):
+                world.capture(data.draw(changes(world.history[world.now])))
+            chosen = data.draw(st.lists(st.sampled_from(vertices), max_size=4)) if vertices else []
+            cut = data.draw(st.sampled_from(sorted(world.history)))
+            pushed = world.engine.push(chosen, min(cut, world.engine.watermark(chosen))) if chosen else []
+            check(pushed)
+            assert world.wrong() == []
+        check(world.engine.push(vertices, world.now))
+        assert world.wrong() == []
+
+
+def check(pushed):
+    """Queries that fail on their data have no answer."""
+    for one in pushed:
+        if one.error is not None and "EvaluationError" in one.error:
+            reject()
+        assert one.error is None, one.error
+
+
+ANY_SIZE = settings(deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@settings(ANY_SIZE, max_examples=40)
+@given(st.data(), st.lists(queries(SCHEMA), min_size=1, max_size=2), st.sampled_from(SITES))
+def test_views_equal_their_queries_whatever_is_pushed_when(data, texts, target):
+    try:
+        run(data, texts, target, batches=2)
+    except EvaluationError:
+        reject()
+    except RuntimeError as error:
+        if "EvaluationError" in str(error):
+            reject()
+        raise
+
+
+WRITTEN = ("SELECT t1.s, t2.i FROM t1 JOIN t2 ON t1.i = t2.i",)
+
+
+@pytest.mark.slow
+@settings(ANY_SIZE, max_examples=2_000)
+@given(st.data(), st.lists(queries(SCHEMA), min_size=1, max_size=3), st.sampled_from(SITES))
+def test_views_equal_their_queries_in_many_histories(data, texts, target):
+    try:
+        run(data, texts, target, batches=4)
+    except EvaluationError:
+        reject()
+    except RuntimeError as error:
+        if "EvaluationError" in str(error):
+            reject()
+        raise
