@@ -162,6 +162,18 @@ def test_a_released_lease_is_free_and_commits_nothing(open_ledger: Open):
     assert ledger.acquire("service", "a", 10).epoch == 2
 
 
+def test_an_epoch_is_fenced_even_when_the_next_holder_has_the_same_name(open_ledger: Open, clock: Clock):
+    ledger = open_ledger()
+    old = ledger.acquire("service", "a", 10)
+    clock.seconds += 11
+    new = ledger.acquire("service", "a", 10)
+    for refused in (lambda: ledger.commit(old, Round()), lambda: ledger.renew(old, 10)):
+        with pytest.raises(Fenced):
+            refused()
+    ledger.release(old)
+    ledger.commit(new, Round(notes={"a": "1"}))
+
+
 def test_a_ledger_of_a_newer_format_is_refused(open_ledger: Open, database: Callable[[], Database]):
     open_ledger()
     with closing(database()) as other, other.write() as transaction:
