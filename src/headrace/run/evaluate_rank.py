@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import Any
 
@@ -15,6 +15,7 @@ from headrace.model.zset import ZSet
 from headrace.run.row_functions import Names, bag, names_of, row_of, value_of
 
 Weighted = tuple[Row, int]
+RowKey = Callable[[Row], Any]
 
 
 def top_k(relation: TopK, input_: ZSet, around: Surroundings) -> Iterator[Weighted]:
@@ -23,48 +24,54 @@ def top_k(relation: TopK, input_: ZSet, around: Surroundings) -> Iterator[Weight
     partitions: dict[Row, list[Weighted]] = defaultdict(list)
     for row, weight in bag(input_, relation):
         partitions[partition_of(row)].append((row, weight))
+    keys = tuple(order_key(order, names, around) for order in relation.order)
     for rows in partitions.values():
-        yield from _first(relation, _ranked(relation, rows, names, around))
+        _sort(relation, rows, keys)
+        yield from first_rows(relation, rows, lambda item: tuple(key(item[0]) for key in keys))
 
 
-def _first(relation: TopK, ranked: Iterator[tuple[Row, int, int]]) -> Iterator[Weighted]:
-    """Rows whose rank lies in (offset, offset + limit]."""
-    for row, weight, rank in ranked:
-        if relation.offset < rank <= relation.offset + relation.limit:
+def first_rows(relation: TopK, rows: Iterable[Weighted], tie: Callable[[Weighted], Any]) -> Iterator[Weighted]:
+    """Of rows in order, those whose rank lies in (offset, offset + limit]. Rows of equal rank have equal `tie`."""
+    for row, weight, rank in _ranked(relation, rows, tie):
+        if rank > relation.offset + relation.limit:
+            return
+        if rank > relation.offset:
             yield (row if relation.rank_name is None else (*row, rank)), weight
 
 
-def _ranked(relation: TopK, rows: list[Weighted], names: Names, around: Surroundings) -> Iterator[tuple[Row, int, int]]:
-    """(row, weight, rank) in order; under `row_number` each copy of a row has its own rank."""
-    columns = tuple(_column_key(field.type) for field in fields_of(relation.input))
+def _sort(relation: TopK, rows: list[Weighted], keys: tuple[RowKey, ...]) -> None:
+    columns = tuple(column_key(field.type) for field in fields_of(relation.input))
     rows.sort(key=lambda item: tuple(key(value) for key, value in zip(columns, item[0], strict=True)))
-    for order in reversed(relation.order):
-        rows.sort(key=_order_key(order, names, around), reverse=order.descending)
+    for order, key in reversed(tuple(zip(relation.order, keys, strict=True))):
+        rows.sort(key=lambda item, key=key: key(item[0]), reverse=order.descending)  # type: ignore[misc]
+
+
+def _ranked(relation: TopK, rows: Iterable[Weighted], tie: Callable[[Weighted], Any]) -> Iterator[tuple[Row, int, int]]:
+    """(row, weight, rank) in order; under `row_number` each copy of a row has its own rank."""
     if relation.ranking == Ranking.ROW_NUMBER:
         copies = (row for row, weight in rows for _ in range(weight))
         return ((row, 1, number) for number, row in enumerate(copies, start=1))
-    return _with_ties(relation, rows, names, around)
+    return _with_ties(relation, rows, tie)
 
 
 def _with_ties(
-    relation: TopK, rows: list[Weighted], names: Names, around: Surroundings
+    relation: TopK, rows: Iterable[Weighted], tie: Callable[[Weighted], Any]
 ) -> Iterator[tuple[Row, int, int]]:
-    keys = tuple(_order_key(order, names, around) for order in relation.order)
     before = 0
-    for _, group in groupby(rows, key=lambda item: tuple(key(item) for key in keys)):
+    for _, group in groupby(rows, key=tie):
         equal = list(group)
         yield from ((row, weight, before + 1) for row, weight in equal)
         before += 1 if relation.ranking == Ranking.DENSE_RANK else sum(weight for _, weight in equal)
 
 
-def _order_key(order: Order, names: Names, around: Surroundings) -> Callable[[Weighted], Any]:
+def order_key(order: Order, names: Names, around: Surroundings) -> RowKey:
     """For sorting in the order's own direction: NULLs come first exactly when it says so."""
     value = value_of(order.expr, names, around)
-    key = _column_key(order.expr.type, nulls_low=order.nulls_first != order.descending)
-    return lambda item: key(value(item[0]))
+    key = column_key(order.expr.type, nulls_low=order.nulls_first != order.descending)
+    return lambda row: key(value(row))
 
 
-def _column_key(type_: Type, *, nulls_low: bool = True) -> Callable[[Value], tuple[bool, Any]]:
+def column_key(type_: Type, *, nulls_low: bool = True) -> Callable[[Value], tuple[bool, Any]]:
     """NULL below (or above) every value."""
     key = sort_key(type_)
     return lambda value: (not nulls_low, 0) if value is None else (nulls_low, key(value))

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from hypothesis import strategies as st
 
 from headrace.model.relation import Field
-from headrace.model.types import BIGINT, INT
+from headrace.model.types import BIGINT, INT, Row
 from headrace.model.zset import EMPTY, ZSet
 from headrace.run.arrow import arrow_table, rows_of_arrow
 from headrace.run.changes import ORDER, TIME, WEIGHT
@@ -63,8 +64,15 @@ def at_time(log: Sequence[pa.Table], time: int) -> ZSet:
     found = EMPTY
     for table in log:
         assert table.column_names[-3:] == [TIME, ORDER, WEIGHT], table.column_names
-        found += ZSet((row[:-3], row[-1]) for row in rows_of_arrow(table) if row[-3] == time and row[-2] == 0)
+        found += bag_of(table.filter(pc.equal(table.column(TIME), time)))
     return found
+
+
+def bag_of(changes: pa.Table) -> ZSet:
+    """All rows of a table of changes, whatever their times; the order of all is 0."""
+    assert set(changes.column(ORDER).to_pylist()) <= {0}
+    rows = rows_of_arrow(changes.drop_columns([TIME, ORDER, WEIGHT]))
+    return ZSet(zip(rows, changes.column(WEIGHT).to_pylist(), strict=True))
 
 
 class Kept:
@@ -87,5 +95,5 @@ class Kept:
         return np.array([i for i, _ in found], np.int64), rows
 
 
-def _keys(table: pa.Table, key: list[str]) -> list[tuple[object, ...]]:
+def _keys(table: pa.Table, key: list[str]) -> list[Row]:
     return rows_of_arrow(table.select(key)) if key else [()] * table.num_rows

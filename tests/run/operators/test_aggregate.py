@@ -25,7 +25,7 @@ from headrace.model.relation import (
     Windows,
     fields_of,
 )
-from headrace.model.types import BIGINT, BOOLEAN, DOUBLE, FRACTIONS, INT, STRING, TIMESTAMP, Decimal, Type
+from headrace.model.types import BIGINT, BOOLEAN, DOUBLE, FRACTIONS, INT, STRING, TIMESTAMP, Decimal, Row, Type, Value
 from headrace.model.zset import ZSet
 from headrace.run.arrow import arrow_table, rows_of_arrow
 from headrace.run.evaluate import evaluate
@@ -34,7 +34,7 @@ from headrace.run.operators.prepare import key_column, key_fields, prepare, prep
 from headrace.testing import SCHEMA
 from headrace.testing.expressions import ScalarMaker
 from headrace.testing.tables import COLUMN_TYPES, MONEY
-from tests.run.operators.histories import STAMPS, History, Kept, at_time, histories
+from tests.run.operators.histories import STAMPS, History, Kept, at_time, bag_of, histories
 
 SOURCE = SCHEMA["r"]
 SCAN = Scan("r", "r", tuple(c.name for c in SOURCE.columns or ()), tuple(c.type for c in SOURCE.columns or ()))
@@ -145,19 +145,19 @@ def sum_of(type_: Type, function: AggregateFunction = AggregateFunction.SUM) -> 
     return AggregateCall("total", function, Column("x", type_), False, result_type(function, type_))
 
 
-def changes_of(type_: Type, *rows: tuple[str | None, object, int, int]) -> pa.Table:
+def changes_of(type_: Type, *rows: tuple[str | None, Value, int, int]) -> pa.Table:
     """Rows of group, value, time and weight."""
     columns = {"g": STRING, "x": type_, **STAMPS}
-    return arrow_table(columns, [(g, x, time, 0, weight) for g, x, time, weight in rows])  # type: ignore[list-item]
+    return arrow_table(columns, [(g, x, time, 0, weight) for g, x, time, weight in rows])
 
 
-def totals_after(aggregation: Aggregation, *batches: pa.Table) -> list[object]:
+def totals_after(aggregation: Aggregation, *batches: pa.Table) -> list[Row]:
     """The rows of groups in the end, after batches one by one."""
     key = [key_column(field) for field in key_fields(aggregation)]
     state, rows = [arrow_table({**{f.name: f.type for f in state_fields(aggregation)}, **STAMPS}, [])], ZSet()
     for batch in batches:
         groups, kept = accumulate(aggregation, prepare(aggregation, batch), Kept(key, state))
-        rows += ZSet((row[:-3], row[-1]) for row in rows_of_arrow(groups))
+        rows += bag_of(groups)
         state.append(kept)
     return sorted(rows.rows(), key=str)
 
@@ -182,7 +182,7 @@ def test_infinities_and_nan_can_be_taken_away_again():
 @pytest.mark.parametrize(
     ("type_", "largest"), [(BIGINT, 2**63 - 1), (Decimal(38, 0), decimal.Decimal(10**38 - 1))], ids=str
 )
-def test_a_sum_that_does_not_fit_its_type_is_an_error(type_: Type, largest: object):
+def test_a_sum_that_does_not_fit_its_type_is_an_error(type_: Type, largest: Value):
     result = BIGINT if type_ == BIGINT else type_
     aggregation = grouped(AggregateCall("total", AggregateFunction.SUM, Column("x", type_), False, result))
     with pytest.raises(EvaluationError):

@@ -42,6 +42,8 @@ def numbered(columns: Iterable[pa.Array | pa.ChunkedArray], rows: int) -> Number
 def _encoded(column: pa.Array | pa.ChunkedArray) -> Numbering:
     if pa.types.is_null(column.type):
         return Numbering(np.zeros(len(column), np.int64), min(len(column), 1))
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
     encoded = pc.dictionary_encode(comparable(column), null_encoding="encode")
     return Numbering(encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary))
 

@@ -1,0 +1,75 @@
+"""Changes of a derivation from the changes of its inputs: distinct, top-k, outer, semi and anti joins, union.
+
+Only keys that change are looked at. At every time at which what they make changes, the difference is written with that
+time, so that the log does not depend on how changes were cut into batches.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.model.block import DerivationKind
+from headrace.model.scalar import NOTHING, Surroundings
+from headrace.run.changes import TIME, WEIGHT
+from headrace.run.derive_keys import condition_of
+from headrace.run.operators.expressions import column_of, with_outputs
+from headrace.run.operators.lookup import Lookup
+from headrace.run.operators.match import match_sides
+from headrace.run.operators.numbering import Steps, sums_by
+from headrace.run.operators.sides import Touched, stamped_rows, touched
+from headrace.run.operators.top import first_of_partitions
+from headrace.run.steps import DeriveStep
+
+
+def derive(
+    step: DeriveStep,
+    changes: tuple[pa.Table, ...],
+    contents: tuple[Lookup, ...],
+    after: int,
+    around: Surroundings = NOTHING,
+) -> pa.Table:
+    """Changes of the output, all later than `after`.
+
+    `changes` are those of each input since then; `contents` (none for union all) find their rows by `step.keys`, with
+    their history.
+    """
+    if step.derivation.kind is DerivationKind.UNION_ALL:
+        return with_outputs(step.outputs, _united(step, changes, around), around)
+    found = touched(step.keys, changes, contents, after, around)
+    match step.derivation.kind:
+        case DerivationKind.DISTINCT:
+            made = _distinct(step, found)
+        case DerivationKind.TOPK:
+            made = first_of_partitions(step.derivation, found.sides[0], around)
+        case DerivationKind.PYTHON:
+            raise AssertionError("no query has this operator yet")
+        case kind:
+            fields = tuple(input_.fields for input_ in step.inputs)
+            made = match_sides(kind, condition_of(step.derivation, fields), found, around)
+    return with_outputs(step.outputs, made, around)
+
+
+def _united(step: DeriveStep, changes: tuple[pa.Table, ...], around: Surroundings) -> pa.Table:
+    """Rows of all inputs by position, under the names of the first."""
+    names = [column.name for column in step.derivation.columns[0]]
+    tables = []
+    for columns, table in zip(step.derivation.columns, changes, strict=True):
+        values = {name: column_of(column.expr, table, around) for name, column in zip(names, columns, strict=True)}
+        tables.append(stamped_rows(values, table.column(TIME).to_numpy(), table.column(WEIGHT).to_numpy()))
+    return pa.concat_tables(tables)
+
+
+def _distinct(step: DeriveStep, found: Touched) -> pa.Table:
+    """A row comes when it occurs first and goes when it occurs no more."""
+    (side,) = found.sides
+    new = side.is_new
+    initial = sums_by(side.weight[~new], side.group[~new], found.keys.num_rows)
+    steps = Steps.of(side.group[new], side.time[new])
+    occurs = steps.running(side.weight[new], initial)
+    change = (occurs > 0).astype(np.int64) - (steps.before(occurs, initial) > 0)
+    at = np.flatnonzero(change)
+    rows = found.keys.take(pa.array(steps.group[at]))
+    names = (column.name for column in step.derivation.columns[0])
+    columns = {name: rows.column(key) for name, key in zip(names, found.names, strict=True)}
+    return stamped_rows(columns, steps.time[at], change[at])

@@ -1,0 +1,100 @@
+"""What a derivation looks at: for every key that changes, the rows of its inputs before, and their changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.model.expr import Expr
+from headrace.model.scalar import NOTHING, Surroundings
+from headrace.run.changes import ORDER, TIME, WEIGHT, consolidate, stamped
+from headrace.run.operators.expressions import column_of
+from headrace.run.operators.lookup import Integers, Lookup
+from headrace.run.operators.numbering import numbered
+
+_GROUP = "__g"
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Rows of one input: those before all changes, added up and stamped `after`, then the changes.
+
+    `group` is the number of each row's key among those touched.
+    """
+
+    rows: pa.Table
+    group: Integers
+    time: Integers
+    weight: Integers
+    after: int
+
+    @property
+    def is_new(self) -> npt.NDArray[np.bool_]:
+        return self.time > self.after
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """The keys that changes have, one row each, and every input's rows with them. Columns are numbered."""
+
+    keys: pa.Table
+    names: tuple[str, ...]
+    sides: tuple[Side, ...]
+
+
+def touched(
+    keys: tuple[tuple[Expr, ...], ...],
+    changes: tuple[pa.Table, ...],
+    contents: Sequence[Lookup],
+    after: int,
+    around: Surroundings = NOTHING,
+) -> Touched:
+    """`contents` may hold later rows, too: only those up to `after` are looked at."""
+    columns = [
+        [column_of(expr, table, around) for expr, table in zip(exprs, changes, strict=True)]
+        for exprs in zip(*keys, strict=True)
+    ]
+    names = tuple(map(str, range(len(columns))))
+    sizes = [table.num_rows for table in changes]
+    rows = pa.table(
+        {
+            **{name: pa.chunked_array(parts) for name, parts in zip(names, columns, strict=True)},
+            "": np.arange(sum(sizes)),
+        }
+    )
+    groups = numbered((rows.column(name) for name in names), sum(sizes))
+    found = rows.take(pa.array(groups.first_rows))
+    numbers = np.split(groups.of_row, np.cumsum(sizes)[:-1])
+    sides = (
+        _side(table, number, found, names, lookup, after)
+        for table, number, lookup in zip(changes, numbers, contents, strict=True)
+    )
+    return Touched(found, names, tuple(sides))
+
+
+def _side(
+    changes: pa.Table, numbers: Integers, keys: pa.Table, names: tuple[str, ...], contents: Lookup, after: int
+) -> Side:
+    positions, met = contents.meet(keys, names, True)
+    before = met.select(changes.column_names).append_column(_GROUP, pa.array(positions))
+    before = consolidate(stamped(before.filter(pc.less_equal(before.column(TIME), after)), after))
+    rows = pa.concat_tables([before.select(changes.column_names).cast(changes.schema), changes])
+    group = np.concatenate((before.column(_GROUP).to_numpy(), numbers))
+    return Side(
+        rows.drop_columns([TIME, ORDER, WEIGHT]),
+        group,
+        rows.column(TIME).to_numpy(),
+        rows.column(WEIGHT).to_numpy(),
+        after,
+    )
+
+
+def stamped_rows(columns: Mapping[str, pa.Array], time: Integers, weight: Integers) -> pa.Table:
+    """Changes made of columns; a derivation's have the order 0."""
+    order = pa.array(np.zeros(len(time), np.int32))
+    return pa.table({**columns, TIME: pa.array(time), ORDER: order, WEIGHT: pa.array(weight)})
