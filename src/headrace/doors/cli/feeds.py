@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,12 +12,12 @@ import typer
 
 from headrace.doors.cli.options import Json
 from headrace.doors.cli.output import Exit, write
+from headrace.doors.cli.progress import progress
 from headrace.model.errors import UsageError
 
 if TYPE_CHECKING:
     from headrace.app_feeds import FeedsReport
 
-QUIET_S = 2.0
 MOST_LISTED = 20
 """Pairs that are listed for people."""
 
@@ -82,8 +81,8 @@ def decide(
     if engine is Engine.SPARK:
         if (mean_pulls, percentile, why, method) != (None, None, None, Method.EXACT):
             raise UsageError("targets, methods and --why need all pairs in one place", "--engine numpy")
-        return _show(json, app_feeds.decide_feed_tables_on_spark(file, tables, master, _progress()), out)
-    return _show(json, app_feeds.decide_feed_tables(file, tables, question, _progress()), out)
+        return _show(json, app_feeds.decide_feed_tables_on_spark(file, tables, master, progress()), out)
+    return _show(json, app_feeds.decide_feed_tables(file, tables, question, progress()), out)
 
 
 def _pair(text: str | None) -> tuple[str, str] | None:
@@ -98,18 +97,6 @@ def _pair(text: str | None) -> tuple[str, str] | None:
 def _refuse_table_options(*given: object) -> None:
     if any(option is not None for option in given):
         raise UsageError("a JSON instance has its own prices, and its answer is printed", "leave out -H, -L and --out")
-
-
-def _progress() -> Callable[[str], None]:
-    """Says on stderr what goes on, once it has taken a while."""
-    started = time.monotonic()
-
-    def say(what: str) -> None:
-        passed = time.monotonic() - started
-        if passed >= QUIET_S:
-            print(f"{what} ({passed:.0f} s)", file=sys.stderr, flush=True)
-
-    return say
 
 
 def _show(as_json: bool, report: FeedsReport, out: Path | None) -> int:

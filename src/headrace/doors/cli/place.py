@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as json_text
 import sys
-import time
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -15,12 +14,12 @@ import typer
 
 from headrace.doors.cli.options import Json
 from headrace.doors.cli.output import Exit, count, wrap, write
+from headrace.doors.cli.progress import progress
 from headrace.model.errors import UsageError
 
 if TYPE_CHECKING:
     from headrace.app_place import PlacedInstance, PlacedTable
 
-QUIET_S = 2.0
 SHOWN_VIEWS = 20
 MOST_DIGITS = 30
 
@@ -52,9 +51,9 @@ def place(
     if engine == app_place.Engine.SPARK:
         if why is not None:
             raise UsageError("--why goes with the numpy engine")
-        table = app_place.place_table_on_spark(request, master, _progress())
+        table = app_place.place_table_on_spark(request, master, progress())
     else:
-        table = app_place.place_table(request, _progress())
+        table = app_place.place_table(request, progress())
     return _show(json, lambda: table_text(table, out), lambda: table_document(table))
 
 
@@ -71,18 +70,6 @@ def _price(text: str | None, option: str) -> Fraction:
     ):
         raise UsageError(f'{option} is "{text}"', hint=f"a number of 0 or more, like {option} 0.5")
     return Fraction(price)
-
-
-def _progress() -> Callable[[str], None]:
-    """Says on stderr what goes on, once it has taken a while."""
-    started = time.monotonic()
-
-    def say(what: str) -> None:
-        passed = time.monotonic() - started
-        if passed >= QUIET_S:
-            print(f"{what} ({passed:.0f} s)", file=sys.stderr, flush=True)
-
-    return say
 
 
 def _show(as_json: bool, text: Callable[[], str], document: Callable[[], object]) -> int:

@@ -69,10 +69,8 @@ class _Status:
 
     def __init__(self, graph: Graph, places: Places) -> None:
         self._width = graph.count
-        keys = np.concatenate(
-            [self.key(places.inside_place, places.inside_stream), self.key(places.free_place, places.free_operator)]
-        )
-        values = np.concatenate([np.full(len(places.inside_place), INSIDE), np.arange(len(places.free_place))])
+        place, stream, values = _touching(places)
+        keys = self.key(place, stream)
         order = np.argsort(keys, kind="stable")
         self._keys, self._values = keys[order], values[order]
 
@@ -104,13 +102,9 @@ class _Terms:
 
 def _uploads(graph: Graph, places: Places, status: _Status, price: IntArray) -> _Terms:
     """Streams that are or may be inside, with their readers that are or may be outside."""
-    place = np.concatenate([places.inside_place, places.free_place])
-    stream = np.concatenate([places.inside_stream, places.free_operator])
+    place, stream, variable = _touching(places)
     which, demand = _expand(stream, graph.stream, graph.count)
-    place, maker = (
-        place[which],
-        np.concatenate([np.full(len(places.inside_place), INSIDE), np.arange(len(places.free_place))])[which],
-    )
+    place, maker = place[which], variable[which]
     reader = status(place, graph.reader[demand])
     kept = reader != INSIDE
     return _terms(graph, status, place[kept], demand[kept], maker[kept], reader[kept], price, upload=True)
@@ -118,16 +112,22 @@ def _uploads(graph: Graph, places: Places, status: _Status, price: IntArray) -> 
 
 def _downloads(graph: Graph, places: Places, status: _Status, price: IntArray) -> _Terms:
     """Operators that are or may be inside, with their inputs that are or may be outside."""
-    place = np.concatenate([places.inside_place, places.free_place])
-    operator = np.concatenate([places.inside_stream, places.free_operator])
+    place, operator, variable = _touching(places)
     which, demand = _expand(operator, graph.reader, graph.count)
-    place, reader = (
-        place[which],
-        np.concatenate([np.full(len(places.inside_place), INSIDE), np.arange(len(places.free_place))])[which],
-    )
+    place, reader = place[which], variable[which]
     maker = status(place, graph.stream[demand])
     kept = maker != INSIDE
     return _terms(graph, status, place[kept], demand[kept], maker[kept], reader[kept], price, upload=False)
+
+
+def _touching(places: Places) -> tuple[Index, Index, Index]:
+    """Place, stream and variable (or INSIDE) of everything that is or may be inside a place."""
+    certain = np.full(len(places.inside_place), INSIDE)
+    return (
+        np.concatenate([places.inside_place, places.free_place]),
+        np.concatenate([places.inside_stream, places.free_operator]),
+        np.concatenate([certain, np.arange(len(places.free_place))]),
+    )
 
 
 def _expand(wanted: Index, keys: Index, count: int) -> tuple[Index, Index]:
