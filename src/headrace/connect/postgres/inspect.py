@@ -50,7 +50,7 @@ def inspect_sources(
         except ConnectError as error:
             problems.append(_unreachable(error.message, error.hint, own))
         except psycopg.Error as error:
-            problems.append(_unreachable(f"the database stopped answering: {_reason(error, address)}", None, own))
+            problems.append(_unreachable(f"the database stopped answering: {reason(error, address)}", None, own))
     return found, tuple(problems)
 
 
@@ -77,10 +77,10 @@ def connect(address: str) -> Connection:
     try:
         return psycopg.connect(complete, autocommit=True, row_factory=dict_row)
     except psycopg.Error as error:
-        raise ConnectError(_reason(error, address), "is the server running, and the address right?") from None
+        raise ConnectError(reason(error, address), "is the server running, and the address right?") from None
 
 
-def _reason(error: psycopg.Error, address: str) -> str:
+def reason(error: psycopg.Error, address: str) -> str:
     """What the driver says, on one line, without the password."""
     said = " ".join(str(error).split()).removesuffix(_DRIVERS_QUESTION).removeprefix("connection failed: ")
     password = conninfo_to_dict(address).get("password")

@@ -109,11 +109,11 @@ def _check_column(source: Source, declared: SourceColumn, column: ColumnFacts, f
     elif column.type is None:
         hint = "remove it from `columns`, or keep a copy as text in another column"
         yield _finding(source, f"{what} has type {column.type_name}, which is not handled", hint)
-    elif not _holds(declared.type, column.type):
+    elif not holds(declared.type, column.type):
         yield _finding(source, f"{what} is declared {declared.type}, and is {column.type_name}", f"write {column.type}")
 
 
-def _holds(declared: Type, actual: Type) -> bool:
+def holds(declared: Type, actual: Type) -> bool:
     """Whether every value of the column's type is one of the declared type."""
     if declared == actual:
         return True

@@ -1,0 +1,328 @@
+"""Captures the tables of one PostgreSQL database into spools, each transaction once, in the order of their commits.
+
+    open     lease, publications, slot; where the last process stopped, or from now on
+    step     what the log has, a Round, then the confirmation to the database
+    close    lease and slot are free for the next process, which goes on exactly there
+
+The database forgets its log only up to what the ledger holds. A log that was lost (the slot was dropped or ran out, the
+database was restored) is noticed when opening, and all tables are read again; see `run.capture` for what that means.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import psycopg
+
+from headrace.connect.postgres.drift import columns_of_relation, find_drift
+from headrace.connect.postgres.facts import TableFacts
+from headrace.connect.postgres.inspect import ask_table, reason
+from headrace.connect.postgres.intake import Intake, Outside, Target
+from headrace.connect.postgres.load import Load, LoadProgress, Loads, emit, writers_of
+from headrace.connect.postgres.replication import LogStream
+from headrace.connect.postgres.sessions import connect_session
+from headrace.connect.postgres.slots import (
+    CaptureNames,
+    SlotState,
+    Table,
+    capture_names,
+    create_slot,
+    publish,
+    slot_state,
+)
+from headrace.connect.postgres.spill import SpillFolder
+from headrace.model.errors import ConnectError
+from headrace.run.capture.clock import next_time
+from headrace.run.capture.pgoutput import Relation
+from headrace.run.capture.position import Position, parse_lsn
+from headrace.run.capture.row_changes import Layout, layout_of
+from headrace.run.capture.spool import CapturedTable, SpoolRows
+from headrace.run.capture.transactions import Transactions
+from headrace.run.ports import Ledger, Store
+
+LEASE_S = 15.0
+HEARTBEAT_EVERY_S = 1.0
+LOOK_AT_TABLES_EVERY_S = 10.0
+ROWS_AT_ONCE = 200_000
+"""A batch ends after so many rows, even if there are more."""
+
+
+class Stream(Protocol):
+    """Where messages come from."""
+
+    def receive(self, wait_s: float) -> bytes | None: ...
+    def confirm(self, lsn: int) -> None: ...
+    def answer(self, at_once: bool = False) -> None: ...
+    def close(self) -> None: ...
+
+
+StreamFrom = Callable[[str, str, Sequence[str], int], Stream]
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureSettings:
+    """`database` names the database in notes and moments; the address stays out of everything that is stored."""
+
+    project: str
+    database: str
+    dsn: str
+    tables: tuple[CapturedTable, ...]
+    scratch: Path
+    stream: StreamFrom = LogStream
+
+    @property
+    def names(self) -> CaptureNames:
+        return capture_names(self.project, self.database)
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """What a step did: how far, how many rows it wrote, and how far the reading of tables is."""
+
+    t: int
+    rows: int
+    progress: tuple[LoadProgress, ...]
+
+
+def clock_now() -> int:
+    """Microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+class Capture:
+    """One at a time for each database: the lease says who. After an error, close it and open a new one."""
+
+    def __init__(
+        self, settings: CaptureSettings, ledger: Ledger, store: Store, now: Callable[[], int] = clock_now
+    ) -> None:
+        self._settings = settings
+        self._ledger = ledger
+        self._now = now
+        self._stream: Stream | None = None
+        self._beat = self._looked = 0.0
+        holder = f"{socket.gethostname()}:{os.getpid()}"
+        self._lease = ledger.acquire(f"capture:{settings.database}", holder, LEASE_S)
+        self._renewed = time.monotonic()
+        self._spills = SpillFolder(settings.scratch)
+        try:
+            self._session = connect_session(settings.dsn)
+            with _database_errors(settings.dsn):
+                self._open(store)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, store: Store) -> None:
+        settings = self._settings
+        facts = {one.source: ask_table(self._session, one.table) for one in settings.tables}
+        self._oids = self._ask_oids(facts)
+        added = self._publish(facts)
+        position, anew = self._position()
+        outside = Outside(settings.database, store, self._spills, self._now, self._resolve, self._on_mark, self._answer)
+        self._intake = Intake(outside, self._targets(), position)
+        self._loads = Loads(settings.dsn, self._session, self._intake, self._spills)
+        self._stream = settings.stream(settings.dsn, settings.names.slot, settings.names.publications, position.lsn)
+        self._transactions = Transactions(self._intake)
+        self._check_tables(facts)
+        self._plan_loads(facts, added, anew)
+
+    def _ask_oids(self, facts: dict[str, TableFacts | None]) -> dict[int, list[CapturedTable]]:
+        """Several sources may be one table."""
+        found: dict[int, list[CapturedTable]] = {}
+        for captured in self._settings.tables:
+            table = facts[captured.source]
+            if table is not None:
+                row = self._session.execute("SELECT to_regclass(%s)::oid::bigint AS oid", [table.sql_name]).fetchone()
+                assert row is not None
+                found.setdefault(row["oid"], []).append(captured)
+        return found
+
+    def _publish(self, facts: dict[str, TableFacts | None]) -> dict[Table, frozenset[str]]:
+        """The tables that were not published before, each with the transactions that wrote to it before it was."""
+        names = self._settings.names
+        added: list[Table] = []
+        for publication, streams, operations in (
+            (names.tables, False, "insert, update, delete, truncate"),
+            (names.streams, True, "insert"),
+        ):
+            chosen = [one for one in self._settings.tables if one.appends is streams and not one.static]
+            present = [facts[one.source] for one in chosen]
+            tables = dict.fromkeys(Table(table.schema, table.name) for table in present if table is not None)
+            added += publish(self._session, publication, tuple(tables), operations)
+        return {table: writers_of(self._session, table) for table in added}
+
+    def _position(self) -> tuple[Position, bool]:
+        """Where to go on, and whether the log before that is lost or was never there."""
+        slot = self._settings.names.slot
+        note = self._ledger.notes(f"position:{self._settings.database}").get(f"position:{self._settings.database}")
+        state = slot_state(self._session, slot)
+        last = Position.of_note(note) if note else None
+        if last is not None and state is not None and not state.lost and last.lsn <= self._log_end():
+            return last, False
+        if state is not None:
+            self._session.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+        lsn = create_slot(self._session, slot)
+        return Position(lsn, next_time(last.t if last else 0, self._now()), self._now(), slot), True
+
+    def _log_end(self) -> int:
+        row = self._session.execute("SELECT pg_current_wal_lsn()::text AS lsn").fetchone()
+        assert row is not None
+        return parse_lsn(row["lsn"])
+
+    def _targets(self) -> dict[str, Target]:
+        times = self._ledger.times()
+        return {one.source: Target(one, times.get(one.log), SpoolRows(one)) for one in self._settings.tables}
+
+    def _plan_loads(self, facts: dict[str, TableFacts | None], added: dict[Table, frozenset[str]], anew: bool) -> None:
+        """A table is read if it never was, if its reading was interrupted, or if changes of it were missed."""
+        notes = self._ledger.notes()
+        for target in self._intake.targets.values():
+            captured, table = target.captured, facts[target.captured.source]
+            if target.halted or table is None:
+                continue
+            missed = target.t is not None and (anew or target.t != self._intake.position.t)
+            name = Table(table.schema, table.name)
+            load = Load(captured, name, table.rows, repeats=missed, wait_for=added.get(name, frozenset()))
+            if captured.static and f"loaded:{captured.source}" in notes:
+                continue
+            if load.note in notes and not missed:
+                load.resume(notes[load.note])
+            elif f"loaded:{captured.source}" in notes and not missed:
+                continue
+            self._loads.add(load)
+
+    # Tables that change their columns
+
+    def _check_tables(self, facts: dict[str, TableFacts | None]) -> None:
+        """Stop the sources whose tables are not what is declared, and take those that are again."""
+        quarantined = self._ledger.notes("quarantine:")
+        for target in self._intake.targets.values():
+            if target.halted:
+                continue
+            table = facts[target.captured.source]
+            why = f'table "{target.captured.table}" of source "{target.captured.source}" is not there any more'
+            drift = why if table is None else find_drift(target.captured, table.columns)
+            note = f"quarantine:{target.captured.source}"
+            if drift is not None:
+                self._intake.halt(target, drift)
+            elif note in quarantined:
+                self._intake.notes[note] = None
+
+    def _resolve(self, relation: Relation) -> tuple[Layout, ...]:
+        found = [one for one in self._oids.get(relation.oid, ()) if not self._intake.targets[one.source].halted]
+        columns = columns_of_relation(self._session, relation) if found else ()
+        layouts = []
+        for captured in found:
+            drift = find_drift(captured, columns)
+            if captured.table not in (relation.name, f"{relation.schema}.{relation.name}"):
+                named = f"{relation.schema}.{relation.name}"
+                drift = f'table "{captured.table}" of source "{captured.source}" is now called "{named}"'
+            if drift is not None:
+                self._intake.halt(self._intake.targets[captured.source], drift)
+            else:
+                layouts.append(layout_of(captured, relation))
+        return tuple(layouts)
+
+    # The loop
+
+    def step(self, wait_s: float = 0.5) -> Captured:
+        """Take what comes within the time, commit it, confirm it."""
+        with _database_errors(self._settings.dsn):
+            self._keep_up()
+            self._loads.advance()
+            self._take(wait_s)
+            return self._commit()
+
+    def catch_up(self) -> Captured:
+        """Steps until everything that is committed now in the database is in the spools, and all tables are read."""
+        with _database_errors(self._settings.dsn):
+            end = self._log_end()
+        while True:
+            self._beat = 0.0
+            done = self.step(0.02)
+            if self._intake.position.lsn >= end and not self._loads.waiting:
+                return done
+
+    def state(self) -> SlotState | None:
+        """How far the slot is behind and what it keeps, for `status`."""
+        return slot_state(self._session, self._settings.names.slot)
+
+    def close(self) -> None:
+        """May be called again, and after an error."""
+        if self._stream is not None:
+            self._stream.close()
+        if hasattr(self, "_loads"):
+            self._loads.close()
+        if hasattr(self, "_session"):
+            self._session.close()
+        self._spills.close()
+        self._ledger.release(self._lease)
+
+    def _keep_up(self) -> None:
+        now = time.monotonic()
+        if now - self._renewed > LEASE_S / 3:
+            self._ledger.renew(self._lease, LEASE_S)
+            self._renewed = now
+        if now - self._beat >= HEARTBEAT_EVERY_S:
+            emit(self._session, "beat")
+            self._beat = now
+        if now - self._looked >= LOOK_AT_TABLES_EVERY_S:
+            if self._looked:
+                self._check_tables({t.source: ask_table(self._session, t.table) for t in self._settings.tables})
+            self._looked = now
+
+    def _take(self, wait_s: float) -> None:
+        """At most the time, but transactions whole."""
+        assert self._stream is not None
+        deadline = time.monotonic() + wait_s
+        receive, feed, transactions, intake = (
+            self._stream.receive,
+            self._transactions.feed,
+            self._transactions,
+            self._intake,
+        )
+        while True:
+            left = deadline - time.monotonic()
+            data = receive(max(left, 0.0) if not transactions.inside else 1.0)
+            if data is not None:
+                feed(data)
+            if not transactions.inside and (left <= 0 or intake.rows_waiting >= ROWS_AT_ONCE):
+                return
+
+    def _commit(self) -> Captured:
+        assert self._stream is not None
+        round_ = self._intake.take_round()
+        rows = self._intake.rows_waiting
+        if round_ is not None:
+            self._ledger.commit(self._lease, round_)
+            self._intake.committed()
+            self._stream.confirm(self._intake.position.lsn)
+        progress, self._loads.progress = tuple(self._loads.progress), []
+        return Captured(self._intake.position.t, rows, progress)
+
+    def _on_mark(self, content: bytes) -> None:
+        self._loads.met(content)
+
+    def _answer(self) -> None:
+        """Called during long work: the database and the other processes see that we are there."""
+        if self._stream is not None:
+            self._stream.answer()
+        if time.monotonic() - self._renewed > LEASE_S / 3:
+            self._ledger.renew(self._lease, LEASE_S)
+            self._renewed = time.monotonic()
+
+
+@contextmanager
+def _database_errors(dsn: str) -> Iterator[None]:
+    """What the driver says as ours, without the password."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise ConnectError(reason(error, dsn)) from error

@@ -1,0 +1,47 @@
+"""Whether a table still is what its source declares: columns that came are no matter, columns that went are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.connect.postgres.facts import ColumnFacts
+from headrace.connect.postgres.inspect import Connection
+from headrace.connect.postgres.readiness import holds
+from headrace.run.capture.pgoutput import Relation
+from headrace.run.capture.spool import CapturedTable
+
+
+def find_drift(captured: CapturedTable, columns: Sequence[ColumnFacts]) -> str | None:
+    """Why the table cannot be captured as declared any more; None if it can."""
+    present = {column.name: column for column in columns}
+    for name, type_ in captured.columns:
+        column = present.get(name)
+        if column is None:
+            return f'column "{name}" of source "{captured.source}" is not in table "{captured.table}" any more'
+        if column.type is None or not holds(type_, column.type):
+            return (
+                f'column "{name}" of source "{captured.source}" is declared {type_}, '
+                f'and is now {column.type_name} in table "{captured.table}"'
+            )
+    return None
+
+
+def columns_of_relation(session: Connection, relation: Relation) -> tuple[ColumnFacts, ...]:
+    """The columns of a table as the log describes it, with the names of their types."""
+    oids = [column.type_oid for column in relation.columns]
+    modifiers = [column.modifier for column in relation.columns]
+    rows = session.execute(_TYPES, {"oids": oids, "modifiers": modifiers}).fetchall()
+    return tuple(
+        ColumnFacts(column.name, row["type_name"], row["is_enum"], True, False, None, None)
+        for column, row in zip(relation.columns, rows, strict=True)
+    )
+
+
+_TYPES = """
+SELECT CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, t.typtypmod)
+            ELSE format_type(c.oid, c.modifier) END AS type_name,
+       coalesce(t.typtype = 'e', false) AS is_enum
+FROM unnest(%(oids)s::oid[], %(modifiers)s::int[]) WITH ORDINALITY AS c(oid, modifier, position)
+LEFT JOIN pg_type t ON t.oid = c.oid
+ORDER BY c.position
+"""

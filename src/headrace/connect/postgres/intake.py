@@ -1,0 +1,299 @@
+"""One batch of captured changes: transactions get their times, rows go to files, and it ends as one Round.
+
+Only whole transactions are committed. Rows of transactions that are still open lie in spills, without a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.connect.postgres.spill import Spill, SpillFolder
+from headrace.model.log import Edit, Moment, Piece, PieceKind, Round
+from headrace.run.capture.chunks import Window
+from headrace.run.capture.clock import next_time
+from headrace.run.capture.pgoutput import Begin, Commit, Message, Relation, RowChange, StreamCommit
+from headrace.run.capture.position import Position
+from headrace.run.capture.row_changes import Layout, add_change, touched
+from headrace.run.capture.spool import CapturedTable, SpoolRows
+from headrace.run.capture.text_values import NoSuchValue
+from headrace.run.capture.visibility import Snapshot
+from headrace.run.ports import Store
+
+ROWS_PER_FILE = 50_000
+OUR_PREFIX = "headrace"
+RECENT = 10_000
+"""Transactions remembered for tables that are about to be read."""
+
+
+@dataclass(slots=True)
+class Holding:
+    """Changes of a table without key while it is read: those that the reading did not see follow after it.
+
+    `read` has the rows read, `changed` the changes, stamped by transaction.
+    """
+
+    read: Spill
+    changed: Spill
+    snapshot: Snapshot | None = None
+
+
+@dataclass(slots=True)
+class Target:
+    """The spool of one source. `t` is where its log is in the ledger, None if it has none there.
+
+    `window` is there while the table is read by ranges of its key, `holding` while it is read as a whole.
+    `halted` says why nothing goes to it any more.
+    """
+
+    captured: CapturedTable
+    t: int | None
+    rows: SpoolRows
+    window: Window | None = None
+    holding: Holding | None = None
+    halted: str | None = None
+    numbers: int = 0
+    pieces: list[tuple[str, int, int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What a batch needs: `resolve` finds the sources that a table is, `answer` is called during long work."""
+
+    database: str
+    store: Store
+    spills: SpillFolder
+    now: Callable[[], int]
+    resolve: Callable[[Relation], tuple[Layout, ...]]
+    on_mark: Callable[[bytes], None]
+    answer: Callable[[], None]
+
+
+class Intake:
+    """Receives transactions (`run.capture.transactions.Receiver`) after `position`."""
+
+    def __init__(self, outside: Outside, targets: Mapping[str, Target], position: Position) -> None:
+        self._outside = outside
+        self.targets = dict(targets)
+        self.position = position
+        self.recent: deque[int] = deque(maxlen=RECENT)
+        self.notes: dict[str, str | None] = {}
+        self._moments: dict[int, Moment] = {}
+        self._open: dict[int, Spill] = {}
+        self._layouts: dict[int, tuple[Relation, tuple[Layout, ...]]] = {}
+        self._skip = False
+        self._xid = 0
+        self.t = position.t
+        self.rows_waiting = 0
+
+    # Transactions that come whole
+
+    def begin(self, begin: Begin) -> None:
+        self._skip = begin.commit_lsn < self.position.lsn
+        self._xid = begin.xid
+        if not self._skip:
+            self.t = next_time(self.t, self._outside.now())
+
+    def change(self, relation: Relation, change: RowChange) -> None:
+        if not self._skip:
+            for layout in self._sources_of(relation):
+                self._change(self.targets[layout.captured.source], layout, change)
+
+    def _change(self, target: Target, layout: Layout, change: RowChange) -> None:
+        if target.window is not None:
+            transaction = target.window.transaction(self._xid)
+            for key, known in touched(layout, change):
+                transaction.add(key, known)
+        if target.holding is not None:
+            self._hold(target.holding, layout, change)
+            return
+        add_change(target.rows, layout, change, self.t)
+        self.rows_waiting += 1
+        if len(target.rows) >= ROWS_PER_FILE:
+            self.flush(target)
+
+    def _hold(self, holding: Holding, layout: Layout, change: RowChange) -> None:
+        if holding.snapshot is None or not holding.snapshot.sees(self._xid):
+            rows = holding.changed.rows_of(layout.captured)
+            add_change(rows, layout, change, self._xid)
+            self._settle(holding.changed, rows)
+
+    def truncate(self, relation: Relation) -> None:
+        for layout in () if self._skip else self._sources_of(relation):
+            if not layout.captured.appends:
+                self._truncate(self.targets[layout.captured.source])
+
+    def _truncate(self, target: Target) -> None:
+        if target.window is not None:
+            target.window.transaction(self._xid).truncated = True
+        if target.holding is None:
+            target.rows.mark(self.t, "t")
+        elif target.holding.snapshot is None or not target.holding.snapshot.sees(self._xid):
+            target.holding.changed.rows_of(target.captured).mark(self._xid, "t")
+
+    def message(self, message: Message) -> None:
+        if not self._skip and message.prefix == OUR_PREFIX:
+            self._outside.on_mark(message.content)
+
+    def commit(self, commit: Commit) -> None:
+        if not self._skip:
+            self._committed(self._xid, commit.end_lsn, commit.commit_time)
+
+    def _committed(self, xid: int, end_lsn: int, commit_time: int) -> None:
+        self.recent.append(xid)
+        self.position = Position(end_lsn, self.t, commit_time, self.position.slot)
+        moment = Moment(self._outside.database, self.t, commit_time)
+        # The first and the last of a batch: what a view lacks is measured from the first that it has not.
+        if len(self._moments) == 2:
+            self._moments.popitem()
+        self._moments[self.t] = moment
+
+    # Transactions that come in parts while they are open
+
+    def open_change(self, xid: int, relation: Relation, change: RowChange) -> None:
+        for layout in self._sources_of(relation):
+            spill = self._spill(xid)
+            rows = spill.rows_of(layout.captured)
+            add_change(rows, layout, change, change.xid)
+            self._settle(spill, rows)
+
+    def open_truncate(self, xid: int, relation: Relation, part: int) -> None:
+        for layout in self._sources_of(relation):
+            if not layout.captured.appends:
+                self._spill(xid).rows_of(layout.captured).mark(part, "t")
+
+    def open_pause(self, xid: int) -> None:
+        self._outside.answer()
+
+    def open_abort(self, xid: int, part: int) -> None:
+        if xid == part:
+            spill = self._open.pop(xid, None)
+            if spill is not None:
+                spill.delete()
+        else:
+            self._spill(xid).abort(part)
+
+    def open_commit(self, commit: StreamCommit) -> None:
+        spill = self._open.pop(commit.xid, None)
+        if commit.commit_lsn >= self.position.lsn:
+            self.t = next_time(self.t, self._outside.now())
+            for source in () if spill is None else spill.sources:
+                self._release_open(self.targets[source], spill, commit.xid)
+            self._committed(commit.xid, commit.end_lsn, commit.commit_time)
+        if spill is not None:
+            spill.delete()
+
+    def _release_open(self, target: Target, spill: Spill | None, xid: int) -> None:
+        assert spill is not None
+        if target.halted:
+            return
+        if target.window is not None:
+            target.window.transaction(xid).too_many = True
+        holding = target.holding
+        if holding is None:
+            self.add_tables(target, spill.release(target.captured.source, self.t))
+        elif holding.snapshot is None or not holding.snapshot.sees(xid):
+            try:
+                for table in spill.release(target.captured.source, xid):
+                    holding.changed.add_table(target.captured, table)
+            except NoSuchValue as error:
+                self.halt(target, str(error))
+
+    def _spill(self, xid: int) -> Spill:
+        if xid not in self._open:
+            self._open[xid] = self._outside.spills.new()
+        return self._open[xid]
+
+    # Rows to files
+
+    def flush(self, target: Target) -> None:
+        """Rows that have their time become a file. Values that the source cannot have stop it, and nothing else."""
+        if not len(target.rows):
+            return
+        try:
+            self._write(target, target.rows.take())
+        except NoSuchValue as error:
+            self.halt(target, str(error))
+
+    def add_tables(self, target: Target, tables: Iterable[pa.Table]) -> None:
+        """Rows that are columns already, of the present time, after those that came before."""
+        self.flush(target)
+        try:
+            for table in tables:
+                self._write(target, table)
+        except NoSuchValue as error:
+            self.halt(target, str(error))
+
+    def _write(self, target: Target, table: pa.Table) -> None:
+        """Numbered here: what is in one time may have come by way of several spills."""
+        numbers = np.arange(target.numbers, target.numbers + table.num_rows)
+        target.numbers += table.num_rows
+        table = table.set_column(table.schema.get_field_index("__n"), "__n", pa.array(numbers, pa.int64()))
+        captured = target.captured
+        file, size = self._outside.store.write(captured.site, table, captured.log)
+        target.pieces.append((file, table.num_rows, size))
+        self.rows_waiting += table.num_rows
+        self._outside.answer()
+
+    def _settle(self, spill: Spill, rows: SpoolRows) -> None:
+        try:
+            spill.settle(rows)
+        except NoSuchValue as error:
+            self.halt(self.targets[rows.captured.source], str(error))
+
+    def halt(self, target: Target, why: str) -> None:
+        """Nothing more goes to this source; what it had in this batch is not committed."""
+        source = target.captured.source
+        target.halted = why
+        target.rows = SpoolRows(target.captured)
+        target.pieces = []
+        target.window = target.holding = None
+        for spill in self._open.values():
+            spill.forget_source(source)
+        self._layouts.clear()
+        self.notes[f"quarantine:{source}"] = why
+
+    def _sources_of(self, relation: Relation) -> tuple[Layout, ...]:
+        known = self._layouts.get(id(relation))
+        if known is None or known[0] is not relation:
+            known = self._layouts[id(relation)] = (relation, self._outside.resolve(relation))
+        return known[1]
+
+    # The batch as a whole
+
+    def take_round(self) -> Round | None:
+        """What there is to commit, None if nothing. The caller commits it, then calls `committed`."""
+        for target in self.targets.values():
+            self.flush(target)
+        if not self._moments and not self.notes:
+            return None
+        edits = tuple(self._edit(target) for target in self.targets.values() if not target.halted)
+        position = {f"position:{self._outside.database}": self.position.to_note()}
+        return Round(edits, {**self.notes, **position}, tuple(self._moments.values()))
+
+    def _edit(self, target: Target) -> Edit:
+        captured = target.captured
+        after = self._start if target.t is None else target.t
+        pieces = tuple(
+            Piece(PieceKind.CHANGE, file, after, self.position.t, rows, size) for file, rows, size in target.pieces
+        )
+        start = self._start if target.t is None else None
+        return Edit(captured.log, target.t, self.position.t, pieces, start=start, site=captured.site)
+
+    @property
+    def _start(self) -> int:
+        """Where logs that are new begin: before the first time of this batch."""
+        return min(self._moments, default=self.position.t + 1) - 1
+
+    def committed(self) -> None:
+        for target in self.targets.values():
+            if not target.halted:
+                target.t = self.position.t
+                target.pieces = []
+        self.notes = {}
+        self._moments = {}
+        self.rows_waiting = 0

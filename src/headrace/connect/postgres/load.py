@@ -1,0 +1,356 @@
+"""Reading whole tables while they change: by ranges of their key, or, without a key, in one snapshot.
+
+    mark "open"    capture meets it: from here on it watches what changes, and a reading that follows may rely on that
+    read           in a snapshot, a range of the key (or all of the table into a spill)
+    mark "close"   capture meets it: everything that the snapshot saw has been captured, the rows are merged in
+
+A keyed table goes on with the next range; how far it got is in the note `load:SOURCE`, and a restart goes on from
+there. A table without key starts again. Marks are messages in the log, so they are met in its order.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from psycopg import sql
+
+from headrace.connect.postgres.inspect import Connection
+from headrace.connect.postgres.intake import OUR_PREFIX, Holding, Intake, Target
+from headrace.connect.postgres.sessions import connect_session
+from headrace.connect.postgres.slots import Table
+from headrace.connect.postgres.spill import SpillFolder
+from headrace.run.capture.chunks import Window
+from headrace.run.capture.spool import CapturedTable, TextRow
+from headrace.run.capture.text_values import NoSuchValue
+from headrace.run.capture.visibility import Snapshot
+
+ROWS_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class LoadProgress:
+    """How far the reading of a table is. `estimate` of its rows is the database's, None if it has none."""
+
+    source: str
+    rows: int
+    estimate: float | None
+    seconds_left: float | None
+    complete: bool
+
+
+@dataclass(slots=True)
+class Load:
+    """One table to read. `again` are keys of which the log had only a part of the row.
+
+    `repeats` is whether we hold rows of the table already; `begun` whether that was written into the spool.
+    `wait_for` are transactions that wrote to the table before its changes were published.
+    """
+
+    captured: CapturedTable
+    table: Table
+    estimate: float | None = None
+    repeats: bool = False
+    begun: bool = False
+    last: tuple[str, ...] | None = None
+    rows: int = 0
+    again: list[tuple[str, ...]] = field(default_factory=list)
+    wait_for: frozenset[str] = frozenset()
+    started: float = 0.0
+    started_rows: int = 0
+
+    @property
+    def note(self) -> str:
+        return f"load:{self.captured.source}"
+
+    def to_note(self) -> str:
+        fields = {"last": self.last, "rows": self.rows, "again": self.again, "repeats": self.repeats}
+        return json.dumps({**fields, "begun": self.begun, "estimate": self.estimate})
+
+    def resume(self, text: str) -> None:
+        found = json.loads(text)
+        self.repeats, self.begun, self.rows = found["repeats"], found["begun"], found["rows"]
+        self.last = None if found["last"] is None else tuple(found["last"])
+        self.again = [tuple(key) for key in found["again"]]
+
+    def progress(self, complete: bool) -> LoadProgress:
+        elapsed, done = time.monotonic() - self.started, self.rows - self.started_rows
+        left = None
+        if self.estimate is not None and done:
+            left = max(0.0, self.estimate - self.rows) * elapsed / done
+        return LoadProgress(self.captured.source, self.rows, self.estimate, 0.0 if complete else left, complete)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Rows of a range as one snapshot saw them. `last` is whether there are no more after them."""
+
+    snapshot: Snapshot
+    rows: tuple[TextRow, ...]
+    last: bool
+    repaired: int
+
+
+class Loads:
+    """The tables that are to be read, one after the other. `advance` reads, `met` is told of marks."""
+
+    def __init__(self, dsn: str, session: Connection, intake: Intake, spills: SpillFolder) -> None:
+        self._dsn = dsn
+        self._session = session
+        self._intake = intake
+        self._spills = spills
+        self._queue: list[Load] = []
+        self._mark: tuple[str, str] | None = None
+        self._chunk: Chunk | None = None
+        self._open = False
+        self._cursor: Connection | None = None
+        self.progress: list[LoadProgress] = []
+
+    def add(self, load: Load) -> None:
+        self._queue.append(load)
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._queue)
+
+    def close(self) -> None:
+        if self._cursor is not None:
+            self._cursor.close()
+
+    def advance(self) -> None:
+        """Do the next piece of reading, unless a mark is under way."""
+        while self._queue and self._target(self._queue[0]).halted:
+            self._leave()
+        if not self._queue or self._mark is not None:
+            return
+        load = self._queue[0]
+        if not self._open:
+            if self._writers_are_done(load):
+                load.started, load.started_rows = time.monotonic(), load.rows
+                self._send("open")
+        elif load.captured.keyed:
+            self._read_range(load)
+        else:
+            self._read_whole(load)
+
+    def met(self, content: bytes) -> None:
+        """Capture has come to a mark."""
+        if self._mark is None or content.decode() != self._mark[1]:
+            return
+        kind, self._mark = self._mark[0], None
+        load = self._queue[0]
+        target = self._target(load)
+        if target.halted:
+            return
+        if kind == "open":
+            self._opened(load, target)
+        elif load.captured.keyed:
+            self._merge(load, target)
+        else:
+            self._release(load, target)
+
+    def _target(self, load: Load) -> Target:
+        return self._intake.targets[load.captured.source]
+
+    def _send(self, kind: str) -> None:
+        content = f"{kind}:{uuid.uuid4().hex}"
+        self._mark = kind, content
+        emit(self._session, content)
+
+    def _writers_are_done(self, load: Load) -> bool:
+        if load.wait_for:
+            load.wait_for &= writers_of(self._session, load.table)
+        return not load.wait_for
+
+    def _opened(self, load: Load, target: Target) -> None:
+        self._open = True
+        if load.captured.keyed:
+            target.window = Window(tuple(self._intake.recent))
+            if load.repeats and not load.begun:
+                target.rows.mark(self._intake.t, "b")
+                load.begun = True
+        else:
+            target.holding = Holding(self._spills.new(), self._spills.new())
+        self._intake.notes[load.note] = load.to_note()
+
+    # By ranges of the key
+
+    def _read_range(self, load: Load) -> None:
+        window = self._target(load).window
+        assert window is not None
+        chunk = self._chunk_of(load)
+        if window.can_use(chunk.snapshot):
+            self._chunk = chunk
+            self._send("close")
+
+    def _chunk_of(self, load: Load) -> Chunk:
+        """The keys to be read again, if any, else the next range."""
+        again = load.again[:ROWS_AT_ONCE]
+        key_types = _key_types(self._session, load)
+        with self._session.transaction():
+            self._session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            snapshot = _snapshot(self._session)
+            query = _some_keys(load, key_types, again) if again else _next_range(load, key_types)
+            rows = tuple(_rows(self._session, query))
+        return Chunk(snapshot, rows, not again and len(rows) < ROWS_AT_ONCE, len(again))
+
+    def _merge(self, load: Load, target: Target) -> None:
+        chunk, self._chunk = self._chunk, None
+        assert chunk is not None and target.window is not None
+        positions = load.captured.key_positions
+        keys = [tuple([row[position] for position in positions]) for row in chunk.rows]
+        merged = target.window.merge(keys, chunk.snapshot)
+        if merged is None:
+            return
+        target.rows.add_many(self._intake.t, "u", [chunk.rows[position] for position in merged.positions])
+        load.again = load.again[chunk.repaired :] + [_texts(key) for key in merged.again]
+        load.rows += len(chunk.rows)
+        if keys and not chunk.repaired:
+            load.last = _texts(keys[-1])
+        if chunk.last and not load.again:
+            self._complete(load, target)
+        else:
+            self._intake.notes[load.note] = load.to_note()
+            self.progress.append(load.progress(complete=False))
+
+    # As a whole
+
+    def _read_whole(self, load: Load) -> None:
+        holding = self._target(load).holding
+        assert holding is not None
+        if self._cursor is None:
+            self._start_reading(load, holding)
+        if self._cursor is None:
+            return
+        rows = tuple(_rows(self._cursor, sql.SQL(f"FETCH {ROWS_AT_ONCE} FROM headrace_load")))
+        collected = holding.read.rows_of(load.captured)
+        collected.add_many(0, "i", rows)
+        load.rows += len(rows)
+        try:
+            holding.read.settle(collected)
+        except NoSuchValue as error:
+            self._intake.halt(self._target(load), str(error))
+            return
+        if len(rows) < ROWS_AT_ONCE:
+            self._send("close")
+        else:
+            self.progress.append(load.progress(complete=False))
+
+    def _start_reading(self, load: Load, holding: Holding) -> None:
+        cursor = connect_session(self._dsn)
+        cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        snapshot = _snapshot(cursor)
+        if not all(map(snapshot.sees, self._intake.recent)):
+            cursor.close()  # A transaction is in the log that readers cannot see yet: in a moment they can.
+            return
+        query = sql.SQL("DECLARE headrace_load NO SCROLL CURSOR FOR SELECT {} FROM {}")
+        cursor.execute(query.format(_columns(load.captured), load.table.identifier))
+        self._cursor = cursor
+        holding.snapshot = snapshot
+
+    def _release(self, load: Load, target: Target) -> None:
+        """All of it at once, with one time: before, the table was as it was."""
+        assert target.holding is not None and self._cursor is not None
+        holding, target.holding = target.holding, None
+        self._cursor.close()
+        self._cursor = None
+        target.rows.mark(self._intake.t, "t")
+        for spill in (holding.read, holding.changed):
+            self._intake.add_tables(target, spill.release(load.captured.source, self._intake.t))
+            spill.delete()
+        self._complete(load, target)
+
+    def _complete(self, load: Load, target: Target) -> None:
+        if load.begun:
+            target.rows.mark(self._intake.t, "e")
+        target.window = None
+        self._intake.notes[load.note] = None
+        self._intake.notes[f"loaded:{load.captured.source}"] = str(self._intake.t)
+        self.progress.append(load.progress(complete=True))
+        self._leave()
+
+    def _leave(self) -> None:
+        self._queue.pop(0)
+        self._open = False
+        self._mark = self._chunk = None
+        self.close()
+        self._cursor = None
+
+
+def emit(session: Connection, content: str) -> None:
+    """Write a message into the log, in a transaction of its own."""
+    session.execute("SELECT pg_logical_emit_message(true, %s, %s)", [OUR_PREFIX, content])
+
+
+def writers_of(session: Connection, table: Table) -> frozenset[str]:
+    """Transactions that may have written to a table and are not over."""
+    rows = session.execute(
+        "SELECT virtualtransaction AS writer FROM pg_locks WHERE locktype = 'relation' AND granted"
+        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        " AND relation = to_regclass(%s) AND mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock',"
+        " 'AccessExclusiveLock')",
+        [table.identifier.as_string(session)],
+    )
+    return frozenset(str(row["writer"]) for row in rows)
+
+
+def _snapshot(session: Connection) -> Snapshot:
+    row = session.execute("SELECT pg_current_snapshot()::text AS snapshot").fetchone()
+    assert row is not None
+    return Snapshot.parse(row["snapshot"])
+
+
+def _rows(session: Connection, query: sql.SQL | sql.Composed) -> Iterator[TextRow]:
+    """Values as the bytes of their text, as the log has them."""
+    cursor = session.execute(query)
+    result = cursor.pgresult
+    assert result is not None
+    columns = range(result.nfields)
+    value = result.get_value
+    for row in range(result.ntuples):
+        yield tuple([value(row, column) for column in columns])
+
+
+def _columns(captured: CapturedTable) -> sql.Composable:
+    return sql.SQL(", ").join(map(sql.Identifier, captured.names))
+
+
+def _next_range(load: Load, key_types: tuple[str, ...]) -> sql.Composed:
+    key = sql.SQL(", ").join(map(sql.Identifier, load.captured.key))
+    after: sql.Composable = sql.SQL("")
+    if load.last is not None:
+        after = sql.SQL("WHERE ({}) > ({})").format(key, _typed(load.last, key_types))
+    return sql.SQL("SELECT {} FROM {} {} ORDER BY {} LIMIT {}").format(
+        _columns(load.captured), load.table.identifier, after, key, sql.Literal(ROWS_AT_ONCE)
+    )
+
+
+def _some_keys(load: Load, key_types: tuple[str, ...], keys: list[tuple[str, ...]]) -> sql.Composed:
+    key = sql.SQL(", ").join(map(sql.Identifier, load.captured.key))
+    listed = sql.SQL(", ").join(sql.SQL("({})").format(_typed(one, key_types)) for one in keys)
+    return sql.SQL("SELECT {} FROM {} WHERE ({}) IN ({})").format(
+        _columns(load.captured), load.table.identifier, key, listed
+    )
+
+
+def _typed(values: tuple[str, ...], types: tuple[str, ...]) -> sql.Composable:
+    pairs = zip(values, types, strict=True)
+    return sql.SQL(", ").join(sql.SQL("{}::{}").format(sql.Literal(v), sql.SQL(t)) for v, t in pairs)
+
+
+def _key_types(session: Connection, load: Load) -> tuple[str, ...]:
+    rows = session.execute(
+        "SELECT attname::text AS name, format_type(atttypid, atttypmod) AS type FROM pg_attribute"
+        " WHERE attrelid = to_regclass(%s) AND attnum > 0",
+        [load.table.identifier.as_string(session)],
+    )
+    types = {row["name"]: str(row["type"]) for row in rows}
+    return tuple(types[name] for name in load.captured.key)
+
+
+def _texts(key: TextRow) -> tuple[str, ...]:
+    assert all(value is not None for value in key), "a key has no NULLs"
+    return tuple((value or b"").decode() for value in key)

@@ -1,0 +1,47 @@
+"""Connections for capture: values are written as text in one way, whatever the server's settings say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.rows import dict_row
+
+from headrace.connect.postgres.inspect import CONNECT_WITHIN_S, Connection, reason
+from headrace.model.errors import ConnectError
+
+TEXT_FORM = (
+    "-c datestyle=ISO -c timezone=UTC -c extra_float_digits=1 -c bytea_output=hex "
+    "-c lc_monetary=C -c lc_numeric=C -c statement_timeout=0 -c idle_in_transaction_session_timeout=0"
+)
+"""What `run.capture.text_values` reads. The limits of time that a server sets for people would end a long load."""
+
+
+def connect_session(dsn: str) -> Connection:
+    """An ordinary session that commits each statement."""
+    return _connected(dsn, {})
+
+
+def connect_replication(dsn: str) -> Connection:
+    """A session that may also stream the log."""
+    return _connected(dsn, {"replication": "database"})
+
+
+def _connected(dsn: str, more: dict[str, Any]) -> Connection:
+    try:
+        given = conninfo_to_dict(dsn)
+        ours = {
+            "connect_timeout": CONNECT_WITHIN_S,
+            "application_name": "headrace capture",
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            **given,
+            "client_encoding": "UTF8",
+            "options": f"{given.get('options') or ''} {TEXT_FORM}",
+            **more,
+        }
+        return psycopg.connect(make_conninfo("", **ours), autocommit=True, row_factory=dict_row)
+    except psycopg.Error as error:
+        raise ConnectError(reason(error, dsn), "is the server running, and the address right?") from None

@@ -1,0 +1,87 @@
+"""Changes of rows in the log to rows of a spool, and the keys they touch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from headrace.run.capture.pgoutput import KEPT, Kept, Relation, RowChange, Text, Tuple
+from headrace.run.capture.spool import CapturedTable, SpoolRows, TextRow
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the declared columns and the key stand in the log's rows of a table."""
+
+    captured: CapturedTable
+    columns: tuple[int, ...]
+    key: tuple[int, ...]
+
+    def row(self, values: Tuple) -> TextRow:
+        return tuple([values[position] for position in self.columns])  # type: ignore[misc]
+
+    def key_of(self, values: Tuple) -> TextRow:
+        return tuple([values[position] for position in self.key])  # type: ignore[misc]
+
+
+def layout_of(captured: CapturedTable, relation: Relation) -> Layout:
+    """Of a table that has all declared columns."""
+    positions = {column.name: position for position, column in enumerate(relation.columns)}
+    return Layout(
+        captured,
+        tuple(positions[name] for name in captured.names),
+        tuple(positions[name] for name in captured.key),
+    )
+
+
+def add_change(rows: SpoolRows, layout: Layout, change: RowChange, stamp: int) -> None:
+    captured = layout.captured
+    if change.kind == "I":
+        assert change.new is not None
+        rows.add(stamp, "u" if captured.keyed else "i", layout.row(change.new))
+    elif captured.appends:
+        return
+    elif captured.keyed:
+        _add_keyed(rows, layout, change, stamp)
+    else:
+        assert change.old is not None and not change.key_only, f'"{captured.table}" has no REPLICA IDENTITY FULL'
+        rows.add(stamp, "r", layout.row(change.old))
+        if change.new is not None:
+            rows.add(stamp, "i", layout.row(_filled(change.new, change)))
+
+
+def _add_keyed(rows: SpoolRows, layout: Layout, change: RowChange, stamp: int) -> None:
+    captured = layout.captured
+    if change.new is None:
+        assert change.old is not None
+        rows.add(stamp, "d", captured.key_row(layout.key_of(change.old)))
+        return
+    new = _filled(change.new, change)
+    kept: tuple[str, ...] = ()
+    values: list[Text] = [new[position] for position in layout.columns]
+    if KEPT in values:
+        kept = tuple(name for name, value in zip(captured.names, values, strict=True) if value is KEPT)
+        values = [None if value is KEPT else value for value in values]
+    if change.old is not None and layout.key_of(change.old) != layout.key_of(new):
+        rows.add(stamp, "d", captured.key_row(layout.key_of(change.old)), kept)
+    rows.add(stamp, "u", tuple(values), kept)  # type: ignore[arg-type]
+
+
+def _filled(new: Tuple, change: RowChange) -> Tuple:
+    """With what the log has of the old row in place of what it leaves out of the new one."""
+    old = change.old
+    if old is None or KEPT not in new:
+        return new
+    return [
+        before if value is KEPT and not (change.key_only and before is None) else value
+        for value, before in zip(new, old, strict=True)
+    ]
+
+
+def touched(layout: Layout, change: RowChange) -> Iterator[tuple[TextRow, bool]]:
+    """The keys whose rows a change concerns, and whether all values of the row after it are known."""
+    if change.old is not None:
+        yield layout.key_of(change.old), True
+    if change.new is not None:
+        new = _filled(change.new, change)
+        yield layout.key_of(new), not any(isinstance(new[position], Kept) for position in layout.columns)

@@ -1,0 +1,151 @@
+"""A source as capture sees it, and its rows on their way into a spool file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.model.catalogue import PostgresTable, Source, SourceKind
+from headrace.model.types import Type
+from headrace.run.arrow import arrow_type
+from headrace.run.capture.text_values import NoSuchValue, column_of
+
+KEPT_TYPE = pa.list_(pa.string())
+
+TextRow = tuple[bytes | None, ...]
+"""Values of the declared columns, in their order."""
+
+
+def spool_log(source: str) -> str:
+    return f"spool:{source}"
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedTable:
+    """A source that is a table of PostgreSQL. `appends` is whether only insertions count, as in a stream."""
+
+    source: str
+    site: str
+    table: str
+    columns: tuple[tuple[str, Type], ...]
+    key: tuple[str, ...] = ()
+    appends: bool = False
+    static: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.columns)
+
+    @property
+    def key_positions(self) -> tuple[int, ...]:
+        return tuple(self.names.index(name) for name in self.key)
+
+    @property
+    def keyed(self) -> bool:
+        return bool(self.key) and not self.appends
+
+    @property
+    def log(self) -> str:
+        return spool_log(self.source)
+
+    def key_row(self, key: TextRow) -> TextRow:
+        """A row of which only the key is known."""
+        known = dict(zip(self.key, key, strict=True))
+        return tuple(known.get(name) for name in self.names)
+
+
+def captured_table(source: Source) -> CapturedTable:
+    """Of a source whose columns are known: declared or inspected."""
+    assert isinstance(source.origin, PostgresTable) and source.columns is not None
+    return CapturedTable(
+        source=source.name,
+        site=source.site,
+        table=source.origin.table,
+        columns=tuple((column.name, column.type) for column in source.columns),
+        key=source.key,
+        appends=source.kind is SourceKind.STREAM,
+        static=source.static,
+    )
+
+
+class SpoolRows:
+    """Collects rows by reference and makes Arrow columns of them at once. Each row has a stamp.
+
+    The stamp is the time, or the part of a transaction whose time is not known yet.
+    """
+
+    __slots__ = ("_first", "_kept", "_ops", "_rows", "_stamps", "captured")
+
+    def __init__(self, captured: CapturedTable) -> None:
+        self.captured = captured
+        self._first = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._rows: list[TextRow] = []
+        self._ops: list[str] = []
+        self._stamps: list[int] = []
+        self._kept: dict[int, tuple[str, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, stamp: int, op: str, row: TextRow, kept: tuple[str, ...] = ()) -> None:
+        if kept:
+            self._kept[len(self._rows)] = kept
+        self._rows.append(row)
+        self._ops.append(op)
+        self._stamps.append(stamp)
+
+    def add_many(self, stamp: int, op: str, rows: Sequence[TextRow]) -> None:
+        self._rows.extend(rows)
+        self._ops.extend([op] * len(rows))
+        self._stamps.extend([stamp] * len(rows))
+
+    def mark(self, stamp: int, op: str) -> None:
+        """A row without values."""
+        self.add(stamp, op, (None,) * len(self.captured.columns))
+
+    def take(self) -> pa.Table:
+        """The rows since the last call, stamped in `__t`. Raises NoSuchValue with the column's name."""
+        count = len(self._rows)
+        values = zip(*self._rows, strict=True) if count else ((),) * len(self.captured.columns)
+        arrays = [
+            self._column(name, type_, texts) for (name, type_), texts in zip(self.captured.columns, values, strict=True)
+        ]
+        arrays += [
+            pa.array(self._stamps, pa.int64()),
+            pa.array(np.arange(self._first, self._first + count), pa.int64()),
+            pa.array(self._ops, pa.string()),
+            self._kept_column(count),
+        ]
+        self._first += count
+        self._clear()
+        return pa.Table.from_arrays(arrays, schema=spool_schema(self.captured))
+
+    def _column(self, name: str, type_: Type, texts: tuple[bytes | None, ...]) -> pa.Array:
+        try:
+            return column_of(texts, type_)
+        except NoSuchValue as error:
+            raise NoSuchValue(f'column "{name}" of source "{self.captured.source}": {error}') from error
+
+    def _kept_column(self, count: int) -> pa.Array:
+        if not self._kept:
+            return pa.nulls(count, KEPT_TYPE)
+        return pa.array([self._kept.get(position) for position in range(count)], KEPT_TYPE)
+
+
+def spool_schema(captured: CapturedTable) -> pa.Schema:
+    fields = [pa.field(f"{captured.source}.{name}", arrow_type(type_)) for name, type_ in captured.columns]
+    return pa.schema(
+        [
+            *fields,
+            pa.field("__t", pa.int64()),
+            pa.field("__n", pa.int64()),
+            pa.field("__op", pa.string()),
+            pa.field("__kept", KEPT_TYPE),
+        ]
+    )

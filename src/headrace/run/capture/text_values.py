@@ -1,0 +1,129 @@
+"""Values as PostgreSQL writes them (dates ISO, zone UTC, bytea hex) to Arrow columns of our types.
+
+Whole columns are cast at once. What a cast does not read is read value by value: years beyond four digits and infinity,
+which become the nearest time that our types have (0001-01-01 to 9999-12-31, as Spark does), and numbers with more
+digits after the point than the declared type, which are rounded half away from zero (as PostgreSQL does).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.model.errors import EvaluationError
+from headrace.model.types import Array, Decimal, Kind, Simple, Type
+from headrace.run.arrow import arrow_type
+from headrace.run.capture.array_text import Nested, parse_array
+
+Texts = Sequence[bytes | None]
+
+FIRST, LAST = dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999_999)
+
+
+class NoSuchValue(EvaluationError):
+    """A text that the declared type has no value for."""
+
+
+def column_of(texts: Texts, type_: Type) -> pa.Array:
+    """Raises NoSuchValue, which names the text and the type."""
+    match type_:
+        case Array(element):
+            return _arrays(texts, element)
+        case Decimal():
+            return _cast_or_each(texts, type_, lambda text: _decimal(text, type_))
+        case Simple(Kind.STRING):
+            return _strings(texts)
+        case Simple(Kind.BINARY):
+            return pa.array([text and bytes.fromhex(text[2:].decode()) for text in texts], pa.binary())
+        case Simple(Kind.BOOLEAN):
+            return pc.equal(_strings(texts), "t")
+        case Simple(Kind.FLOAT | Kind.DOUBLE):
+            return _floats(_cast_or_each(texts, type_, float))
+        case Simple(Kind.TIMESTAMP):
+            return _timestamps(texts, type_)
+        case Simple(Kind.DATE):
+            return _cast_or_each(texts, type_, lambda text: _time(text).date())
+        case _:
+            return _cast_or_each(texts, type_, int)
+
+
+def _strings(texts: Texts) -> pa.Array:
+    try:
+        return pa.array(texts, pa.string())
+    except (pa.ArrowInvalid, UnicodeDecodeError) as error:
+        raise NoSuchValue("a text that is not valid UTF-8") from error
+
+
+def _cast_or_each(texts: Texts, type_: Type, read: Callable[[bytes], Any]) -> pa.Array:
+    try:
+        return pa.array(texts, pa.string()).cast(arrow_type(type_))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.array([None if text is None else _one(text, type_, read) for text in texts], arrow_type(type_))
+
+
+def _one(text: bytes, type_: Type, read: Callable[[bytes], Any]) -> Any:
+    try:
+        value = read(text)
+        pa.scalar(value, arrow_type(type_))
+    except (ValueError, ArithmeticError, pa.ArrowException) as error:
+        raise NoSuchValue(f"the value {text[:100].decode(errors='replace')} is none of {type_}") from error
+    return value
+
+
+def _floats(values: pa.Array) -> pa.Array:
+    """With a single NaN, and no -0.0."""
+    plain = pc.add(values, pa.scalar(0.0, values.type))
+    return pc.if_else(pc.is_nan(plain), pa.scalar(float("nan"), values.type), plain)
+
+
+def _timestamps(texts: Texts, type_: Type) -> pa.Array:
+    """With a zone they end in +00, since the session's zone is UTC; without one they are meant as UTC."""
+    first = next((text for text in texts if text), b"")
+    if first.endswith(b"+00"):
+        return _cast_or_each(texts, type_, _time)
+    try:
+        return pa.array(texts, pa.string()).cast(pa.timestamp("us")).cast(arrow_type(type_))
+    except pa.ArrowInvalid:
+        return _cast_or_each(texts, type_, _time)
+
+
+def _time(text: bytes) -> dt.datetime:
+    """A date or timestamp that may be outside of what we can hold: then the nearest that is inside."""
+    written = text.decode().removesuffix("+00")
+    if written in ("infinity", "-infinity"):
+        chosen = LAST if written == "infinity" else FIRST
+    elif written.endswith(" BC"):
+        chosen = FIRST
+    elif written.index("-") > 4:
+        chosen = LAST
+    else:
+        chosen = dt.datetime.fromisoformat(written)
+    return chosen.replace(tzinfo=dt.UTC)
+
+
+def _decimal(text: bytes, type_: Decimal) -> decimal.Decimal:
+    with decimal.localcontext(prec=200) as context:
+        context.rounding = decimal.ROUND_HALF_UP
+        return decimal.Decimal(text.decode()).quantize(decimal.Decimal(1).scaleb(-type_.scale))
+
+
+def _arrays(texts: Texts, element: Type) -> pa.Array:
+    return _lists([None if text is None else parse_array(text) for text in texts], element)
+
+
+def _lists(lists: Sequence[Any], element: Type) -> pa.Array:
+    offsets: list[int | None] = []
+    inside: Nested = []
+    for values in lists:
+        offsets.append(None if values is None else len(inside))
+        inside.extend(values or ())
+    deeper = isinstance(element, Array)
+    if any(value is not None and isinstance(value, list) != deeper for value in inside):
+        raise NoSuchValue(f"an array of another depth than {Array(element)}")
+    elements = _lists(inside, element.element) if isinstance(element, Array) else column_of(inside, element)  # type: ignore[arg-type]
+    return pa.ListArray.from_arrays(pa.array([*offsets, len(inside)], pa.int32()), elements)
