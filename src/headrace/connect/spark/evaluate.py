@@ -118,5 +118,5 @@ def _as_udf(function: Callable[..., Value], type_: Type) -> Callable[..., pa.Arr
         values = arrow_table({"value": type_}, [(function(*row),) for row in rows])
         return values.column("value").combine_chunks()
 
-    made: Callable[..., pa.Array] = arrow_udf(apply, str(type_))
+    made: Callable[..., pa.Array] = arrow_udf(apply, str(type_))  # type: ignore[call-overload]
     return made
