@@ -17,6 +17,7 @@ from headrace.plan.cores import cores_of, planned_block
 from headrace.plan.figures import plan_of
 from headrace.plan.refuse import refuse_unsupported
 from headrace.plan.share.arrangement import Arrangement, arrangement_of
+from headrace.plan.share.forms import is_borrowed
 from headrace.plan.share.place import place
 from headrace.plan.statistics import Core
 from headrace.plan.views import blocks_of_view
@@ -43,10 +44,12 @@ def remove_contract(plan: Plan, name: str) -> Plan:
 
 
 def cores_for(blocks: tuple[PlannedBlock, ...], catalogue: Catalogue, view: str) -> tuple[Core, ...] | Refusal:
-    """The blocks of a view with their statistics, under the names that they have in the plan."""
+    """The blocks of a view with their statistics, under the names that they have in the plan. Where a view has been
+    read from another one, it is taken as it is declared.
+    """
     names = {planned.block.fingerprint: planned.name for planned in blocks}
     known = tuple(planned.block for planned in blocks if _is_of(planned.block, view))
-    found = known or blocks_of_view(catalogue, view)
+    found = blocks_of_view(catalogue, view) if not known or is_borrowed(known[-1]) else known
     return found if isinstance(found, Refusal) else cores_of(found, catalogue, names)
 
 

@@ -10,6 +10,7 @@ from headrace.model.plan import Sharing
 from headrace.plan.admit import Answer, Question, admit
 from headrace.plan.refuse import refuse
 from headrace.plan.share.arrangement import Arrangement
+from headrace.plan.share.forms import coarser_forms, in_form, present_form
 from headrace.plan.share.plumb import climb
 from headrace.plan.share.subject import Offers, offers_of
 from headrace.plan.share.subsume import from_wider
@@ -19,14 +20,19 @@ from headrace.plan.statistics import Core
 
 def place(now: Arrangement, contract: Contract, cores: tuple[Core, ...]) -> Arrangement:
     """With the contract among those kept or refused. All others stay as they are."""
-    question = now.question(contract, cores)
-    shares = now.options.sharing is Sharing.MARGINAL
-    offers: Offers = offers_of(now.graph, now.blocks) if shares else {}
-    found = _cheapest((question, *(replace(question, cores=wide) for wide in wide_variants(cores, offers))))
+    if now.options.sharing is not Sharing.MARGINAL:
+        question = now.question(contract, cores)
+        answer = admit(question)
+        return now.refusing(refuse(question)) if answer is None else now.keeping(question, answer)
+    present = present_form(now, contract.view, cores)
+    question = now.question(contract, present or cores)
+    offers: Offers = offers_of(now.graph, now.blocks)
+    forms = (*wide_variants(question.cores, offers), *(() if present else coarser_forms(now, contract.view, cores)))
+    found = _cheapest((question, *(replace(question, cores=form) for form in forms)))
     if found is None:
         return now.refusing(refuse(question))
-    then = now.keeping(*found)
-    return climb(then, from_wider(found[1].edges))[0] if shares else then
+    then = in_form(now, contract.view, found[0].cores).keeping(*found)
+    return climb(then, from_wider(found[1].edges))[0]
 
 
 def _cheapest(questions: Iterable[Question]) -> tuple[Question, Answer] | None:

@@ -16,8 +16,10 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import permutations
 
 from headrace.model.block import ColumnId
+from headrace.model.catalogue import Contract
 from headrace.model.plan import Operator
 from headrace.plan.share.arrangement import Arrangement
+from headrace.plan.share.forms import coarser_forms, present_form
 from headrace.plan.share.order import Cores, small_first
 from headrace.plan.share.place import place
 from headrace.plan.share.subject import Offers, Subject, Subjects
@@ -31,7 +33,7 @@ NEGLIGIBLE = 1e-6
 def replan(now: Arrangement, cores: Cores) -> Arrangement:
     """One pass of all moves. Contracts that are refused stay so."""
     for contract in small_first(now, [kept.contract for kept in now.kept], cores):
-        if _has_more_than_needed(now, contract.name):
+        if _has_more_than_needed(now, contract.name) or _has_coarser_form(now, contract, cores):
             now = _cheaper(now, _moved(now, (contract.name,), cores))
     for names, columns in list(_same_at_different_widths(now)):
         now = _cheaper(now, _moved(now, names, cores, columns))
@@ -72,6 +74,12 @@ def _has_more_than_needed(now: Arrangement, contract: str) -> bool:
     view = next(kept.vertex for kept in now.kept if kept.contract.name == contract)
     last = now.graph.edges.get(view)
     return not alone <= {view, *(() if last is None else last.inputs)}
+
+
+def _has_coarser_form(now: Arrangement, contract: Contract, cores: Cores) -> bool:
+    mine = now.without(contract.name)
+    is_only = present_form(mine, contract.view, cores[contract.view]) is None
+    return is_only and any(True for _ in coarser_forms(mine, contract.view, cores[contract.view]))
 
 
 def _together(now: Arrangement) -> Iterator[frozenset[str]]:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from statistics import median
 
-from headrace.model.catalogue import Catalogue, Link, Refusal, Site
+from headrace.model.catalogue import Catalogue, Link, Site
 from headrace.model.plan import Graph, Totals, Vertex, VertexKind
 from headrace.model.rate import Rate
 from headrace.plan.outputs import block_facts, facts_of_block
 from headrace.plan.share.arrangement import Arrangement, Kept
-from headrace.plan.share.change import cores_for
+from headrace.plan.share.forms import form_of
 from headrace.plan.share.order import Cores
 from headrace.plan.share.subject import Subject, Subjects, subject_in, subject_of_input
 from headrace.plan.statistics import Core
@@ -67,9 +67,7 @@ def cores_of_kept(now: Arrangement, catalogue: Catalogue) -> Cores:
     """The views of all contracts that are kept, with the statistics of a catalogue."""
     found = {}
     for view in dict.fromkeys(kept.contract.view for kept in now.kept):
-        cores = cores_for(now.blocks, catalogue, view)
-        assert not isinstance(cores, Refusal), "a contract that is kept has a view that is maintained"
-        found[view] = cores
+        found[view] = form_of(replace(now, catalogue=catalogue), view)
     return found
 
 

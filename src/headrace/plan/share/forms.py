@@ -1,0 +1,147 @@
+"""Other forms of a view: groups from finer groups that live, as a block that reads another block.
+
+Counts per minute can be added up from counts per half minute, groups above a threshold are a filter of all groups. A
+view in such a form is a view over a view, and is planned, written, checked and run like any other. Its contracts have
+one form at a time: it is chosen with the first of them, and only if nobody else needs what the view makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from headrace.model.block import Aggregation, Block, BlockInput, Window
+from headrace.model.expr import Expr, columns_of, rename_columns
+from headrace.model.plan import PlannedBlock
+from headrace.model.relation import AggregateCall, Output
+from headrace.plan.canonical.assemble import filters_of, kept
+from headrace.plan.canonical.subsume import Remainder, subsumes
+from headrace.plan.cores import cores_of, planned_block
+from headrace.plan.share.arrangement import Arrangement
+from headrace.plan.statistics import Core
+
+Blocks = Mapping[str, PlannedBlock]
+"""By id."""
+
+
+def coarser_forms(now: Arrangement, view: str, cores: tuple[Core, ...]) -> Iterator[tuple[Core, ...]]:
+    """Ways to read a view that groups from finer groups that live."""
+    own = cores[-1].block
+    if not isinstance(own.top, Aggregation) or not _may_change(now, view, own):
+        return
+    made = {vertex.stands_for for vertex in now.graph.vertices.values()}
+    known = _by_id(now)
+    for finer in sorted(made & known.keys() - {view, None}, key=str):
+        wide = known[str(finer)].block
+        remainder = subsumes(wide, own) if view not in _reads(known, wide) else None
+        if remainder is not None:
+            blocks = (*_with_inner(known, wide), read_from(own, wide, remainder))
+            yield cores_of(blocks, now.catalogue, _names(now))
+
+
+def present_form(now: Arrangement, view: str, cores: tuple[Core, ...]) -> tuple[Core, ...] | None:
+    """The form that the contracts of a view have; None if there are none."""
+    if all(entry.contract.view != view for entry in now.kept):
+        return None
+    known = _by_id(now)
+    return cores if known[view].block == cores[-1].block else form_of(now, view)
+
+
+def form_of(now: Arrangement, view: str) -> tuple[Core, ...]:
+    """The blocks of a view as they are planned, with those that they read."""
+    known = _by_id(now)
+    return cores_of(tuple(_with_inner(known, known[view].block)), now.catalogue, _names(now))
+
+
+def in_form(now: Arrangement, view: str, cores: tuple[Core, ...]) -> Arrangement:
+    """With the view's last block as it is in the given cores."""
+    blocks = tuple(
+        planned_block(cores[-1], inner=False) if entry.block.id == view and entry.block != cores[-1].block else entry
+        for entry in now.blocks
+    )
+    return replace(now, blocks=blocks)
+
+
+def is_borrowed(block: Block) -> bool:
+    """Whether a block reads what another view makes."""
+    return any(one.fingerprint is not None and not one.source.startswith(f"{block.id}/") for one in block.inputs)
+
+
+def _by_id(now: Arrangement) -> dict[str, PlannedBlock]:
+    return {entry.block.id: entry for entry in now.blocks}
+
+
+def _names(now: Arrangement) -> dict[str, str]:
+    return {entry.block.fingerprint: entry.name for entry in now.blocks}
+
+
+def _may_change(now: Arrangement, view: str, own: Block) -> bool:
+    """Whether nobody but this view makes or reads what it does."""
+    others = [entry for entry in now.blocks if entry.block.id != view]
+    return all(entry.block.fingerprint != own.fingerprint and view not in entry.reads.values() for entry in others)
+
+
+def _with_inner(known: Blocks, block: Block) -> Iterator[Block]:
+    """A block after those that it reads, each once."""
+    found: dict[str, Block] = {}
+    for one in block.inputs:
+        if one.source in known:
+            found |= {inner.id: inner for inner in _with_inner(known, known[one.source].block)}
+    yield from (*found.values(), block)
+
+
+def _reads(known: Blocks, block: Block) -> frozenset[str]:
+    return frozenset(inner.id for inner in _with_inner(known, block))
+
+
+# The block that reads another
+
+
+def read_from(own: Block, wide: Block, remainder: Remainder) -> Block:
+    """A block that makes the same as its `own` form, reading the rows of a wider one."""
+    top = None if remainder.aggregation is None else _over(wide.id, remainder.aggregation)
+    outputs = remainder.outputs if top is not None else _outputs(wide.id, remainder.outputs)
+    return Block(
+        id=own.id,
+        inputs=(BlockInput(wide.id, wide.id, wide.fingerprint),),
+        classes=(),
+        filters=filters_of((_under(wide.id, part) for part in remainder.conjuncts), wide.id),
+        residuals=(),
+        keep=kept(_reading(top) if top is not None else (output.expr for output in outputs)),
+        outputs=outputs,
+        top=top,
+        fingerprint=own.fingerprint,
+    )
+
+
+def _under(alias: str, expr: Expr) -> Expr:
+    return rename_columns(expr, {name: f"{alias}.{name}" for name in columns_of(expr)})
+
+
+def _outputs(alias: str, outputs: Iterable[Output]) -> tuple[Output, ...]:
+    return tuple(Output(output.name, _under(alias, output.expr)) for output in outputs)
+
+
+def _over(alias: str, top: Aggregation) -> Aggregation:
+    """The aggregation over the columns of an alias; HAVING reads names of its own."""
+    return replace(
+        top,
+        keys=_outputs(alias, top.keys),
+        calls=tuple(_call(alias, call) for call in top.calls),
+        window=None if top.window is None else _window(alias, top.window),
+    )
+
+
+def _call(alias: str, call: AggregateCall) -> AggregateCall:
+    return call if call.argument is None else replace(call, argument=_under(alias, call.argument))
+
+
+def _window(alias: str, window: Window) -> Window:
+    return replace(window, time=_under(alias, window.time))
+
+
+def _reading(top: Aggregation) -> Iterator[Expr]:
+    yield from (key.expr for key in top.keys)
+    yield from (call.argument for call in top.calls if call.argument is not None)
+    if top.window is not None:
+        yield top.window.time
