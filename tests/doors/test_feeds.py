@@ -151,8 +151,9 @@ def test_other_columns_of_the_follows_are_kept(tmp_path: Path, capsys: pytest.Ca
         (json.dumps({**INSTANCE, "consumers": {"c": {"rate": 6, "follows": ["slwo"]}}}), "unknown producer"),
         (json.dumps({**INSTANCE, "model": "amortised", "latency": {"kind": "mean_pulls", "max": 0}}), "latency target"),
         (json.dumps({"kind": "composite", "H": 1, "L": 1, "nodes": {"a": {}}, "edges": [["a", "a"]]}), "circle"),
+        (json.dumps({**INSTANCE, "producers": {"\ud800": 1}}), "half a character"),
     ],
-    ids=["empty", "syntax", "negative", "unknown", "latency", "circle"],
+    ids=["empty", "syntax", "negative", "unknown", "latency", "circle", "half a character"],
 )
 def test_a_wrong_instance_is_one_document_and_exit_2(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, message: str
@@ -164,6 +165,12 @@ def test_a_wrong_instance_is_one_document_and_exit_2(
     assert message in answer["errors"][0]["message"]
     assert answer["errors"][0]["file"] == str(file)
     assert {"message", "file", "line", "column", "hint"} == answer["errors"][0].keys()
+
+
+def test_a_byte_order_mark_is_no_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "instance.json"
+    file.write_text(json.dumps(INSTANCE), encoding="utf-8-sig")
+    assert ask(capsys, file)[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def with_everything(rng: random.Random, document: Document) -> Document:
         kinds[name] = {field: value for field, value in entry.items() if rng.random() < 0.3}
     share = {name: "sum" for name in [*sources, *(op["id"] for op in ops)] if rng.random() < 0.1}
     made = {**document, "ops": ops, "devices": kinds, "share": share}
-    if rng.random() < 0.3 and made["mode"] != "located":
+    if rng.random() < 0.3:
         op = rng.choice(ops)
         op["pin"] = rng.choice(exhaustive.problem(made).choices[op["id"]])
     return made

@@ -53,6 +53,12 @@ GRAPHS: dict[str, Make] = {
     "graph with everything, where an input is": lambda rng: with_everything(rng, dag(rng, ANY_PRICES, "located")),
     "graph with everything, any device": lambda rng: with_everything(rng, dag(rng, ANY_PRICES, "any", operators=5)),
     "graph with core": lambda rng: with_core(rng, with_everything(rng, dag(rng, ANY_PRICES, "derive", operators=4))),
+    "graph with core, where an input is": lambda rng: with_core(
+        rng, with_everything(rng, dag(rng, ANY_PRICES, "located", operators=4))
+    ),
+    "graph with core, any device": lambda rng: with_core(
+        rng, with_everything(rng, dag(rng, ANY_PRICES, "any", operators=3))
+    ),
 }
 
 KINDS = {**ONE_LEVEL, **GRAPHS}

@@ -58,6 +58,8 @@ def optimum(given: exhaustive.Problem) -> float:
     for device, limit in given.capacity.items():
         held = {places[device]: float(given.load[op]) for op, places in at.items() if device in places}
         program.rows.append((held, float(limit)))
+    if given.located:
+        _must_be_with_an_input(program, given, at)
     for stream, demands in given.readers.items():
         for device, prices in given.prices.items():
             shared = [program.variable(float(price)) for price in prices]
@@ -68,6 +70,15 @@ def optimum(given: exhaustive.Problem) -> float:
                 _must_pay(program, paid[0], float(rate), made, at[op].get(device))
                 _must_pay(program, paid[1], float(rate), at[op].get(device), made)
     return program.solve()
+
+
+def _must_be_with_an_input(program: Program, given: exhaustive.Problem, at: dict[str, dict[str, int]]) -> None:
+    for op, places in at.items():
+        for device in places.keys() & given.prices.keys():
+            streams = {stream for stream, _ in given.inputs[op]}
+            row = {places[device]: 1.0}
+            row |= {at[stream][device]: -1.0 for stream in streams if device in at.get(stream, {})}
+            program.rows.append((row, float(sum(given.sources.get(stream) == device for stream in streams))))
 
 
 def _must_pay(program: Program, paid: int, rate: float, here: int | bool | None, there: int | bool | None) -> None:
@@ -111,10 +122,11 @@ def test_pairs_cost_what_a_mixed_integer_program_finds(seed: int):
     check(medium_single(random.Random(seed)))
 
 
-@pytest.mark.parametrize("seed", range(25))
-def test_graphs_cost_what_a_mixed_integer_program_finds(seed: int):
-    rng = random.Random(seed)
-    document = dag(rng, ANY_PRICES, "derive", operators=14)
+@pytest.mark.parametrize("mode", ["derive", "located", "any"])
+@pytest.mark.parametrize("seed", range(15))
+def test_graphs_cost_what_a_mixed_integer_program_finds(seed: int, mode: str):
+    rng = random.Random(f"{seed} {mode}")
+    document = dag(rng, ANY_PRICES, mode, operators=14)
     document["ops"] = [
         {**op, "inputs": [[name, min(int(rate), 50)] for name, rate in op["inputs"]]} for op in document["ops"]
     ]
