@@ -1,8 +1,7 @@
-"""Whatever is declared, captured and pushed, in whatever batches: each view equals its query at the time it has reached."""
+"""Whatever is declared, captured and pushed, and in whatever batches: each view equals its query."""
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from headrace.model.plan import PlanOptions
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
 from headrace.testing import SCHEMA, changes, queries, tables
-from headrace.testing.worlds import World
+from headrace.testing.worlds import World, quick_folder
 from tests.plan.written import catalogue, contract, mesh, site
 
 SITES = ("m1", "m2", "m3")
@@ -41,7 +40,7 @@ def world_of(texts: list[str], target: str, folder: Path) -> World:
 
 
 def run(data: st.DataObject, texts: list[str], target: str, batches: int) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with quick_folder() as folder:
         world = world_of(texts, target, Path(folder))
         world.capture(data.draw(tables(max_rows=4)))
         world.engine.load()

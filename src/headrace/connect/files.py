@@ -31,15 +31,16 @@ class FileStore:
 
     root: Path
 
-    def write(self, site: str, table: pa.Table, hint: str) -> tuple[str, int]:
+    def write(self, site: str, table: pa.Table, hint: str, durable: bool = True) -> tuple[str, int]:
         folder = self._folder(site)
         name = f"{_readable(hint)}-{uuid.uuid4().hex}.arrow"
         unfinished = folder / f".{name}.unfinished"
         try:
             _make_durable(folder)
-            size = _write_durable(unfinished, table.combine_chunks())
+            size = _write(unfinished, table.combine_chunks(), durable)
             unfinished.rename(folder / name)
-            _sync(folder)
+            if durable:
+                _sync(folder)
         except OSError as error:
             unfinished.unlink(missing_ok=True)
             raise ConnectError(
@@ -79,12 +80,13 @@ def _readable(hint: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", hint)[:LONGEST_HINT].lstrip(".") or "rows"
 
 
-def _write_durable(path: Path, table: pa.Table) -> int:
+def _write(path: Path, table: pa.Table, durable: bool) -> int:
     with path.open("xb") as file:
         with pa.ipc.new_file(file, table.schema, options=pa.ipc.IpcWriteOptions(compression=None)) as writer:
             writer.write_table(table)
         file.flush()
-        os.fsync(file.fileno())
+        if durable:
+            os.fsync(file.fileno())
         return file.tell()
 
 

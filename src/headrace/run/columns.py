@@ -83,7 +83,7 @@ class Held:
             names = columns_of(part)
             if all(is_of(reader, name) for name in names):
                 found = self.rewritten(reader, part)
-                if found is not None and (filter_ in reader.block.filters or reader is planned):
+                if found is not None and (reader is planned or _has(reader, filter_)):
                     return found
         raise AssertionError(f'no column of "{self.vertex.id}" is what the filter "{filter_.text}" reads')
 
@@ -99,6 +99,11 @@ class Held:
                         if found is not None:
                             return found
         return None
+
+
+def _has(planned: PlannedBlock, filter_: BlockFilter) -> bool:
+    """Whether a block filters like this, under whatever alias the filter came along."""
+    return any(own.texts == filter_.texts and own.conjuncts == filter_.conjuncts for own in planned.block.filters)
 
 
 def is_of(planned: PlannedBlock, name: str) -> bool:

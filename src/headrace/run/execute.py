@@ -7,6 +7,7 @@ else. `load` starts new vertices at a common time.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from headrace.run.steps import Ingest, LogSpec, Program, Task
 from headrace.run.work import Files, Produced, WorkItem
 
 KEYS_NOTE = "keys:"
+"""Notes of the keys by which a log has runs: a plan that needs others has them built."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +202,7 @@ class Engine:
             spool = self.ledger.logs([step.spool])[step.spool]
             edits.append(Edit(name, None, spool.start, start=spool.start, site=spec.site))
         if edits:
-            self.ledger.commit(self.lease, Round(tuple(edits), {KEYS_NOTE + name: "" for name in names}))
+            self.ledger.commit(self.lease, Round(tuple(edits), self._key_notes(names)))
 
     def _common_time(self, new: Sequence[str]) -> int:
         """Brings all that new vertices read to one time."""
@@ -229,7 +231,11 @@ class Engine:
             for name in new
             for spec in self._specs(name)
         ]
-        self.ledger.commit(self.lease, Round(tuple(edits)))
+        self.ledger.commit(self.lease, Round(tuple(edits), self._key_notes([edit.log for edit in edits])))
+
+    def _key_notes(self, logs: Iterable[str]) -> dict[str, str | None]:
+        """By which keys the logs have runs."""
+        return {KEYS_NOTE + name: json.dumps([key.columns for key in self.program.logs[name].keys]) for name in logs}
 
     def _specs(self, name: str) -> list[LogSpec]:
         state = self.program.tasks[name].state

@@ -65,7 +65,7 @@ def _pieces(item: LoadItem, loading: Loading) -> Iterator[tuple[str, Piece]]:
 def _base(item: LoadItem, spec: LogSpec, table: pa.Table) -> Iterator[Piece]:
     schema = schema_of(spec.columns)
     table = table.select(schema.names).cast(schema)
-    name, size = item.store.write(spec.site, table, f"base-{spec.name}-{item.t}")
+    name, size = item.store.write(spec.site, table, f"base-{spec.name}-{item.t}", durable=False)
     yield Piece(PieceKind.BASE, name, NEVER, item.t, table.num_rows, size)
     if table.num_rows:
         yield from write_runs(item.store, spec, table, (NEVER, item.t), {})

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from headrace.run.load_work import Loaded, LoadItem, perform_load
-from headrace.run.work import Produced, WorkItem
-from headrace.run.work import perform as perform_push
+from headrace.run.upkeep_work import Kept, UpkeepItem, perform_upkeep
+from headrace.run.work import Produced, WorkItem, perform_push
+
+EngineItem = WorkItem | LoadItem | UpkeepItem
 
 
-def perform(item: WorkItem | LoadItem) -> Produced | Loaded:
-    return perform_load(item) if isinstance(item, LoadItem) else perform_push(item)
+def perform(item: EngineItem) -> Produced | Loaded | Kept:
+    match item:
+        case WorkItem():
+            return perform_push(item)
+        case LoadItem():
+            return perform_load(item)
+        case UpkeepItem():
+            return perform_upkeep(item)

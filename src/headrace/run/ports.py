@@ -49,8 +49,11 @@ class Ledger(Protocol):
 class Store(Protocol):
     """Immutable Arrow files of sites. Names are unique for each attempt; what is committed is never overwritten."""
 
-    def write(self, site: str, table: pa.Table, hint: str) -> tuple[str, int]:
-        """A new file; its name and size in bytes. It is on disk when this returns. `hint` makes the name readable."""
+    def write(self, site: str, table: pa.Table, hint: str, durable: bool = True) -> tuple[str, int]:
+        """A new file; its name and size in bytes. `hint` makes the name readable.
+
+        If `durable`, it outlives a loss of power once this returns; what can be made again need not.
+        """
 
     def read(self, site: str, file: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Memory-mapped: reading costs what is touched."""

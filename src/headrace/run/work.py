@@ -73,7 +73,7 @@ class Produced:
     bytes: int
 
 
-def perform(item: WorkItem) -> Produced:
+def perform_push(item: WorkItem) -> Produced:
     """Does the work. Reads and writes files, nothing else."""
     return _Work(item).produced()
 
@@ -189,7 +189,8 @@ class _Work:
     def _written(self, spec: LogSpec, table: pa.Table) -> Iterator[Piece]:
         if table.num_rows:
             item = self.item
-            name, size = item.store.write(spec.site, table, f"{spec.name}-{item.upto}")
+            durable = isinstance(item.task.step, Ingest)  # all else is derived from sources
+            name, size = item.store.write(spec.site, table, f"{spec.name}-{item.upto}", durable)
             yield Piece(PieceKind.CHANGE, name, item.after, item.upto, table.num_rows, size)
             yield from write_runs(item.store, spec, table, (item.after, item.upto), item.shards)
 
@@ -207,5 +208,5 @@ def write_runs(
         count = shards.get((spec.name, key.columns), 1)
         for shard, run in enumerate(sorted_run(with_key(key, table), key.columns, count)):
             if run.num_rows:
-                name, size = store.write(spec.site, run, f"run-{spec.name}-{span[1]}")
+                name, size = store.write(spec.site, run, f"run-{spec.name}-{span[1]}", durable=False)
                 yield Piece(PieceKind.RUN, name, *span, run.num_rows, size, key.columns, shard, count)

@@ -1,0 +1,162 @@
+"""Upkeep of logs in the background: what is due, one piece of work at a time, and what may be forgotten.
+
+A log's contents may be compacted up to the smallest time that anyone still looks it up at. Upkeep never moves a log's
+time; it is committed against whatever time the log has by then.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.model.errors import Conflict
+from headrace.model.log import Edit, Log, Piece, PieceKind, Round
+from headrace.run.execute import KEYS_NOTE, Engine
+from headrace.run.garbage import KEEP_MICROSECONDS, Reader, retain, sweep
+from headrace.run.merge import merges_due, shards_wanted
+from headrace.run.steps import LogSpec
+from headrace.run.upkeep_work import Kept, UpkeepItem
+
+COMPACT_PIECES = 64
+"""So many files of changes after the base make a new base worth while, or changes half as large as it."""
+ATTEMPTS = 5
+
+
+@dataclass(slots=True)
+class Upkeep:
+    engine: Engine
+    keep: int = KEEP_MICROSECONDS
+    budgets: Mapping[str, int] = field(default_factory=dict)
+    unnamed: Mapping[str, float] = field(default_factory=dict)
+
+    def step(self) -> UpkeepItem | None:
+        """Does the most pressing piece of work; None if nothing is due."""
+        logs = self.engine.ledger.logs(self.engine.program.logs)
+        item = next(self._due(logs), None)
+        if item is not None:
+            outcome = self.engine.runner.run([item])[0]
+            if outcome.value is None:
+                raise RuntimeError(f"{item.name} failed: {outcome.error}")
+            self._commit(item, outcome.value)
+        return item
+
+    def _due(self, logs: Mapping[str, Log]) -> Iterator[UpkeepItem]:
+        times = {name: log.t for name, log in logs.items()}
+        noted = self.engine.ledger.notes(KEYS_NOTE)
+        for name, log in logs.items():
+            spec = self.engine.program.logs[name]
+            yield from self._keys_missing(spec, log, noted.get(KEYS_NOTE + name, ""))
+        for name, log in logs.items():
+            spec, since = self.engine.program.logs[name], self._since(name, times)
+            if spec.keys:
+                yield from (UpkeepItem(spec, self.engine.store, since, merge=due) for due in merges_due(log.pieces))
+            if spec.has_contents:
+                yield from self._compaction(spec, log, since)
+
+    def _since(self, name: str, times: Mapping[str, int]) -> int:
+        """The smallest time at which anyone still looks a log up."""
+        tasks = self.engine.program.tasks.values()
+        readers = [times[task.vertex] for task in tasks if name in task.reads and task.vertex in times]
+        return min([*readers, times[name]])
+
+    def _keys_missing(self, spec: LogSpec, log: Log, noted: str) -> Iterator[UpkeepItem]:
+        known = {tuple(columns) for columns in json.loads(noted)} if noted else set()
+        missing = tuple(key for key in spec.keys if key.columns not in known)
+        if missing:
+            rows = sum(piece.rows for piece in contents_pieces(log))
+            shards = shards_wanted((), missing[0].columns, rows)
+            yield UpkeepItem(spec, self.engine.store, log.t, pieces=contents_pieces(log), keys=missing, shards=shards)
+
+    def _compaction(self, spec: LogSpec, log: Log, since: int) -> Iterator[UpkeepItem]:
+        pieces = contents_pieces(log)
+        changes = [piece for piece in pieces if piece.kind is PieceKind.CHANGE and piece.upto <= since]
+        base_rows = sum(piece.rows for piece in pieces if piece.kind is PieceKind.BASE)
+        many = len(changes) > COMPACT_PIECES or (len(changes) > 8 and sum(p.rows for p in changes) > base_rows / 2)
+        if changes and many:
+            upto = max(piece.upto for piece in changes)
+            chosen = tuple(piece for piece in pieces if piece.kind is PieceKind.BASE or piece.upto <= upto)
+            yield UpkeepItem(spec, self.engine.store, upto, pieces=chosen)
+
+    def _commit(self, item: UpkeepItem, kept: Kept) -> None:
+        name, notes = item.spec.name, dict[str, str | None]()
+        if item.keys:
+            notes[KEYS_NOTE + name] = json.dumps([key.columns for key in item.spec.keys])
+        for attempt in range(ATTEMPTS):
+            log = self.engine.ledger.logs([name]).get(name)
+            if log is None:
+                return
+            stale = _stale_runs(item, log)
+            edit = Edit(name, log.t, log.t, kept.add, (*kept.drop, *stale))
+            try:
+                self.engine.ledger.commit(self.engine.lease, Round((edit,), notes))
+                return
+            except Conflict:
+                if attempt == ATTEMPTS - 1:
+                    raise
+
+    def repair(self) -> list[str]:
+        """Builds runs again of which a file is gone; the logs concerned. Files of other kinds cannot be replaced."""
+        there = {f"{site}/{file}" for site, file, _ in self.engine.store.list()}
+        broken = []
+        for name, log in self.engine.ledger.logs(self.engine.program.logs).items():
+            gone = [p for p in log.of_kind(PieceKind.RUN) if f"{log.site}/{p.file}" not in there]
+            lost = {p.key for p in gone}
+            if lost:
+                kept = [key.columns for key in self.engine.program.logs[name].keys if key.columns not in lost]
+                drop = tuple(p.file for p in log.of_kind(PieceKind.RUN) if p.key in lost)
+                notes = {KEYS_NOTE + name: json.dumps(kept)}
+                self.engine.ledger.commit(self.engine.lease, Round((Edit(name, log.t, log.t, drop=drop),), notes))
+                broken.append(name)
+        while broken and self._build_missing():
+            pass
+        return broken
+
+    def _build_missing(self) -> bool:
+        """Builds the runs of one log that has none of a key; whether there was one."""
+        item = next(self._due(self.engine.ledger.logs(self.engine.program.logs)), None)
+        return item is not None and bool(item.keys) and self.step() is not None
+
+    # Forgetting
+
+    def trim(self, now: int) -> tuple[str, ...]:
+        """Drops changes that nobody needs; names of readers that were cut off, and must be loaded again."""
+        logs = self.engine.ledger.logs()
+        readers = [
+            Reader(task.vertex, dict.fromkeys(task.reads, logs[task.vertex].t))
+            for task in self.engine.program.tasks.values()
+            if task.vertex in logs
+        ]
+        decided = retain(logs.values(), readers, now, self.budgets, self.keep)
+        for trim in decided.trims:
+            try:
+                self.engine.ledger.commit(self.engine.lease, Round((trim.edit(logs[trim.log]),)))
+            except Conflict:
+                continue  # it moved on meanwhile: next time
+        return decided.cut_off
+
+    def sweep(self, now: float, **options: Any) -> int:
+        """Deletes files that nobody names any more; how many."""
+        listed = list(self.engine.store.list())
+        decided = sweep(listed, self.engine.ledger.files(), self.unnamed, now, **options)
+        self.unnamed = decided.unnamed_since
+        for site, file in decided.delete:
+            self.engine.store.delete(site, file)
+        return len(decided.delete)
+
+
+def contents_pieces(log: Log) -> tuple[Piece, ...]:
+    """Base, and the changes after it."""
+    base = log.base_t
+    changes = [p for p in log.of_kind(PieceKind.CHANGE) if base is None or p.after >= base]
+    return (*log.of_kind(PieceKind.BASE), *changes)
+
+
+def _stale_runs(item: UpkeepItem, log: Log) -> tuple[str, ...]:
+    """Runs of keys that are built anew, as far as they hold what the new ones do."""
+    if not item.keys:
+        return ()
+    upto = max((piece.upto for piece in item.pieces), default=item.since)
+    columns = {key.columns for key in item.keys}
+    return tuple(p.file for p in log.of_kind(PieceKind.RUN) if p.key in columns and p.upto <= upto)

@@ -1,0 +1,79 @@
+"""Upkeep keeps what logs hold: views stay right while runs are merged, bases are made, and old changes go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headrace.model.log import PieceKind
+from headrace.run.upkeep import Upkeep
+from headrace.testing import changes, tables
+from headrace.testing.worlds import quick_folder
+from tests.run.test_engine import check, world_of
+
+VIEWS = [
+    "SELECT r.name, s.label FROM r JOIN s ON r.k = s.k",
+    "SELECT r.k, count(*) AS c, min(r.n) AS n FROM r GROUP BY r.k",
+    "SELECT r.id, t.name FROM r LEFT JOIN t ON r.k = t.k",
+]
+
+
+@settings(deadline=None, max_examples=6, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_views_stay_right_while_logs_are_kept_up(data):
+    with quick_folder() as folder:
+        world = world_of(VIEWS, "m1", Path(folder))
+        upkeep = Upkeep(world.engine, keep=0)
+        world.capture(data.draw(tables(max_rows=4)))
+        world.engine.load()
+        for _ in range(12):
+            world.capture(data.draw(changes(world.history[world.now])))
+            chosen = data.draw(st.lists(st.sampled_from(sorted(world.program.tasks)), min_size=1, max_size=5))
+            check(world.engine.push(chosen, world.engine.watermark(chosen)))
+            while data.draw(st.booleans()) and upkeep.step():
+                pass
+            upkeep.trim(world.now)
+            upkeep.sweep(1e12, grace=0.0)
+            assert world.wrong() == []
+        check(world.engine.push(list(world.program.tasks), world.now))
+        assert world.wrong() == []
+
+
+def test_files_stay_few_however_often_the_same_rows_change(tmp_path):
+    world = world_of(VIEWS, "m1", tmp_path)
+    upkeep = Upkeep(world.engine, keep=0)
+    row = (1, 1, 1, 1.0, None, "a", None, None, True)
+    other = (1, 1, 2, 1.0, None, "b", None, None, True)
+    from headrace.model.zset import ZSet
+
+    world.capture({"r": ZSet([(row, 1)])})
+    world.engine.load()
+    counts = []
+    for number in range(60):
+        old, new = (row, other) if number % 2 == 0 else (other, row)
+        world.capture({"r": ZSet([(old, -1), (new, 1)])})
+        check(world.engine.push(list(world.program.tasks), world.now))
+        while upkeep.step():
+            pass
+        upkeep.trim(world.now)
+        upkeep.sweep(number, grace=0.0)
+        counts.append(len(list(world.store.list())))
+    assert max(counts[30:]) <= max(counts[:30]) + 5, counts
+    assert world.wrong() == []
+
+
+def test_runs_that_are_lost_are_built_again(tmp_path):
+    world = world_of(VIEWS, "m1", tmp_path)
+    from headrace.model.zset import ZSet
+
+    world.capture({"r": ZSet([((1, 1, 1, 1.0, None, "a", None, None, True), 1)])})
+    world.engine.load()
+    for log in world.ledger.logs().values():
+        for piece in log.of_kind(PieceKind.RUN):
+            world.store.delete(log.site, piece.file)
+    Upkeep(world.engine).repair()
+    world.capture({"s": ZSet([((1, 1, None, "x", None), 1)])})
+    check(world.engine.push(list(world.program.tasks), world.now))
+    assert world.wrong() == []
