@@ -1,0 +1,103 @@
+"""The audit: whether promises were kept, by looking at lags every five seconds, whatever the executor believes.
+
+An interval between two looks is judged by the look at its end alone. A violation is an episode: a change from kept to
+broken, however long it lasts. All figures are sums, and a record survives restarts as text: while nobody looked nothing
+was pushed either, so a lag at the next look tells what it was at the looks that are missing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+INTERVAL_S = 5.0
+SECOND = 1_000_000
+INTERVAL = round(INTERVAL_S * SECOND)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What became of one contract's promise. `looked_at` is the time of the last look, microseconds; `rows` are all
+    changes of the view that were applied, `penalty` is in $.
+    """
+
+    looked_at: int | None = None
+    intervals: int = 0
+    bad_intervals: int = 0
+    episodes: int = 0
+    is_broken: bool = False
+    rows: int = 0
+    late_rows: int = 0
+    penalty: float = 0.0
+    worst_lag_s: float = 0.0
+
+    @property
+    def watched_s(self) -> float:
+        return INTERVAL_S * self.intervals
+
+    @property
+    def violated_s(self) -> float:
+        return INTERVAL_S * self.bad_intervals
+
+    @property
+    def episodes_per_hour(self) -> float:
+        return self.episodes / self.watched_s * 3600.0 if self.intervals else 0.0
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str) -> Record:
+        """Raises TypeError or ValueError for a text that is none of ours."""
+        return Record(**json.loads(text))
+
+
+def is_time_to_look(record: Record, now: int) -> bool:
+    return record.looked_at is None or now - record.looked_at >= INTERVAL
+
+
+def look(record: Record, now: int, lag_s: float, freshness_s: float) -> Record:
+    """The record after a look; the same record when the last look was less than an interval ago.
+
+    The first look only starts the clock. After a pause the looks that are missing are judged as if nothing had been
+    pushed since: the lag was smaller by the time that has passed.
+    """
+    if record.looked_at is None:
+        return replace(record, looked_at=now, worst_lag_s=lag_s)
+    passed = max(0, now - record.looked_at) // INTERVAL
+    if not passed:
+        return record
+    bad = min(passed, max(0, math.ceil((lag_s - freshness_s) / INTERVAL_S)))
+    goes_on = record.is_broken and bad == passed
+    return replace(
+        record,
+        looked_at=record.looked_at + passed * INTERVAL,
+        intervals=record.intervals + passed,
+        bad_intervals=record.bad_intervals + bad,
+        episodes=record.episodes + (bad > 0 and not goes_on),
+        is_broken=bad > 0,
+        worst_lag_s=max(record.worst_lag_s, lag_s),
+    )
+
+
+def applied(record: Record, rows: int, late_rows: int, penalty_per_row: float) -> Record:
+    """The record after rows were applied to the view."""
+    return replace(
+        record,
+        rows=record.rows + rows,
+        late_rows=record.late_rows + late_rows,
+        penalty=record.penalty + penalty_per_row * late_rows,
+    )
+
+
+def count_late(
+    times: npt.NDArray[np.int64], weights: npt.NDArray[np.int64], applied_at: int, freshness_s: float
+) -> tuple[int, int]:
+    """Of changes (t and weight of each): rows that come or go, and those of them that came later than promised."""
+    rows = np.abs(weights)
+    is_late = applied_at - times > freshness_s * SECOND
+    return int(rows.sum()), int(rows[is_late].sum())

@@ -1,0 +1,83 @@
+"""How far views are behind."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.model.log import Moment
+from headrace.observe.lag import SECOND, Captured, lag_s
+
+NOON = 1_800_000_000 * SECOND
+HOUR = 3600 * SECOND
+
+
+def moment(t_s: float, commit_s: float) -> Moment:
+    return Moment("shop", NOON + round(t_s * SECOND), NOON + round(commit_s * SECOND))
+
+
+def lag(now_s: float, lacking: Moment | None, last: Moment | None, ahead: int = 0) -> float:
+    return lag_s(NOON + round(now_s * SECOND), NOON, [Captured("shop", lacking, last, ahead)])
+
+
+def test_lag_counts_from_the_commit_of_the_oldest_change_that_the_view_lacks():
+    assert lag(30.0, moment(1.0, 0.75), moment(29.0, 28.9)) == 29.25
+
+
+def test_an_idle_healthy_source_has_a_lag_of_about_a_second():
+    assert lag(0.9, None, moment(0.0, -0.01)) == 0.91
+
+
+def test_a_capture_that_stands_still_shows_as_a_lag_that_grows():
+    last = moment(-0.5, -0.6)
+    assert [lag(now, None, last) for now in (1.0, 60.0, 600.0)] == [1.6, 60.6, 600.6]
+
+
+def test_a_capture_that_catches_up_shows_how_old_what_it_brings_is():
+    """Nothing was received for ten minutes; then what was committed since arrives at once."""
+    stalled = lag(600.0, None, moment(-1.0, -1.0))
+    arrived = lag(600.5, moment(600.2, -0.5), moment(600.4, 600.3))
+    assert (stalled, arrived) == (601.0, 601.0)
+
+
+def test_a_database_whose_clock_is_an_hour_ahead_is_not_fresher_for_it():
+    ahead = moment(1.0, 3601.0)
+    assert lag(30.0, ahead, ahead) == 29.0
+
+
+def test_the_measured_skew_of_a_clock_is_taken_off_in_both_directions():
+    assert lag(30.0, moment(1.0, 3600.5), None, HOUR) == 29.5
+    assert lag(30.0, moment(1.0, -3599.5), None, -HOUR) == 29.5
+
+
+def test_the_most_backward_database_decides():
+    fresh, late = moment(29.0, 29.0), moment(2.0, 1.5)
+    found = lag_s(NOON + 30 * SECOND, NOON, [Captured("shop", fresh, fresh), Captured("depot", late, late)])
+    assert found == 28.5
+
+
+def test_a_database_of_which_nothing_is_known_counts_from_the_time_of_the_view():
+    assert lag(12.0, None, None) == 12.0
+
+
+def test_a_view_without_databases_has_no_lag():
+    assert lag_s(NOON + SECOND, NOON, []) == 0.0
+
+
+@given(
+    st.lists(st.integers(0, 10**7), min_size=1, max_size=30).map(sorted),
+    st.integers(0, 10**7),
+    st.integers(0, 10**6),
+    st.integers(-HOUR, HOUR),
+)
+def test_lag_is_that_of_the_first_transaction_after_the_view_by_definition(
+    commits: list[int], view_at: int, delay: int, ahead: int
+):
+    """Transactions are committed at known times and received in order after a delay; the oracle reads the true ones."""
+    received = [commit + delay for commit in commits]
+    seen = [Moment("shop", t, commit + ahead) for t, commit in zip(received, commits, strict=True)]
+    now = 2 * 10**7
+    lacking = [commit for t, commit in zip(received, commits, strict=True) if t > view_at]
+    expected = now - (lacking[0] if lacking else commits[-1])
+    captured = Captured("shop", next((one for one in seen if one.t > view_at), None), seen[-1], ahead)
+    assert lag_s(now, view_at, [captured]) * SECOND == expected
