@@ -91,10 +91,8 @@ def replay(captured: CapturedTable, ledger: Ledger, store: Store) -> Iterator[tu
 
 
 def contents_now(captured: CapturedTable, ledger: Ledger, store: Store) -> Bag:
-    found: Bag = Counter()
-    for _, found in replay(captured, ledger, store):
-        pass
-    return +found
+    states = [found for _, found in replay(captured, ledger, store)]
+    return +states[-1] if states else Counter()
 
 
 def hashable(value: Any) -> Any:

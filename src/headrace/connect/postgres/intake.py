@@ -40,6 +40,20 @@ class Holding:
     read: Spill
     changed: Spill
     snapshot: Snapshot | None = None
+    xids: set[int] = field(default_factory=set)
+
+    def holds(self, xid: int) -> bool:
+        """Whether a transaction's changes have to be kept: not if the reading saw them."""
+        if self.snapshot is not None:
+            return not self.snapshot.sees(xid)
+        self.xids.add(xid)
+        return True
+
+    def begin_reading(self, snapshot: Snapshot) -> None:
+        """Drops what came before and is in what is read."""
+        self.snapshot = snapshot
+        for xid in filter(snapshot.sees, self.xids):
+            self.changed.abort(xid)
 
 
 @dataclass(slots=True)
@@ -117,7 +131,7 @@ class Intake:
             self.flush(target)
 
     def _hold(self, holding: Holding, layout: Layout, change: RowChange) -> None:
-        if holding.snapshot is None or not holding.snapshot.sees(self._xid):
+        if holding.holds(self._xid):
             rows = holding.changed.rows_of(layout.captured)
             add_change(rows, layout, change, self._xid)
             self._settle(holding.changed, rows)
@@ -132,7 +146,7 @@ class Intake:
             target.window.transaction(self._xid).truncated = True
         if target.holding is None:
             target.rows.mark(self.t, "t")
-        elif target.holding.snapshot is None or not target.holding.snapshot.sees(self._xid):
+        elif target.holding.holds(self._xid):
             target.holding.changed.rows_of(target.captured).mark(self._xid, "t")
 
     def message(self, message: Message) -> None:
@@ -196,7 +210,7 @@ class Intake:
         holding = target.holding
         if holding is None:
             self.add_tables(target, spill.release(target.captured.source, self.t))
-        elif holding.snapshot is None or not holding.snapshot.sees(xid):
+        elif holding.holds(xid):
             try:
                 for table in spill.release(target.captured.source, xid):
                     holding.changed.add_table(target.captured, table)

@@ -249,7 +249,7 @@ class Loads:
         query = sql.SQL("DECLARE headrace_load NO SCROLL CURSOR FOR SELECT {} FROM {}")
         cursor.execute(query.format(_columns(load.captured), load.table.identifier))
         self._cursor = cursor
-        holding.snapshot = snapshot
+        holding.begin_reading(snapshot)
 
     def _release(self, load: Load, target: Target) -> None:
         """All of it at once, with one time: before, the table was as it was."""

@@ -1,0 +1,412 @@
+"""Capture from a real PostgreSQL: what the spools lead to is what the tables held, after every transaction."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from headrace.connect.files import FileStore
+from headrace.connect.ledger.ledger import SqlLedger
+from headrace.connect.ledger.sqlite import open_sqlite
+from headrace.connect.postgres.capture import Capture, CaptureSettings, clock_now
+from headrace.connect.postgres.sessions import connect_session
+from headrace.connect.postgres.slots import capture_names, remove_capture
+from headrace.model.log import Lease, Round
+from headrace.model.types import INT, STRING, Decimal
+from headrace.run.capture.position import Position
+from headrace.run.capture.spool import CapturedTable
+from tests.connect.postgres.histories import CREATE, LOOSE, NAMES, PLAIN, TABLES, WIDE, History, contents
+from tests.connect.postgres.spools import Bag, Replay, bag, contents_now, spool_rows
+
+
+@dataclass
+class Place:
+    """A database, and a ledger and a store for what is captured of it."""
+
+    dsn: str
+    folder: Path
+    connection: psycopg.Connection
+    ledger: SqlLedger
+    store: FileStore
+
+    def settings(self, *tables: CapturedTable, **more: Any) -> CaptureSettings:
+        return CaptureSettings("test", "main", self.dsn, tables or TABLES, self.folder / "scratch", **more)
+
+    def capture(self, *tables: CapturedTable, **more: Any) -> Capture:
+        return Capture(self.settings(*tables, **more), self.ledger, self.store)
+
+    def captured(self, table: CapturedTable) -> Bag:
+        return contents_now(table, self.ledger, self.store)
+
+    def execute(self, statements: str) -> None:
+        for statement in statements.split(";\n"):
+            self.connection.execute(statement.encode())
+
+
+@pytest.fixture
+def place(postgres_dsn: str, tmp_path: Path) -> Iterator[Place]:
+    ledger = open_sqlite(tmp_path / "ledger.db")
+    with psycopg.connect(postgres_dsn, autocommit=True) as connection:
+        # Even small transactions are large: they come while they are open.
+        name = connection.info.dbname
+        connection.execute(f"ALTER DATABASE {name} SET logical_decoding_work_mem = '64kB'".encode())
+        found = Place(postgres_dsn, tmp_path, connection, ledger, FileStore(tmp_path / "files"))
+        found.execute(CREATE)
+        yield found
+    ledger.close()
+
+
+def check_every_time(place: Place, history: History) -> None:
+    """After each transaction that the spools have, all tables are as they were after it."""
+    rows = [
+        (row["__t"], row["__n"], table.source, row)
+        for table in TABLES
+        for row in spool_rows(table, place.ledger, place.store)
+    ]
+    loaded = max(int(place.ledger.notes("loaded:")[f"loaded:{table.source}"]) for table in TABLES)
+    replays = {table.source: Replay(table) for table in TABLES}
+    checked = 0
+    times = sorted({t for t, *_ in rows})
+    by_time: dict[int, list[tuple[int, str, dict[str, Any]]]] = {t: [] for t in times}
+    for t, number, source, row in rows:
+        by_time[t].append((number, source, row))
+    for t in times:
+        for _, source, row in sorted(by_time[t], key=lambda entry: entry[:2]):
+            replays[source].apply(row)
+        if t >= loaded:
+            tick = max((n for (n,) in replays["ticks"].contents), default=-1)
+            assert tick >= 0
+            for source, replay in replays.items():
+                assert +replay.contents == history.expected[tick][source], (source, tick)
+            checked += 1
+    assert max(n for (n,) in replays["ticks"].contents) == len(history.expected) - 1
+    assert checked
+    assert len(set(place.ledger.times().values())) == 1, "all spools of a database are at the same time"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_spools_lead_to_what_the_tables_held_after_every_transaction(place: Place, seed: int):
+    history = History(place.connection, random.Random(seed))
+    for _ in range(5):
+        history.transaction()
+    history.big_transaction(10)
+    capture = place.capture()
+    for number in range(40):
+        history.transaction()
+        if number % 10 == seed:
+            history.big_transaction(2_000)
+        if number % 7 == seed:
+            capture.step(0.05)
+        if number % 13 == seed:
+            capture.close()
+            capture = place.capture()
+    capture.catch_up()
+    capture.close()
+    check_every_time(place, history)
+
+
+class FailingLedger:
+    """Fails at the nth commit: before it is done, or after it."""
+
+    def __init__(self, ledger: SqlLedger, at: int, after: bool) -> None:
+        self._ledger, self._left, self._after = ledger, at, after
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    def commit(self, lease: Lease, round_: Round) -> None:
+        self._left -= 1
+        if self._left == 0 and not self._after:
+            raise OSError("the disk is full")
+        self._ledger.commit(lease, round_)
+        if self._left == 0:
+            raise OSError("the answer was lost")
+
+
+def step_until_it_fails(capture: Capture, history: History) -> None:
+    for _ in range(1000):
+        history.transaction(1)
+        capture.step(0.01)
+
+
+def test_a_failure_at_any_commit_loses_nothing_and_doubles_nothing(place: Place):
+    history = History(place.connection, random.Random(5))
+    history.big_transaction(300)
+    for number in range(24):
+        history.transaction()
+        if number % 6 == 0:
+            history.big_transaction(1_500)
+        failing = FailingLedger(place.ledger, at=1 + number % 3, after=number % 2 == 0)
+        capture = Capture(place.settings(), failing, place.store)
+        with pytest.raises(OSError, match=r"disk|answer"):
+            step_until_it_fails(capture, history)
+        capture.close()
+    capture = place.capture()
+    capture.catch_up()
+    capture.close()
+    check_every_time(place, history)
+
+
+def test_a_transaction_that_is_open_for_long_is_captured_when_it_commits(place: Place):
+    capture = place.capture(PLAIN)
+    capture.catch_up()
+    with psycopg.connect(place.dsn) as other:
+        other.execute("INSERT INTO plain SELECT g, 0, 'open' FROM generate_series(1, 5000) g")
+        place.execute("INSERT INTO plain VALUES (-1, 0, 'meanwhile')")
+        capture.catch_up()
+        assert place.captured(PLAIN) == bag([(-1, "meanwhile")])
+        other.commit()
+    capture.catch_up()
+    capture.close()
+    assert place.captured(PLAIN) == contents(place.connection, PLAIN)
+
+
+def test_an_idle_database_moves_on_by_heartbeats(place: Place):
+    capture = place.capture()
+    first = capture.catch_up().t
+    assert capture.catch_up().t > first
+    capture.close()
+    moments = place.ledger.moments("main", first, 100)
+    assert moments
+    assert abs(moments[0].commit_time - clock_now()) < 60_000_000
+
+
+def test_times_rise_across_restarts_although_our_clock_was_put_back(place: Place):
+    clock = [2_000_000_000_000_000]
+    first = Capture(place.settings(), place.ledger, place.store, now=lambda: clock[0])
+    before = first.catch_up().t
+    first.close()
+    assert before >= 2_000_000_000_000_000
+    clock[0] = 1_000
+    second = Capture(place.settings(), place.ledger, place.store, now=lambda: clock[0])
+    place.execute("INSERT INTO plain VALUES (1, 0, 'x')")
+    assert second.catch_up().t > before
+    second.close()
+    assert place.captured(PLAIN) == bag([(1, "x")])
+
+
+def test_two_databases_share_a_clock_and_nothing_else(place: Place, postgres_database: Callable[[], str]):
+    other_dsn = postgres_database()
+    with psycopg.connect(other_dsn, autocommit=True) as other:
+        other.execute("CREATE TABLE far (k int PRIMARY KEY)")
+        far = CapturedTable("far", "eu", "far", (("k", INT),), ("k",))
+        settings = CaptureSettings("test", "second", other_dsn, (far,), place.folder / "scratch")
+        one, two = place.capture(PLAIN), Capture(settings, place.ledger, place.store)
+        one.catch_up()
+        two.catch_up()
+        place.execute("INSERT INTO plain VALUES (1, 0, 'x')")
+        earlier = one.catch_up().t
+        other.execute("INSERT INTO far VALUES (1)")
+        two.catch_up()
+        one.close()
+        two.close()
+    assert spool_rows(far, place.ledger, place.store)[-1]["__t"] > earlier
+    assert place.captured(far) == bag([(1,)])
+
+
+def test_a_table_added_later_is_read_while_the_others_go_on(place: Place):
+    place.execute("INSERT INTO plain VALUES (1, 0, 'x');\nINSERT INTO loose VALUES ('a', 1), ('a', 1), (NULL, 2)")
+    first = place.capture(PLAIN)
+    first.catch_up()
+    first.close()
+    place.execute("INSERT INTO plain VALUES (2, 0, 'y');\nDELETE FROM loose WHERE v IS NULL")
+    second = place.capture(PLAIN, LOOSE)
+    place.execute("INSERT INTO plain VALUES (3, 0, 'z');\nINSERT INTO loose VALUES ('b', 3)")
+    second.catch_up()
+    second.close()
+    for table in (PLAIN, LOOSE):
+        assert place.captured(table) == contents(place.connection, table)
+
+
+def test_a_table_is_not_read_before_those_who_wrote_to_it_unpublished_are_done(place: Place):
+    first = place.capture(PLAIN)
+    first.catch_up()
+    first.close()
+    with psycopg.connect(place.dsn) as writer:
+        writer.execute("INSERT INTO loose VALUES ('written before', 1)")
+        capture = place.capture(PLAIN, LOOSE)
+        for _ in range(5):
+            capture.step(0.02)
+        assert "loaded:loose" not in place.ledger.notes()
+        writer.commit()
+    capture.catch_up()
+    capture.close()
+    assert place.captured(LOOSE) == bag([("written before", 1)])
+
+
+def test_reading_a_large_table_goes_on_where_it_was_interrupted(place: Place, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("headrace.connect.postgres.load.ROWS_AT_ONCE", 100)
+    place.execute("INSERT INTO plain SELECT g, 0, 'v' || g FROM generate_series(1, 1000) g;\nANALYZE plain")
+    capture = place.capture(PLAIN)
+    while "load:plain" not in place.ledger.notes() or '"rows": 300' not in place.ledger.notes()["load:plain"]:
+        capture.step(0.01)
+    capture.close()
+    place.execute("UPDATE plain SET v = 'changed' WHERE id % 50 = 0;\nDELETE FROM plain WHERE id % 77 = 0")
+    capture = place.capture(PLAIN)
+    progress = [report for _ in range(30) for report in capture.step(0.02).progress]
+    capture.close()
+    assert progress[0].rows == 400
+    assert progress[0].estimate == 1000
+    assert progress[-1].complete
+    assert place.captured(PLAIN) == contents(place.connection, PLAIN)
+
+
+def test_tables_are_read_while_they_change(place: Place, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("headrace.connect.postgres.load.ROWS_AT_ONCE", 7)
+    place.execute(
+        f"INSERT INTO {NAMES['wide']} SELECT g % 40, 'b' || g, repeat('€', 4000), 1 FROM generate_series(1, 100) g"
+    )
+    place.execute("INSERT INTO loose SELECT 'x', g FROM generate_series(1, 100) g")
+    history = History(place.connection, random.Random(3))
+    capture = place.capture()
+    for _ in range(60):
+        history.transaction()
+        capture.step(0.005)
+    capture.catch_up()
+    capture.close()
+    check_every_time(place, history)
+
+
+def test_changes_missed_with_a_lost_slot_are_found_by_reading_again(place: Place):
+    history = History(place.connection, random.Random(1))
+    for _ in range(20):
+        history.transaction()
+    place.execute("INSERT INTO plain VALUES (77, 0, 'to be deleted'), (78, 0, 'to stay')")
+    place.execute("INSERT INTO loose VALUES ('to stay', 1), ('to go', 2)")
+    capture = place.capture()
+    capture.catch_up()
+    capture.close()
+    with connect_session(place.dsn) as session:
+        session.execute("SELECT pg_drop_replication_slot(%s)", [capture_names("test", "main").slot])
+    place.execute("DELETE FROM plain WHERE id = 77;\nDELETE FROM loose WHERE v = 'to go'")
+    capture = place.capture()
+    place.execute("INSERT INTO plain VALUES (79, 0, 'new')")
+    capture.catch_up()
+    capture.close()
+    for table in (PLAIN, WIDE, LOOSE):
+        assert place.captured(table) == contents(place.connection, table)
+    operations = [row["__op"] for row in spool_rows(PLAIN, place.ledger, place.store)]
+    assert operations.count("b") == operations.count("e") == 1
+
+
+def test_a_position_beyond_the_end_of_the_log_is_of_a_database_that_was_restored(place: Place):
+    place.execute("INSERT INTO plain VALUES (1, 0, 'x')")
+    capture = place.capture(PLAIN)
+    capture.catch_up()
+    capture.close()
+    position = Position.of_note(place.ledger.notes()["position:main"])
+    lease = place.ledger.acquire("capture:main", "test", 10)
+    ahead = dataclasses.replace(position, lsn=position.lsn + (1 << 40))
+    place.ledger.commit(lease, Round(notes={"position:main": ahead.to_note()}))
+    place.ledger.release(lease)
+    place.execute("DELETE FROM plain;\nINSERT INTO plain VALUES (2, 0, 'y')")
+    capture = place.capture(PLAIN)
+    capture.catch_up()
+    capture.close()
+    assert place.captured(PLAIN) == bag([(2, "y")])
+
+
+def test_a_column_that_goes_stops_its_source_alone(place: Place):
+    capture = place.capture()
+    capture.catch_up()
+    place.execute("ALTER TABLE plain ADD COLUMN harmless int DEFAULT 5;\nINSERT INTO plain (id, v) VALUES (1, 'x')")
+    capture.catch_up()
+    assert place.captured(PLAIN) == bag([(1, "x")])
+    place.execute("ALTER TABLE plain RENAME COLUMN v TO w;\nINSERT INTO plain (id, w) VALUES (2, 'y')")
+    place.execute("INSERT INTO loose VALUES ('goes on', 1)")
+    capture.catch_up()
+    notes = place.ledger.notes("quarantine:")
+    assert notes == {"quarantine:plain": 'column "v" of source "plain" is not in table "public.plain" any more'}
+    assert place.captured(LOOSE) == bag([("goes on", 1)])
+    times = place.ledger.times()
+    assert times["spool:plain"] < times["spool:loose"]
+    capture.close()
+    place.execute("ALTER TABLE plain RENAME COLUMN w TO v;\nDELETE FROM plain WHERE id = 1")
+    capture = place.capture()
+    capture.catch_up()
+    capture.close()
+    assert place.ledger.notes("quarantine:") == {}
+    assert place.captured(PLAIN) == bag([(2, "y")])
+
+
+def test_a_column_of_another_type_stops_its_source(place: Place):
+    capture = place.capture(PLAIN, LOOSE)
+    capture.catch_up()
+    place.execute("ALTER TABLE plain ALTER COLUMN v TYPE int USING 1;\nINSERT INTO plain VALUES (1, 0, 5)")
+    capture.catch_up()
+    capture.close()
+    assert place.ledger.notes()["quarantine:plain"].endswith(
+        'is declared string, and is now integer in table "public.plain"'
+    )
+
+
+def test_a_value_that_cannot_be_held_stops_its_source_and_is_never_changed(place: Place):
+    place.execute("CREATE TABLE prices (k int PRIMARY KEY, p numeric(10,2))")
+    prices = CapturedTable("prices", "us", "prices", (("k", INT), ("p", Decimal(10, 2))), ("k",))
+    capture = place.capture(PLAIN, prices)
+    capture.catch_up()
+    place.execute("INSERT INTO prices VALUES (1, 'NaN');\nINSERT INTO plain VALUES (1, 0, 'x')")
+    capture.catch_up()
+    capture.close()
+    assert "NaN is none of decimal(10,2)" in place.ledger.notes()["quarantine:prices"]
+    assert place.captured(PLAIN) == bag([(1, "x")])
+
+
+def test_two_sources_may_be_one_table(place: Place):
+    again = CapturedTable("again", "eu", "plain", (("v", STRING), ("id", PLAIN.columns[0][1])), ("id",))
+    capture = place.capture(PLAIN, again)
+    place.execute("INSERT INTO plain VALUES (1, 0, 'x')")
+    capture.catch_up()
+    capture.close()
+    assert place.captured(PLAIN) == bag([(1, "x")])
+    assert place.captured(again) == bag([("x", 1)])
+
+
+def test_a_stream_takes_insertions_and_leaves_its_table_free_to_be_cleaned(place: Place):
+    place.execute("CREATE TABLE events (n int);\nINSERT INTO events VALUES (1)")
+    events = CapturedTable("events", "us", "events", (("n", INT),), (), appends=True)
+    capture = place.capture(events)
+    capture.catch_up()
+    place.execute("INSERT INTO events VALUES (2), (2);\nDELETE FROM events WHERE n = 1;\nUPDATE events SET n = 9")
+    capture.catch_up()
+    capture.close()
+    assert place.captured(events) == bag([(1,), (2,), (2,)])
+
+
+def test_the_state_of_the_slot_tells_what_it_keeps(place: Place):
+    capture = place.capture(PLAIN)
+    capture.catch_up()
+    before = capture.state()
+    assert before is not None
+    assert before.active
+    assert not before.lost
+    place.execute("INSERT INTO plain SELECT g, 0, 'x' FROM generate_series(1, 10000) g")
+    behind = capture.state()
+    assert behind is not None
+    assert behind.behind_bytes > before.behind_bytes + 100_000
+    capture.catch_up()
+    after = capture.state()
+    assert after is not None
+    assert after.behind_bytes < behind.behind_bytes
+    capture.close()
+
+
+def test_removing_a_capture_leaves_nothing_in_the_database(place: Place):
+    capture = place.capture()
+    capture.catch_up()
+    capture.close()
+    with connect_session(place.dsn) as session:
+        remove_capture(session, capture_names("test", "main"))
+        remove_capture(session, capture_names("test", "main"))
+        left = session.execute(
+            "SELECT pubname AS name FROM pg_publication UNION ALL"
+            " SELECT slot_name FROM pg_replication_slots WHERE database = current_database()"
+        ).fetchall()
+    assert left == []
