@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.connect.spark.java import Java, Origin
-from headrace.connect.spark.session import SparkSettings, spark_properties
+from headrace.connect.spark.session import Profile, SparkSettings, spark_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,6 +37,21 @@ def test_a_cluster_can_reach_the_driver():
 def test_properties_of_the_user_win():
     settings = SparkSettings(Path("scratch"), properties={"spark.sql.shuffle.partitions": "64"})
     assert spark_properties(settings, JAVA)["spark.sql.shuffle.partitions"] == "64"
+
+
+def test_only_a_cluster_plans_stages_again():
+    local, cluster = (
+        spark_properties(SparkSettings(Path("scratch"), profile=profile), JAVA)
+        for profile in (Profile.LOCAL, Profile.CLUSTER)
+    )
+    assert (local["spark.sql.adaptive.enabled"], cluster["spark.sql.adaptive.enabled"]) == ("false", "true")
+
+
+def test_workers_find_modules_where_this_process_does():
+    import headrace
+
+    found = spark_properties(SparkSettings(Path("scratch")), JAVA)["spark.executorEnv.PYTHONPATH"].split(os.pathsep)
+    assert str(Path(headrace.__file__).parents[1]) in found
 
 
 def test_only_a_short_lived_session_compiles_quickly_instead_of_well():
