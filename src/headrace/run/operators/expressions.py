@@ -6,17 +6,27 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from headrace.model.errors import EvaluationError
 from headrace.model.expr import TRUE, Expr, columns_of
 from headrace.model.relation import Output
 from headrace.model.scalar import NOTHING, Surroundings
 from headrace.run.arrow import arrow_table, rows_of_arrow
 from headrace.run.changes import ORDER, TIME, WEIGHT, consolidate
+from headrace.run.operators.vectors import Datum, vector_of
 from headrace.run.row_functions import value_of
 
 
 def column_of(expr: Expr, table: pa.Table, around: Surroundings = NOTHING) -> pa.Array:
     """The value of an expression for every row; the table's columns have the names that it reads."""
-    return _row_by_row(expr, table, around)
+
+    def one_by_one(part: Expr) -> Datum:
+        return _one_value(part, around) if not columns_of(part) else _row_by_row(part, table, around)
+
+    try:
+        return _as_column(vector_of(expr, table, one_by_one), table.num_rows)
+    except (pa.ArrowInvalid, EvaluationError):
+        # Something fails for some row. Whether that counts (`x <> 0 AND 1 / x > 2`) only the row itself can say.
+        return _row_by_row(expr, table, around)
 
 
 def keep(predicate: Expr, table: pa.Table, around: Surroundings = NOTHING) -> pa.Table:
@@ -36,3 +46,14 @@ def _row_by_row(expr: Expr, table: pa.Table, around: Surroundings) -> pa.Array:
     value = value_of(expr, names, around)
     rows = rows_of_arrow(table.select(names)) if names else [()] * table.num_rows
     return arrow_table({"": expr.type}, [(value(row),) for row in rows]).column(0).combine_chunks()
+
+
+def _one_value(expr: Expr, around: Surroundings) -> pa.Scalar:
+    """What is the same for all rows."""
+    return arrow_table({"": expr.type}, [(value_of(expr, (), around)(()),)]).column(0)[0]
+
+
+def _as_column(datum: Datum, rows: int) -> pa.Array:
+    if not isinstance(datum, pa.Scalar):
+        return datum
+    return pa.repeat(datum, rows) if datum.is_valid else pa.nulls(rows, datum.type)

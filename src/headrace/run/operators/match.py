@@ -97,11 +97,16 @@ class _Match:
         """Of some rows of a side and some of the other, all pairs for which the condition holds."""
         if self._rest == TRUE:
             return self._of_equal_keys(side, mine, others)
-        # Without a key all rows meet all others: some at a time, so that pairs take little memory.
-        size = max(1, _PAIRS_AT_ONCE // max(1, len(others)))
-        found = [self._holding(side, mine[at : at + size], others) for at in range(0, len(mine), size)]
-        none = np.zeros(0, np.int64)
-        return np.concatenate([none, *(i for i, _ in found)]), np.concatenate([none, *(j for _, j in found)])
+        found = [self._holding(side, part, others) for part in self._parts(side, mine, others)]
+        return np.concatenate([i for i, _ in found]), np.concatenate([j for _, j in found])
+
+    def _parts(self, side: int, mine: Integers, others: Integers) -> list[Integers]:
+        """Rows in parts that make about so many pairs at once: without a key all rows meet all others."""
+        theirs = np.sort(self._groups[1 - side][others])
+        groups = self._groups[side][mine]
+        counts = np.searchsorted(theirs, groups, "right") - np.searchsorted(theirs, groups, "left")
+        part = np.cumsum(counts) // _PAIRS_AT_ONCE
+        return np.split(mine, np.flatnonzero(np.diff(part)) + 1)
 
     def _of_equal_keys(self, side: int, mine: Integers, others: Integers) -> tuple[Integers, Integers]:
         at, other_at = pairs(self._groups[side][mine], self._groups[1 - side][others])
