@@ -55,7 +55,7 @@ ROWS_AT_ONCE = 200_000
 
 
 class Stream(Protocol):
-    """Where messages come from."""
+    """Where messages come from. `receive` gives None when no more come within the time, or before `confirm`."""
 
     def receive(self, wait_s: float) -> bytes | None: ...
     def confirm(self, lsn: int) -> None: ...
@@ -293,7 +293,8 @@ class Capture:
             data = receive(max(left, 0.0) if not transactions.inside else 1.0)
             if data is not None:
                 feed(data)
-            if not transactions.inside and (left <= 0 or intake.rows_waiting >= ROWS_AT_ONCE):
+            enough = data is None or left <= 0 or intake.rows_waiting >= ROWS_AT_ONCE
+            if enough and not transactions.inside:
                 return
 
     def _commit(self) -> Captured:

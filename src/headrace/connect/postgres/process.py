@@ -1,0 +1,163 @@
+"""Capture of one database as a process of its own: `python -m headrace.connect.postgres.process CONFIG.json`.
+
+The configuration is a JSON file, or comes on standard input when the name is `-`. It has no secrets in it: the address
+of the database is in the environment variable that it names. What happens is told in JSON lines on standard output.
+SIGTERM ends the process after the batch under way; the next one goes on exactly there, also after a kill.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+
+from headrace.connect.files import FileStore
+from headrace.connect.ledger.postgres import open_postgres
+from headrace.connect.ledger.sqlite import open_sqlite
+from headrace.connect.postgres.capture import Capture, CaptureSettings, StreamFrom
+from headrace.connect.postgres.polling import PolledLog
+from headrace.connect.postgres.replication import LogStream
+from headrace.model.errors import ConnectError, Fenced, Held, UsageError
+from headrace.model.type_names import type_named
+from headrace.run.capture.spool import CapturedTable
+from headrace.run.ports import Ledger, Store
+
+AGAIN_AFTER_S = (0.5, 1.0, 2.0, 5.0, 10.0)
+"""How long to wait before another attempt when the database does not answer; the last holds for all further ones."""
+
+
+def _type_name(text: str) -> str:
+    if type_named(text) is None:
+        raise ValueError(f'no type is called "{text}"')
+    return text
+
+
+class TableFile(BaseModel):
+    """One source. Columns map names to types as they are written in project files."""
+
+    model_config = ConfigDict(extra="forbid")
+    source: str
+    site: str
+    table: str
+    columns: dict[str, Annotated[str, BeforeValidator(_type_name)]]
+    key: list[str] = []
+    appends: bool = False
+    static: bool = False
+
+    def captured(self) -> CapturedTable:
+        columns = tuple((name, type_) for name, text in self.columns.items() if (type_ := type_named(text)) is not None)
+        return CapturedTable(self.source, self.site, self.table, columns, tuple(self.key), self.appends, self.static)
+
+
+class ConfigFile(BaseModel):
+    """What a capture process is told. The ledger is a file, or a PostgreSQL whose address is in a variable."""
+
+    model_config = ConfigDict(extra="forbid")
+    project: str
+    database: str
+    dsn_variable: str
+    ledger: Path | None = None
+    ledger_variable: str | None = None
+    store: Path
+    scratch: Path
+    tables: list[TableFile]
+    method: Literal["replication", "polling"] = "replication"
+
+    def open_ledger(self, environment: Mapping[str, str]) -> Ledger:
+        if self.ledger_variable is not None:
+            return open_postgres(_variable(self.ledger_variable, environment))
+        if self.ledger is None:
+            raise UsageError("the configuration names no ledger")
+        return open_sqlite(self.ledger)
+
+    def settings(self, environment: Mapping[str, str]) -> CaptureSettings:
+        dsn = _variable(self.dsn_variable, environment)
+        stream: StreamFrom = LogStream if self.method == "replication" else PolledLog
+        tables = tuple(table.captured() for table in self.tables)
+        return CaptureSettings(self.project, self.database, dsn, tables, self.scratch, stream)
+
+
+def _variable(name: str, environment: Mapping[str, str]) -> str:
+    if name not in environment:
+        raise UsageError(f'the environment variable "{name}" is not set')
+    return environment[name]
+
+
+def read_config(name: str) -> ConfigFile:
+    text = sys.stdin.read() if name == "-" else Path(name).read_text()
+    try:
+        return ConfigFile.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UsageError(f"the configuration is wrong at {where}: {first['msg']}") from None
+
+
+def run(
+    settings: CaptureSettings, ledger: Ledger, store: Store, stop: threading.Event, tell: Callable[..., None]
+) -> None:
+    """Capture until told to stop. A database that does not answer is asked again; a lost lease ends it."""
+    failures = 0
+    while not stop.is_set():
+        try:
+            capture = Capture(settings, ledger, store)
+        except (ConnectError, Held) as error:
+            failures = _wait(failures, error, stop, tell)
+            continue
+        try:
+            tell("opened", database=settings.database)
+            while not stop.is_set():
+                for report in capture.step().progress:
+                    tell("loading", source=report.source, rows=report.rows, estimate=report.estimate,
+                         seconds_left=report.seconds_left, complete=report.complete)  # fmt: skip
+                failures = 0
+        except ConnectError as error:
+            failures = _wait(failures, error, stop, tell)
+        finally:
+            capture.close()
+
+
+def _wait(failures: int, error: Exception, stop: threading.Event, tell: Callable[..., None]) -> int:
+    tell("failed", message=str(error), hint=getattr(error, "hint", None))
+    stop.wait(AGAIN_AFTER_S[min(failures, len(AGAIN_AFTER_S) - 1)])
+    return failures + 1
+
+
+def _tell(event: str, **fields: object) -> None:
+    print(json.dumps({"event": event, **fields}), flush=True)
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        print("usage: python -m headrace.connect.postgres.process CONFIG.json", file=sys.stderr)
+        return 2
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        config = read_config(arguments[0])
+        settings = config.settings(os.environ)
+        ledger = config.open_ledger(os.environ)
+    except (UsageError, ConnectError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    try:
+        run(settings, ledger, FileStore(config.store), stop, _tell)
+    except Fenced as error:
+        _tell("fenced", message=str(error))
+        return 1
+    finally:
+        ledger.close()
+    _tell("stopped")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,141 @@
+"""Capture as a process of its own, killed and stopped; and by queries instead of a stream."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from headrace.connect.files import FileStore
+from headrace.connect.ledger.sqlite import open_sqlite
+from headrace.connect.postgres.capture import Capture, CaptureSettings
+from headrace.connect.postgres.polling import PolledLog
+from headrace.connect.postgres.process import main
+from headrace.run.ports import Ledger
+from tests.connect.postgres.histories import CREATE, TABLES, TICKS, History
+from tests.connect.postgres.spools import contents_now
+
+SOURCE = Path(__file__).parents[3] / "src"
+
+
+def config(folder: Path) -> Path:
+    tables = [
+        {
+            "source": table.source,
+            "site": table.site,
+            "table": table.table,
+            "columns": {name: str(type_) for name, type_ in table.columns},
+            "key": list(table.key),
+        }
+        for table in TABLES
+    ]
+    paths = {"ledger": str(folder / "ledger.db"), "store": str(folder / "files"), "scratch": str(folder / "scratch")}
+    file = folder / "capture.json"
+    file.write_text(json.dumps({"project": "p", "database": "d", "dsn_variable": "THE_DSN", "tables": tables, **paths}))
+    return file
+
+
+def start(folder: Path, dsn: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "headrace.connect.postgres.process", str(folder / "capture.json")]
+    environment = {**os.environ, "THE_DSN": dsn, "PYTHONPATH": str(SOURCE)}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it does not happen"
+        time.sleep(0.02)
+
+
+def execute(connection: psycopg.Connection, statements: str) -> None:
+    for statement in statements.split(";\n"):
+        connection.execute(statement.encode())
+
+
+def check(folder: Path, history: History) -> None:
+    ledger, store = open_sqlite(folder / "ledger.db"), FileStore(folder / "files")
+    for table in TABLES:
+        assert contents_now(table, ledger, store) == history.expected[-1][table.source]
+    ledger.close()
+
+
+def test_a_process_that_is_killed_again_and_again_loses_and_doubles_nothing(postgres_dsn: str, tmp_path: Path):
+    config(tmp_path)
+    ledger = open_sqlite(tmp_path / "ledger.db")
+    with psycopg.connect(postgres_dsn, autocommit=True) as connection:
+        execute(connection, CREATE)
+        history = History(connection, random.Random(11))
+        history.big_transaction(3_000)
+        for _ in range(3):
+            process = start(tmp_path, postgres_dsn)
+            before = ledger.times().get("spool:plain", 0)
+            while ledger.times().get("spool:plain", 0) == before:
+                history.transaction()
+            process.kill()
+            process.communicate()
+            end_leases(tmp_path)
+        history.big_transaction(3_000)
+        process = start(tmp_path, postgres_dsn)
+        wait_for(lambda: has_all(ledger, tmp_path, history))
+        process.send_signal(signal.SIGTERM)
+        told, _ = process.communicate(timeout=30)
+        assert process.returncode == 0
+        assert json.loads(told.splitlines()[-1]) == {"event": "stopped"}
+    ledger.close()
+    check(tmp_path, history)
+
+
+def end_leases(folder: Path) -> None:
+    """Leases of killed processes end by time; nobody has to wait for that here."""
+    with contextlib.closing(sqlite3.connect(folder / "ledger.db")) as connection, connection:
+        connection.execute("UPDATE leases SET until = 0")
+
+
+def has_all(ledger: Ledger, folder: Path, history: History) -> bool:
+    loaded = len(ledger.notes("loaded:")) == len(TABLES)
+    ticks = contents_now(TICKS, ledger, FileStore(folder / "files"))
+    return loaded and (len(history.expected) - 1,) in ticks
+
+
+def test_polling_captures_the_same(postgres_dsn: str, tmp_path: Path):
+    ledger, store = open_sqlite(tmp_path / "ledger.db"), FileStore(tmp_path / "files")
+    with psycopg.connect(postgres_dsn, autocommit=True) as connection:
+        execute(connection, CREATE)
+        history = History(connection, random.Random(2))
+        settings = CaptureSettings("p", "d", postgres_dsn, TABLES, tmp_path / "scratch", PolledLog)
+        for _ in range(3):
+            capture = Capture(settings, ledger, store)
+            for _ in range(8):
+                history.transaction()
+                capture.step(0.01)
+            capture.close()
+        history.big_transaction(500)
+        capture = Capture(settings, ledger, store)
+        capture.catch_up()
+        capture.close()
+    ledger.close()
+    check(tmp_path, history)
+
+
+def test_a_wrong_configuration_is_told_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "wrong.json"
+    file.write_text('{"project": "p"}')
+    assert main([str(file)]) == 2
+    assert capsys.readouterr().err == "error: the configuration is wrong at database: Field required\n"
+
+
+def test_an_address_that_is_not_set_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main([str(config(tmp_path))]) == 2
+    assert capsys.readouterr().err == 'error: the environment variable "THE_DSN" is not set\n'
