@@ -165,14 +165,37 @@ class ContractOrder(StrEnum):
     DECLARED = "declared"
 
 
+class WideArea(StrEnum):
+    """Scheduling operator by operator across a wide area, as in Sana: what may be shared, and whether sharing and
+    placing look at the links.
+    """
+
+    DEFAULT = "default"
+    NET = "net"
+    MQO = "mqo"
+    SANA = "sana"
+    NO_SHARE = "no-share"
+    STRICT_SHARE = "strict-share"
+    MAX_SHARE = "max-share"
+
+
+class Prefer(StrEnum):
+    """What decides whether a running operator is shared: bytes saved, or that it is hardly later than another one."""
+
+    BYTES = "bytes"
+    LATENCY = "latency"
+
+
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """`admission` None is what the project says."""
+    """`admission` None is what the project says. With `wide_area`, method and sharing are those of the mode."""
 
     method: Method = Method.CHEAPEST
     admission: Admission | None = None
     sharing: Sharing = Sharing.MARGINAL
     order: ContractOrder = ContractOrder.SMALL_FIRST
+    wide_area: WideArea | None = None
+    prefer: Prefer = Prefer.BYTES
 
 
 @dataclass(frozen=True, slots=True)

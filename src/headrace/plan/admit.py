@@ -32,7 +32,7 @@ from headrace.plan.price import (
 from headrace.plan.search.joins import Rules
 from headrace.plan.search.sites import sites_to_search
 from headrace.plan.search.terrain import Resource, Terrain
-from headrace.plan.search.views import Choice, Wish, cheapest_few, choose, find_plans, rate_of_view
+from headrace.plan.search.views import Choice, Places, Wish, cheapest_few, choose, find_plans, rate_of_view
 from headrace.plan.statistics import Core
 
 MOST_EXACT_SOURCES = 4
@@ -53,7 +53,7 @@ NEVER_LATE_EXPONENT = 746.0
 class Question:
     """One contract before the planner: its view's blocks, the rule, and what lives already.
 
-    `salt` keeps its vertices apart from all others'.
+    `salt` keeps its vertices apart from all others'; `places` are sites that are given.
     """
 
     catalogue: Catalogue
@@ -63,6 +63,7 @@ class Question:
     method: Method
     live: Live
     salt: str = ""
+    places: Places | None = None
 
     @property
     def freshness_s(self) -> float:
@@ -82,7 +83,7 @@ class Question:
 
     @property
     def wish(self) -> Wish:
-        return Wish(self.cores, self.contract.site, self.contract.penalty)
+        return Wish(self.cores, self.contract.site, self.contract.penalty, self.places)
 
     @property
     def is_exact(self) -> bool:
@@ -233,6 +234,7 @@ def terrain_of(question: Question, watched: Sequence[Resource] = (), free: bool 
     names |= {input_.facts.name for core in question.cores for input_ in core.inputs}
     standing = {} if question.salt else live.standing(question.batch_s, question.freshness_s)
     occupied = {v.site for v in live.graph.vertices.values() if standing and names >= set(v.scope)}
+    occupied |= {site for places in (question.places or {}).values() for site in places.values()}
     sites = sites_to_search(question.catalogue, question.cores, question.contract.site, occupied, watched)
     return Terrain(
         live.tariff,

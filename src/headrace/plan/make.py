@@ -7,10 +7,11 @@ counter-offer, and the others are planned as if it were not there.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from headrace.model.block import Block
-from headrace.model.catalogue import Catalogue, Refusal
-from headrace.model.plan import ContractOrder, Plan, PlannedBlock, PlanOptions, Sharing
+from headrace.model.catalogue import Catalogue, Contract, Refusal
+from headrace.model.plan import ContractOrder, Plan, PlannedBlock, PlanOptions, Sharing, WideArea
 from headrace.plan.cores import cores_of, planned_block
 from headrace.plan.figures import plan_of
 from headrace.plan.refuse import refuse_unsupported
@@ -22,6 +23,7 @@ from headrace.plan.share.plumb import climb
 from headrace.plan.share.replan import replan
 from headrace.plan.statistics import Core
 from headrace.plan.views import views_of
+from headrace.plan.wide_area.plan import options_of, schedule
 
 Views = Mapping[str, tuple[Block, ...] | Refusal]
 """The blocks of every view, inner ones first; or why it is not maintained."""
@@ -36,15 +38,32 @@ def plan_views(catalogue: Catalogue, views: Views, options: PlanOptions) -> Plan
     """The plan for the contracts of a catalogue whose views are given as blocks."""
     cores = _all_cores(catalogue, views)
     now = Arrangement(catalogue, options, _planned_blocks(cores))
+    if options.wide_area is not None:
+        return _across_a_wide_area(now, views, cores, options.wide_area)
     alone = options.sharing in (Sharing.MERGE, Sharing.PLUMB)
-    declared = list(catalogue.contracts.values())
-    for contract in declared if options.order is ContractOrder.DECLARED else small_first(now, declared, cores):
+    for contract in _in_order(now, cores):
         refusal = views[contract.view]
         if isinstance(refusal, Refusal):
             now = now.refusing(refuse_unsupported(contract.name, refusal))
         else:
             now = (merge if alone else place)(now, contract, cores[contract.view])
     return plan_of(_finished(now, cores))
+
+
+def _in_order(now: Arrangement, cores: Cores) -> list[Contract]:
+    declared = list(now.catalogue.contracts.values())
+    return declared if now.options.order is ContractOrder.DECLARED else small_first(now, declared, cores)
+
+
+def _across_a_wide_area(now: Arrangement, views: Views, cores: Cores, mode: WideArea) -> Plan:
+    found = schedule(replace(now, options=options_of(now.options, mode)), mode)
+    for contract in _in_order(now, cores):
+        refusal = views[contract.view]
+        if isinstance(refusal, Refusal):
+            found = replace(found, now=found.now.refusing(refuse_unsupported(contract.name, refusal)))
+        else:
+            found = found.with_contract(contract, cores[contract.view])
+    return plan_of(found.now)
 
 
 def _finished(now: Arrangement, cores: Cores) -> Arrangement:

@@ -13,7 +13,7 @@ grow, so what is beaten stays beaten. A side that never changes needs no changes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +31,9 @@ from headrace.plan.search.steps import Step, matching, product
 from headrace.plan.search.supply import Deltas, Flags, Ints, Labels, Moves, Sides, States, reach, sides, stacked, states
 from headrace.plan.search.terrain import Floats, Steps, Terrain
 from headrace.plan.statistics import Core
+
+OUTPUT = 0
+"""Stands for the output of a block among its sub-joins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +97,21 @@ class Supply:
 class Search:
     """Plans for all sub-joins of a core on a terrain; `supplies` are its inputs, by their bits.
 
-    With a `target`, the whole join is wanted there and nowhere else.
+    With a `target`, the whole join is wanted there and nowhere else. With `places`, sub-joins (and the output, under
+    OUTPUT) are made there with all that they read, or are found there; others are not made at all.
     """
 
     def __init__(
-        self, core: Core, terrain: Terrain, rules: Rules, supplies: Mapping[int, Supply], target: int | None = None
+        self,
+        core: Core,
+        terrain: Terrain,
+        rules: Rules,
+        supplies: Mapping[int, Supply],
+        target: int | None = None,
+        places: Mapping[int, int] | None = None,
     ) -> None:
         self.core, self.terrain, self.rules, self.supplies, self.target = core, terrain, rules, supplies, target
+        self.places = places
         self.register = Register(core, terrain, {bit: supply.whole for bit, supply in supplies.items()})
         self._datasets: dict[tuple[int, int], Dataset] = {}
         self._deltas: dict[int, Deltas] = {}
@@ -242,12 +253,23 @@ class Search:
 
     def _joined(self, subset: int) -> Deltas:
         found = Found()
-        for left, right in self.core.splits(subset):
+        for left, right in self._splits(subset):
             if self.core.is_static(left) or self.core.is_static(right):
                 self._join_once(found, left, right)
             else:
                 self._join_and_unite(found, left, right)
-        return self._with_standing(subset, self.kept(found))
+        return self.placed(subset, self._with_standing(subset, self.kept(found)))
+
+    def _splits(self, subset: int) -> Iterator[tuple[int, int]]:
+        for sides_ in self.core.splits(subset):
+            if self.places is None or all(side.bit_count() == 1 or side in self.places for side in sides_):
+                yield sides_
+
+    def placed(self, part: int, made: Deltas) -> Deltas:
+        """What is made or lives where it is to be, if that is given."""
+        if self.places is None or part not in self.places:
+            return made
+        return made.take(np.flatnonzero((made.site == self.places[part]) & ~made.tied))
 
     def terms(self, left: int, right: int) -> Terms:
         """Both terms of every join of two sides' tables whose sites agree."""

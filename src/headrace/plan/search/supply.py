@@ -68,6 +68,12 @@ class Deltas:
     def __len__(self) -> int:
         return len(self.time)
 
+    def take(self, rows: Ints) -> Deltas:
+        recipes = tuple(self.recipes[row] for row in rows)
+        return Deltas(
+            self.site[rows], self.time[rows], self.tied[rows], self.raw[rows], self.labels.take(rows), recipes
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Moves:

@@ -21,7 +21,7 @@ from headrace.model.types import default_width
 from headrace.plan.datasets import Dataset, as_output, whole_dataset
 from headrace.plan.outputs import WINDOW_WIDTH, facts_of_block, groups_of
 from headrace.plan.search.collect import Found
-from headrace.plan.search.joins import Search, Terms
+from headrace.plan.search.joins import OUTPUT, Search, Terms
 from headrace.plan.search.recipes import Aggregated, Derived, Merged
 from headrace.plan.search.steps import Step, product
 from headrace.plan.search.supply import Deltas, Ints, Labels, reach
@@ -46,7 +46,7 @@ def output_deltas(search: Search) -> Deltas:
             found = _aggregated(search, top)
         case Derivation():
             found = _derived(search, derived_from(search))
-    return search.kept(found)
+    return search.placed(OUTPUT, search.kept(found))
 
 
 # Aggregates
@@ -69,7 +69,7 @@ def _aggregated(search: Search, top: Aggregation) -> Found:
             labels = step.added_to(at.labels.take((rows[some], site)))
             maker = (Aggregated, (), rows[some], here[some])
             found.add(here[some], step.time, here[some] < 0, labels, maker, search.fits(labels, step.time))
-    if is_decomposable(top):
+    if is_decomposable(top) and search.places is None:
         for left, right in search.core.splits(everything) if everything.bit_count() > 1 else ():
             if not search.core.is_static(left) and not search.core.is_static(right):
                 _merged(search, found, left, right)

@@ -27,13 +27,19 @@ EQUAL = 1e-9
 """Costs and critical paths that differ by a smaller share are equal."""
 
 
+Places = Mapping[str, Mapping[int, str]]
+
+
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is wanted: a view (its blocks, the last is the view), where, and the price of a late row."""
+    """What is wanted: a view (its blocks, the last is the view), where, and the price of a late row. `places` are sites
+    that are given: by block, of sub-joins and outputs.
+    """
 
     cores: tuple[Core, ...]
     target: str
     penalty: float
+    places: Places | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,9 @@ def find_plans(wish: Wish, terrain: Terrain, rules: Rules) -> Found:
     plans: dict[str, BlockPlan] = {}
     for core in wish.cores:
         wanted_there = core is wish.cores[-1] and core.block.top is None
-        plans[core.name] = _block_plan(core, terrain, rules, plans, target if wanted_there else None)
+        given = None if wish.places is None else wish.places.get(core.name, {})
+        places = None if given is None else {part: terrain.index[site] for part, site in given.items()}
+        plans[core.name] = _block_plan(core, terrain, rules, plans, target if wanted_there else None, places)
     plan = plans[wish.cores[-1].name]
     at_target = _states_at(plan, target)
     at_target = at_target.take(plan.search.fits(at_target.labels, at_target.ready))
@@ -79,14 +87,19 @@ def find_plans(wish: Wish, terrain: Terrain, rules: Rules) -> Found:
 
 
 def _block_plan(
-    core: Core, terrain: Terrain, rules: Rules, plans: Mapping[str, BlockPlan], target: int | None
+    core: Core,
+    terrain: Terrain,
+    rules: Rules,
+    plans: Mapping[str, BlockPlan],
+    target: int | None,
+    places: Mapping[int, int] | None,
 ) -> BlockPlan:
     inner = {bit: plans[name] for bit in core.bits(core.everything) if (name := core.input_of(bit).facts.name) in plans}
     supplies = {
         bit: _supply_of(inner[bit]) if bit in inner else Supply(whole_dataset(core.input_of(bit).facts))
         for bit in core.bits(core.everything)
     }
-    search = Search(core, terrain, rules, supplies, target)
+    search = Search(core, terrain, rules, supplies, target, places)
     return BlockPlan(search, output_dataset(search), output_deltas(search), inner)
 
 

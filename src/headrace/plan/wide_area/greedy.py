@@ -13,10 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from headrace.model.plan import Prefer
 from headrace.plan.wide_area.fluid import Sharing
-from headrace.plan.wide_area.running import Running, bytes_of, origin, running_of, settle
+from headrace.plan.wide_area.running import Running, bytes_of, operator_of, origin, running_of, settle
 from headrace.plan.wide_area.search import HEADROOM
 from headrace.plan.wide_area.streams import Network, Operator, Query, SiteLink, Workload, allowed_sites
+
+LATER = 0.1
+"""Share by which a running operator may be later than another one, where latency is preferred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +54,27 @@ def admit_greedily(workload: Workload, network: Network, mode: Mode, at_source: 
     return running
 
 
+def place_greedily(
+    workload: Workload, network: Network, query: Query, mode: Mode, running: Running, prefer: Prefer = Prefer.BYTES
+) -> dict[str, str]:
+    """The sites of one query's operators on top of what runs."""
+    return _Step(workload, network, query, mode, running, False, prefer).place()
+
+
 class _Step:
     """One query on its way in: sites chosen so far, and bytes/s reserved for them."""
 
     def __init__(
-        self, workload: Workload, network: Network, query: Query, mode: Mode, running: Running, at_source: bool
+        self,
+        workload: Workload,
+        network: Network,
+        query: Query,
+        mode: Mode,
+        running: Running,
+        at_source: bool,
+        prefer: Prefer = Prefer.BYTES,
     ) -> None:
-        self.workload, self.network, self.query, self.mode = workload, network, query, mode
+        self.workload, self.network, self.query, self.mode, self.prefer = workload, network, query, mode, prefer
         self.running = Running() if mode.sharing is Sharing.NONE else running
         self.held = self.running.copies if mode.sharing is Sharing.ALL else frozenset()
         self.at_source = at_source
@@ -81,8 +99,16 @@ class _Step:
             for site in self.running.sites_of(operator.fingerprint)
             if not self.mode.aware_sharing or self._fits(self._towards_sink(operator, site))
         ]
+        if self.prefer is Prefer.LATENCY and shared:
+            fresh = self._alone(operator, allowed)
+            soon = (1 + LATER) * self._latency(operator, fresh)
+            shared = [site for site in shared if self._shared_latency(operator, site) <= soon]
         if shared:
             return min(shared, key=lambda site: (self._total(self._towards_sink(operator, site)), site))
+        return self._alone(operator, allowed)
+
+    def _alone(self, operator: Operator, allowed: tuple[str, ...]) -> str:
+        """The site of an operator that nobody runs yet."""
         near_inputs = self._near_inputs(operator, allowed)
         if near_inputs:
             return max(near_inputs, key=lambda site: (self._saved(operator, site), -self._hourglass(operator, site)))
@@ -145,6 +171,31 @@ class _Step:
             free = self.network.bandwidth[link] - self._taken(link)
             weight += amount * self.network.latency[link] ** 2 / free if free > amount else float("inf")
         return weight
+
+    def _latency(self, operator: Operator, site: str) -> float:
+        """Seconds from the streams through an operator at a site to the sink, over links alone."""
+        return self._arrival(operator.id, {**self.sites, operator.id: site}) + self._to_sink(site)
+
+    def _arrival(self, name: str, sites: Mapping[str, str]) -> float:
+        if name in self.workload.streams:
+            return 0.0
+        inputs = operator_of(self.query, name).inputs
+        starts = {one: origin(self.workload, self.query, one, sites)[1] for one in inputs}
+        return max(self._hop(start, sites[name]) + self._arrival(one, sites) for one, start in starts.items())
+
+    def _shared_latency(self, operator: Operator, site: str) -> float:
+        return self._running_arrival(operator.fingerprint, site) + self._to_sink(site)
+
+    def _running_arrival(self, fingerprint: str, site: str) -> float:
+        read = self.running.inputs.get((fingerprint, site), {})
+        hops = (self._hop(start, site) + self._running_arrival(name, start) for name, start in read.items())
+        return max(hops, default=0.0)
+
+    def _to_sink(self, site: str) -> float:
+        return self._hop(site, self.query.sink.pinned or site)
+
+    def _hop(self, start: str, end: str) -> float:
+        return 0.0 if start == end else self.network.latency[start, end]
 
     def _fits(self, loads: Mapping[SiteLink, float]) -> bool:
         return all(

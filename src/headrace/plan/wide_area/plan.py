@@ -1,0 +1,99 @@
+"""Contracts planned one by one as Sana does: operators are placed by a mode, and what comes out must keep the promise.
+
+A mode decides where operators run and which running ones are read. Everything else (relations beside deltas, copies,
+applies) follows as in every plan, and so does the judgement: a placement that is late or exceeds a capacity is refused,
+whatever the mode thinks of it. One dataset at one site is one vertex, so modes that share operators only share copies
+of their inputs as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from headrace.model import amounts
+from headrace.model.catalogue import Contract
+from headrace.model.plan import Method, PlanOptions, Prefer, Rejection, WideArea
+from headrace.model.plan import Sharing as PlanSharing
+from headrace.plan.admit import Answer, Question, keeps, measured, terrain_of
+from headrace.plan.live import Live
+from headrace.plan.price import time_of_edge
+from headrace.plan.search.joins import Rules
+from headrace.plan.search.views import choose, find_plans
+from headrace.plan.share.arrangement import Arrangement
+from headrace.plan.statistics import Core
+from headrace.plan.wide_area.contracts import StreamedContract, network_of, streamed
+from headrace.plan.wide_area.fluid import Sharing
+from headrace.plan.wide_area.greedy import MODES, Mode, place_greedily
+from headrace.plan.wide_area.running import running_of
+from headrace.plan.wide_area.streams import Network, Workload
+
+
+def options_of(options: PlanOptions, mode: WideArea) -> PlanOptions:
+    """Modes that share nothing keep the vertices of contracts apart."""
+    shares = MODES[mode].sharing is not Sharing.NONE
+    sharing = PlanSharing.MARGINAL if shares else PlanSharing.NONE
+    return replace(options, method=Method.CHEAPEST, sharing=sharing)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Contracts admitted so far: the plan, and where their operators run."""
+
+    now: Arrangement
+    network: Network
+    mode: WideArea
+    prefer: Prefer
+    queries: tuple[StreamedContract, ...] = ()
+    deployment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def with_contract(self, contract: Contract, cores: tuple[Core, ...]) -> Schedule:
+        """With one more contract, kept or refused."""
+        question = self.now.question(contract, cores)
+        asked, mode = streamed(question), MODES[self.mode]
+        sites = self._sites(asked, mode)
+        question = replace(question, places=asked.places(sites))
+        answer = _plan(question)
+        if answer is None or not keeps(question, answer):
+            return replace(self, now=self.now.refusing(_refusal(question, answer, self.mode)))
+        return replace(
+            self,
+            now=self.now.keeping(question, answer),
+            queries=(*self.queries, asked),
+            deployment={**self.deployment, contract.name: sites},
+        )
+
+    def _sites(self, asked: StreamedContract, mode: Mode) -> dict[str, str]:
+        queries = (*self.queries, asked)
+        streams = {name: stream for one in queries for name, stream in one.streams.items()}
+        workload = Workload(streams, tuple(one.query for one in queries))
+        running = running_of(workload, self.network, self.deployment, mode.sharing)
+        return place_greedily(workload, self.network, asked.query, mode, running, self.prefer)
+
+
+def schedule(now: Arrangement, mode: WideArea) -> Schedule:
+    return Schedule(now, network_of(now.catalogue), mode, now.options.prefer)
+
+
+def _plan(question: Question) -> Answer | None:
+    """The plan with operators where they are placed, however late it is; on top of what lives, if that is shared."""
+    rules = Rules(Method.CHEAPEST, math.inf, 1.0, None, math.inf)
+    choice = choose(find_plans(replace(question.wish, penalty=0.0), terrain_of(question), rules))
+    return None if choice is None else measured(question, choice)
+
+
+def _refusal(question: Question, answer: Answer | None, mode: WideArea) -> Rejection:
+    name, who = question.contract.name, f'as "{mode}" places it'
+    if answer is None:
+        return Rejection(name, "no_route", f"{who}, there is no link between two operators", None, None)
+    took, limit = amounts.format_seconds(answer.path_s), amounts.format_seconds(question.limit_s)
+    if answer.overloaded:
+        scarce = answer.overloaded[0].name
+        return Rejection(name, scarce, f"{who}, it needs more of {scarce} than is left", answer.path_s, None)
+    if answer.peak >= 1.0:
+        live = Live(question.live.tariff, answer.graph)
+        edges = [answer.graph.edges[one] for one in answer.edges]
+        busiest = max(edges, key=lambda edge: time_of_edge(live.graph, edge, live.tariff, question.batch_s)).output
+        return Rejection(name, f"operator:{busiest}", f"{who}, an operator cannot keep up", answer.path_s, None)
+    return Rejection(name, "freshness", f"{who}, a push takes {took} and may take {limit}", answer.path_s, None)
