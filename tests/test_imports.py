@@ -21,7 +21,9 @@ MODULES = {
     for file in sorted(SOURCE.rglob("*.py"))
 }
 
-EVERYTHING = frozenset({"model", "declare", "plan", "run", "observe", "connect", "doors", "app", "testing", ""})
+EVERYTHING = frozenset(
+    {"model", "declare", "plan", "run", "observe", "connect", "service", "doors", "app", "testing", ""}
+)
 """The areas of the package; the empty one is `headrace/__init__.py`."""
 
 MAY_IMPORT = {
@@ -35,6 +37,7 @@ MAY_IMPORT = {
     "app": EVERYTHING - {"doors", "testing"},
     "app_feeds": {"plan", "connect", "model"},
     "app_place": {"plan", "connect", "model"},
+    "service": EVERYTHING - {"doors", "testing", "app"},
     "testing": EVERYTHING,
     "": {"app", "model"},
     "__main__": {"doors"},

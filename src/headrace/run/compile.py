@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
 
-from headrace.model.block import DerivationKind
+from headrace.model.block import BlockFilter, DerivationKind
 from headrace.model.catalogue import Catalogue
-from headrace.model.expr import Column, Expr, columns_of, conjunction, substitute
+from headrace.model.expr import TRUE, Column, Expr, columns_of, conjunction, substitute
 from headrace.model.plan import Edge, Operator, Plan, PlannedBlock, Stage, Vertex, VertexKind
 from headrace.model.relation import Field, Output
 from headrace.run.columns import Held, Names, split
@@ -228,7 +228,12 @@ class _Compilation:
             for alias, columns in planned.keep.items()
             for column in columns
         }
-        return Reading(name, values, (0,) * len(held.vertex.scope), held.filtered(planned, edge.select))
+        return Reading(name, values, (0,) * len(held.vertex.scope), self._still_filtered(held, planned, edge.select))
+
+    def _still_filtered(self, held: Held, planned: PlannedBlock, select: Iterable[BlockFilter]) -> Expr:
+        """Filters of an edge are those of changes as they are captured; of relations, only a source's is as raw."""
+        is_raw = held.vertex.kind is VertexKind.DELTA or held.vertex.base
+        return held.filtered(planned, select) if is_raw else TRUE
 
     def _must(self, held: Held, planned: PlannedBlock, alias: str, column: str) -> Expr:
         value = held.of_alias(planned, alias, column)
@@ -277,7 +282,7 @@ class _Compilation:
         held = self._held(name)
         values = {f"{alias}.{column}": self._must(held, planned, alias, column) for column in planned.keep[alias]}
         select = [filter_ for filter_ in edge.select if filter_.alias == alias]
-        return Reading(name, values, (0,) * len(held.vertex.scope), held.filtered(planned, select))
+        return Reading(name, values, (0,) * len(held.vertex.scope), self._still_filtered(held, planned, select))
 
     def _keyed(self, input_: DerivedInput, key: tuple[Expr, ...]) -> DerivedInput:
         if input_.contents is None:

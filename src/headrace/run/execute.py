@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.model.errors import Conflict
 from headrace.model.log import NEVER, Edit, Lease, Log, PieceKind, Round
 from headrace.run.items import Outcome
 from headrace.run.load_work import Loaded, LoadItem
@@ -19,6 +20,7 @@ from headrace.run.ports import Ledger, Runner, Store
 from headrace.run.steps import Ingest, LogSpec, Program, Task
 from headrace.run.work import Files, Produced, WorkItem
 
+ATTEMPTS = 3
 KEYS_NOTE = "keys:"
 """Notes of the keys by which a log has runs: a plan that needs others has them built."""
 
@@ -78,7 +80,7 @@ class Engine:
             ready = [name for name in level if not self._blocked(name, done)]
             for name in set(level) - set(ready):
                 done[name] = Pushed(name, NEVER, error="an input could not be pushed")
-            done |= {pushed.vertex: pushed for pushed in self._push_level(ready, t)}
+            done |= {pushed.vertex: pushed for pushed in self.push_round(dict.fromkeys(ready, t))}
         return list(done.values())
 
     def _blocked(self, vertex: str, done: Mapping[str, Pushed]) -> bool:
@@ -94,22 +96,27 @@ class Engine:
             found[depth[name]].append(name)
         return found
 
-    def _push_level(self, vertices: Sequence[str], t: int) -> list[Pushed]:
-        logs = self.ledger.logs(self._involved(vertices))
-        done, items, edits = [], list[WorkItem](), list[Edit]()
-        for name in vertices:
-            task, log = self.program.tasks[name], logs.get(name)
-            if log is None:
-                done.append(Pushed(name, NEVER, error="it is not loaded"))
-            elif log.t >= t:
-                done.append(Pushed(name, log.t, skipped=True))
-            elif late := [read for read in task.reads if read not in logs or logs[read].t < t]:
-                done.append(Pushed(name, log.t, error=f"its input {late[0]!r} is not there yet"))
-            elif (item := self._item(task, log, t, logs)) is None:
-                done.append(Pushed(name, t))
-                edits += self._moved(task, logs, log.t, t)
-            else:
-                items.append(item)
+    def push_round(self, targets: Mapping[str, int]) -> list[Pushed]:
+        """Brings vertices to times that their inputs have reached: one job, one commit."""
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return self._attempt_round(targets)
+            except Conflict:
+                continue  # a log moved on meanwhile: what is left to do is less
+        return self._attempt_round(targets)
+
+    def _attempt_round(self, targets: Mapping[str, int]) -> list[Pushed]:
+        logs = self.ledger.logs(self._involved(targets))
+        done, items, edits = list[Pushed](), list[WorkItem](), list[Edit]()
+        for name, t in targets.items():
+            made = self._prepared(name, t, logs)
+            match made:
+                case WorkItem():
+                    items.append(made)
+                case Pushed():
+                    done.append(made)
+                    if not made.skipped and made.error is None:
+                        edits += self._moved(self.program.tasks[name], logs[name].t, t)
         outcomes = self.runner.run(items) if items else []
         for item, outcome in zip(items, outcomes, strict=True):
             done.append(_pushed(item, outcome))
@@ -118,6 +125,18 @@ class Engine:
         if edits:
             self.ledger.commit(self.lease, Round(tuple(edits)))
         return done
+
+    def _prepared(self, name: str, t: int, logs: Mapping[str, Log]) -> WorkItem | Pushed:
+        """The work of a push; or what became of it without any."""
+        task, log = self.program.tasks[name], logs.get(name)
+        if log is None:
+            return Pushed(name, NEVER, error="it is not loaded")
+        if log.t >= t:
+            return Pushed(name, log.t, skipped=True)
+        late = [read for read in task.reads if read not in logs or logs[read].t < t]
+        if late:
+            return Pushed(name, log.t, error=f'its input "{late[0]}" is not there yet')
+        return self._item(task, log, t, logs) or Pushed(name, t)
 
     def _involved(self, vertices: Iterable[str]) -> set[str]:
         found = set[str]()
@@ -128,7 +147,7 @@ class Engine:
                 found.add(task.state.name)
         return found
 
-    def _moved(self, task: Task, logs: Mapping[str, Log], after: int, t: int) -> list[Edit]:
+    def _moved(self, task: Task, after: int, t: int) -> list[Edit]:
         """Nothing to do but to note the time."""
         names = [task.vertex, *([] if task.state is None else [task.state.name])]
         return [Edit(name, after, t) for name in names]

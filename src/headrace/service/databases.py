@@ -1,0 +1,56 @@
+"""Databases of a project: what they are called, and which sources live in each. Names hold no secrets."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headrace.model.catalogue import Catalogue, FileFolder, PostgresTable, Source
+from headrace.model.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """`dsn` is as written in the project, variables unfilled."""
+
+    name: str
+    dsn: str
+    sources: tuple[str, ...]
+
+
+def database_name(dsn: str) -> str:
+    """After the variable that holds the address; an address in clear is only hashed."""
+    variable = re.fullmatch(r"\$\{(\w+)\}", dsn.strip())
+    return variable[1].lower() if variable else "db_" + hashlib.sha256(dsn.encode()).hexdigest()[:8]
+
+
+def databases_of(catalogue: Catalogue, used: frozenset[str]) -> tuple[Database, ...]:
+    """The databases of the sources that a plan uses."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(used):
+        origin = catalogue.sources[name].origin
+        if isinstance(origin, PostgresTable):
+            found.setdefault(origin.dsn, []).append(name)
+        elif origin is None:
+            raise UsageError(
+                f'source "{name}" cannot be run: the project does not say where its rows are',
+                f"give it `postgres: {{dsn: ..., table: ...}}` at {catalogue.sources[name].declared_at}",
+            )
+    return tuple(Database(database_name(dsn), dsn, tuple(sources)) for dsn, sources in found.items())
+
+
+def folders_of(catalogue: Catalogue, used: frozenset[str]) -> tuple[Source, ...]:
+    """The sources that are folders of files."""
+    return tuple(catalogue.sources[n] for n in sorted(used) if isinstance(catalogue.sources[n].origin, FileFolder))
+
+
+def by_contract(
+    databases: tuple[Database, ...], sources_of: Mapping[str, frozenset[str]]
+) -> dict[str, tuple[str, ...]]:
+    """The databases whose changes a contract's view reflects."""
+    return {
+        contract: tuple(database.name for database in databases if sources & set(database.sources))
+        for contract, sources in sources_of.items()
+    }

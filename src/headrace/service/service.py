@@ -1,0 +1,253 @@
+"""The service of a project: brings what runs to a plan, keeps it, and says how it goes.
+
+One thread schedules pushes, one audits, one does upkeep, one loads what a new plan adds; captures are processes of
+their own. All that is needed to go on after a crash is in the ledger and in files.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.model.errors import Fenced, HeadraceError
+from headrace.model.log import Lease, Round
+from headrace.model.plan import Plan
+from headrace.plan.document import plan_document
+from headrace.run.compile import SPOOL, compile_plan
+from headrace.run.execute import Engine, Pushed
+from headrace.run.ports import Ledger, Runner, Store
+from headrace.run.steps import Program
+from headrace.run.upkeep import Upkeep
+from headrace.service.auditor import Auditor, Watched
+from headrace.service.captures import Captures
+from headrace.service.databases import Database, by_contract, databases_of
+from headrace.service.folder import Folder
+from headrace.service.scheduler import Scheduler
+
+log = logging.getLogger("headrace.service")
+
+LEASE_S = 30.0
+IDLE_S = 0.25
+AUDIT_EVERY_S = 1.0
+UPKEEP_EVERY_S = 0.5
+TRIM_EVERY_S = 20.0
+KEEP_US = 600 * 1_000_000
+"""Changes are kept ten minutes for those who read `changes`; longer while a reader needs them."""
+GRACE_S = 60.0
+
+
+def clock_now() -> int:
+    """Microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+@dataclass(slots=True)
+class Loading:
+    """What is on its way to run: a plan, and how far it is."""
+
+    plan: Plan
+    phase: str = "starting captures"
+    error: str | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass
+class Service:
+    """Start with `open`, then `apply` a plan; `close` ends all threads and processes."""
+
+    folder: Folder
+    environment: Mapping[str, str]
+    runner: Runner[Any]
+    clock: Callable[[], int] = clock_now
+    in_processes: bool = True
+    on_push: Callable[[list[Pushed]], None] | None = None
+    plan: Plan | None = None
+    scheduler: Scheduler | None = None
+    loading: Loading | None = None
+    pushed_rows: int = 0
+    pushes: int = 0
+    push_seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._stop = threading.Event()
+        self._swap = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self.failure: BaseException | None = None
+
+    # Life
+
+    def open(self) -> None:
+        """Takes the project: raises `Held` if another service has it."""
+        self.folder.prepare()
+        self.ledger: Ledger = self.folder.ledger()
+        self.store: Store = self.folder.store()
+        holder = f"{socket.gethostname()}:{os.getpid()}"
+        self.lease: Lease = self.ledger.acquire("service", holder, LEASE_S)
+        self.captures = Captures(self.folder, self.environment, self.in_processes)
+        self.auditor = Auditor(self.ledger, self.clock)
+        self.auditor.resume()
+        for target in (self._schedule, self._audit, self._keep_up):
+            thread = threading.Thread(target=self._guarded, args=(target,), name=target.__name__, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def close(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(timeout=30)
+        self.captures.stop()
+        self.ledger.release(self.lease)
+        self.ledger.close()
+
+    def _guarded(self, target: Callable[[], None]) -> None:
+        """A thread that fails takes the service with it: half a service would keep no promise."""
+        try:
+            target()
+        except BaseException as error:
+            log.exception("%s failed", target.__name__)
+            self.failure = error
+            self._stop.set()
+
+    @property
+    def is_running(self) -> bool:
+        return not self._stop.is_set()
+
+    # Plans
+
+    def apply(self, plan: Plan) -> Loading:
+        """Moves to a plan in the background: what is new is loaded first, then what is old goes."""
+        loading = Loading(plan)
+        self.loading = loading
+        thread = threading.Thread(target=self._load, args=(loading,), name="load", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+        return loading
+
+    def _load(self, loading: Loading) -> None:
+        try:
+            self._bring_up(loading)
+        except (HeadraceError, RuntimeError, OSError) as error:
+            log.exception("loading failed")
+            loading.error = str(error)
+        finally:
+            loading.done.set()
+
+    def _bring_up(self, loading: Loading) -> None:
+        plan = loading.plan
+        program = compile_plan(plan)
+        used = sources_of(program)
+        databases = databases_of(plan.catalogue, used)
+        self.captures.run(plan, databases)
+        loading.phase = "reading the sources"
+        self._wait_for_sources(used, loading)
+        loading.phase = "computing the views"
+        engine = Engine(program, self.ledger, self.store, self.runner, self.lease)
+        engine.load()
+        with self._swap:
+            self._switch(plan, engine, databases)
+        loading.phase = "running"
+
+    def _wait_for_sources(self, used: frozenset[str], loading: Loading) -> None:
+        while not self._stop.is_set():
+            notes = self.ledger.notes("loaded:")
+            missing = sorted(name for name in used if f"loaded:{name}" not in notes)
+            if not missing:
+                return
+            self.captures.check()
+            loading.phase = f"reading {len(missing)} of {len(used)} sources: {', '.join(missing[:3])}"
+            self._stop.wait(0.1)
+        raise RuntimeError("the service is stopping")
+
+    def _switch(self, plan: Plan, engine: Engine, databases: tuple[Database, ...]) -> None:
+        program = engine.program
+        keep = set(program.logs) | {SPOOL + source for source in sources_of(program)}
+        gone = tuple(sorted(set(self.ledger.times()) - keep))
+        self.folder.save_running(plan, plan_document(plan))
+        if gone:
+            self.ledger.commit(self.lease, Round(forget=gone))
+        self.plan, self.scheduler = plan, Scheduler(plan, engine)
+        self.upkeep = Upkeep(engine, KEEP_US)
+        self.auditor.watched = watched_of(plan, program, databases)
+
+    # Threads
+
+    def _schedule(self) -> None:
+        while not self._stop.is_set():
+            with self._swap:
+                busy = self._push() if self.scheduler is not None else False
+            if not busy:
+                self._stop.wait(IDLE_S)
+
+    def _push(self) -> bool:
+        """One round; whether there was anything to do."""
+        assert self.scheduler is not None
+        now, times = self.clock(), self.ledger.times()
+        self.scheduler.decide(now, times, self.auditor.lags_s)
+        if not self.scheduler.pending:
+            return False
+        started = time.perf_counter()
+        pushed = self.scheduler.round(now, times, self.auditor.lags_s)
+        if pushed:
+            self.pushes += len(pushed)
+            self.push_seconds += time.perf_counter() - started
+            self.pushed_rows += sum(one.rows_out for one in pushed)
+            for one in pushed:
+                if one.error is not None:
+                    log.warning("%s could not be pushed: %s", one.vertex, one.error.splitlines()[0])
+            if self.on_push is not None:
+                self.on_push(pushed)
+        return bool(pushed)
+
+    def _audit(self) -> None:
+        renewed = 0.0
+        while not self._stop.wait(AUDIT_EVERY_S):
+            if time.monotonic() - renewed > LEASE_S / 4:
+                self.ledger.renew(self.lease, LEASE_S)
+                renewed = time.monotonic()
+            self.auditor.audit(self.lease)
+            self.captures.check()
+
+    def _keep_up(self) -> None:
+        trimmed = time.monotonic()
+        while not self._stop.wait(UPKEEP_EVERY_S):
+            upkeep = getattr(self, "upkeep", None)
+            if upkeep is None:
+                continue
+            try:
+                upkeep.step()
+                if time.monotonic() - trimmed > TRIM_EVERY_S:
+                    trimmed = time.monotonic()
+                    cut_off = upkeep.trim(self.clock())
+                    if cut_off:
+                        log.warning("cut off, to be loaded again: %s", ", ".join(cut_off))
+                    upkeep.sweep(time.time(), grace=GRACE_S)
+            except Fenced:
+                raise
+            except (HeadraceError, RuntimeError) as error:
+                log.warning("upkeep: %s", error)
+
+
+def sources_of(program: Program) -> frozenset[str]:
+    """The sources that a program reads."""
+    return frozenset(
+        read.removeprefix(SPOOL) for task in program.tasks.values() for read in task.reads if read.startswith(SPOOL)
+    )
+
+
+def watched_of(plan: Plan, program: Program, databases: tuple[Database, ...]) -> tuple[Watched, ...]:
+    """The contracts of a plan, as the auditor sees them."""
+    sources: dict[str, frozenset[str]] = {}
+    for name, task in program.tasks.items():
+        own = {read.removeprefix(SPOOL) for read in task.reads if read.startswith(SPOOL)}
+        inner = {source for read in task.reads for source in sources.get(read, ())}
+        sources[name] = frozenset(own | inner)
+    reads = by_contract(databases, {one.contract: sources[one.vertex] for one in plan.contracts})
+    return tuple(
+        Watched(one.contract, one.vertex, one.freshness_s, one.penalty, reads[one.contract]) for one in plan.contracts
+    )
