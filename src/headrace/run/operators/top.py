@@ -32,10 +32,11 @@ def first_of_partitions(derivation: Derivation, side: Side, around: Surroundings
     rank = (derivation.offset, derivation.ranking, derivation.rank_name)
     top = TopK(input_, derivation.partition, derivation.order, derivation.limit, *rank)
     columns = {field.name: field.type for field in fields_of(top)}
+    key = _key(top, around)
     rows = [
         (*row, time, 0, weight)
         for partition in _partitions(derivation, side, around)
-        for time, row, weight in _replayed(top, partition, side.after, around)
+        for time, row, weight in _replayed(_Ordered(top, key), partition, side.after)
     ]
     return arrow_table({**columns, TIME: BIGINT, ORDER: INT, WEIGHT: BIGINT}, rows)
 
@@ -52,10 +53,9 @@ def _partitions(derivation: Derivation, side: Side, around: Surroundings) -> Ite
     return found.values()
 
 
-def _replayed(top: TopK, rows: list[Stamped], after: int, around: Surroundings) -> Iterator[Stamped]:
-    """The difference that each time makes to the first rows."""
-    key = _key(top, around)
-    kept, was, at = _Ordered(top, key), EMPTY, 0
+def _replayed(kept: _Ordered, rows: list[Stamped], after: int) -> Iterator[Stamped]:
+    """The difference that each time makes to the first rows, from no rows on."""
+    was, at = EMPTY, 0
     while at < len(rows):
         time = rows[at][0]
         end = next((i for i in range(at, len(rows)) if rows[i][0] != time), len(rows))
