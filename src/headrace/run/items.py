@@ -53,24 +53,24 @@ class HereRunner(Generic[Made]):
     perform: Callable[..., Made]
 
     def run(self, items: Sequence[Item]) -> list[Outcome[Made]]:
-        return [pickle.loads(attempt(self.perform, pickle.dumps(item))) for item in items]
+        return [pickle.loads(attempt(self.perform, item.name, pickle.dumps(item))) for item in items]
 
 
-def attempt(perform: Callable[..., object], pickled: bytes) -> bytes:
+def attempt(perform: Callable[..., object], name: str, pickled: bytes) -> bytes:
     """Performs a pickled item; the pickled outcome."""
     started = time.perf_counter()
-    name, value, error = "?", None, None
+
+    def outcome(value: object, error: str | None) -> bytes:
+        return pickle.dumps(Outcome(name, value, error, time.perf_counter() - started))
+
     try:
-        item: Item = pickle.loads(pickled)
-        name = item.name
-        value = perform(item)
-    except Exception as raised:
-        error = describe(raised)
-    outcome = pickle.dumps(Outcome(name, value, error, time.perf_counter() - started))
-    if len(outcome) <= LARGEST_RESULT:
-        return outcome
-    error = f'item "{name}" returned {len(outcome)} bytes, of at most {LARGEST_RESULT}: rows belong in files'
-    return pickle.dumps(Outcome(name, None, error, time.perf_counter() - started))
+        made = outcome(perform(pickle.loads(pickled)), None)
+    except Exception as raised:  # also for what cannot be pickled, or not here
+        return outcome(None, describe(raised))
+    if len(made) <= LARGEST_RESULT:
+        return made
+    excess = f'item "{name}" returned {len(made)} bytes, of at most {LARGEST_RESULT}: rows belong in files'
+    return outcome(None, excess)
 
 
 def describe(error: BaseException) -> str:

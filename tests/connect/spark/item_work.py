@@ -15,7 +15,7 @@ class Job:
     weight: float = 1.0
 
 
-def perform(job: Job) -> int | bytes:
+def perform(job: Job) -> object:
     match job.what:
         case int():
             return job.what * 2
@@ -23,6 +23,8 @@ def perform(job: Job) -> int | bytes:
             raise ValueError("this one never works")
         case "too much":
             return b"x" * 2_000_000
+        case "unsendable":
+            return lambda: job
         case "process":
             return os.getpid()
         case "crash":

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(params=["here", pytest.param("spark", marks=pytest.mark.live)])
-def runner(request: pytest.FixtureRequest) -> Runner[int | bytes]:
+def runner(request: pytest.FixtureRequest) -> Runner[object]:
     if request.param == "here":
         return HereRunner(perform)
     from headrace.connect.spark.items import SparkRunner
@@ -25,13 +25,13 @@ def runner(request: pytest.FixtureRequest) -> Runner[int | bytes]:
     return SparkRunner(request.getfixturevalue("spark"), perform)
 
 
-def test_every_item_has_its_outcome_in_the_order_of_the_items(runner: Runner[int]):
+def test_every_item_has_its_outcome_in_the_order_of_the_items(runner: Runner[object]):
     outcomes = runner.run([Job(f"job {n}", n, weight=n % 7) for n in range(30)])
     assert [(o.name, o.value, o.error) for o in outcomes] == [(f"job {n}", 2 * n, None) for n in range(30)]
     assert all(outcome.seconds >= 0 for outcome in outcomes)
 
 
-def test_an_item_that_raises_fails_alone(runner: Runner[int]):
+def test_an_item_that_raises_fails_alone(runner: Runner[object]):
     good, bad, other = runner.run([Job("good", 1), Job("bad", "fail"), Job("other", 2)])
     assert (good.value, other.value, bad.value) == (2, 4, None)
     assert bad.error is not None
@@ -40,7 +40,7 @@ def test_an_item_that_raises_fails_alone(runner: Runner[int]):
     assert not bad.retryable
 
 
-def test_rows_do_not_come_back(runner: Runner[int | bytes]):
+def test_rows_do_not_come_back(runner: Runner[object]):
     large, small = runner.run([Job("large", "too much"), Job("small", 1)])
     assert large.value is None
     assert large.error is not None
@@ -48,7 +48,15 @@ def test_rows_do_not_come_back(runner: Runner[int | bytes]):
     assert small.value == 2
 
 
-def test_nothing_to_do_takes_no_job(runner: Runner[int]):
+def test_a_result_that_cannot_be_sent_is_the_error_of_its_item(runner: Runner[object]):
+    bad, good = runner.run([Job("bad", "unsendable"), Job("good", 1)])
+    assert bad.name == "bad"
+    assert bad.error is not None
+    assert "pickle" in bad.error
+    assert good.value == 2
+
+
+def test_nothing_to_do_takes_no_job(runner: Runner[object]):
     assert runner.run([]) == []
 
 

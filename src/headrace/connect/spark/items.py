@@ -49,7 +49,7 @@ class SparkRunner(Generic[Made]):
 
     def _job(self, items: Sequence[Item]) -> list[Outcome[Made]]:
         groups = grouped([item.weight for item in items], GROUPS_PER_CORE * cores(self.session))
-        pickled = [[(position, pickle.dumps(items[position])) for position in group] for group in groups]
+        pickled = [[(n, items[n].name, pickle.dumps(items[n])) for n in group] for group in groups]
         made = run_groups(self.session, self.perform, pickled)
         return [pickle.loads(made[position]) for position in range(len(items))]
 
@@ -64,15 +64,15 @@ def cores(session: SparkSession) -> int:
 
 
 def run_groups(
-    session: SparkSession, perform: Callable[..., object], groups: list[list[tuple[int, bytes]]]
+    session: SparkSession, perform: Callable[..., object], groups: list[list[tuple[int, str, bytes]]]
 ) -> dict[int, bytes]:
-    """Pickled outcomes of numbered items; a task for each group, started in the order of the groups."""
+    """Pickled outcomes of numbered, named, pickled items; a task for each group, started in the order of the groups."""
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for group in batch.column(0).to_pylist():
-                for position, pickled in groups[group]:
-                    outcome = attempt(perform, pickled)
+                for position, name, pickled in groups[group]:
+                    outcome = attempt(perform, name, pickled)
                     yield pa.record_batch({"position": [position], "outcome": pa.array([outcome], pa.binary())})
 
     # Groups travel with the function: sent as rows they would have to be shuffled to get one partition each.
