@@ -66,7 +66,20 @@ def decide(
 
     question = app_feeds.FeedsQuestion(method, _pair(why), per)
     if producers is None and consumers is None and file.suffix.lower() not in (".parquet", ".pq", ".csv"):
-        _refuse_table_options(store_price, fetch_price, out)
+        _refuse_table_options(
+            {
+                "-H": store_price is not None,
+                "-L": fetch_price is not None,
+                "--L0": batch_price != "0",
+                "--model": model != "batch",
+                "-k": shown != 10,
+                "--mean-pulls": mean_pulls is not None,
+                "--percentile": percentile is not None,
+                "--max-pulls": max_pulls != 0,
+                "--out": out is not None,
+                "--engine": engine is not Engine.NUMPY,
+            }
+        )
         report = app_feeds.decide_feeds(file, question)
         return _show(json, report, out)
     if producers is None or consumers is None or store_price is None or fetch_price is None:
@@ -94,9 +107,14 @@ def _pair(text: str | None) -> tuple[str, str] | None:
     return who.strip(), whom.strip()
 
 
-def _refuse_table_options(*given: object) -> None:
-    if any(option is not None for option in given):
-        raise UsageError("a JSON instance has its own prices, and its answer is printed", "leave out -H, -L and --out")
+def _refuse_table_options(given: dict[str, bool]) -> None:
+    """An option that would be ignored is refused: its answer would look like one to the whole question."""
+    options = [option for option, is_given in given.items() if is_given]
+    if options:
+        raise UsageError(
+            "a JSON instance has its own prices and targets, and its answer is printed",
+            f"leave out {', '.join(options)}",
+        )
 
 
 def _show(as_json: bool, report: FeedsReport, out: Path | None) -> int:
