@@ -21,6 +21,7 @@ from headrace.model.errors import InputError
 from headrace.plan.feeds.decide import decide
 from headrace.plan.feeds.instance import Model, Pricing
 from headrace.plan.feeds.tables import Prices, decide_rows, feeds_from_columns
+from tests.live.standalone_cluster import answer_of, cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -123,3 +124,21 @@ def test_spark_refuses_what_one_process_refuses(
     with pytest.raises(InputError) as caught:
         by_spark(spark, files, Model.RPC, None)
     assert message in str(caught.value)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_cluster_of_two_workers_decides_as_one_process_does(tmp_path: Path):
+    files = random_tables(tmp_path, 6)
+    here, there = tmp_path / "numpy.parquet", tmp_path / "spark.parquet"
+    tables = (files.follows, "--producers", files.producers, "--consumers", files.consumers)
+    asked = ("feeds", "decide", *tables, "-H", 3, "-L", 1, "--L0", 0.5)
+    with cluster(tmp_path) as (master, work_folders):
+        one = answer_of(*asked, "--out", here)
+        many = answer_of(*asked, "--out", there, "--engine", "spark", "--master", master)
+        ran = [any(folder.glob("app-*")) for folder in work_folders]
+    assert ran == [True, True], "both workers took part"
+    assert many.pop("seconds") > 0 < one.pop("seconds")
+    assert many == pytest.approx(one, rel=1e-12)
+    order = [("consumer", "ascending"), ("producer", "ascending")]
+    assert pq.read_table(there).sort_by(order) == pq.read_table(here).sort_by(order)

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +15,7 @@ from headrace.app_place import TableRequest, place_table
 from headrace.connect.tables.files import format_of
 from headrace.model.errors import InputError
 from headrace.plan.place.tables import settle_conflicts, uniform_star
+from tests.live.standalone_cluster import answer_of, cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,8 +121,8 @@ def test_a_cluster_of_two_workers_decides_as_numpy_does(tmp_path: Path):
     here, there = tmp_path / "numpy.parquet", tmp_path / "spark.parquet"
     with cluster(tmp_path) as (master, work_folders):
         answers = [
-            _answer("place", file, "--up", 5, "--down", 1, "--out", here),
-            _answer("place", file, "--up", 5, "--down", 1, "--out", there, "--engine", "spark", "--master", master),
+            answer_of("place", file, "--up", 5, "--down", 1, "--out", here),
+            answer_of("place", file, "--up", 5, "--down", 1, "--out", there, "--engine", "spark", "--master", master),
         ]
         ran = [any(folder.glob("app-*")) for folder in work_folders]
     assert ran == [True, True], "both workers took part"
@@ -138,64 +131,3 @@ def test_a_cluster_of_two_workers_decides_as_numpy_does(tmp_path: Path):
     assert answers[0] == answers[1]
     assert answers[0]["optimal"]
     assert places(there) == places(here)
-
-
-def _answer(*arguments: object) -> dict[str, Any]:
-    command = [sys.executable, "-m", "headrace", *map(str, arguments), "--json"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    document: dict[str, Any] = json.loads(ran.stdout)
-    return document
-
-
-@contextmanager
-def cluster(folder: Path) -> Iterator[tuple[str, list[Path]]]:
-    """A master and two workers on this machine; their address, and the folders in which workers keep applications."""
-    import pyspark
-
-    from headrace.connect.spark.java import ensure_java
-
-    ensure_java()
-    home = Path(pyspark.__file__).parent
-    environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
-    started: list[tuple[subprocess.Popen[str], threading.Thread]] = []
-
-    def start(kind: str, says: str, *arguments: str) -> str:
-        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", *arguments]
-        process = subprocess.Popen(
-            command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
-        )
-        assert process.stderr is not None
-        # Somebody has to read the rest of its log, or it stops when the pipe is full.
-        reader = threading.Thread(target=process.stderr.read, daemon=True)
-        started.append((process, reader))
-        said = _wait_for(process.stderr, says)
-        reader.start()
-        return said
-
-    try:
-        said = r"Starting Spark master at (spark://\S+)"
-        address = start("master.Master", said, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        works = [folder / f"worker{number}" for number in (1, 2)]
-        for work in works:
-            options = ("-c", "1", "-m", "1g", "-d", str(work), "--webui-port", "0")
-            start("worker.Worker", "(Successfully registered with master)", address, *options)
-        yield address, works
-    finally:
-        for process, _ in reversed(started):
-            process.terminate()
-        for process, reader in started:
-            process.wait(timeout=60)
-            if reader.is_alive():
-                reader.join(timeout=60)
-            assert process.stderr is not None
-            process.stderr.close()
-
-
-def _wait_for(log: IO[str], pattern: str) -> str:
-    """Reads a log until it says something."""
-    for line in log:
-        found = re.search(pattern, line)
-        if found:
-            return found[1]
-    raise AssertionError(f"ended before it said {pattern!r}")
