@@ -1,0 +1,244 @@
+"""When to push: each contract as late as its promise allows, and which of them first (SMILE §8.2, corrected).
+
+With m the time of the view, `age` now - m, and CP(t) the seconds until a push to t is done, the reader sees an age of
+up to age + CP(t). So
+
+    start    when age + CP(w) >= 0.8 * freshness      w: up to where everything is captured
+    target   the largest t <= w with age + CP(t) <= freshness; w at once, and late, if there is none
+    order    earliest deadline first; the deadline is when the view's age reaches its freshness
+
+The paper's inequality bounds the age after a push from below, which makes pushes small and many. Contracts compete for
+slots: when many promises end together (as they do after a recovery) their pushes would all be due at once and be late.
+The last starts with which all could keep their promises are then earlier, and those contracts start one after the
+other, though never before half of their freshness, which is the batch that was planned for.
+
+Times are microseconds of the service's clock, durations seconds. A vertex that is ahead of its readers has less to do:
+the batch of each is what it itself lacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from headrace.model.log import NEVER
+from headrace.model.plan import ContractPlan, Graph
+
+START_AT = 0.8
+"""Share of the freshness at which a view shall have its next push."""
+
+EARLIEST = 0.5
+"""Share of the freshness before which competition starts nothing."""
+
+PRECISION = 1_000
+"""Of targets and wake-ups, microseconds."""
+
+LOOK_AGAIN = 1_000_000
+"""Microseconds after which to look again at a contract whose sources stand still: sources report every second."""
+
+SECOND = 1_000_000
+
+FOREVER = 2**62
+
+Seconds = Callable[[str, float], float]
+"""Seconds to push a vertex, from its id and the seconds of changes that it lacks; increases with these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Promised:
+    """A contract that is kept by a vertex."""
+
+    contract: str
+    vertex: str
+    freshness_s: float
+
+
+@dataclass(frozen=True)
+class Paths:
+    """What contracts are made of: inputs of each vertex (none for sources), and all that each needs, inputs first."""
+
+    inputs: Mapping[str, tuple[str, ...]]
+    contracts: tuple[Promised, ...]
+
+    @cached_property
+    def upstream(self) -> Mapping[str, tuple[str, ...]]:
+        """By contract."""
+        return {entry.contract: self._upstream(entry.vertex) for entry in self.contracts}
+
+    def _upstream(self, vertex: str) -> tuple[str, ...]:
+        done: dict[str, None] = {}
+        pending = [vertex]
+        while pending:
+            missing = [name for name in self.inputs[pending[-1]] if name not in done]
+            if missing:
+                pending.extend(missing)
+            else:
+                done.setdefault(pending.pop())
+        return tuple(done)
+
+
+def paths_of(graph: Graph, contracts: Iterable[ContractPlan]) -> Paths:
+    inputs = {name: graph.edges[name].inputs if name in graph.edges else () for name in graph.vertices}
+    return Paths(inputs, tuple(Promised(entry.contract, entry.vertex, entry.freshness_s) for entry in contracts))
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What is known at `now`.
+
+    `times` are those of vertices; one that has none is not loaded, and its contracts wait. `watermarks` are those of
+    source vertices. `slots` items run side by side. Contracts `in_flight` have a push that has begun. `lags_s` are
+    measured lags, which exceed now - m where a capture is behind its database; `skew_s` bounds how far clocks are apart
+    and is kept free of every freshness.
+    """
+
+    now: int
+    times: Mapping[str, int]
+    watermarks: Mapping[str, int]
+    seconds: Seconds
+    slots: int = 1
+    in_flight: frozenset[str] = frozenset()
+    lags_s: Mapping[str, float] = field(default_factory=dict)
+    skew_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A push to start. `late`: the promise is broken, or will be whatever is done."""
+
+    contract: str
+    vertex: str
+    target: int
+    deadline: int
+    late: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Pushes to start now, the most urgent first, and when to decide again if nothing happens before."""
+
+    due: tuple[Due, ...]
+    next_wake: int
+
+
+def next_pushes(paths: Paths, scene: Scene) -> Decision:
+    """What is due now; the same contracts are due again until they are in flight."""
+    waiting = [standing for entry in paths.contracts if (standing := _standing(paths, scene, entry)) is not None]
+    early = _starts_in_turn(waiting, scene.slots)
+    due, wake = list[Due](), scene.now + 3600 * SECOND
+    for standing in waiting:
+        in_turn = early[standing.entry.contract]
+        if not standing.is_due(scene.now) and in_turn > scene.now:
+            wake = min(wake, in_turn, standing.next_start(wake))
+        elif standing.watermark > standing.m:
+            due.append(standing.due())
+        else:
+            wake = min(wake, scene.now + LOOK_AGAIN)
+    return Decision(tuple(sorted(due, key=lambda entry: (entry.deadline, entry.contract))), max(wake, scene.now + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """A contract at a moment. `deadline` is when its age reaches its freshness."""
+
+    entry: Promised
+    scene: Scene
+    paths: Paths
+    m: int
+    watermark: int
+    deadline: int
+    freshness: int
+
+    def path_s(self, target: int) -> float:
+        return path_s(self.paths, self.scene, self.entry.contract, target)
+
+    def is_due(self, at: int) -> bool:
+        """Whether it will be time to start at a later time, if until then only the sources move on."""
+        target = self.watermark + (at - self.scene.now)
+        start_by = self.deadline - (1 - START_AT) * self.freshness
+        return at >= start_by or at + self.path_s(target) * SECOND >= start_by
+
+    def next_start(self, upto: int) -> int:
+        """The first time at which it is due, or `upto` if it is not before; it is not now."""
+        early, late = self.scene.now, upto
+        if not self.is_due(upto):
+            return upto
+        while late - early > PRECISION:
+            middle = (early + late) // 2
+            early, late = (early, middle) if self.is_due(middle) else (middle, late)
+        return late
+
+    def due(self) -> Due:
+        target = self._target()
+        late = target is None
+        return Due(self.entry.contract, self.entry.vertex, target or self.watermark, self.deadline, late)
+
+    def _target(self) -> int | None:
+        """The largest that is done before the deadline; None if none is."""
+        if self._in_time(self.watermark):
+            return self.watermark
+        early, late = self.m + PRECISION, self.watermark
+        if early >= late or not self._in_time(early):
+            return None
+        while late - early > PRECISION:
+            middle = (early + late) // 2
+            early, late = (middle, late) if self._in_time(middle) else (early, middle)
+        return early
+
+    def _in_time(self, target: int) -> bool:
+        return self.scene.now + self.path_s(target) * SECOND <= self.deadline
+
+
+def _standing(paths: Paths, scene: Scene, entry: Promised) -> _Standing | None:
+    """None for a contract that has nothing to wait for: its push has begun, or it is not loaded."""
+    upstream = paths.upstream[entry.contract]
+    if entry.contract in scene.in_flight or any(name not in scene.times for name in upstream):
+        return None
+    m = scene.times[entry.vertex]
+    watermark = min(scene.watermarks.get(name, NEVER) for name in upstream if not paths.inputs[name])
+    freshness = round((entry.freshness_s - scene.skew_s) * SECOND)
+    age = max(scene.now - m, round(scene.lags_s.get(entry.contract, 0.0) * SECOND))
+    return _Standing(entry, scene, paths, m, watermark, scene.now - age + freshness, freshness)
+
+
+def path_s(paths: Paths, scene: Scene, contract: str, target: int) -> float:
+    """Seconds from the start of a push to a time until the view is there; 0 if it is."""
+    done, name = dict[str, float](), ""
+    for name in paths.upstream[contract]:
+        lacks = target - scene.times[name]
+        if lacks <= 0:
+            done[name] = 0.0
+        else:
+            inputs = max((done[input_] for input_ in paths.inputs[name]), default=0.0)
+            done[name] = inputs + scene.seconds(name, lacks / SECOND)
+    return done[name]
+
+
+def _starts_in_turn(waiting: Iterable[_Standing], slots: int) -> dict[str, int]:
+    """The last starts with which all could be done in time on the slots; `FOREVER` where no other push is in the way.
+
+    Pushes are laid out backwards from the ends of their promises. A vertex is work of the first contract that needs it.
+    """
+    found, free = dict[str, int](), [FOREVER] * slots
+    seen = set[str]()
+    planned = []
+    for standing in sorted(waiting, key=lambda one: (one.deadline, one.entry.contract)):
+        end = standing.deadline - (1 - START_AT) * standing.freshness
+        planned.append((standing, round(end), round(_work_s(standing, end, seen) * SECOND)))
+    for standing, end, work in reversed(planned):
+        slot = free.index(max(free))
+        in_the_way, free[slot] = free[slot] < end, min(free[slot], end) - work
+        earliest = standing.deadline - round((1 - EARLIEST) * standing.freshness)
+        found[standing.entry.contract] = max(earliest, free[slot]) if in_the_way else FOREVER
+    return found
+
+
+def _work_s(standing: _Standing, end: float, seen: set[str]) -> float:
+    """Seconds of all that a push which ends then has to do and nobody did before."""
+    scene, total = standing.scene, 0.0
+    for name in standing.paths.upstream[standing.entry.contract]:
+        if name not in seen:
+            seen.add(name)
+            total += scene.seconds(name, max(0.0, end - scene.times[name]) / SECOND)
+    return total
