@@ -133,7 +133,7 @@ def test_a_push_that_would_be_late_as_a_whole_carries_what_is_in_time():
 
 def test_an_overloaded_contract_goes_to_the_watermark_at_once_and_is_late():
     (due,) = decided(Line(10.0, 0.5), 45.0, age_s=40.0, behind_s=2.0).due
-    assert due == Due("c", "c", NOON - 2 * SECOND, NOON + 5 * SECOND, late=True)
+    assert due == Due("c", "c", NOON - 2 * SECOND, NOON + 5 * SECOND, late=True, gives_way=True)
 
 
 def test_a_vertex_that_is_ahead_has_less_to_do():
@@ -162,8 +162,14 @@ def two(ages_s: tuple[float, float], lines: tuple[Line, Line], slots: int) -> tu
 def test_the_earliest_deadline_goes_first():
     paths, scene = two((4.0, 50.0), (Line(0.1, 0.0), Line(5.0, 0.0)), slots=1)
     assert [due.contract for due in next_pushes(paths, scene).due] == ["quick", "slow"]
-    paths, scene = two((4.0, 59.5), (Line(0.1, 0.0), Line(5.0, 0.0)), slots=1)
+    paths, scene = two((4.0, 59.5), (Line(0.1, 0.0), Line(0.2, 0.0)), slots=1)
     assert [due.contract for due in next_pushes(paths, scene).due] == ["slow", "quick"]
+
+
+@pytest.mark.parametrize(("age_s", "order"), [(70.0, ["quick", "slow"]), (661.0, ["slow", "quick"])])
+def test_what_is_late_gives_way_to_what_is_not_for_a_while(age_s: float, order: list[str]):
+    paths, scene = two((4.0, age_s), (Line(0.1, 0.0), Line(5.0, 0.0)), slots=1)
+    assert [due.contract for due in next_pushes(paths, scene).due] == order
 
 
 def test_pushes_that_would_be_due_together_start_one_after_the_other():
@@ -267,3 +273,13 @@ def test_by_deadline_25_admissible_contracts_keep_their_promises_where_first_com
     by_deadline, as_they_come = runs
     assert by_deadline.violations() == 0
     assert as_they_come.violations() > 0
+
+
+def test_after_an_outage_promises_are_kept_again_once_the_backlog_is_done():
+    """Two minutes of changes of all 25 contracts wait, more than a minute's work for both slots."""
+    contracts = mixed_contracts(0.66, slots=2, seed=1)
+    simulation = Simulation(contracts, 2, True, random.Random(1), dict.fromkeys(contracts, -120.0))
+    simulation.run(400.0)
+    late = [push for push in simulation.finished if push.peak_s > contracts[push.contract][0]]
+    assert max(push.at for push in late) < 180 * SECOND
+    assert len(late) < 2 * len(contracts)

@@ -5,7 +5,8 @@ up to age + CP(t). So
 
     start    when age + CP(w) >= 0.8 * freshness      w: up to where everything is captured
     target   the largest t <= w with age + CP(t) <= freshness; w at once, and late, if there is none
-    order    earliest deadline first; the deadline is when the view's age reaches its freshness
+    order    earliest deadline first; the deadline is when the view's age reaches its freshness. What is late anyway
+             gives way to what is not, for a while: otherwise one delay makes everybody late in turn
 
 The paper's inequality bounds the age after a push from below, which makes pushes small and many. Contracts compete for
 slots: when many promises end together (as they do after a recovery) their pushes would all be due at once and be late.
@@ -30,6 +31,9 @@ START_AT = 0.8
 
 EARLIEST = 0.5
 """Share of the freshness before which competition starts nothing."""
+
+GIVES_WAY = 10
+"""How often the freshness must pass after the deadline until a late push goes before others again."""
 
 PRECISION = 1_000
 """Of targets and wake-ups, microseconds."""
@@ -112,6 +116,12 @@ class Due:
     target: int
     deadline: int
     late: bool
+    gives_way: bool = False
+
+    @property
+    def urgency(self) -> tuple[bool, int, str]:
+        """Smaller is first."""
+        return self.gives_way, self.deadline, self.contract
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +145,7 @@ def next_pushes(paths: Paths, scene: Scene) -> Decision:
             due.append(standing.due())
         else:
             wake = min(wake, scene.now + LOOK_AGAIN)
-    return Decision(tuple(sorted(due, key=lambda entry: (entry.deadline, entry.contract))), max(wake, scene.now + 1))
+    return Decision(tuple(sorted(due, key=lambda entry: entry.urgency)), max(wake, scene.now + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +180,11 @@ class _Standing:
         return late
 
     def due(self) -> Due:
-        target = self._target()
-        late = target is None
-        return Due(self.entry.contract, self.entry.vertex, target or self.watermark, self.deadline, late)
+        entry, target = self.entry, self._target()
+        if target is not None:
+            return Due(entry.contract, entry.vertex, target, self.deadline, late=False)
+        gives_way = self.scene.now - self.deadline < GIVES_WAY * self.freshness
+        return Due(entry.contract, entry.vertex, self.watermark, self.deadline, True, gives_way)
 
     def _target(self) -> int | None:
         """The largest that is done before the deadline; None if none is."""

@@ -28,7 +28,7 @@ class Move:
 
 def next_round(paths: Paths, scene: Scene, due: Iterable[Due]) -> tuple[Move, ...]:
     """Items that are ready, the most urgent first. Pushes that have begun and are not done belong to `due`."""
-    order = sorted(due, key=lambda entry: (entry.deadline, entry.contract))
+    order = sorted(due, key=lambda entry: entry.urgency)
     ready = _ready(paths, scene, order)
     lengths = [_length_s(scene, move) for move in ready]
     slack = {entry.contract: _slack_s(paths, scene, entry) for entry in order}
