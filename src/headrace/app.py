@@ -4,6 +4,7 @@
     check_project    project folder -> CheckReport         the catalogue, or all of its mistakes
     init_project     an empty folder -> a starter project
     plan_project     project folder -> Plan                plan/make.py; plan_document is its JSON form
+    plan_and_compare the same, with what it changes        plan/share/difference.py; plan_on_top plans on what runs
     explain          a name -> why it is planned so        plan/explain.py; imagine is "what if"
     check_plan       a plan document -> what is wrong      plan/check/, which shares no code with the planner
 
@@ -31,10 +32,12 @@ from headrace.model.statistics import rate_of
 if TYPE_CHECKING:
     from headrace.model.explanation import WhatIf, Why
     from headrace.model.plan import Plan, PlanOptions
+    from headrace.plan.share.difference import Difference
 
 __all__ = [
     "CheckReport",
     "LoadedProject",
+    "Planned",
     "Project",
     "Started",
     "ViewReport",
@@ -46,7 +49,9 @@ __all__ = [
     "init_project",
     "load",
     "load_project",
+    "plan_and_compare",
     "plan_document",
+    "plan_on_top",
     "plan_project",
     "sample_project",
 ]
@@ -113,6 +118,62 @@ def plan_project(directory: Path, environment: Mapping[str, str], options: PlanO
     from headrace.plan.make import make_plan
 
     return make_plan(_planned_catalogue(directory, environment), options)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan, and what it changes against what runs; None if nothing runs."""
+
+    plan: Plan
+    change: Difference | None
+
+
+def plan_and_compare(directory: Path, environment: Mapping[str, str], options: PlanOptions) -> Planned:
+    """The plan of a project's files, and what applying them would change."""
+    from headrace.plan.make import make_plan, plan_on_running
+    from headrace.plan.share.difference import difference_of
+    from headrace.plan.share.outline import outline_of_document
+
+    catalogue = _planned_catalogue(directory, environment)
+    plan, document = make_plan(catalogue, options), _running_document(directory)
+    if document is None:
+        return Planned(plan, None)
+    running = _running_plan(directory)
+    target = plan if running is None else plan_on_running(running, catalogue)
+    return Planned(plan, difference_of(outline_of_document(document), outline_of_document(plan_document(target))))
+
+
+def plan_on_top(directory: Path, environment: Mapping[str, str], options: PlanOptions) -> Plan:
+    """The plan of a project's files on what runs: running contracts keep their vertices."""
+    from headrace.plan.make import make_plan, plan_on_running
+
+    catalogue = _planned_catalogue(directory, environment)
+    if _running_document(directory) is None:
+        return make_plan(catalogue, options)
+    running = _running_plan(directory)
+    if running is None:
+        hint = "`headrace apply --replan` goes over to the plan from nothing"
+        raise UsageError("what runs was planned by another version of Headrace", hint)
+    return plan_on_running(running, catalogue)
+
+
+def _running_document(directory: Path) -> object | None:
+    """The plan document of what runs."""
+    import json
+
+    try:
+        found: object = json.loads((directory / ".headrace" / "plan.json").read_text())
+        return found
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise UsageError(f'"{directory / ".headrace" / "plan.json"}" cannot be read: {error}') from error
+
+
+def _running_plan(directory: Path) -> Plan | None:
+    from headrace.service.folder import Folder
+
+    return Folder(directory).running()
 
 
 def _planned_catalogue(directory: Path, environment: Mapping[str, str]) -> Catalogue:

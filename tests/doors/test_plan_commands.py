@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from headrace import app
 from headrace.doors.cli.main import run
+from headrace.model.plan import PlanOptions, WideArea
+from headrace.service.folder import Folder
 from tests.golden import check_golden
 
 ROOT = Path(__file__).parents[2]
@@ -67,6 +71,67 @@ def test_a_plan_document_passes_its_own_check_and_a_changed_one_does_not(
     assert json.loads(capsys.readouterr().out) == {"ok": True, "problems": []}
     assert run(["check-plan", str(wrong), "--json"]) == 1
     assert "rescost" in json.loads(capsys.readouterr().out)["problems"][0]["where"]
+
+
+@pytest.mark.parametrize("mode", WideArea)
+@pytest.mark.parametrize("prefer", ["bytes", "latency"])
+def test_every_wide_area_mode_makes_a_plan_that_passes_the_check(
+    mode: WideArea, prefer: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["plan", CITY, "--wide-area", mode, "--prefer", prefer, "--json"]) == 0
+    made = tmp_path / "plan.json"
+    made.write_text(capsys.readouterr().out)
+    assert run(["check-plan", str(made)]) == 0
+
+
+@pytest.fixture
+def running_city(tmp_path: Path) -> Path:
+    """The sample project, with its plan saved as the service saves what runs."""
+    shutil.copytree(CITY, tmp_path / "city")
+    plan = app.plan_project(tmp_path / "city", {}, PlanOptions())
+    folder = Folder(tmp_path / "city")
+    folder.prepare()
+    folder.save_running(plan, app.plan_document(plan))
+    return tmp_path / "city"
+
+
+def test_nothing_is_said_of_a_plan_that_runs_when_none_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", CITY]) == 0
+    assert "against what runs" not in capsys.readouterr().out
+
+
+def test_a_plan_says_what_it_changes_against_what_runs(running_city: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["plan", str(running_city)]) == 0
+    assert "nothing changes" in capsys.readouterr().out
+    project = running_city / "headrace.yml"
+    project.write_text(
+        project.read_text().replace("  nearby:", "  soon: {view: nearby_tweets, at: us, freshness: 60 s}\n  nearby:")
+    )
+    assert run(["plan", str(running_city)]) == 0
+    printed = capsys.readouterr().out
+    changed = printed[printed.index("against what runs") :]
+    assert "contracts added: soon" in changed
+    assert "re-used" in changed
+    assert max(map(len, printed.splitlines())) <= 80
+
+
+def test_on_running_contracts_keep_their_vertices(running_city: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = json.loads((running_city / ".headrace" / "plan.json").read_text())
+    assert run(["plan", str(running_city), "--on-running", "--json"]) == 0
+    after = json.loads(capsys.readouterr().out)
+    assert {vertex["id"] for vertex in after["vertices"]} == {vertex["id"] for vertex in before["vertices"]}
+    (running_city / ".headrace" / "running.plan").unlink()
+    assert run(["plan", str(running_city), "--on-running"]) == 2
+    assert "another version" in capsys.readouterr().err
+
+
+def test_a_plan_that_runs_and_cannot_be_read_is_said_to_be_broken(
+    running_city: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (running_city / ".headrace" / "plan.json").write_text("{")
+    assert run(["plan", str(running_city)]) == 2
+    assert "plan.json" in capsys.readouterr().err
+    assert run(["plan", str(running_city), "--json"]) == 0
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from headrace.plan.figures import plan_of
 from headrace.plan.refuse import refuse_unsupported
 from headrace.plan.share.arrangement import Arrangement
 from headrace.plan.share.merge import merge
+from headrace.plan.share.on_running import arranged_on
 from headrace.plan.share.order import Cores, small_first
 from headrace.plan.share.place import place
 from headrace.plan.share.plumb import climb
@@ -32,6 +33,13 @@ Views = Mapping[str, tuple[Block, ...] | Refusal]
 def make_plan(catalogue: Catalogue, options: PlanOptions = PlanOptions()) -> Plan:  # noqa: B008 - options are frozen
     """The plan of a project's files."""
     return plan_views(catalogue, views_of(catalogue), options)
+
+
+def plan_on_running(running: Plan, catalogue: Catalogue) -> Plan:
+    """The plan of a project's files on top of what runs; from nothing, if what runs has no room any more."""
+    views = views_of(catalogue)
+    now = arranged_on(running, catalogue, views)
+    return plan_views(catalogue, views, running.options) if now is None else plan_of(now)
 
 
 def plan_views(catalogue: Catalogue, views: Views, options: PlanOptions) -> Plan:

@@ -28,6 +28,10 @@ PreferOption = Annotated[
     Prefer, typer.Option("--prefer", help="What sharing goes by across a wide area: bytes saved, or latency.")
 ]
 
+OnRunningOption = Annotated[
+    bool, typer.Option("--on-running", help="Plan on what runs: running contracts keep their vertices.")
+]
+
 
 def plan(
     directory: Directory = Path(),
@@ -37,12 +41,25 @@ def plan(
     order: OrderOption = ContractOrder.SMALL_FIRST,
     wide_area: WideAreaOption = None,
     prefer: PreferOption = Prefer.BYTES,
+    on_running: OnRunningOption = False,
     json: Json = False,
 ) -> int:
     """Say which contracts can be kept, how, and at what cost."""
     from headrace import app
+    from headrace.doors.cli.change_text import change_text
     from headrace.doors.cli.plan_text import plan_text
 
-    made = app.plan_project(directory, os.environ, PlanOptions(method, admission, share, order, wide_area, prefer))
-    status = Exit.NO if made.rejected else Exit.DONE
-    return show(json, status, text=lambda: plan_text(made), document=lambda: app.plan_document(made))
+    options = PlanOptions(method, admission, share, order, wide_area, prefer)
+    if on_running:
+        made = app.Planned(app.plan_on_top(directory, os.environ, options), None)
+    elif json:
+        made = app.Planned(app.plan_project(directory, os.environ, options), None)
+    else:
+        made = app.plan_and_compare(directory, os.environ, options)
+    status = Exit.NO if made.plan.rejected else Exit.DONE
+    return show(
+        json,
+        status,
+        text=lambda: "\n\n".join((plan_text(made.plan), *change_text(made.change))),
+        document=lambda: app.plan_document(made.plan),
+    )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.model.plan import ContractPlan, Edge, Plan, Vertex, VertexKind
+from headrace.model.plan import Plan
+from headrace.plan.share.outline import Dataset, Outline, outline_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,45 +33,36 @@ class Difference:
 
 
 def difference(old: Plan, new: Plan) -> Difference:
+    return difference_of(outline_of(old), outline_of(new))
+
+
+def difference_of(old: Outline, new: Outline) -> Difference:
     """From one plan to another, everything in the order of its ids."""
-    before, after = old.graph.vertices, new.graph.vertices
-    moved = _moved([before[name] for name in before.keys() - after], [after[name] for name in after.keys() - before])
+    before, after = old.datasets, new.datasets
+    gone, come = sorted(before.keys() - after), sorted(after.keys() - before)
+    moved = _moved({name: before[name] for name in gone}, {name: after[name] for name in come})
     both = sorted(before.keys() & after.keys())
-    rewired = tuple(name for name in both if _way(old.graph.edges.get(name)) != _way(new.graph.edges.get(name)))
-    promised = {entry.contract: _terms(entry) for entry in old.contracts}
-    promises = {entry.contract: _terms(entry) for entry in new.contracts}
+    rewired = tuple(name for name in both if old.ways.get(name) != new.ways.get(name))
     return Difference(
-        added=tuple(sorted(after.keys() - before - {target for _, target in moved})),
-        removed=tuple(sorted(before.keys() - after - {start for start, _ in moved})),
+        added=tuple(name for name in come if name not in {target for _, target in moved}),
+        removed=tuple(name for name in gone if name not in {start for start, _ in moved}),
         moved=moved,
         rewired=rewired,
         reused=tuple(name for name in both if name not in rewired),
-        contracts_added=tuple(sorted(promises.keys() - promised)),
-        contracts_removed=tuple(sorted(promised.keys() - promises)),
+        contracts_added=tuple(sorted(new.promises.keys() - old.promises)),
+        contracts_removed=tuple(sorted(old.promises.keys() - new.promises)),
         contracts_changed=tuple(
-            sorted(name for name in promises if promised.get(name, promises[name]) != promises[name])
+            sorted(name for name, terms in new.promises.items() if old.promises.get(name, terms) != terms)
         ),
-        cost_before=old.totals.rescost,
-        cost_after=new.totals.rescost,
+        cost_before=old.rescost,
+        cost_after=new.rescost,
     )
 
 
-def _way(edge: Edge | None) -> tuple[str, tuple[str, ...]] | None:
-    return None if edge is None else (edge.op, edge.inputs)
-
-
-def _terms(entry: ContractPlan) -> tuple[str, str, float]:
-    return entry.view, entry.vertex, entry.freshness_s
-
-
-def _moved(gone: list[Vertex], come: list[Vertex]) -> tuple[tuple[str, str], ...]:
+def _moved(gone: Mapping[str, Dataset], come: Mapping[str, Dataset]) -> tuple[tuple[str, str], ...]:
     """A dataset that goes at one site and comes at another has moved. Of several, in the order of their ids."""
-    places: dict[tuple[str, VertexKind, tuple[str, ...] | None], list[str]] = {}
-    for vertex in sorted(come, key=lambda vertex: vertex.id):
-        places.setdefault((vertex.fingerprint, vertex.kind, vertex.delta_of), []).append(vertex.id)
-    found = []
-    for vertex in sorted(gone, key=lambda vertex: vertex.id):
-        targets = places.get((vertex.fingerprint, vertex.kind, vertex.delta_of))
-        if targets:
-            found.append((vertex.id, targets.pop(0)))
-    return tuple(found)
+    places: dict[Dataset, list[str]] = {}
+    for name, dataset in come.items():
+        places.setdefault(dataset, []).append(name)
+    pairs = ((name, places.get(dataset)) for name, dataset in gone.items())
+    return tuple((name, targets.pop(0)) for name, targets in pairs if targets)

@@ -48,9 +48,14 @@ def present_form(now: Arrangement, view: str, cores: tuple[Core, ...]) -> tuple[
 
 
 def form_of(now: Arrangement, view: str) -> tuple[Core, ...]:
-    """The blocks of a view as they are planned, with those that they read."""
+    """The blocks of a view as they are planned, with their statistics."""
+    return cores_of(tuple(blocks_in_form(now, view)), now.catalogue, _names(now))
+
+
+def blocks_in_form(now: Arrangement, view: str) -> Iterator[Block]:
+    """The blocks of a view as they are planned, after those that they read."""
     known = _by_id(now)
-    return cores_of(tuple(_with_inner(known, known[view].block)), now.catalogue, _names(now))
+    return _with_inner(known, known[view].block)
 
 
 def in_form(now: Arrangement, view: str, cores: tuple[Core, ...]) -> Arrangement:

@@ -1,0 +1,124 @@
+"""The plan of a project on top of what runs: contracts that are asked for as before keep their vertices.
+
+    gone or changed    taken out, with what served nobody else
+    kept               as they are, valued at today's statistics; those that would be late are planned anew
+    new or changed     planned on top, small views first
+
+When a site, a link, a source or a view has changed under a contract, the contract has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from headrace.model.block import Block
+from headrace.model.catalogue import Catalogue, Contract, Refusal
+from headrace.model.plan import Operator, Plan, PlannedBlock
+from headrace.plan.cores import cores_of, planned_block
+from headrace.plan.price import upstream_first
+from headrace.plan.refuse import refuse_unsupported
+from headrace.plan.share.arrangement import Arrangement, Kept, arrangement_of
+from headrace.plan.share.forms import blocks_in_form
+from headrace.plan.share.keeps import has_room, late_contracts
+from headrace.plan.share.order import small_first
+from headrace.plan.share.place import place
+from headrace.plan.share.revalue import cores_of_kept, revalued
+from headrace.plan.statistics import Core
+
+Views = Mapping[str, tuple[Block, ...] | Refusal]
+
+
+def arranged_on(running: Plan, catalogue: Catalogue, views: Views) -> Arrangement | None:
+    """Everything that the catalogue asks for, on what runs; None if what runs has no room any more."""
+    old = arrangement_of(running)
+    same = [kept for kept in old.kept if _is_same(kept, old, catalogue, views)]
+    kept = _carried_over(old, same, catalogue, views)
+    if not has_room(kept):
+        return None
+    for name in late_contracts(kept):
+        kept = kept.without(name)
+    there = {entry.contract.name for entry in kept.kept}
+    wanted = [contract for name, contract in catalogue.contracts.items() if name not in there]
+    return _with_all(kept, wanted, views)
+
+
+def _is_same(kept: Kept, old: Arrangement, catalogue: Catalogue, views: Views) -> bool:
+    """Whether a contract asks for what it did, and everything that it is made of is still there."""
+    wanted, blocks = catalogue.contracts.get(kept.contract.name), views.get(kept.contract.view)
+    if wanted is None or blocks is None or isinstance(blocks, Refusal):
+        return False
+    terms = ("view", "site", "freshness_s", "penalty", "refresh")
+    if any(getattr(wanted, term) != getattr(kept.contract, term) for term in terms):
+        return False
+    planned = next(entry.block for entry in old.blocks if entry.block.id == kept.contract.view)
+    return planned.fingerprint == blocks[-1].fingerprint and _stands(kept, old, catalogue)
+
+
+def _stands(kept: Kept, old: Arrangement, catalogue: Catalogue) -> bool:
+    """Whether sites, links and sources of all that a contract is made of are as they were."""
+    links = {(link.src, link.dst) for link in catalogue.links}
+    for name in upstream_first(old.graph, [kept.vertex]):
+        vertex, edge = old.graph.vertices[name], old.graph.edges.get(name)
+        if vertex.site not in catalogue.sites:
+            return False
+        is_copy = edge is not None and edge.op is Operator.COPY
+        if edge is not None and is_copy and (old.graph.vertices[edge.inputs[0]].site, vertex.site) not in links:
+            return False
+        if vertex.base and _declared(old.catalogue, vertex.scope[0]) != _declared(catalogue, vertex.scope[0]):
+            return False
+    return True
+
+
+def _declared(catalogue: Catalogue, source: str) -> object:
+    """What a source is, whatever its statistics are."""
+    found = catalogue.sources.get(source)
+    if found is None:
+        return None
+    columns = tuple((column.name, column.type) for column in found.columns or ())
+    return found.site, found.kind, found.key, columns, found.static, found.stays
+
+
+def _carried_over(old: Arrangement, same: Iterable[Kept], catalogue: Catalogue, views: Views) -> Arrangement:
+    """What stays, under the new catalogue: terms, blocks and statistics are today's."""
+    kept = tuple(replace(entry, contract=catalogue.contracts[entry.contract.name]) for entry in same)
+    now = replace(old, catalogue=catalogue, kept=kept, rejected=()).with_graph(old.graph)
+    now = replace(now, blocks=tuple(_blocks(now, views)))
+    return revalued(now, catalogue, cores_of_kept(now, catalogue))
+
+
+def _blocks(now: Arrangement, views: Views) -> Iterator[PlannedBlock]:
+    """The blocks of views that are kept as they are planned, of all others as they are declared. Blocks that ran before
+    keep their names.
+    """
+    views_kept = {entry.contract.view for entry in now.kept}
+    blocks = {block.id: block for view in sorted(views_kept) for block in blocks_in_form(now, view)}
+    names = {entry.block.fingerprint: entry.name for entry in now.blocks if entry.name in blocks}
+    for declared in views.values():
+        for block in () if isinstance(declared, Refusal) else declared:
+            names.setdefault(block.fingerprint, block.id)
+    done: set[str] = set()
+    for view, declared in views.items():
+        if not isinstance(declared, Refusal):
+            form = tuple(blocks_in_form(now, view)) if view in views_kept else declared
+            for core in cores_of(form, now.catalogue, names):
+                if core.block.id not in done:
+                    done.add(core.block.id)
+                    yield planned_block(core, core.block.id not in views)
+    for view in sorted(blocks.keys() - done):
+        yield from (entry for entry in now.blocks if entry.block.id == view)
+
+
+def _with_all(now: Arrangement, wanted: list[Contract], views: Views) -> Arrangement:
+    names = {entry.block.fingerprint: entry.name for entry in now.blocks}
+    cores: dict[str, tuple[Core, ...]] = {}
+    for view, blocks in views.items():
+        if not isinstance(blocks, Refusal):
+            cores[view] = cores_of(blocks, now.catalogue, names)
+    for contract in small_first(now, wanted, cores):
+        refusal = views[contract.view]
+        if isinstance(refusal, Refusal):
+            now = now.refusing(refuse_unsupported(contract.name, refusal))
+        else:
+            now = place(now, contract, cores[contract.view])
+    return now

@@ -1,0 +1,139 @@
+"""A project planned on what runs: what is asked for as before stays as it is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headrace.model.catalogue import Catalogue, Contract
+from headrace.model.errors import UsageError
+from headrace.model.plan import Plan
+from headrace.plan.check import check_document
+from headrace.plan.document import plan_document
+from headrace.plan.make import make_plan, plan_on_running
+from headrace.plan.share.change import add_contract, remove_contract
+from headrace.plan.share.difference import difference, difference_of
+from headrace.plan.share.outline import outline_of_document
+from tests.plan.share import nested
+from tests.plan.share.projects import SITES, VIEWS, plan_for, shop, wanted, with_contracts
+
+
+def assert_right(plan: Plan) -> None:
+    assert check_document(json.loads(json.dumps(plan_document(plan)))) == []
+
+
+def on_running(running: Plan, *contracts: Contract, catalogue: Catalogue | None = None) -> Plan:
+    plan = plan_on_running(running, with_contracts(catalogue or shop(), contracts))
+    assert_right(plan)
+    return plan
+
+
+def test_nothing_changes_when_the_project_asks_for_what_runs():
+    running = plan_for(wanted("sales"), wanted("bought", "asia"), wanted("by_country", "us"))
+    again = on_running(running, wanted("sales"), wanted("bought", "asia"), wanted("by_country", "us"))
+    assert difference(running, again).is_nothing
+    assert again.totals.rescost == pytest.approx(running.totals.rescost, rel=1e-12)
+
+
+def test_what_came_one_by_one_stays_although_a_plan_from_nothing_would_differ():
+    names = [("large", "eu"), ("sales", "asia"), ("bought", "us"), ("countries", "eu")]
+    running = plan_for(wanted("names"))
+    for view, at in names:
+        running = add_contract(running, wanted(view, at))
+    contracts = [wanted("names"), *(wanted(view, at) for view, at in names)]
+    assert difference(running, on_running(running, *contracts)).is_nothing
+
+
+def test_new_contracts_are_planned_on_what_runs_and_others_go():
+    running = plan_for(wanted("sales"), wanted("bought", "asia"))
+    then = on_running(running, wanted("sales"), wanted("sales", "asia"))
+    found = difference(running, then)
+    assert found.contracts_added == ("sales_asia",)
+    assert found.contracts_removed == ("bought_asia",)
+    expected = add_contract(remove_contract(running, "bought_asia"), wanted("sales", "asia"))
+    assert then.graph == expected.graph
+    assert set(found.reused) >= {c.vertex for c in running.contracts if c.contract == "sales_eu"}
+    assert not found.rewired
+
+
+def test_a_contract_with_another_freshness_or_site_is_planned_anew():
+    running = plan_for(wanted("sales"), wanted("names"))
+    sooner = on_running(running, wanted("sales", freshness=10.0), wanted("names"))
+    assert difference(running, sooner).contracts_changed == ("sales_eu",)
+    elsewhere = on_running(running, replace(wanted("sales"), site="asia"), wanted("names"))
+    assert {entry.contract: entry.site for entry in elsewhere.contracts} == {"sales_eu": "asia", "names_eu": "eu"}
+
+
+def test_a_contract_whose_view_was_rewritten_is_planned_anew():
+    running = plan_for(wanted("sales"), wanted("names"))
+    views = {**shop().views, "sales": replace(shop().views["large"], name="sales")}
+    then = on_running(running, wanted("sales"), wanted("names"), catalogue=replace(shop(), views=views))
+    view = next(entry.vertex for entry in then.contracts if entry.contract == "sales_eu")
+    assert view not in running.graph.vertices
+    assert view.partition("~")[0] == "r:customers,orders@eu"
+
+
+def test_what_runs_is_valued_at_the_statistics_of_today():
+    running = plan_for(wanted("sales"))
+    sources = {**shop().sources, "orders": replace(shop().sources["orders"], rate=100.0)}
+    busier = on_running(running, wanted("sales"), catalogue=replace(shop(), sources=sources))
+    assert difference(running, busier).added == ()
+    assert busier.totals.rescost > running.totals.rescost
+
+
+def test_a_contract_that_would_be_late_now_is_planned_anew_or_refused():
+    running = plan_for(wanted("sales", freshness=4.0))
+    sources = {**shop().sources, "orders": replace(shop().sources["orders"], rate=5e5)}
+    then = on_running(running, wanted("sales", freshness=4.0), catalogue=replace(shop(), sources=sources))
+    assert [entry.contract for entry in then.rejected] == ["sales_eu"]
+
+
+def test_when_a_site_goes_contracts_that_used_it_are_planned_anew():
+    running = plan_for(wanted("sales", "asia"), wanted("names"))
+    here = shop()
+    sites = {name: site for name, site in here.sites.items() if name != "asia"}
+    links = tuple(link for link in here.links if "asia" not in (link.src, link.dst))
+    then = on_running(running, wanted("names"), catalogue=replace(here, sites=sites, links=links))
+    assert {vertex.site for vertex in then.graph.vertices.values()} <= {"us", "eu"}
+
+
+def test_forms_that_were_chosen_stay():
+    contracts = [nested.wanted("over_7"), nested.wanted("over_5"), nested.wanted("count_over_7", "us")]
+    running = nested.plan_for(*contracts)
+    assert difference(running, on_running(running, *contracts, catalogue=nested.shop())).is_nothing
+
+
+def test_documents_differ_as_their_plans_do():
+    here, there = plan_for(wanted("sales"), wanted("names")), plan_for(wanted("sales", "asia"), wanted("by_country"))
+    outlines = [outline_of_document(json.loads(json.dumps(plan_document(plan)))) for plan in (here, there)]
+    assert difference_of(*outlines) == difference(here, there)
+
+
+def test_what_is_no_plan_document_is_said_to_be_none():
+    with pytest.raises(UsageError, match='"vertices" is missing or wrong'):
+        outline_of_document({"format": "plan/1"})
+
+
+TERMS = st.lists(
+    st.tuples(st.sampled_from(sorted(VIEWS)), st.sampled_from(SITES), st.sampled_from((10.0, 60.0))),
+    max_size=4,
+    unique_by=lambda terms: terms[:2],
+)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(first=TERMS, second=TERMS)
+def test_going_from_one_project_to_another_keeps_what_both_ask_for(first, second):
+    running = plan_for(*(wanted(*terms) for terms in first))
+    then = on_running(running, *(wanted(*terms) for terms in second))
+    kept = {wanted(*terms).name for terms in first if terms in second}
+    vertices = {entry.contract: entry.vertex for entry in running.contracts}
+    assert {name: vertices[name] for name in kept} == {
+        entry.contract: entry.vertex for entry in then.contracts if entry.contract in kept
+    }
+    made = make_plan(with_contracts(shop(), (wanted(*terms) for terms in second)))
+    assert {entry.contract for entry in then.contracts} == {entry.contract for entry in made.contracts}
