@@ -69,3 +69,23 @@ class Runner(Protocol[Made]):
 
     def run(self, items: Sequence[Item]) -> list[Outcome[Made]]:
         """One outcome for each item, in their order. What an item raises is its error and nobody else's."""
+
+
+class Delivery(Protocol):
+    """A copy of a view that other programs read. Each step is all or nothing, its time included.
+
+    What is done twice is noticed: `Conflict` if the copy is not where it is expected, `Fenced` if someone else has
+    taken over.
+    """
+
+    def delivered(self) -> int | None:
+        """The time that the copy has reached; None if there is none, or one that only `start` can make right."""
+
+    def start(self, rows: pa.Table, t: int) -> None:
+        """Makes the copy hold exactly these rows, whatever it held before."""
+
+    def apply(self, changes: pa.Table, after: int, upto: int) -> None:
+        """Brings the copy from one time to another; `changes` are columns and `__w`, consolidated."""
+
+    def drop(self) -> None:
+        """Removes the copy; there may be none."""

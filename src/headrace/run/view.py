@@ -32,15 +32,28 @@ def changes_after(
     store: Store, log: Log, columns: Sequence[Field], outputs: Sequence[Output], after: int, upto: int
 ) -> Iterator[tuple[int, pa.Table, pa.Table]]:
     """For every time in (after, upto] at which the view changes: the rows that went, and those that came."""
-    tables = [store.read(log.site, piece.file) for piece in log.changes(after, upto)]
-    rows = pa.concat_tables([schema_of(columns).empty_table(), *tables])
-    rows = interval(rows, after, upto)
-    view = _projected(rows, outputs)
-    stamps = {TIME: rows.column(TIME), ORDER: pa.array(np.zeros(rows.num_rows, np.int32)), WEIGHT: rows.column(WEIGHT)}
-    changes = consolidate(pa.table({**{name: view.column(name) for name in view.column_names}, **stamps}))
+    changes = consolidate(_changed(store, log, columns, outputs, after, upto))
     for time in sorted(pc.unique(changes.column(TIME)).to_pylist()):
         now = changes.filter(pc.equal(changes.column(TIME), time))
         yield time, _repeated(now, -1), _repeated(now, 1)
+
+
+def net_changes(
+    store: Store, log: Log, columns: Sequence[Field], outputs: Sequence[Output], after: int, upto: int
+) -> pa.Table:
+    """What turns the rows at one time into those at another: its columns and `__w`, each row once."""
+    return contents([_changed(store, log, columns, outputs, after, upto)], upto)
+
+
+def _changed(
+    store: Store, log: Log, columns: Sequence[Field], outputs: Sequence[Output], after: int, upto: int
+) -> pa.Table:
+    """The view's columns, time, order and weight of all changes in (after, upto]."""
+    tables = [store.read(log.site, piece.file) for piece in log.changes(after, upto)]
+    rows = interval(pa.concat_tables([schema_of(columns).empty_table(), *tables]), after, upto)
+    view = _projected(rows, outputs)
+    stamps = {TIME: rows.column(TIME), ORDER: pa.array(np.zeros(rows.num_rows, np.int32)), WEIGHT: rows.column(WEIGHT)}
+    return pa.table({**{name: view.column(name) for name in view.column_names}, **stamps})
 
 
 def _repeated(changes: pa.Table, sign: int) -> pa.Table:

@@ -1,0 +1,29 @@
+"""Keeps a copy of a view, made for other programs, equal to the view.
+
+Where the copy is, it says itself; so a delivery that broke off anywhere, before or after its commit, is simply done
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.model.log import Log
+from headrace.model.relation import Field, Output
+from headrace.run.ports import Delivery, Store
+from headrace.run.view import net_changes, rows_at
+
+
+def deliver(
+    delivery: Delivery, store: Store, log: Log, columns: Sequence[Field], outputs: Sequence[Output]
+) -> int | None:
+    """Brings the copy to the log's time; returns the time it had before.
+
+    A copy whose changes are gone from the log, or that is ahead of it, is made anew from all rows.
+    """
+    before = delivery.delivered()
+    if before is None or not log.start <= before <= log.t:
+        delivery.start(rows_at(store, log, columns, outputs, log.t), log.t)
+    elif before < log.t:
+        delivery.apply(net_changes(store, log, columns, outputs, before, log.t), before, log.t)
+    return before
