@@ -18,7 +18,7 @@ from headrace.run.items import Outcome
 from headrace.run.load_work import Loaded, LoadItem
 from headrace.run.ports import Ledger, Runner, Store
 from headrace.run.steps import Ingest, LogSpec, Program, Task
-from headrace.run.work import Files, Produced, WorkItem
+from headrace.run.work import ChainItem, Files, Link, Produced, WorkItem
 
 ATTEMPTS = 3
 KEYS_NOTE = "keys:"
@@ -138,6 +138,61 @@ class Engine:
             return Pushed(name, log.t, error=f'its input "{late[0]}" is not there yet')
         return self._item(task, log, t, logs) or Pushed(name, t)
 
+    def push_chains(self, targets: Mapping[str, int]) -> list[Pushed]:
+        """Brings vertices to times, each with all that it lacks among the targets: one job, one commit.
+
+        Vertices that build on each other are pushed one after the other; those that do not, side by side.
+        """
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return self._attempt_chains(targets)
+            except Conflict:
+                continue
+        return self._attempt_chains(targets)
+
+    def _attempt_chains(self, targets: Mapping[str, int]) -> list[Pushed]:
+        logs = self.ledger.logs(self._involved(targets))
+        done, lacking = list[Pushed](), dict[str, int]()
+        for name in self.upstream(targets):
+            if name in targets and name not in logs:
+                done.append(Pushed(name, NEVER, error="it is not loaded"))
+            elif name in targets and logs[name].t >= targets[name]:
+                done.append(Pushed(name, logs[name].t, skipped=True))
+            elif name in targets:
+                lacking[name] = targets[name]
+        chains = [
+            ChainItem(tuple(self._work(self.program.tasks[name], logs[name], lacking[name], logs) for name in chain))
+            for chain in self._chains(lacking)
+        ]
+        edits = list[Edit]()
+        for chain, outcome in zip(chains, self.runner.run(chains) if chains else [], strict=True):
+            links = outcome.value or [Link(item.name, None, outcome.error, outcome.seconds) for item in chain.items]
+            for item, link in zip(chain.items, links, strict=True):
+                done.append(_pushed(item, Outcome(item.name, link.produced, link.error, link.seconds)))
+                if link.produced is not None:
+                    edits += self._made(item, link.produced)
+        if edits:
+            self.ledger.commit(self.lease, Round(tuple(edits)))
+        return done
+
+    def _chains(self, lacking: Collection[str]) -> list[list[str]]:
+        """Vertices that build on each other together, inputs first."""
+        leader: dict[str, str] = {name: name for name in lacking}
+
+        def find(name: str) -> str:
+            while leader[name] != name:
+                name = leader[name]
+            return name
+
+        for name in lacking:
+            for read in self.program.tasks[name].reads:
+                if read in leader:
+                    leader[find(read)] = find(name)
+        chains: dict[str, list[str]] = {}
+        for name in lacking:
+            chains.setdefault(find(name), []).append(name)
+        return list(chains.values())
+
     def _involved(self, vertices: Iterable[str]) -> set[str]:
         found = set[str]()
         for name in vertices:
@@ -165,8 +220,13 @@ class Engine:
             read: Files(logs[read].site, tuple(piece.file for piece in logs[read].changes(log.t, t)))
             for read in task.reads
         }
-        if not any(files.names for files in changes.values()):
-            return None
+        return self._work(task, log, t, logs) if any(files.names for files in changes.values()) else None
+
+    def _work(self, task: Task, log: Log, t: int, logs: Mapping[str, Log]) -> WorkItem:
+        changes = {
+            read: Files(logs[read].site, tuple(piece.file for piece in logs[read].changes(log.t, t)))
+            for read in task.reads
+        }
         rows = sum(piece.rows for read in task.reads for piece in logs[read].changes(log.t, t))
         looked_up = [*task.reads, task.vertex, *([] if task.state is None else [task.state.name])]
         runs = {

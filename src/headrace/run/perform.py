@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from headrace.run.load_work import Loaded, LoadItem, perform_load
 from headrace.run.upkeep_work import Kept, UpkeepItem, perform_upkeep
-from headrace.run.work import Produced, WorkItem, perform_push
+from headrace.run.work import ChainItem, Link, Produced, WorkItem, perform_chain, perform_push
 
-EngineItem = WorkItem | LoadItem | UpkeepItem
+EngineItem = WorkItem | ChainItem | LoadItem | UpkeepItem
 
 
-def perform(item: EngineItem) -> Produced | Loaded | Kept:
+def perform(item: EngineItem) -> Produced | tuple[Link, ...] | Loaded | Kept:
     match item:
         case WorkItem():
             return perform_push(item)
+        case ChainItem():
+            return perform_chain(item)
         case LoadItem():
             return perform_load(item)
         case UpkeepItem():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -14,6 +15,8 @@ from headrace.run.next_round import next_round
 from headrace.run.steps import Ingest
 
 SMOOTHING = 0.2
+SMALL_S = 2.0
+"""Work of so many seconds goes in one job, whatever its levels."""
 TRIES = 3
 REST_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 """After so many failures in a row a vertex is left alone for so long."""
@@ -40,8 +43,13 @@ class Scheduler:
     pending: dict[str, Due] = field(default_factory=dict)
     trouble: dict[str, Trouble] = field(default_factory=dict)
     factors: dict[str, float] = field(default_factory=dict)
+    overhead_s: float = 0.3
     _paths: Paths | None = None
     _tariff: Tariff | None = None
+
+    @property
+    def _views(self) -> frozenset[str]:
+        return frozenset(one.vertex for one in self.plan.contracts)
 
     @property
     def paths(self) -> Paths:
@@ -57,10 +65,12 @@ class Scheduler:
             self._tariff = tariff_of(self.plan.catalogue)
         edge = self.plan.graph.edges.get(vertex)
         planned = 0.05 if edge is None else time_of_edge(self.plan.graph, edge, self._tariff, lacks_s)
-        return planned * self.factors.get(vertex, 1.0)
+        overhead = self.overhead_s if vertex in self._views else 0.0
+        return planned * self.factors.get(vertex, 1.0) + overhead
 
     def _learn(self, vertex: str, lacks_s: float, seconds: float) -> None:
-        predicted = self.predicted_s(vertex, lacks_s) / self.factors.get(vertex, 1.0)
+        overhead = self.overhead_s if vertex in self._views else 0.0
+        predicted = (self.predicted_s(vertex, lacks_s) - overhead) / self.factors.get(vertex, 1.0)
         ratio = min(20.0, max(0.05, seconds / max(predicted, 1e-6)))
         before = self.factors.get(vertex, ratio)
         self.factors[vertex] = (1 - SMOOTHING) * before + SMOOTHING * ratio
@@ -87,13 +97,38 @@ class Scheduler:
         return decision
 
     def round(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> list[Pushed]:
-        """Runs the next round of what is pending; empty if there is nothing to do."""
-        moves = next_round(self.paths, self.scene(now, times, lags_s), self.pending.values())
-        targets = {move.vertex: move.target for move in moves if not self._rests(move.vertex, now)}
-        pushed = self.engine.push_round(targets) if targets else []
+        """Runs the next round of what is pending; empty if there is nothing to do.
+
+        What is small is pushed from the sources to the views in one job; larger work level by level, so that nobody
+        who is in a hurry waits for all of it.
+        """
+        started = time.perf_counter()
+        targets = self._all_lacking(times)
+        if sum(self.predicted_s(name, (t - times[name]) / 1e6) for name, t in targets.items()) <= SMALL_S:
+            pushed = self.engine.push_chains(targets) if targets else []
+        else:
+            moves = next_round(self.paths, self.scene(now, times, lags_s), self.pending.values())
+            targets = {move.vertex: move.target for move in moves if not self._rests(move.vertex, now)}
+            pushed = self.engine.push_round(targets) if targets else []
         for one in pushed:
             self._note(one, now, (targets[one.vertex] - times.get(one.vertex, now)) / 1e6)
+        self._learn_overhead(time.perf_counter() - started, pushed)
         return pushed
+
+    def _all_lacking(self, times: Mapping[str, int]) -> dict[str, int]:
+        """Everything that pending pushes need, and how far; what several need goes as far as any does."""
+        found: dict[str, int] = {}
+        for due in self.pending.values():
+            for name in self.paths.upstream[due.contract]:
+                if times[name] < due.target:
+                    found[name] = max(due.target, found.get(name, due.target))
+        return found
+
+    def _learn_overhead(self, wall_s: float, pushed: list[Pushed]) -> None:
+        """What a job takes beyond its longest item, or its chain."""
+        if any(one.seconds for one in pushed):
+            extra = max(0.0, wall_s - sum(one.seconds for one in pushed) / self.slots)
+            self.overhead_s += SMOOTHING * (extra - self.overhead_s)
 
     def _note(self, pushed: Pushed, now: int, lacked_s: float) -> None:
         if pushed.error is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
+import platform
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -87,7 +87,7 @@ class Service:
         self.folder.prepare()
         self.ledger: Ledger = self.folder.ledger()
         self.store: Store = self.folder.store()
-        holder = f"{socket.gethostname()}:{os.getpid()}"
+        holder = f"{platform.node()}:{os.getpid()}"
         self.lease: Lease = self.ledger.acquire("service", holder, LEASE_S)
         self.captures = Captures(self.folder, self.environment, self.in_processes)
         self.auditor = Auditor(self.ledger, self.clock)
