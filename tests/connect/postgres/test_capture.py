@@ -130,6 +130,11 @@ class FailingLedger:
             raise OSError("the answer was lost")
 
 
+def drop_slot(place: Place) -> None:
+    with connect_session(place.dsn) as session:
+        session.execute("SELECT pg_drop_replication_slot(%s)", [capture_names("test", "main").slot])
+
+
 def step_until_it_fails(capture: Capture, history: History) -> None:
     for _ in range(1000):
         history.transaction(1)
@@ -143,6 +148,9 @@ def test_a_failure_at_any_commit_loses_nothing_and_doubles_nothing(place: Place)
         history.transaction()
         if number % 6 == 0:
             history.big_transaction(1_500)
+        if number in (12, 13, 18):
+            drop_slot(place)
+            history.transaction()
         failing = FailingLedger(place.ledger, at=1 + number % 3, after=number % 2 == 0)
         capture = Capture(place.settings(), failing, place.store)
         with pytest.raises(OSError, match=r"disk|answer"):
@@ -283,8 +291,7 @@ def test_changes_missed_with_a_lost_slot_are_found_by_reading_again(place: Place
     capture = place.capture()
     capture.catch_up()
     capture.close()
-    with connect_session(place.dsn) as session:
-        session.execute("SELECT pg_drop_replication_slot(%s)", [capture_names("test", "main").slot])
+    drop_slot(place)
     place.execute("DELETE FROM plain WHERE id = 77;\nDELETE FROM loose WHERE v = 'to go'")
     capture = place.capture()
     place.execute("INSERT INTO plain VALUES (79, 0, 'new')")
@@ -294,6 +301,24 @@ def test_changes_missed_with_a_lost_slot_are_found_by_reading_again(place: Place
         assert place.captured(table) == contents(place.connection, table)
     operations = [row["__op"] for row in spool_rows(PLAIN, place.ledger, place.store)]
     assert operations.count("b") == operations.count("e") == 1
+
+
+def test_a_slot_made_anew_before_a_crash_is_not_taken_for_the_lost_one(place: Place):
+    place.execute("INSERT INTO plain VALUES (1, 0, 'x'), (2, 0, 'y');\nINSERT INTO loose VALUES ('a', 1)")
+    capture = place.capture(PLAIN, LOOSE)
+    capture.catch_up()
+    capture.close()
+    drop_slot(place)
+    place.execute("DELETE FROM plain WHERE id = 1;\nDELETE FROM loose")
+    place.capture(PLAIN, LOOSE).close()
+    capture = place.capture(PLAIN, LOOSE)
+    capture.step(0.01)
+    capture.close()
+    capture = place.capture(PLAIN, LOOSE)
+    capture.catch_up()
+    capture.close()
+    assert place.captured(PLAIN) == bag([(2, "y")])
+    assert place.captured(LOOSE) == bag([])
 
 
 def test_a_position_beyond_the_end_of_the_log_is_of_a_database_that_was_restored(place: Place):

@@ -25,7 +25,8 @@ from headrace.connect.postgres.drift import columns_of_relation, find_drift
 from headrace.connect.postgres.facts import TableFacts
 from headrace.connect.postgres.inspect import ask_table, reason
 from headrace.connect.postgres.intake import Intake, Outside, Target
-from headrace.connect.postgres.load import Load, LoadProgress, Loads, emit, writers_of
+from headrace.connect.postgres.load import Load, LoadProgress, Loads
+from headrace.connect.postgres.reading import emit, writers_of
 from headrace.connect.postgres.replication import LogStream
 from headrace.connect.postgres.sessions import connect_session
 from headrace.connect.postgres.slots import (
@@ -164,7 +165,7 @@ class Capture:
         note = self._ledger.notes(f"position:{self._settings.database}").get(f"position:{self._settings.database}")
         state = slot_state(self._session, slot)
         last = Position.of_note(note) if note else None
-        if last is not None and state is not None and not state.lost and last.lsn <= self._log_end():
+        if last is not None and state is not None and _continues(state, last, self._log_end()):
             return last, False
         if state is not None:
             self._session.execute("SELECT pg_drop_replication_slot(%s)", [slot])
@@ -197,6 +198,8 @@ class Capture:
             elif f"loaded:{captured.source}" in notes and not missed:
                 continue
             self._loads.add(load)
+            # What has to be read is committed with the position that makes it necessary.
+            self._intake.notes[load.note] = load.to_note()
 
     # Tables that change their columns
 
@@ -275,7 +278,9 @@ class Capture:
             self._beat = now
         if now - self._looked >= LOOK_AT_TABLES_EVERY_S:
             if self._looked:
-                self._check_tables({t.source: ask_table(self._session, t.table) for t in self._settings.tables})
+                self._check_tables(
+                    {t.source: ask_table(self._session, t.table, count=False) for t in self._settings.tables}
+                )
             self._looked = now
 
     def _take(self, wait_s: float) -> None:
@@ -318,6 +323,15 @@ class Capture:
         if time.monotonic() - self._renewed > LEASE_S / 3:
             self._ledger.renew(self._lease, LEASE_S)
             self._renewed = time.monotonic()
+
+
+def _continues(state: SlotState, last: Position, log_end: int) -> bool:
+    """Whether the slot has the log from where we stopped.
+
+    One that stands later than we do is not the one that we left: it was made after that one was lost, and then nothing
+    was committed any more. A log that ends before where we stopped is of a database that was restored.
+    """
+    return not state.lost and state.confirmed_lsn <= last.lsn <= log_end
 
 
 @contextmanager

@@ -95,8 +95,11 @@ def ask_server(connection: Connection) -> ServerFacts:
     return ServerFacts(**{**row, "idle_slots": tuple(row["idle_slots"])})
 
 
-def ask_table(connection: Connection, table: str) -> TableFacts | None:
-    """Facts about a table named `schema.table` or `table`; None when there is none of that name."""
+def ask_table(connection: Connection, table: str, count: bool = True) -> TableFacts | None:
+    """Facts about a table named `schema.table` or `table`; None when there is none of that name.
+
+    `count` is whether the rows of a small table that was never analysed are counted.
+    """
     schema, _, name = table.rpartition(".")
     row = _one(connection, _TABLE, {"schema": schema or None, "name": name})
     if not row:
@@ -115,7 +118,7 @@ def ask_table(connection: Connection, table: str) -> TableFacts | None:
         rows=row["rows"] if row["rows"] >= 0 else None,
         columns=tuple(ColumnFacts(**column) for column in columns),
     )
-    if facts.rows is None and facts.may_select and row["bytes"] <= COUNT_UP_TO_BYTES:
+    if count and facts.rows is None and facts.may_select and row["bytes"] <= COUNT_UP_TO_BYTES:
         return replace(facts, rows=_count(connection, facts))
     return facts
 

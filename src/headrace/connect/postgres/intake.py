@@ -61,6 +61,7 @@ class Target:
     """The spool of one source. `t` is where its log is in the ledger, None if it has none there.
 
     `window` is there while the table is read by ranges of its key, `holding` while it is read as a whole.
+    `unread` is a table without key that is to be read: until then its changes say nothing about what we hold.
     `halted` says why nothing goes to it any more.
     """
 
@@ -69,6 +70,7 @@ class Target:
     rows: SpoolRows
     window: Window | None = None
     holding: Holding | None = None
+    unread: bool = False
     halted: str | None = None
     numbers: int = 0
     pieces: list[tuple[str, int, int]] = field(default_factory=list)
@@ -118,6 +120,8 @@ class Intake:
                 self._change(self.targets[layout.captured.source], layout, change)
 
     def _change(self, target: Target, layout: Layout, change: RowChange) -> None:
+        if target.unread:
+            return
         if target.window is not None:
             transaction = target.window.transaction(self._xid)
             for key, known in touched(layout, change):
@@ -142,6 +146,8 @@ class Intake:
                 self._truncate(self.targets[layout.captured.source])
 
     def _truncate(self, target: Target) -> None:
+        if target.unread:
+            return
         if target.window is not None:
             target.window.transaction(self._xid).truncated = True
         if target.holding is None:
@@ -203,7 +209,7 @@ class Intake:
 
     def _release_open(self, target: Target, spill: Spill | None, xid: int) -> None:
         assert spill is not None
-        if target.halted:
+        if target.halted or target.unread:
             return
         if target.window is not None:
             target.window.transaction(xid).too_many = True
@@ -239,6 +245,7 @@ class Intake:
         try:
             for table in tables:
                 self._write(target, table)
+                self.rows_waiting += table.num_rows
         except NoSuchValue as error:
             self.halt(target, str(error))
 
@@ -250,7 +257,6 @@ class Intake:
         captured = target.captured
         file, size = self._outside.store.write(captured.site, table, captured.log)
         target.pieces.append((file, table.num_rows, size))
-        self.rows_waiting += table.num_rows
         self._outside.answer()
 
     def _settle(self, spill: Spill, rows: SpoolRows) -> None:

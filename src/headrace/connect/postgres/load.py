@@ -13,13 +13,13 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from psycopg import sql
 
 from headrace.connect.postgres.inspect import Connection
-from headrace.connect.postgres.intake import OUR_PREFIX, Holding, Intake, Target
+from headrace.connect.postgres.intake import Holding, Intake, Target
+from headrace.connect.postgres.reading import Key, TableQueries, emit, snapshot_of, text_rows, writers_of
 from headrace.connect.postgres.sessions import connect_session
 from headrace.connect.postgres.slots import Table
 from headrace.connect.postgres.spill import SpillFolder
@@ -55,9 +55,9 @@ class Load:
     estimate: float | None = None
     repeats: bool = False
     begun: bool = False
-    last: tuple[str, ...] | None = None
+    last: Key | None = None
     rows: int = 0
-    again: list[tuple[str, ...]] = field(default_factory=list)
+    again: list[Key] = field(default_factory=list)
     wait_for: frozenset[str] = frozenset()
     started: float = 0.0
     started_rows: int = 0
@@ -111,6 +111,7 @@ class Loads:
 
     def add(self, load: Load) -> None:
         self._queue.append(load)
+        self._target(load).unread = not load.captured.keyed
 
     @property
     def waiting(self) -> bool:
@@ -173,6 +174,7 @@ class Loads:
                 target.rows.mark(self._intake.t, "b")
                 load.begun = True
         else:
+            target.unread = False
             target.holding = Holding(self._spills.new(), self._spills.new())
         self._intake.notes[load.note] = load.to_note()
 
@@ -189,12 +191,12 @@ class Loads:
     def _chunk_of(self, load: Load) -> Chunk:
         """The keys to be read again, if any, else the next range."""
         again = load.again[:ROWS_AT_ONCE]
-        key_types = _key_types(self._session, load)
         with self._session.transaction():
             self._session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-            snapshot = _snapshot(self._session)
-            query = _some_keys(load, key_types, again) if again else _next_range(load, key_types)
-            rows = tuple(_rows(self._session, query))
+            snapshot = snapshot_of(self._session)
+            queries = TableQueries(self._session, load.captured, load.table)
+            query = queries.some_keys(again) if again else queries.next_range(load.last, ROWS_AT_ONCE)
+            rows = tuple(text_rows(self._session, query))
         return Chunk(snapshot, rows, not again and len(rows) < ROWS_AT_ONCE, len(again))
 
     def _merge(self, load: Load, target: Target) -> None:
@@ -208,6 +210,7 @@ class Loads:
         target.rows.add_many(self._intake.t, "u", [chunk.rows[position] for position in merged.positions])
         load.again = load.again[chunk.repaired :] + [_texts(key) for key in merged.again]
         load.rows += len(chunk.rows)
+        self._intake.rows_waiting += len(merged.positions)
         if keys and not chunk.repaired:
             load.last = _texts(keys[-1])
         if chunk.last and not load.again:
@@ -225,7 +228,7 @@ class Loads:
             self._start_reading(load, holding)
         if self._cursor is None:
             return
-        rows = tuple(_rows(self._cursor, sql.SQL(f"FETCH {ROWS_AT_ONCE} FROM headrace_load")))
+        rows = tuple(text_rows(self._cursor, sql.SQL(f"FETCH {ROWS_AT_ONCE} FROM headrace_load")))
         collected = holding.read.rows_of(load.captured)
         collected.add_many(0, "i", rows)
         load.rows += len(rows)
@@ -242,13 +245,14 @@ class Loads:
     def _start_reading(self, load: Load, holding: Holding) -> None:
         cursor = connect_session(self._dsn)
         cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        snapshot = _snapshot(cursor)
+        snapshot = snapshot_of(cursor)
         if not all(map(snapshot.sees, self._intake.recent)):
             cursor.close()  # A transaction is in the log that readers cannot see yet: in a moment they can.
             return
-        query = sql.SQL("DECLARE headrace_load NO SCROLL CURSOR FOR SELECT {} FROM {}")
-        cursor.execute(query.format(_columns(load.captured), load.table.identifier))
+        whole = TableQueries(cursor, load.captured, load.table).whole()
+        cursor.execute(sql.SQL("DECLARE headrace_load NO SCROLL CURSOR FOR {}").format(whole))
         self._cursor = cursor
+        load.rows = 0
         holding.begin_reading(snapshot)
 
     def _release(self, load: Load, target: Target) -> None:
@@ -257,7 +261,8 @@ class Loads:
         holding, target.holding = target.holding, None
         self._cursor.close()
         self._cursor = None
-        target.rows.mark(self._intake.t, "t")
+        if load.repeats:
+            target.rows.mark(self._intake.t, "t")
         for spill in (holding.read, holding.changed):
             self._intake.add_tables(target, spill.release(load.captured.source, self._intake.t))
             spill.delete()
@@ -280,77 +285,6 @@ class Loads:
         self._cursor = None
 
 
-def emit(session: Connection, content: str) -> None:
-    """Write a message into the log, in a transaction of its own."""
-    session.execute("SELECT pg_logical_emit_message(true, %s, %s)", [OUR_PREFIX, content])
-
-
-def writers_of(session: Connection, table: Table) -> frozenset[str]:
-    """Transactions that may have written to a table and are not over."""
-    rows = session.execute(
-        "SELECT virtualtransaction AS writer FROM pg_locks WHERE locktype = 'relation' AND granted"
-        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-        " AND relation = to_regclass(%s) AND mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock',"
-        " 'AccessExclusiveLock')",
-        [table.identifier.as_string(session)],
-    )
-    return frozenset(str(row["writer"]) for row in rows)
-
-
-def _snapshot(session: Connection) -> Snapshot:
-    row = session.execute("SELECT pg_current_snapshot()::text AS snapshot").fetchone()
-    assert row is not None
-    return Snapshot.parse(row["snapshot"])
-
-
-def _rows(session: Connection, query: sql.SQL | sql.Composed) -> Iterator[TextRow]:
-    """Values as the bytes of their text, as the log has them."""
-    cursor = session.execute(query)
-    result = cursor.pgresult
-    assert result is not None
-    columns = range(result.nfields)
-    value = result.get_value
-    for row in range(result.ntuples):
-        yield tuple([value(row, column) for column in columns])
-
-
-def _columns(captured: CapturedTable) -> sql.Composable:
-    return sql.SQL(", ").join(map(sql.Identifier, captured.names))
-
-
-def _next_range(load: Load, key_types: tuple[str, ...]) -> sql.Composed:
-    key = sql.SQL(", ").join(map(sql.Identifier, load.captured.key))
-    after: sql.Composable = sql.SQL("")
-    if load.last is not None:
-        after = sql.SQL("WHERE ({}) > ({})").format(key, _typed(load.last, key_types))
-    return sql.SQL("SELECT {} FROM {} {} ORDER BY {} LIMIT {}").format(
-        _columns(load.captured), load.table.identifier, after, key, sql.Literal(ROWS_AT_ONCE)
-    )
-
-
-def _some_keys(load: Load, key_types: tuple[str, ...], keys: list[tuple[str, ...]]) -> sql.Composed:
-    key = sql.SQL(", ").join(map(sql.Identifier, load.captured.key))
-    listed = sql.SQL(", ").join(sql.SQL("({})").format(_typed(one, key_types)) for one in keys)
-    return sql.SQL("SELECT {} FROM {} WHERE ({}) IN ({})").format(
-        _columns(load.captured), load.table.identifier, key, listed
-    )
-
-
-def _typed(values: tuple[str, ...], types: tuple[str, ...]) -> sql.Composable:
-    pairs = zip(values, types, strict=True)
-    return sql.SQL(", ").join(sql.SQL("{}::{}").format(sql.Literal(v), sql.SQL(t)) for v, t in pairs)
-
-
-def _key_types(session: Connection, load: Load) -> tuple[str, ...]:
-    rows = session.execute(
-        "SELECT attname::text AS name, format_type(atttypid, atttypmod) AS type FROM pg_attribute"
-        " WHERE attrelid = to_regclass(%s) AND attnum > 0",
-        [load.table.identifier.as_string(session)],
-    )
-    types = {row["name"]: str(row["type"]) for row in rows}
-    return tuple(types[name] for name in load.captured.key)
-
-
-def _texts(key: TextRow) -> tuple[str, ...]:
+def _texts(key: TextRow) -> Key:
     assert all(value is not None for value in key), "a key has no NULLs"
     return tuple((value or b"").decode() for value in key)

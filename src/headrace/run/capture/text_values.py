@@ -43,7 +43,7 @@ def column_of(texts: Texts, type_: Type) -> pa.Array:
         case Simple(Kind.BOOLEAN):
             return pc.equal(_strings(texts), "t")
         case Simple(Kind.FLOAT | Kind.DOUBLE):
-            return _floats(_cast_or_each(texts, type_, float))
+            return plain_floats(_cast_or_each(texts, type_, float))
         case Simple(Kind.TIMESTAMP):
             return _timestamps(texts, type_)
         case Simple(Kind.DATE):
@@ -75,7 +75,7 @@ def _one(text: bytes, type_: Type, read: Callable[[bytes], Any]) -> Any:
     return value
 
 
-def _floats(values: pa.Array) -> pa.Array:
+def plain_floats(values: pa.Array) -> pa.Array:
     """With a single NaN, and no -0.0."""
     plain = pc.add(values, pa.scalar(0.0, values.type))
     return pc.if_else(pc.is_nan(plain), pa.scalar(float("nan"), values.type), plain)

@@ -1,0 +1,98 @@
+"""The queries by which tables are read, and the marks in the log that say when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from psycopg import sql
+
+from headrace.connect.postgres.inspect import Connection
+from headrace.connect.postgres.intake import OUR_PREFIX
+from headrace.connect.postgres.slots import Table
+from headrace.run.capture.spool import CapturedTable, TextRow
+from headrace.run.capture.visibility import Snapshot
+
+Key = tuple[str, ...]
+"""Values of a key's columns, as PostgreSQL writes them."""
+
+
+def emit(session: Connection, content: str) -> None:
+    """Write a message into the log, in a transaction of its own."""
+    session.execute("SELECT pg_logical_emit_message(true, %s, %s)", [OUR_PREFIX, content])
+
+
+def writers_of(session: Connection, table: Table) -> frozenset[str]:
+    """Transactions that may have written to a table and are not over."""
+    rows = session.execute(
+        "SELECT virtualtransaction AS writer FROM pg_locks WHERE locktype = 'relation' AND granted"
+        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        " AND relation = to_regclass(%s) AND mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock',"
+        " 'AccessExclusiveLock')",
+        [table.identifier.as_string(session)],
+    )
+    return frozenset(str(row["writer"]) for row in rows)
+
+
+def snapshot_of(session: Connection) -> Snapshot:
+    row = session.execute("SELECT pg_current_snapshot()::text AS snapshot").fetchone()
+    assert row is not None
+    return Snapshot.parse(row["snapshot"])
+
+
+def text_rows(session: Connection, query: sql.SQL | sql.Composed) -> Iterator[TextRow]:
+    """Values as the bytes of their text, as the log has them."""
+    cursor = session.execute(query)
+    result = cursor.pgresult
+    assert result is not None
+    columns = range(result.nfields)
+    value = result.get_value
+    for row in range(result.ntuples):
+        yield tuple([value(row, column) for column in columns])
+
+
+@dataclass(frozen=True, slots=True)
+class TableQueries:
+    """The declared columns of a table, all rows or by key."""
+
+    session: Connection
+    captured: CapturedTable
+    table: Table
+
+    def whole(self) -> sql.Composed:
+        return sql.SQL("SELECT {} FROM {}").format(self._columns, self.table.identifier)
+
+    def next_range(self, last: Key | None, limit: int) -> sql.Composed:
+        """The rows after a key, in its order."""
+        after: sql.Composable = sql.SQL("")
+        if last is not None:
+            after = sql.SQL("WHERE ({}) > ({})").format(self._key, _typed(last, self._key_types()))
+        return sql.SQL("{} {} ORDER BY {} LIMIT {}").format(self.whole(), after, self._key, sql.Literal(limit))
+
+    def some_keys(self, keys: Sequence[Key]) -> sql.Composed:
+        types = self._key_types()
+        listed = sql.SQL(", ").join(sql.SQL("({})").format(_typed(key, types)) for key in keys)
+        return sql.SQL("{} WHERE ({}) IN ({})").format(self.whole(), self._key, listed)
+
+    @property
+    def _columns(self) -> sql.Composed:
+        return sql.SQL(", ").join(map(sql.Identifier, self.captured.names))
+
+    @property
+    def _key(self) -> sql.Composed:
+        return sql.SQL(", ").join(map(sql.Identifier, self.captured.key))
+
+    def _key_types(self) -> tuple[str, ...]:
+        """As SQL writes them. A column that has just gone makes the query fail, not this."""
+        rows = self.session.execute(
+            "SELECT attname::text AS name, format_type(atttypid, atttypmod) AS type FROM pg_attribute"
+            " WHERE attrelid = to_regclass(%s) AND attnum > 0",
+            [self.table.identifier.as_string(self.session)],
+        )
+        types = {row["name"]: str(row["type"]) for row in rows}
+        return tuple(types.get(name, "text") for name in self.captured.key)
+
+
+def _typed(values: Key, types: tuple[str, ...]) -> sql.Composed:
+    pairs = zip(values, types, strict=True)
+    return sql.SQL(", ").join(sql.SQL("{}::{}").format(sql.Literal(v), sql.SQL(t)) for v, t in pairs)

@@ -1,0 +1,208 @@
+"""A folder to which files are only ever added, as a stream: every file's rows go to the source's spool, once.
+
+A file is taken when it looks complete: its size and time are the same at two looks, and its name neither begins with a
+dot or underscore nor ends as unfinished downloads do. Best is to write elsewhere and rename. All rows of a file get one
+time, and the note `file:SOURCE:NAME` is committed with them; it goes when the file has gone. A file that cannot be read
+is left out, with the reason in `rejected:SOURCE:NAME`, until it changes. The largest event time so far is the note
+`watermark:SOURCE`, in microseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import json as json_lines
+
+from headrace.connect.tables.files import Format, batches, columns_of, readable
+from headrace.model.errors import InputError, Location, Problem
+from headrace.model.log import Edit, Lease, Moment, Piece, PieceKind, Round
+from headrace.model.types import FRACTIONS, TIMESTAMP, Type
+from headrace.run.arrow import arrow_type
+from headrace.run.capture.clock import next_time
+from headrace.run.capture.spool import KEPT_TYPE, spool_log
+from headrace.run.capture.text_values import plain_floats
+from headrace.run.ports import Ledger, Store
+
+LEASE_S = 15.0
+UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".unfinished", "~")
+
+
+@dataclass(frozen=True, slots=True)
+class FolderStream:
+    """A source whose rows come in files. `format` is parquet, csv or jsonl; `time` is the column of event times."""
+
+    source: str
+    site: str
+    folder: Path
+    format: str
+    columns: tuple[tuple[str, Type], ...]
+    time: str | None = None
+
+    @property
+    def database(self) -> str:
+        """The name of its moments: each folder is a database of its own."""
+        return f"folder:{self.source}"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A file as it looked."""
+
+    size: int
+    modified_ns: int
+
+
+class FolderCapture:
+    """One at a time for each source. `step` takes what is complete; the log moves on also without files."""
+
+    def __init__(self, stream: FolderStream, ledger: Ledger, store: Store, now: Callable[[], int]) -> None:
+        self._stream = stream
+        self._ledger = ledger
+        self._store = store
+        self._now = now
+        self._lease: Lease = ledger.acquire(
+            f"capture:{stream.database}", f"{socket.gethostname()}:{os.getpid()}", LEASE_S
+        )
+        self._log = spool_log(stream.source)
+        self._t = ledger.times().get(self._log)
+        self._taken = {name.removeprefix(self._prefix): note for name, note in ledger.notes(self._prefix).items()}
+        self._rejected: dict[str, Look] = {}
+        self._before: dict[str, Look] = {}
+
+    @property
+    def _prefix(self) -> str:
+        return f"file:{self._stream.source}:"
+
+    def step(self) -> int:
+        """Take every file that is complete and new; how many rows came."""
+        self._ledger.renew(self._lease, LEASE_S)
+        looks = _looks(self._stream.folder)
+        ready = [name for name in sorted(looks) if self._is_ready(name, looks[name])]
+        self._before = looks
+        rows = sum(self._take(name, looks[name]) for name in ready)
+        gone = [name for name in self._taken if name not in looks]
+        notes: dict[str, str | None] = {f"{self._prefix}{name}": None for name in gone}
+        self._commit(next_time(self._t or 0, self._now()), (), notes, self._now())
+        for name in gone:
+            del self._taken[name]
+        return rows
+
+    def close(self) -> None:
+        self._ledger.release(self._lease)
+
+    def _is_ready(self, name: str, look: Look) -> bool:
+        new = name not in self._taken and self._rejected.get(name) != look
+        return new and self._before.get(name) == look
+
+    def _take(self, name: str, look: Look) -> int:
+        """A file is one transaction; what it wrote before it turned out to be wrong is garbage."""
+        t = next_time(self._t or 0, self._now())
+        file = self._stream.folder / name
+        pieces: list[tuple[str, int, int]] = []
+        latest: int | None = None
+        count = 0
+        try:
+            for table in _tables(self._stream, file):
+                latest = _later(latest, table, self._stream)
+                written, size = self._store.write(self._stream.site, _spooled(table, t, count), self._log)
+                pieces.append((written, table.num_rows, size))
+                count += table.num_rows
+        except InputError as error:
+            self._rejected[name] = look
+            self._commit(t, (), {f"rejected:{self._stream.source}:{name}": str(error)}, self._now())
+            return 0
+        note = json.dumps({"t": t, "rows": count, "bytes": look.size})
+        notes: dict[str, str | None] = {f"{self._prefix}{name}": note, f"rejected:{self._stream.source}:{name}": None}
+        if latest is not None:
+            notes[self._watermark] = str(max(latest, self._known_watermark(latest)))
+        self._commit(t, tuple(pieces), notes, look.modified_ns // 1000)
+        self._taken[name] = note
+        return count
+
+    @property
+    def _watermark(self) -> str:
+        return f"watermark:{self._stream.source}"
+
+    def _known_watermark(self, otherwise: int) -> int:
+        return int(self._ledger.notes(self._watermark).get(self._watermark, otherwise))
+
+    def _commit(
+        self, t: int, files: tuple[tuple[str, int, int], ...], notes: dict[str, str | None], commit_time: int
+    ) -> None:
+        after = t - 1 if self._t is None else self._t
+        pieces = tuple(Piece(PieceKind.CHANGE, file, after, t, rows, size) for file, rows, size in files)
+        start = after if self._t is None else None
+        edit = Edit(self._log, self._t, t, pieces, start=start, site=self._stream.site)
+        self._ledger.commit(self._lease, Round((edit,), notes, (Moment(self._stream.database, t, commit_time),)))
+        self._t = t
+
+
+def _looks(folder: Path) -> dict[str, Look]:
+    found = {}
+    for entry in os.scandir(folder) if folder.is_dir() else ():
+        if entry.is_file() and entry.name[0] not in "._" and not entry.name.endswith(UNFINISHED):
+            status = entry.stat()
+            found[entry.name] = Look(status.st_size, status.st_mtime_ns)
+    return found
+
+
+def _tables(stream: FolderStream, file: Path) -> Iterator[pa.Table]:
+    """The declared columns with their types, a part at a time. Raises InputError for what is not as declared."""
+    for part in _parts(stream, file):
+        with readable(file):
+            arrays = [_typed(part.column(name), type_) for name, type_ in stream.columns]
+        yield pa.table(arrays, names=[f"{stream.source}.{name}" for name, _ in stream.columns])
+
+
+def _parts(stream: FolderStream, file: Path) -> Iterator[pa.Table]:
+    names = [name for name, _ in stream.columns]
+    # Texts of times come with a zone or without: they are read below.
+    types = {name: pa.string() if type_ == TIMESTAMP else arrow_type(type_) for name, type_ in stream.columns}
+    if stream.format == "jsonl":
+        options = json_lines.ParseOptions(explicit_schema=pa.schema(types), unexpected_field_behavior="ignore")
+        with readable(file):
+            yield json_lines.read_json(file, parse_options=options)
+        return
+    form = Format.PARQUET if stream.format == "parquet" else Format.CSV
+    missing = [name for name in names if name not in columns_of(file, form)]
+    if missing:
+        raise InputError([Problem(f'the file has no column "{missing[0]}"', Location(str(file)))])
+    for batch in batches(file, form, names, types):
+        yield pa.Table.from_batches([batch])
+
+
+def _typed(column: pa.ChunkedArray, type_: Type) -> pa.ChunkedArray:
+    if type_ in FRACTIONS:
+        return plain_floats(column.cast(arrow_type(type_)))
+    if type_ == TIMESTAMP and getattr(column.type, "tz", None) is None:
+        try:
+            return column.cast(pa.timestamp("us")).cast(arrow_type(type_))
+        except pa.ArrowInvalid:
+            return column.cast(arrow_type(type_))
+    return column.cast(arrow_type(type_))
+
+
+def _later(latest: int | None, table: pa.Table, stream: FolderStream) -> int | None:
+    if stream.time is None or not table.num_rows:
+        return latest
+    highest = pc.max(table.column(f"{stream.source}.{stream.time}").cast(pa.timestamp("us", "UTC")).cast(pa.int64()))
+    found = highest.as_py()
+    return found if latest is None or (found is not None and found > latest) else latest
+
+
+def _spooled(table: pa.Table, t: int, first: int) -> pa.Table:
+    count = table.num_rows
+    return (
+        table.append_column("__t", pa.array(np.full(count, t), pa.int64()))
+        .append_column("__n", pa.array(np.arange(first, first + count), pa.int64()))
+        .append_column("__op", pa.array(["i"] * count, pa.string()))
+        .append_column("__kept", pa.nulls(count, KEPT_TYPE))
+    )
