@@ -1,0 +1,94 @@
+"""What contracts cost, from what was used: core seconds, bytes over links, bytes on disks, at the catalogue's prices.
+
+What a vertex uses is shared equally by the contracts that it serves at that time, so that all accounts together are
+all that was used. Money is dollars, times are microseconds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+
+from headrace.model.catalogue import Catalogue
+
+SECOND = 1_000_000
+HOUR_S = 3600.0
+MONTH_S = 2_592_000.0
+GB = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one vertex used: by a push, or by being kept. `sent` are bytes that came from the site `origin`, `kept` are
+    byte seconds on disk.
+    """
+
+    vertex: str
+    site: str
+    core_s: float = 0.0
+    origin: str | None = None
+    sent: float = 0.0
+    kept: float = 0.0
+
+
+def price_of(catalogue: Catalogue, usage: Usage) -> float:
+    site = catalogue.sites[usage.site]
+    computed = usage.core_s * site.cpu_price_h / HOUR_S
+    stored = usage.kept / GB * site.disk_price_gb_month / MONTH_S
+    return computed + stored + usage.sent / GB * _link_price(catalogue, usage)
+
+
+def _link_price(catalogue: Catalogue, usage: Usage) -> float:
+    ends = usage.origin, usage.site
+    return next((link.price_gb for link in catalogue.links if (link.src, link.dst) == ends), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a contract cost since a time. `core_s`, `sent` and `kept` are its share of what was used."""
+
+    since: int
+    cost: float = 0.0
+    core_s: float = 0.0
+    sent: float = 0.0
+    kept: float = 0.0
+
+    def cost_per_hour(self, now: int) -> float:
+        """On average since it was opened; 0 at first."""
+        hours = (now - self.since) / SECOND / HOUR_S
+        return self.cost / hours if hours > 0 else 0.0
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str) -> Account:
+        """Raises TypeError or ValueError for a text that is none of ours."""
+        return Account(**json.loads(text))
+
+
+def charged(
+    accounts: Mapping[str, Account],
+    catalogue: Catalogue,
+    serves: Mapping[str, tuple[str, ...]],
+    usages: Iterable[Usage],
+    now: int,
+) -> dict[str, Account]:
+    """Accounts after something was used; contracts that have none get one. What serves nobody is charged to nobody."""
+    found = dict(accounts)
+    for usage in usages:
+        contracts, price = serves.get(usage.vertex, ()), price_of(catalogue, usage)
+        for contract in contracts:
+            found[contract] = _with_share(found.get(contract, Account(now)), usage, price, len(contracts))
+    return found
+
+
+def _with_share(account: Account, usage: Usage, price: float, parts: int) -> Account:
+    return Account(
+        account.since,
+        account.cost + price / parts,
+        account.core_s + usage.core_s / parts,
+        account.sent + usage.sent / parts,
+        account.kept + usage.kept / parts,
+    )

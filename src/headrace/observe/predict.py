@@ -1,0 +1,64 @@
+"""How long the next push of a vertex will take: measured rates, and learnt times of its operator.
+
+Where nothing was measured yet the plan's rates and times hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from headrace.model.catalogue import Catalogue, OperatorTime
+from headrace.model.plan import Graph, Operator
+from headrace.observe.rates import Flow
+from headrace.observe.times import INGEST, Operation, Times
+
+
+def operation_of(graph: Graph, vertex: str) -> Operation:
+    """What makes a vertex; a source's relation is made by ingestion."""
+    site, edge = graph.vertices[vertex].site, graph.edges.get(vertex)
+    if edge is None:
+        return Operation(INGEST, site)
+    origin = graph.vertices[edge.inputs[0]].site if edge.op is Operator.COPY else None
+    return Operation(edge.op.value, site, origin)
+
+
+def planned_time(catalogue: Catalogue, graph: Graph, vertex: str) -> OperatorTime:
+    """As declared, at the site's speed, with what the link adds to a copy. Ingestion is like applying."""
+    operation = operation_of(graph, vertex)
+    declared = catalogue.operator_times[Operator.APPLY if operation.op == INGEST else operation.op]
+    speed = catalogue.sites[operation.site].speed
+    wait_s, row_s = _transfer(catalogue, graph, operation, vertex)
+    return OperatorTime(declared.fixed / speed + wait_s, declared.per_in / speed, declared.per_out / speed + row_s)
+
+
+def _transfer(catalogue: Catalogue, graph: Graph, operation: Operation, vertex: str) -> tuple[float, float]:
+    """Seconds that a link adds to a copy, and to each row of it."""
+    ends = operation.origin, operation.site
+    link = next((link for link in catalogue.links if (link.src, link.dst) == ends), None)
+    if link is None:
+        return 0.0, 0.0
+    return link.latency_s, 0.0 if link.bandwidth is None else graph.vertices[vertex].width / link.bandwidth
+
+
+def rows_of_push(graph: Graph, flows: Mapping[str, Flow], vertex: str, batch_s: float) -> tuple[float, float]:
+    """Rows in and rows out of some seconds of changes."""
+    flow = flows.get(vertex)
+    if flow is not None and flow.rows_out.is_known:
+        return flow.rows_in.rate * batch_s, flow.rows_out.rate * batch_s
+    edge = graph.edges.get(vertex)
+    out = graph.vertices[vertex].rate.at(batch_s)
+    into = out if edge is None else sum(graph.vertices[name].rate.at(batch_s) for name in edge.inputs)
+    return into * batch_s, out * batch_s
+
+
+def predictor(
+    catalogue: Catalogue, graph: Graph, times: Times, flows: Mapping[str, Flow]
+) -> Callable[[str, float], float]:
+    """Seconds of a push, from the vertex and the seconds of changes that it lacks."""
+    known = {name: (operation_of(graph, name), planned_time(catalogue, graph, name)) for name in graph.vertices}
+
+    def seconds(vertex: str, batch_s: float) -> float:
+        operation, planned = known[vertex]
+        return times.predict_s(operation, vertex, *rows_of_push(graph, flows, vertex, batch_s), planned)
+
+    return seconds

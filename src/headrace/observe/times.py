@@ -1,0 +1,209 @@
+"""How long operators take, learnt from what they took: seconds = fixed + per_in * rows in + per_out * rows out.
+
+Slowly, one fit for each operator at each site (and link): least squares that forget, with coefficients that are not
+negative. Quickly, one factor for each vertex, which rides out what the fit does not know yet. What was planned holds
+until there are enough samples, and wherever these do not tell coefficients apart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from itertools import combinations
+from statistics import median
+
+import numpy as np
+import numpy.typing as npt
+
+from headrace.model.catalogue import OperatorTime
+
+FORGET = 0.98
+"""What a sample still weighs when the next one comes."""
+
+ENOUGH = 20
+"""Samples before a fit replaces what was planned, and before any are clipped."""
+
+CLIP = 5.0
+"""Samples are believed up to this many median deviations."""
+
+RECENT = 41
+"""Deviations of which the median is taken."""
+
+CLOSE = 0.05
+"""Share of the predicted seconds by which a sample may always deviate: where all agree the median says nothing."""
+
+QUICK, SLOWEST, FASTEST = 0.2, 4.0, 0.25
+"""Weight of the last sample in the quick factor, and its bounds."""
+
+TRUST_IN_PLAN = 1e-6
+"""Weight of the planned coefficients, compared with the samples'."""
+
+INGEST = "ingest"
+"""What moves a source's own relation on: captured changes become rows that go and rows that come."""
+
+Vector = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operator at a site, or `INGEST`; copies differ by where they come from too."""
+
+    op: str
+    site: str
+    origin: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    rows_in: float
+    rows_out: float
+    seconds: float
+
+
+def seconds_of(time: OperatorTime, rows_in: float, rows_out: float) -> float:
+    return time.fixed + time.per_in * rows_in + time.per_out * rows_out
+
+
+# The slow fit
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """Sums over samples with x = (1, rows in, rows out): of x xᵀ, row by row, and of x * seconds.
+
+    These are all that recursive least squares keep. `time` is None until there are enough samples.
+    """
+
+    samples: int = 0
+    squares: tuple[float, ...] = (0.0,) * 9
+    products: tuple[float, ...] = (0.0,) * 3
+    deviations: tuple[float, ...] = ()
+    time: OperatorTime | None = None
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str) -> Fit:
+        """Raises KeyError, TypeError or ValueError for a text that is none of ours."""
+        found = json.loads(text)
+        squares, products, deviations = (tuple(found[name]) for name in ("squares", "products", "deviations"))
+        time = None if found["time"] is None else OperatorTime(**found["time"])
+        return Fit(found["samples"], squares, products, deviations, time)
+
+
+def fitted(fit: Fit, sample: Sample, planned: OperatorTime) -> Fit:
+    """The fit after one more sample."""
+    predicted = seconds_of(fit.time or planned, sample.rows_in, sample.rows_out)
+    deviation = sample.seconds - predicted
+    seconds = predicted + _clipped(deviation, fit.deviations, predicted)
+    x = np.array([1.0, sample.rows_in, sample.rows_out])
+    squares = FORGET * np.reshape(fit.squares, (3, 3)) + np.outer(x, x)
+    products = FORGET * np.array(fit.products) + x * seconds
+    samples = fit.samples + 1
+    return Fit(
+        samples,
+        tuple(squares.ravel().tolist()),
+        tuple(products.tolist()),
+        (*fit.deviations, abs(deviation))[-RECENT:],
+        _solved(squares, products, planned) if samples >= ENOUGH else None,
+    )
+
+
+def _clipped(deviation: float, deviations: tuple[float, ...], predicted: float) -> float:
+    if len(deviations) < ENOUGH:
+        return deviation
+    most = max(CLIP * median(deviations), CLOSE * predicted)
+    return min(most, max(-most, deviation))
+
+
+def _solved(squares: Vector, products: Vector, planned: OperatorTime) -> OperatorTime:
+    """The best coefficients that are not negative: the best of those for which some are zero and the others free."""
+    scale = np.sqrt(np.maximum(np.diag(squares), 1e-12))
+    expected = np.array([planned.fixed, planned.per_in, planned.per_out]) * scale
+    a = squares / np.outer(scale, scale) + TRUST_IN_PLAN * np.eye(3)
+    b = products / scale + TRUST_IN_PLAN * expected
+    best, least = np.zeros(3), 0.0
+    for count in (1, 2, 3):
+        for free in map(list, combinations(range(3), count)):
+            found = np.zeros(3)
+            found[free] = np.linalg.solve(a[np.ix_(free, free)], b[free])
+            error = float(found @ a @ found - 2 * b @ found)
+            if (found >= 0).all() and error < least:
+                best, least = found, error
+    fixed, per_in, per_out = (best / scale).tolist()
+    return OperatorTime(fixed, per_in, per_out)
+
+
+# All of them
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """`corrections` are the quick factors by vertex; `slowness` is seconds taken over seconds planned, by vertex, as
+    re-planning wants it.
+    """
+
+    fits: Mapping[Operation, Fit] = field(default_factory=dict)
+    corrections: Mapping[str, float] = field(default_factory=dict)
+    slowness: Mapping[str, float] = field(default_factory=dict)
+
+    def time_of(self, operation: Operation, planned: OperatorTime) -> OperatorTime:
+        return self.fits.get(operation, Fit()).time or planned
+
+    def predict_s(
+        self, operation: Operation, vertex: str, rows_in: float, rows_out: float, planned: OperatorTime
+    ) -> float:
+        """`planned` is for the operation: divided by the site's speed, with what the link adds."""
+        slow = seconds_of(self.time_of(operation, planned), rows_in, rows_out)
+        return slow * self.corrections.get(vertex, 1.0)
+
+
+def observed(times: Times, operation: Operation, vertex: str, sample: Sample, planned: OperatorTime) -> Times:
+    """After a push of a vertex took what it took."""
+    predicted = seconds_of(times.time_of(operation, planned), sample.rows_in, sample.rows_out)
+    as_planned = seconds_of(planned, sample.rows_in, sample.rows_out)
+    return Times(
+        {**times.fits, operation: fitted(times.fits.get(operation, Fit()), sample, planned)},
+        {**times.corrections, vertex: _nearer(times.corrections.get(vertex, 1.0), sample.seconds, predicted)},
+        {**times.slowness, vertex: _nearer(times.slowness.get(vertex, 1.0), sample.seconds, as_planned)},
+    )
+
+
+def forget(times: Times, vertices: frozenset[str]) -> Times:
+    """Without vertices that are gone; what their operators taught stays."""
+    corrections = {name: factor for name, factor in times.corrections.items() if name not in vertices}
+    slowness = {name: factor for name, factor in times.slowness.items() if name not in vertices}
+    return replace(times, corrections=corrections, slowness=slowness)
+
+
+def _nearer(factor: float, seconds: float, predicted: float) -> float:
+    if predicted <= 0.0:
+        return factor
+    return min(SLOWEST, max(FASTEST, (1 - QUICK) * factor + QUICK * seconds / predicted))
+
+
+# How good predictions are
+
+REMEMBERED = 100
+"""Pushes of a contract over which its prediction error is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """Of the last pushes of a contract: how far the predicted critical path was from the measured one, as a share."""
+
+    errors: tuple[float, ...] = ()
+
+    @property
+    def error_90(self) -> float | None:
+        """Nine of ten pushes are predicted at least as well; None before the first."""
+        return float(np.quantile(self.errors, 0.9)) if self.errors else None
+
+
+def compared(accuracy: Accuracy, predicted_s: float, measured_s: float) -> Accuracy:
+    """After a push; one that took no time says nothing."""
+    if measured_s <= 0.0:
+        return accuracy
+    return Accuracy((*accuracy.errors, abs(predicted_s / measured_s - 1.0))[-REMEMBERED:])

@@ -1,0 +1,191 @@
+"""What operators took, and what they will take."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.model.catalogue import OperatorTime
+from headrace.observe.predict import operation_of, planned_time, predictor
+from headrace.observe.rates import SECOND, pushed, started
+from headrace.observe.times import (
+    ENOUGH,
+    Accuracy,
+    Fit,
+    Operation,
+    Sample,
+    Times,
+    compared,
+    fitted,
+    forget,
+    observed,
+    seconds_of,
+)
+from headrace.plan.price import tariff_of, time_of_edge
+from tests.plan.share.projects import plan_for, wanted
+
+PLANNED = OperatorTime(0.15, 2e-6, 4e-6)
+JOIN = Operation("join", "eu")
+
+
+def samples(time: OperatorTime, count: int, seed: int = 1, noise: float = 0.0) -> list[Sample]:
+    chosen = random.Random(seed)
+    found = []
+    for _ in range(count):
+        rows_in, rows_out = chosen.uniform(0, 1e5), chosen.uniform(0, 2e5)
+        seconds = seconds_of(time, rows_in, rows_out) * chosen.uniform(1 - noise, 1 + noise)
+        found.append(Sample(rows_in, rows_out, seconds))
+    return found
+
+
+def fit_of(taken: list[Sample]) -> Fit:
+    fit = Fit()
+    for sample in taken:
+        fit = fitted(fit, sample, PLANNED)
+    return fit
+
+
+# The slow fit
+
+
+def test_what_was_planned_holds_until_there_are_enough_samples():
+    taken = samples(OperatorTime(1.0, 1e-5, 2e-5), ENOUGH)
+    assert fit_of(taken[:-1]).time is None
+    assert fit_of(taken).time is not None
+
+
+@given(st.floats(0.01, 5.0), st.floats(1e-7, 1e-4), st.floats(1e-7, 1e-4), st.integers(0, 100))
+def test_samples_of_a_line_give_the_line(fixed: float, per_in: float, per_out: float, seed: int):
+    found = fit_of(samples(OperatorTime(fixed, per_in, per_out), ENOUGH, seed)).time
+    assert found is not None
+    assert (found.fixed, found.per_in, found.per_out) == pytest.approx((fixed, per_in, per_out), rel=0.05)
+
+
+@given(st.lists(st.tuples(*[st.floats(0, 100)] * 3), min_size=ENOUGH, max_size=ENOUGH))
+def test_coefficients_are_the_best_that_are_not_negative(taken: list[tuple[float, float, float]]):
+    """Against every point of a grid around them: none has a smaller weighted error."""
+    fit = fit_of([Sample(*one) for one in taken])
+    assert fit.time is not None
+    x = np.array([[1.0, rows_in, rows_out] for rows_in, rows_out, _ in taken])
+    y = np.array([seconds for _, _, seconds in taken])
+    weights = 0.98 ** np.arange(len(taken))[::-1]
+
+    def error(coefficients: tuple[float, ...]) -> float:
+        return float(weights @ (x @ np.array(coefficients) - y) ** 2)
+
+    found = fit.time.fixed, fit.time.per_in, fit.time.per_out
+    assert min(found) >= 0.0
+    for steps in product((-0.01, 0.0, 0.01), repeat=3):
+        nearby = tuple(max(0.0, value + step) for value, step in zip(found, steps, strict=True))
+        assert error(found) <= error(nearby) * (1 + 1e-3) + 1e-3
+
+
+def test_rows_that_were_always_the_same_leave_the_planned_slope():
+    """100 rows in each push tell nothing about the cost of a row; all the time is fixed or per row alike."""
+    fit = fit_of([Sample(100, 100, 0.5)] * 40)
+    assert fit.time is not None
+    assert seconds_of(fit.time, 100, 100) == pytest.approx(0.5, rel=0.01)
+
+
+def test_a_fit_forgets():
+    was, is_ = OperatorTime(1.0, 1e-5, 2e-5), OperatorTime(3.0, 3e-5, 1e-5)
+    fit = fit_of([*samples(was, 100, 1, 0.1), *samples(is_, 400, 2, 0.1)])
+    assert fit.time is not None
+    assert seconds_of(fit.time, 5e4, 1e5) == pytest.approx(seconds_of(is_, 5e4, 1e5), rel=0.05)
+
+
+def test_an_outlier_is_believed_up_to_five_median_deviations():
+    taken = samples(OperatorTime(1.0, 1e-5, 2e-5), 60, noise=0.05)
+    calm, wild = fit_of(taken), fitted(fit_of(taken), Sample(5e4, 1e5, 500.0), PLANNED)
+    assert calm.time is not None and wild.time is not None
+    assert seconds_of(wild.time, 5e4, 1e5) == pytest.approx(seconds_of(calm.time, 5e4, 1e5), rel=0.05)
+
+
+def test_a_fit_goes_on_after_a_restart():
+    taken = samples(PLANNED, 50, noise=0.3)
+    assert fitted(Fit.from_json(fit_of(taken[:-1]).to_json()), taken[-1], PLANNED) == fit_of(taken)
+    assert Fit.from_json(Fit().to_json()) == Fit()
+
+
+# The quick factor
+
+
+def after(taken: list[Sample]) -> Times:
+    times = Times()
+    for sample in taken:
+        times = observed(times, JOIN, "v", sample, PLANNED)
+    return times
+
+
+def test_the_quick_factor_follows_at_once_and_is_bounded():
+    slow = Sample(0, 0, 0.3)
+    assert after([slow]).corrections["v"] == pytest.approx(1.2)
+    assert after([slow] * 10).corrections["v"] == pytest.approx(2 - 0.8**10)
+    assert after([Sample(0, 0, 100.0)] * 3).corrections["v"] == 4.0
+    assert after([Sample(0, 0, 0.0)] * 15).corrections["v"] == 0.25
+    assert after([slow]).predict_s(JOIN, "v", 0, 0, PLANNED) == pytest.approx(0.18)
+    assert after([slow]).predict_s(JOIN, "other", 0, 0, PLANNED) == pytest.approx(0.15)
+
+
+def test_once_the_fit_knows_the_factor_returns_to_one_and_slowness_stays():
+    times = after(samples(OperatorTime(0.45, 6e-6, 12e-6), 60))
+    assert times.corrections["v"] == pytest.approx(1.0, abs=0.02)
+    assert times.slowness["v"] == pytest.approx(3.0, abs=0.01)
+
+
+def test_an_operator_that_was_planned_to_take_no_time_has_no_slowness():
+    times = observed(Times(), JOIN, "v", Sample(10, 10, 0.1), OperatorTime(0, 0, 0))
+    assert times.slowness["v"] == times.corrections["v"] == 1.0
+
+
+def test_vertices_that_are_gone_are_forgotten_but_not_what_they_taught():
+    times = forget(after(samples(PLANNED, 30)), frozenset(("v",)))
+    assert not times.corrections and not times.slowness
+    assert times.fits[JOIN].time is not None
+
+
+# How good predictions are
+
+
+def test_nine_of_ten_pushes_are_predicted_at_least_as_well_as_published():
+    assert Accuracy().error_90 is None
+    accuracy = Accuracy()
+    for percent in range(101):
+        accuracy = compared(accuracy, 1.0 + percent / 100, 1.0)
+    accuracy = compared(accuracy, 1.0, 0.0)
+    assert len(accuracy.errors) == 100
+    assert accuracy.error_90 == pytest.approx(0.901)
+
+
+# From a plan
+
+
+def test_before_anything_is_measured_predictions_are_those_of_the_plan():
+    plan = plan_for(wanted("bought", "asia"), wanted("by_country", "us"))
+    tariff, seconds = tariff_of(plan.catalogue), predictor(plan.catalogue, plan.graph, Times(), {})
+    for name, edge in plan.graph.edges.items():
+        for batch_s in (0.5, 30.0):
+            assert seconds(name, batch_s) == pytest.approx(time_of_edge(plan.graph, edge, tariff, batch_s), rel=1e-9)
+
+
+def test_measured_rates_and_times_take_the_place_of_the_plan():
+    plan = plan_for(wanted("sales", "us"))
+    name = next(name for name, edge in plan.graph.edges.items() if edge.op == "join")
+    flows = {name: pushed(started(0), 6000, 12000, 0, 60 * SECOND)}
+    operation, planned = operation_of(plan.graph, name), planned_time(plan.catalogue, plan.graph, name)
+    times = Times()
+    for sample in samples(OperatorTime(0.5, 1e-5, 1e-5), 80):
+        times = observed(times, operation, "another", sample, planned)
+    assert predictor(plan.catalogue, plan.graph, times, flows)(name, 10.0) == pytest.approx(0.53, rel=0.01)
+
+
+def test_a_source_is_ingested_at_its_site():
+    plan = plan_for(wanted("sales", "us"))
+    base = next(name for name, vertex in plan.graph.vertices.items() if vertex.base and name not in plan.graph.edges)
+    assert operation_of(plan.graph, base) == Operation("ingest", plan.graph.vertices[base].site)
+    assert predictor(plan.catalogue, plan.graph, Times(), {})(base, 10.0) > 0.0
