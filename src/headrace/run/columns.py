@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headrace.model.block import BlockFilter
-from headrace.model.expr import Column, Expr, columns_of, conjunction, substitute
+from headrace.model.expr import Call, Column, Expr, Literal, columns_of, conjunction, substitute
 from headrace.model.plan import PlannedBlock, Vertex
 from headrace.model.relation import Field
 
@@ -51,11 +51,14 @@ class Held:
 
     def of_output(self, planned: PlannedBlock, column: str) -> Expr | None:
         """A column of a block's output."""
-        stored = self.file.get(f"{planned.name}.{planned.stored[column]}")
-        if stored is not None or planned.block.top is not None:
-            return stored
         output = next(output for output in planned.block.outputs if output.name == column)
-        return self.rewritten(planned, output.expr)
+        if isinstance(output.expr, Literal):
+            return output.expr
+        stored = self.file.get(f"{planned.name}.{planned.stored[column]}")
+        if stored is not None:
+            # Outputs of equal text may differ in type: one is stored for all.
+            return stored if stored.type == output.expr.type else Call("cast", (stored,), output.expr.type)
+        return None if planned.block.top is not None else self.rewritten(planned, output.expr)
 
     def rewritten(self, planned: PlannedBlock, expr: Expr) -> Expr | None:
         """An expression over a block's core as one over the file; None if a column is not held."""

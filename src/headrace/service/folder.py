@@ -14,6 +14,7 @@ import pickle
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +99,4 @@ class Folder:
 
 
 def _version() -> tuple[str, str, tuple[int, int]]:
-    import headrace
-
-    return RUNNING_FORMAT, str(headrace.__version__), sys.version_info[:2]
+    return RUNNING_FORMAT, metadata.version("headrace"), sys.version_info[:2]
