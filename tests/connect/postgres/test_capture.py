@@ -372,6 +372,32 @@ def test_a_column_of_another_type_stops_its_source(place: Place):
     )
 
 
+def test_a_table_whose_changes_do_not_name_its_rows_any_more_stops_its_source(place: Place):
+    capture = place.capture(PLAIN, WIDE)
+    capture.catch_up()
+    place.execute("ALTER TABLE plain ALTER v SET NOT NULL, ADD UNIQUE (v);\nINSERT INTO plain VALUES (1, 0, 'x')")
+    capture.catch_up()
+    place.execute("ALTER TABLE plain REPLICA IDENTITY USING INDEX plain_v_key;\nDELETE FROM plain")
+    capture.catch_up()
+    capture.close()
+    why = place.ledger.notes()["quarantine:plain"]
+    assert why == 'changes of table "public.plain" of source "plain" do not name rows by id any more'
+
+
+def test_a_table_that_was_renamed_or_dropped_stops_its_source(place: Place):
+    capture = place.capture(PLAIN, WIDE, LOOSE)
+    capture.catch_up()
+    place.execute("ALTER TABLE plain RENAME TO simple;\nINSERT INTO simple VALUES (1, 0, 'x');\nDROP TABLE loose")
+    capture.catch_up()
+    assert place.ledger.notes()["quarantine:plain"].endswith('is now called "public.simple"')
+    capture.close()
+    capture = place.capture(PLAIN, WIDE, LOOSE)
+    capture.catch_up()
+    capture.close()
+    assert place.ledger.notes()["quarantine:loose"] == 'table "loose" of source "loose" is not there any more'
+    assert "quarantine:wide" not in place.ledger.notes()
+
+
 def test_a_value_that_cannot_be_held_stops_its_source_and_is_never_changed(place: Place):
     place.execute("CREATE TABLE prices (k int PRIMARY KEY, p numeric(10,2))")
     prices = CapturedTable("prices", "us", "prices", (("k", INT), ("p", Decimal(10, 2))), ("k",))

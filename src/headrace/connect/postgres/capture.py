@@ -21,7 +21,7 @@ from typing import Protocol
 
 import psycopg
 
-from headrace.connect.postgres.drift import columns_of_relation, find_drift
+from headrace.connect.postgres.drift import columns_of_relation, find_drift, find_identity_drift, find_name_drift
 from headrace.connect.postgres.facts import TableFacts
 from headrace.connect.postgres.inspect import ask_table, reason
 from headrace.connect.postgres.intake import Intake, Outside, Target
@@ -223,10 +223,11 @@ class Capture:
         columns = columns_of_relation(self._session, relation) if found else ()
         layouts = []
         for captured in found:
-            drift = find_drift(captured, columns)
-            if captured.table not in (relation.name, f"{relation.schema}.{relation.name}"):
-                named = f"{relation.schema}.{relation.name}"
-                drift = f'table "{captured.table}" of source "{captured.source}" is now called "{named}"'
+            drift = (
+                find_name_drift(captured, relation)
+                or find_drift(captured, columns)
+                or find_identity_drift(captured, relation)
+            )
             if drift is not None:
                 self._intake.halt(self._intake.targets[captured.source], drift)
             else:

@@ -26,6 +26,28 @@ def find_drift(captured: CapturedTable, columns: Sequence[ColumnFacts]) -> str |
     return None
 
 
+def find_identity_drift(captured: CapturedTable, relation: Relation) -> str | None:
+    """Why changes in the log do not say which row they change any more; None if they do."""
+    if captured.appends:
+        return None
+    named = {column.name for column in relation.columns if column.in_key}
+    if captured.key and not set(captured.key) <= named:
+        listed = ", ".join(captured.key)
+        return (
+            f'changes of table "{captured.table}" of source "{captured.source}" do not name rows by {listed} any more'
+        )
+    if not captured.key and len(named) < len(relation.columns):
+        return f'table "{captured.table}" of source "{captured.source}" has no REPLICA IDENTITY FULL any more'
+    return None
+
+
+def find_name_drift(captured: CapturedTable, relation: Relation) -> str | None:
+    named = f"{relation.schema}.{relation.name}"
+    if captured.table in (relation.name, named):
+        return None
+    return f'table "{captured.table}" of source "{captured.source}" is now called "{named}"'
+
+
 def columns_of_relation(session: Connection, relation: Relation) -> tuple[ColumnFacts, ...]:
     """The columns of a table as the log describes it, with the names of their types."""
     oids = [column.type_oid for column in relation.columns]
