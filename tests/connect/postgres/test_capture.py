@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import random
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -176,6 +178,25 @@ def test_a_transaction_that_is_open_for_long_is_captured_when_it_commits(place: 
     assert place.captured(PLAIN) == contents(place.connection, PLAIN)
 
 
+def test_few_large_rows_go_to_files_before_they_fill_the_memory(place: Place, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("headrace.connect.postgres.capture.BYTES_IN_MEMORY", 20_000)
+    capture = place.capture(PLAIN, LOOSE)
+    capture.catch_up()
+    with place.connection.transaction():
+        place.execute("INSERT INTO plain SELECT g, 0, repeat('x', 10000) FROM generate_series(1, 20) g")
+        place.execute("INSERT INTO loose SELECT repeat('y', 10000), g FROM generate_series(1, 20) g")
+    capture.catch_up()
+    place.execute("INSERT INTO plain VALUES (99, 0, repeat('z', 30000))")
+    capture.catch_up()
+    capture.close()
+    for table in (PLAIN, LOOSE):
+        assert place.captured(table) == contents(place.connection, table)
+
+
+def test_the_address_is_not_shown(place: Place):
+    assert place.dsn not in repr(place.settings())
+
+
 def test_an_idle_database_moves_on_by_heartbeats(place: Place):
     capture = place.capture()
     first = capture.catch_up().t
@@ -280,6 +301,46 @@ def test_tables_are_read_while_they_change(place: Place, monkeypatch: pytest.Mon
     capture.catch_up()
     capture.close()
     check_every_time(place, history)
+
+
+def write_at_random(dsn: str, seed: int, stop: threading.Event) -> None:
+    """Transactions of several writers, that overlap, wait for each other and fail at times."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        history = History(connection, random.Random(seed))
+        while not stop.is_set():
+            undone = history.chance.random() < 0.1
+            failures = contextlib.suppress(psycopg.errors.OperationalError, psycopg.errors.IntegrityError)
+            with failures, connection.transaction(force_rollback=undone):
+                for _ in range(history.chance.randint(1, 6)):
+                    for statement in history.some_changes():
+                        connection.execute(statement.encode())
+
+
+def test_tables_are_read_while_several_write_to_them_at_once(place: Place, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("headrace.connect.postgres.load.ROWS_AT_ONCE", 3)
+    place.execute(f"INSERT INTO {NAMES['wide']} SELECT g, 'b', repeat('€', 4000), 1 FROM generate_series(1, 60) g")
+    place.execute("INSERT INTO plain SELECT g, 0, 'p' FROM generate_series(1, 60) g")
+    stop = threading.Event()
+    writers = [threading.Thread(target=write_at_random, args=(place.dsn, seed, stop)) for seed in range(3)]
+    for writer in writers:
+        writer.start()
+    try:
+        for _ in range(3):
+            capture = place.capture(PLAIN, WIDE, LOOSE)
+            for _ in range(12):
+                capture.step(0.02)
+            capture.close()
+        capture = place.capture(PLAIN, WIDE, LOOSE)
+        while len(place.ledger.notes("loaded:")) < 3:
+            capture.step(0.02)
+    finally:
+        stop.set()
+        for writer in writers:
+            writer.join()
+    capture.catch_up()
+    capture.close()
+    for table in (PLAIN, WIDE, LOOSE):
+        assert place.captured(table) == contents(place.connection, table)
 
 
 def test_changes_missed_with_a_lost_slot_are_found_by_reading_again(place: Place):

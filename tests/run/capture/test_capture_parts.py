@@ -28,7 +28,7 @@ from headrace.model.types import (
     Type,
 )
 from headrace.run.capture.array_text import parse_array
-from headrace.run.capture.chunks import MOST_KEYS, Merged, Window
+from headrace.run.capture.chunks import CHUNK_BYTES, MOST_KEYS, Merged, Window, next_size
 from headrace.run.capture.clock import next_time
 from headrace.run.capture.pgoutput import KEPT, Begin, Commit, Message, RowChange, Truncate, decode
 from headrace.run.capture.position import Position, format_lsn, parse_lsn
@@ -266,6 +266,14 @@ def test_a_snapshot_that_does_not_see_what_was_captured_before_the_watch_is_not_
     window = Window(unwatched=[10, 11])
     assert not window.can_use(Snapshot.parse("11:12:11"))
     assert window.can_use(Snapshot.parse("12:12:"))
+
+
+def test_large_rows_are_read_in_small_numbers_and_small_ones_in_large():
+    assert next_size(1000, 1000 * 20_000, 10_000) == CHUNK_BYTES // 20_000
+    assert next_size(1000, 1000, 10_000) == 4_000
+    assert next_size(4000, 4000, 10_000) == 10_000
+    assert next_size(3, CHUNK_BYTES * 30, 10_000) == 1
+    assert next_size(0, 0, 10_000) == 10_000
 
 
 def test_a_position_survives_its_note():

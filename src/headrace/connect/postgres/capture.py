@@ -15,12 +15,13 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 import psycopg
 
+from headrace.connect.postgres.cut import CUT_MARK
 from headrace.connect.postgres.drift import columns_of_relation, find_drift, find_identity_drift, find_name_drift
 from headrace.connect.postgres.facts import TableFacts
 from headrace.connect.postgres.inspect import ask_table, reason
@@ -53,6 +54,8 @@ HEARTBEAT_EVERY_S = 1.0
 LOOK_AT_TABLES_EVERY_S = 10.0
 ROWS_AT_ONCE = 200_000
 """A batch ends after so many rows, even if there are more."""
+BYTES_IN_MEMORY = 64_000_000
+"""Of the log; then rows go to files, however few they are."""
 
 
 class Stream(Protocol):
@@ -73,7 +76,7 @@ class CaptureSettings:
 
     project: str
     database: str
-    dsn: str
+    dsn: str = field(repr=False)
     tables: tuple[CapturedTable, ...]
     scratch: Path
     stream: StreamFrom = LogStream
@@ -287,7 +290,7 @@ class Capture:
     def _take(self, wait_s: float) -> None:
         """At most the time, but transactions whole."""
         assert self._stream is not None
-        deadline = time.monotonic() + wait_s
+        deadline, fed = time.monotonic() + wait_s, 0
         receive, feed, transactions, intake = (
             self._stream.receive,
             self._transactions.feed,
@@ -299,6 +302,10 @@ class Capture:
             data = receive(max(left, 0.0) if not transactions.inside else 1.0)
             if data is not None:
                 feed(data)
+                fed += len(data)
+                if fed >= BYTES_IN_MEMORY:
+                    intake.relieve()
+                    fed = 0
             enough = data is None or left <= 0 or intake.rows_waiting >= ROWS_AT_ONCE
             if enough and not transactions.inside:
                 return
@@ -315,6 +322,9 @@ class Capture:
         return Captured(self._intake.position.t, rows, progress)
 
     def _on_mark(self, content: bytes) -> None:
+        if content.startswith(CUT_MARK.encode()):
+            name = content.decode().removeprefix(CUT_MARK)
+            self._intake.notes[CUT_MARK + self._settings.database] = f"{name} {self._intake.t}"
         self._loads.met(content)
 
     def _answer(self) -> None:

@@ -259,11 +259,20 @@ class Intake:
         target.pieces.append((file, table.num_rows, size))
         self._outside.answer()
 
-    def _settle(self, spill: Spill, rows: SpoolRows) -> None:
+    def _settle(self, spill: Spill, rows: SpoolRows, at_once: bool = False) -> None:
         try:
-            spill.settle(rows)
+            spill.settle(rows, at_once)
         except NoSuchValue as error:
             self.halt(self.targets[rows.captured.source], str(error))
+
+    def relieve(self) -> None:
+        """Put everything that is in memory into files."""
+        for target in self.targets.values():
+            self.flush(target)
+        held = [target.holding.changed for target in self.targets.values() if target.holding is not None]
+        for spill in (*self._open.values(), *held):
+            for rows in spill.in_memory:
+                self._settle(spill, rows, at_once=True)
 
     def halt(self, target: Target, why: str) -> None:
         """Nothing more goes to this source; what it had in this batch is not committed."""

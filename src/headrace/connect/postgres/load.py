@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from psycopg import sql
@@ -23,12 +24,14 @@ from headrace.connect.postgres.reading import Key, TableQueries, emit, snapshot_
 from headrace.connect.postgres.sessions import connect_session
 from headrace.connect.postgres.slots import Table
 from headrace.connect.postgres.spill import SpillFolder
-from headrace.run.capture.chunks import Window
+from headrace.run.capture.chunks import Window, next_size
 from headrace.run.capture.spool import CapturedTable, TextRow
 from headrace.run.capture.text_values import NoSuchValue
 from headrace.run.capture.visibility import Snapshot
 
 ROWS_AT_ONCE = 10_000
+FIRST_ROWS = 1_000
+"""Rows may be large: after the first we know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +62,14 @@ class Load:
     rows: int = 0
     again: list[Key] = field(default_factory=list)
     wait_for: frozenset[str] = frozenset()
+    at_once: int = 0
     started: float = 0.0
     started_rows: int = 0
+
+    def read(self, rows: Sequence[TextRow]) -> None:
+        """Rows were read: how many to read next."""
+        size = sum(len(value) for row in rows for value in row if value is not None)
+        self.at_once = next_size(len(rows), size, ROWS_AT_ONCE)
 
     @property
     def note(self) -> str:
@@ -131,6 +140,7 @@ class Loads:
         if not self._open:
             if self._writers_are_done(load):
                 load.started, load.started_rows = time.monotonic(), load.rows
+                load.at_once = min(FIRST_ROWS, ROWS_AT_ONCE)
                 self._send("open")
         elif load.captured.keyed:
             self._read_range(load)
@@ -190,14 +200,16 @@ class Loads:
 
     def _chunk_of(self, load: Load) -> Chunk:
         """The keys to be read again, if any, else the next range."""
-        again = load.again[:ROWS_AT_ONCE]
+        again = load.again[: load.at_once]
         with self._session.transaction():
             self._session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             snapshot = snapshot_of(self._session)
             queries = TableQueries(self._session, load.captured, load.table)
-            query = queries.some_keys(again) if again else queries.next_range(load.last, ROWS_AT_ONCE)
+            query = queries.some_keys(again) if again else queries.next_range(load.last, load.at_once)
             rows = tuple(text_rows(self._session, query))
-        return Chunk(snapshot, rows, not again and len(rows) < ROWS_AT_ONCE, len(again))
+        chunk = Chunk(snapshot, rows, not again and len(rows) < load.at_once, len(again))
+        load.read(rows)
+        return chunk
 
     def _merge(self, load: Load, target: Target) -> None:
         chunk, self._chunk = self._chunk, None
@@ -228,7 +240,7 @@ class Loads:
             self._start_reading(load, holding)
         if self._cursor is None:
             return
-        rows = tuple(text_rows(self._cursor, sql.SQL(f"FETCH {ROWS_AT_ONCE} FROM headrace_load")))
+        rows = tuple(text_rows(self._cursor, sql.SQL(f"FETCH {load.at_once} FROM headrace_load")))
         collected = holding.read.rows_of(load.captured)
         collected.add_many(0, "i", rows)
         load.rows += len(rows)
@@ -237,7 +249,9 @@ class Loads:
         except NoSuchValue as error:
             self._intake.halt(self._target(load), str(error))
             return
-        if len(rows) < ROWS_AT_ONCE:
+        complete = len(rows) < load.at_once
+        load.read(rows)
+        if complete:
             self._send("close")
         else:
             self.progress.append(load.progress(complete=False))

@@ -51,9 +51,9 @@ class Spill:
             self._rows[captured.source] = SpoolRows(captured)
         return self._rows[captured.source]
 
-    def settle(self, rows: SpoolRows) -> None:
-        """Write to the file what is too much for memory."""
-        if len(rows) >= ROWS_IN_MEMORY:
+    def settle(self, rows: SpoolRows, at_once: bool = False) -> None:
+        """Write to the file what is too much for memory, or all of it."""
+        if len(rows) >= ROWS_IN_MEMORY or (at_once and len(rows)):
             self._write(rows)
 
     def abort(self, part: int) -> None:
@@ -88,6 +88,10 @@ class Spill:
                     position = table.schema.get_field_index("__t")
                     yield table.set_column(position, "__t", pa.array([t] * table.num_rows, pa.int64()))
         path.unlink()
+
+    @property
+    def in_memory(self) -> tuple[SpoolRows, ...]:
+        return tuple(self._rows.values())
 
     @property
     def sources(self) -> Collection[str]:

@@ -18,6 +18,15 @@ from headrace.run.capture.visibility import Snapshot
 MOST_KEYS = 100_000
 """That a transaction's changes are remembered for; what it may have changed beyond is read again."""
 
+CHUNK_BYTES = 16_000_000
+
+
+def next_size(rows: int, size: int, most: int) -> int:
+    """How many rows to read next, when so many were `size` bytes: about CHUNK_BYTES, and at most fourfold."""
+    if not rows:
+        return most
+    return max(1, min(most, 4 * rows, CHUNK_BYTES * rows // max(size, 1)))
+
 
 @dataclass(slots=True)
 class Touched:
