@@ -78,7 +78,7 @@ def _finished(now: Arrangement, cores: Cores) -> Arrangement:
     """After all contracts have come."""
     match now.options.sharing:
         case Sharing.MARGINAL:
-            return replan(now, cores)
+            return climb(replan(now, cores))[0]
         case Sharing.PLUMB:
             return climb(now)[0]
         case Sharing.NONE | Sharing.MERGE:

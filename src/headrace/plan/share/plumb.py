@@ -114,6 +114,8 @@ def _joined_elsewhere(now: Arrangement, holders: Holders, join: Edge, target: Ve
     first, second = (now.graph.vertices[name] for name in join.inputs)
     relation, delta = (first, second) if first.kind is VertexKind.RELATION else (second, first)
     for site, state in holders.of(relation).items():
+        if state.id in now.live.unlogged:
+            continue
         for source in holders.of(delta).values():
             found = _rejoined(now, holders, join, (relation, delta), (state, source, target))
             if found is not None and may_be_at(now.catalogue, target, site):
