@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +13,11 @@ from hypothesis import strategies as st
 from headrace.declare.sql import read_query
 from headrace.model.errors import EvaluationError, UnsupportedSql
 from headrace.model.plan import PlanOptions
+from headrace.model.scalar_time import micros
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
 from headrace.testing import SCHEMA, changes, queries, tables
-from headrace.testing.worlds import World, quick_folder
+from headrace.testing.worlds import START, World, quick_folder
 from tests.plan.written import catalogue, contract, mesh, site
 
 SITES = ("m1", "m2", "m3")
@@ -25,7 +27,7 @@ SOURCES = {
 }
 
 
-def world_of(texts: list[str], target: str, folder: Path) -> World:
+def world_of(texts: list[str], target: str, folder: Path, start: int = START) -> World:
     views, meanings = {}, {}
     for number, sql in enumerate(texts):
         try:
@@ -36,7 +38,7 @@ def world_of(texts: list[str], target: str, folder: Path) -> World:
     contracts = [contract(f"c_{name}", name, target, 60) for name in views]
     project = catalogue([site(name) for name in SITES], mesh(SITES), SOURCES.values(), contracts)
     plan = plan_views(project, views, PlanOptions())
-    return World(plan, meanings, folder)
+    return World(plan, meanings, folder, start=start)
 
 
 def run(data: st.DataObject, texts: list[str], target: str, batches: int) -> None:
@@ -104,3 +106,35 @@ def test_views_equal_their_queries_in_many_histories(data, texts, target):
         if "EvaluationError" in str(error):
             reject()
         raise
+
+
+TIMED = [
+    "SELECT r.id, r.at FROM r WHERE r.at > now() - INTERVAL '2' HOURS",
+    "SELECT r.k, count(*) AS c FROM r WHERE r.at >= now() - INTERVAL '90' MINUTES AND r.at < now() GROUP BY r.k",
+    "SELECT r.id, s.label FROM r JOIN s ON r.k = s.k WHERE r.at > now() - INTERVAL '1' DAY AND s.at <= now()",
+    "SELECT s.k, max(s.at) AS m FROM s GROUP BY s.k HAVING max(s.at) > now() - INTERVAL '3' HOURS",
+    "SELECT r.id FROM r WHERE r.day >= current_date() - INTERVAL '1' DAY",
+    "SELECT r.id, t.name FROM r LEFT JOIN t ON r.k = t.k WHERE r.at > now() - INTERVAL '1' MONTH",
+]
+MINUTE = 60_000_000
+
+
+@pytest.mark.parametrize("text", TIMED)
+@settings(ANY_SIZE, max_examples=4)
+@given(data=st.data())
+def test_rows_come_and_go_as_time_passes(text, data):
+    with quick_folder() as folder:
+        world = world_of([text], "m1", Path(folder), micros(dt.datetime(2024, 2, 29, 11, 50)))
+        assert world.plan.contracts, world.plan.rejected
+        world.capture(data.draw(tables(max_rows=6)))
+        world.engine.load()
+        assert world.wrong() == []
+        for _ in range(6):
+            world.capture(data.draw(changes(world.history[world.now])), data.draw(st.integers(1, 40)) * MINUTE)
+            world.pass_time(data.draw(st.sampled_from((1, MINUTE, 45 * MINUTE, 300 * MINUTE, 30 * 24 * 60 * MINUTE))))
+            target = data.draw(st.sampled_from([t for t in world.history if t > world.start]))
+            if data.draw(st.booleans()):
+                check(world.engine.push(list(world.program.tasks), target))
+            else:
+                check(world.engine.push_chains(dict.fromkeys(world.program.tasks, target)))
+            assert world.wrong() == []

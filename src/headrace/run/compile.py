@@ -29,6 +29,7 @@ from headrace.run.steps import (
     Step,
     Task,
 )
+from headrace.run.timers import with_timers
 
 SPOOL = "spool:"
 STATE = "#state"
@@ -36,7 +37,7 @@ STATE = "#state"
 
 def compile_plan(plan: Plan) -> Program:
     """Raises AssertionError where a plan does not fit together: that is our own fault."""
-    return _Compilation(plan).program()
+    return with_timers(_Compilation(plan).program())
 
 
 def spool_of(source: str) -> str:

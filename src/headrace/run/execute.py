@@ -17,7 +17,8 @@ from headrace.model.log import NEVER, Edit, Lease, Log, PieceKind, Round
 from headrace.run.items import Outcome
 from headrace.run.load_work import Loaded, LoadItem
 from headrace.run.ports import Ledger, Runner, Store
-from headrace.run.steps import Ingest, LogSpec, Program, Task
+from headrace.run.steps import Ingest, LogSpec, Program, Task, TimedPass
+from headrace.run.timers import is_helper
 from headrace.run.work import ChainItem, Files, Link, Produced, WorkItem
 
 ATTEMPTS = 3
@@ -98,6 +99,8 @@ class Engine:
 
     def push_round(self, targets: Mapping[str, int]) -> list[Pushed]:
         """Brings vertices to times that their inputs have reached: one job, one commit."""
+        if any(is_helper(read) for name in targets for read in self.program.tasks[name].reads):
+            return self.push_chains(targets)
         for _ in range(ATTEMPTS - 1):
             try:
                 return self._attempt_round(targets)
@@ -143,12 +146,22 @@ class Engine:
 
         Vertices that build on each other are pushed one after the other; those that do not, side by side.
         """
+        targets = self._with_helpers(targets)
         for _ in range(ATTEMPTS - 1):
             try:
                 return self._attempt_chains(targets)
             except Conflict:
                 continue
         return self._attempt_chains(targets)
+
+    def _with_helpers(self, targets: Mapping[str, int]) -> dict[str, int]:
+        """With the parts that vertices are made of."""
+        found = dict(targets)
+        for name in reversed(self.upstream(targets)):
+            for read in self.program.tasks[name].reads if name in found else ():
+                if is_helper(read):
+                    found[read] = max(found[name], found.get(read, NEVER))
+        return found
 
     def _attempt_chains(self, targets: Mapping[str, int]) -> list[Pushed]:
         logs = self.ledger.logs(self._involved(targets))
@@ -220,7 +233,8 @@ class Engine:
             read: Files(logs[read].site, tuple(piece.file for piece in logs[read].changes(log.t, t)))
             for read in task.reads
         }
-        return self._work(task, log, t, logs) if any(files.names for files in changes.values()) else None
+        due = isinstance(task.step, TimedPass) or any(files.names for files in changes.values())
+        return self._work(task, log, t, logs) if due else None
 
     def _work(self, task: Task, log: Log, t: int, logs: Mapping[str, Log]) -> WorkItem:
         changes = {

@@ -20,12 +20,13 @@ from headrace.run.operators.derive import derive
 from headrace.run.operators.join import join
 from headrace.run.operators.prepare import prepare
 from headrace.run.operators.reading import Contents, read, schema_of, with_key
-from headrace.run.steps import AggregateStep, DeriveStep, Ingest, JoinStep, Pass, Program, Reading
+from headrace.run.operators.timed import timed
+from headrace.run.steps import AggregateStep, DeriveStep, Ingest, JoinStep, Pass, Program, Reading, TimedPass
 
 
 @dataclass(slots=True)
 class Loading:
-    """All at time `t`. `kept` gives the contents of logs that have them, stamped anyhow; None for others."""
+    """All at time `t`. `kept` gives the contents of logs that have them, each row once, stamped anyhow; else None."""
 
     program: Program
     t: int
@@ -40,7 +41,8 @@ class Loading:
             table = self._made(vertex) if kept is None else kept
             schema = schema_of(self.program.logs[vertex].columns)
             table = stamped(table, self.t).select(schema.names).cast(schema)
-            self.known[vertex] = consolidate(table)
+            each_once = kept is not None or isinstance(self.program.tasks[vertex].step, JoinStep)
+            self.known[vertex] = table if each_once else consolidate(table)
         return self.known[vertex]
 
     def state(self, vertex: str) -> pa.Table:
@@ -57,6 +59,9 @@ class Loading:
                 raise AssertionError(f'nothing is kept of source "{vertex}" at {self.t}')
             case Pass(inputs):
                 return self._read(inputs[0])
+            case TimedPass() as step:
+                made, self.states[vertex] = timed(step.conditions, self._read(step.input), None, self.t - 1, self.t)
+                return made
             case JoinStep() as step:
                 return self._joined(vertex, step)
             case AggregateStep() as step:

@@ -57,6 +57,18 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True)
+class TimedPass:
+    """Rows go on while conditions on time hold: each compares a time with now() plus or minus an interval.
+
+    `state` is the private log of what will come and go later.
+    """
+
+    input: Reading
+    conditions: tuple[Expr, ...]
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
 class JoinStep:
     """Changes of one side meet the rows of the other that were there before them.
 
@@ -103,7 +115,7 @@ class DeriveStep:
     outputs: tuple[Output, ...]
 
 
-Step = Ingest | Pass | JoinStep | AggregateStep | DeriveStep
+Step = Ingest | Pass | TimedPass | JoinStep | AggregateStep | DeriveStep
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,20 @@ from headrace.run.operators.ingest import Stored, ingest
 from headrace.run.operators.join import join
 from headrace.run.operators.prepare import prepare
 from headrace.run.operators.reading import Contents, read, schema_of, with_key
+from headrace.run.operators.timed import timed
 from headrace.run.ports import Store
-from headrace.run.steps import AggregateStep, DeriveStep, Ingest, JoinStep, LogSpec, LookupKey, Pass, Reading, Task
+from headrace.run.steps import (
+    AggregateStep,
+    DeriveStep,
+    Ingest,
+    JoinStep,
+    LogSpec,
+    LookupKey,
+    Pass,
+    Reading,
+    Task,
+    TimedPass,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +89,7 @@ class Produced:
 
 def perform_push(item: WorkItem) -> Produced:
     """Does the work. Reads and writes files, nothing else."""
-    if not any(files.names for files in item.changes.values()):
+    if not isinstance(item.task.step, TimedPass) and not any(files.names for files in item.changes.values()):
         return Produced(item.name, item.after, item.upto, (), 0, 0, 0)
     return _Work(item).produced()
 
@@ -170,6 +182,8 @@ class _Work:
                 return self._ingested(step), None
             case Pass(inputs):
                 return pa.concat_tables([self._passed(reading) for reading in inputs]), None
+            case TimedPass():
+                return self._timed(step)
             case JoinStep():
                 changes = self._read(step.changes)
                 if not changes.num_rows:
@@ -203,6 +217,12 @@ class _Work:
     def _passed(self, reading: Reading) -> pa.Table:
         schema = schema_of(self.item.log.columns)
         return self._read(reading).select(schema.names).cast(schema)
+
+    def _timed(self, step: TimedPass) -> tuple[pa.Table, pa.Table]:
+        spec = self.item.task.state
+        assert spec is not None, f'"{self.item.name}" has no state'
+        events = self._arrangement(spec.name, spec.keys[0], schema_of(spec.columns))
+        return timed(step.conditions, self._read(step.input), events, self.item.after, self.item.upto)
 
     def _aggregated(self, step: AggregateStep) -> tuple[pa.Table, pa.Table | None]:
         changes = self._read(step.input)

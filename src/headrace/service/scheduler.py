@@ -40,6 +40,8 @@ class Scheduler:
     plan: Plan
     engine: Engine
     slots: int = 2
+    forced: frozenset[str] = frozenset()
+    """Contracts that go after all others."""
     pending: dict[str, Due] = field(default_factory=dict)
     trouble: dict[str, Trouble] = field(default_factory=dict)
     factors: dict[str, float] = field(default_factory=dict)
@@ -54,7 +56,7 @@ class Scheduler:
     @property
     def paths(self) -> Paths:
         if self._paths is None:
-            self._paths = paths_of(self.plan.graph, self.plan.contracts)
+            self._paths = paths_of(self.plan.graph, self.plan.contracts, self.forced)
         return self._paths
 
     # Time
@@ -111,14 +113,20 @@ class Scheduler:
             targets = {move.vertex: move.target for move in moves if not self._rests(move.vertex, now)}
             pushed = self.engine.push_round(targets) if targets else []
         for one in pushed:
+            if one.vertex not in targets:
+                continue  # a part of a vertex: what it takes is in the vertex's time
             self._note(one, now, (targets[one.vertex] - times.get(one.vertex, now)) / 1e6)
         self._learn_overhead(time.perf_counter() - started, pushed)
         return pushed
 
     def _all_lacking(self, times: Mapping[str, int]) -> dict[str, int]:
-        """Everything that pending pushes need, and how far; what several need goes as far as any does."""
+        """Everything that pending pushes need, and how far; what several need goes as far as any does.
+
+        What is forced waits while others are pending.
+        """
         found: dict[str, int] = {}
-        for due in self.pending.values():
+        first = [due for due in self.pending.values() if not due.forced]
+        for due in first or self.pending.values():
             for name in self.paths.upstream[due.contract]:
                 if times[name] < due.target:
                     found[name] = max(due.target, found.get(name, due.target))
