@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types
 
 from headrace.run.equal import comparable
-from headrace.run.hashes import hash_of, shared
+from headrace.run.hashes import hash_of, repeated
 
 TIME, ORDER, WEIGHT = "__t", "__o", "__w"
 """int64 microseconds; int32 position of the alias that changed; int64 how often the row came, or left if negative."""
@@ -61,7 +62,8 @@ def stamped(table: pa.Table, time: int, order: int = 0) -> pa.Table:
 
 def _summed(table: pa.Table, by: Sequence[str]) -> pa.Table:
     first, sums = totals(table, by)
-    return with_weights(table.take(pa.array(first)), sums)
+    kept = table if len(first) == table.num_rows else table.take(pa.array(first))
+    return with_weights(kept, sums)
 
 
 def with_weights(table: pa.Table, weights: npt.NDArray[np.int64]) -> pa.Table:
@@ -71,18 +73,25 @@ def with_weights(table: pa.Table, weights: npt.NDArray[np.int64]) -> pa.Table:
 def totals(table: pa.Table, by: Sequence[str]) -> tuple[Positions, Positions]:
     """For every class of rows equal in some columns its first position and its weight, if that is not zero.
 
-    Most rows are told apart by their hash; only the others are grouped, which costs several times as much.
+    In the order of the positions. Most rows are told apart by their hash; only the others are grouped, which costs
+    several times as much.
     """
-    hashes = hash_of(table, by)
-    order = np.argsort(hashes, kind="stable")
-    several = shared(hashes[order])
-    alone, together = order[~several], order[several]
-    first, sums = _grouped(table.take(pa.array(together)), by)
-    positions = np.concatenate([alone, together[first]])
-    weights = np.concatenate([table.column(WEIGHT).to_numpy()[alone], sums])
-    in_place = np.argsort(positions)
-    in_place = in_place[weights[in_place] != 0]
-    return positions[in_place], weights[in_place]
+    weights = table.column(WEIGHT).to_numpy().copy()
+    alike = _alike(table, by)
+    first, sums = _grouped(table.take(pa.array(alike)), by)
+    weights[alike] = 0
+    weights[alike[first]] = sums
+    positions = np.flatnonzero(weights)
+    return positions, weights[positions]
+
+
+def _alike(table: pa.Table, by: Sequence[str]) -> Positions:
+    """Positions of the rows that may equal another. Numbers and dates mostly tell rows apart, and cost the least."""
+    short = [name for name in by if types.is_primitive(table.schema.field(name).type)]
+    alike = np.flatnonzero(repeated(hash_of(table, short)))
+    if len(short) == len(by) or not len(alike):
+        return alike
+    return alike[repeated(hash_of(table.take(pa.array(alike)), by))]
 
 
 def _grouped(table: pa.Table, by: Sequence[str]) -> tuple[Positions, Positions]:

@@ -36,6 +36,16 @@ def hash_of(table: pa.Table, key: Sequence[str]) -> Hashes:
     return hashes
 
 
+def repeated(hashes: Hashes) -> npt.NDArray[np.bool_]:
+    """Which of hashes in any order occur more than once. Sorting alone is far cheaper than finding an order."""
+    ordered = np.sort(hashes)
+    several = np.unique(ordered[shared(ordered)])
+    if not len(several):
+        return np.zeros(len(hashes), dtype=np.bool_)
+    places = np.minimum(np.searchsorted(several, hashes), len(several) - 1)
+    return np.asarray(several[places] == hashes)
+
+
 def shared(hashes: Hashes) -> npt.NDArray[np.bool_]:
     """Which of sorted hashes occur more than once."""
     same_as_next = hashes[1:] == hashes[:-1]

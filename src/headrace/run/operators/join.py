@@ -24,7 +24,8 @@ def join(
     """`changes` are already read as the step reads them. The larger time of a pair is that of the change."""
     positions, met = contents.meet(changes, step.on)
     before = earlier(met, changes, positions)
-    positions, met = positions[before], met.filter(pa.array(before))
+    if not before.all():
+        positions, met = positions[before], met.filter(pa.array(before))
     met_weights = met.column(WEIGHT).to_numpy()
     mine = changes.take(pa.array(positions))
     weights = mine.column(WEIGHT).to_numpy() * met_weights

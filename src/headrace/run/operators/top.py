@@ -46,7 +46,8 @@ def _partitions(derivation: Derivation, side: Side, around: Surroundings) -> Ite
     values = {column.name: column_of(column.expr, side.rows, around) for column in derivation.columns[0]}
     found: dict[int, list[Stamped]] = {}
     stamps = zip(side.group.tolist(), side.time.tolist(), side.weight.tolist(), strict=True)
-    for row, (group, time, weight) in zip(rows_of_arrow(pa.table(values)), stamps, strict=True):
+    rows_seen = rows_of_arrow(pa.table(values)) if values else [()] * len(side.group)  # a table needs columns
+    for row, (group, time, weight) in zip(rows_seen, stamps, strict=True):
         found.setdefault(group, []).append((time, row, weight))
     for rows in found.values():
         rows.sort(key=itemgetter(0))
