@@ -108,19 +108,21 @@ def test_the_table_equals_the_view_after_every_delivery_whatever_breaks(data):
         view = View(Path(place) / "view", ALL)
         folder = folder_of(view, Path(place) / "table", versions_kept_s=0.0)
         epoch, fuse, start = 1, Fuse(), None
+        delivery = breaking(DeltaDelivery(folder, epoch), fuse)
         for _ in range(data.draw(st.integers(1, 6))):
             for _ in range(data.draw(st.integers(0, 2))):
                 view.change(data.draw(next_change(view.now, rows(ALL))))
             fuse.left = data.draw(st.integers(-1, 9))
             if data.draw(st.booleans()):
                 epoch += 1
+                delivery = breaking(DeltaDelivery(folder, epoch), fuse)
             if data.draw(st.integers(0, 3)) == 0:
                 view.compact()
             try:
-                view.deliver_to(breaking(DeltaDelivery(folder, epoch), fuse))
+                view.deliver_to(delivery)
             except Crash:
                 view.change(data.draw(next_change(view.now, rows(ALL))))
-                view.deliver_to(DeltaDelivery(folder, epoch))
+                view.deliver_to(delivery)
             assert held(folder) == view.now
             start = view.now + -summed(folder, view.log.t) if start is None else start
             assert start + summed(folder, view.log.t) == view.now

@@ -28,7 +28,7 @@ from headrace.model.relation import Field
 from headrace.model.types import NULL, STRING
 from headrace.run.arrow import arrow_type
 from headrace.run.changes import WEIGHT, columns_of, totals, with_weights
-from headrace.run.hashes import hash_of
+from headrace.run.hashes import Hashes, hash_of
 
 FORBIDDEN = frozenset(" ,;{}()\n\t=")
 """Characters that names of columns in Delta tables cannot have."""
@@ -98,6 +98,7 @@ class DeltaDelivery:
             raise problem
         self._folder = folder
         self._schema = folder.schema
+        self._hashes: dict[str, Hashes] = {}
         self._time, self._operation = folder.changes_columns
         stamps = [pa.field(self._time, pa.int64()), pa.field(self._operation, pa.string())]
         self._changes_schema = pa.schema([*stamps, *self._schema])
@@ -183,7 +184,13 @@ class DeltaDelivery:
         size = sum(part.num_rows for part in rows)
         small = small_files([file for file in version.files if file not in touched], size)
         rows += [self._table.rows_of(file, self._schema) for file in small]
-        self._table.commit(version, pa.concat_tables(rows), [*touched, *small], mark)
+        dropped = [*touched, *small]
+        self._table.commit(version, pa.concat_tables(rows), dropped, mark)
+        self._hashes = {
+            file.name: self._hashes[file.name]
+            for file in version.files
+            if file.name in self._hashes and file not in dropped
+        }
 
     def _without(self, files: Sequence[File], went: pa.Table) -> tuple[list[File], list[pa.Table]]:
         """The files that hold such rows, and all that is left of them."""
@@ -191,9 +198,9 @@ class DeltaDelivery:
         hashes = np.unique(hash_of(went, names))
         touched, left, counted = [], [], [went]
         for file in files:
-            rows = self._table.rows_of(file, self._schema)
-            similar = np.isin(hash_of(rows, names), hashes)
+            similar = np.isin(self._hashes_of(file), hashes)
             if similar.any():
+                rows = self._table.rows_of(file, self._schema)
                 touched.append(file)
                 left.append(rows.filter(pa.array(~similar)))
                 counted.append(_weighted(rows.filter(pa.array(similar)), 1))
@@ -204,6 +211,12 @@ class DeltaDelivery:
                 hint="delete the folder; it is then made anew",
             )
         return touched, [*left, _copies(remaining)]
+
+    def _hashes_of(self, file: File) -> Hashes:
+        """Of its rows. Kept, so that only files to write anew are read: 8 bytes for each row of the view."""
+        if file.name not in self._hashes:
+            self._hashes[file.name] = hash_of(self._table.rows_of(file, self._schema), self._schema.names)
+        return self._hashes[file.name]
 
     def _keep_up(self, mark: Mark) -> None:
         changes = self._changes.read(self._folder.fingerprint)
