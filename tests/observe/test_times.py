@@ -158,8 +158,18 @@ def test_nine_of_ten_pushes_are_predicted_at_least_as_well_as_published():
     for percent in range(101):
         accuracy = compared(accuracy, 1.0 + percent / 100, 1.0)
     accuracy = compared(accuracy, 1.0, 0.0)
-    assert len(accuracy.errors) == 100
+    assert len(accuracy.ratios) == 100
     assert accuracy.error_90 == pytest.approx(0.901)
+    assert accuracy.margin == 0.0, "no push took longer than predicted"
+
+
+def test_the_margin_is_what_one_of_ten_pushes_takes_longer():
+    accuracy = Accuracy()
+    assert accuracy.margin == 0.0
+    for percent in range(101):
+        accuracy = compared(accuracy, 1.0, 1.0 + percent / 100)
+    assert accuracy.margin == pytest.approx(0.901)
+    assert compared(Accuracy(), 1.0, 9.0).margin == 1.0
 
 
 # From a plan

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import heapq
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
-from headrace.run.next_push import SECOND, Due, Paths, Promised, Scene, next_pushes
+from headrace.run.next_push import SECOND, Due, Paths, Promised, Scene, longest_item_s, next_pushes
+from headrace.run.next_round import Move, next_round
 
 SOURCE = "source"
 
@@ -100,6 +102,66 @@ class Simulation:
     def violations(self) -> int:
         """Pushes that ended after the promise was broken: each ends one episode."""
         return sum(done.peak_s > self.contracts[done.contract][0] for done in self.finished)
+
+
+ROUND_S = 0.05
+"""What starting and committing a round takes."""
+
+
+@dataclass
+class RoundSimulation(Simulation):
+    """One round at a time, committed as a whole, as an engine runs that is not asked to do two things at once.
+
+    Each push is a chain of vertices, `steps` long; predictions know what a round costs, and that times vary.
+    """
+
+    steps: int = 1
+    begun: dict[str, Due] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        Simulation.__post_init__(self)
+        inputs: dict[str, tuple[str, ...]] = {SOURCE: ()}
+        for name in self.contracts:
+            chain = [SOURCE, *(f"{name}.{step}" for step in range(1, self.steps)), name]
+            inputs |= {output: (input_,) for input_, output in pairwise(chain)}
+        self.paths = Paths(inputs, self.paths.contracts)
+        self.times = {vertex: self.times[vertex.split(".")[0]] for vertex in inputs if vertex != SOURCE}
+        self.blocking_s = longest_item_s(self.paths, self.seconds)
+
+    def seconds(self, vertex: str, batch_s: float) -> float:
+        return 0.0 if vertex == SOURCE else self.contracts[vertex.split(".")[0]][1].at(batch_s) / self.steps + ROUND_S
+
+    def scene(self) -> Scene:
+        margins = dict.fromkeys(self.contracts, 0.2)
+        in_flight = frozenset(self.begun)
+        return replace(Simulation.scene(self), in_flight=in_flight, margins=margins, blocking_s=self.blocking_s)
+
+    def run(self, seconds: float) -> list[Finished]:
+        while self.now < seconds * SECOND:
+            scene = self.scene()
+            decision = next_pushes(self.paths, scene)
+            due = {entry.contract: entry for entry in (*self.begun.values(), *decision.due)}
+            if due:
+                self._round(next_round(self.paths, scene, due.values()), due)
+            else:
+                self.now = decision.next_wake
+        return self.finished
+
+    def _round(self, moves: tuple[Move, ...], due: dict[str, Due]) -> None:
+        ends = [0.0] * self.slots
+        for move in moves:
+            self.begun[move.contract] = due[move.contract]
+            factor = self.noise.uniform(0.8, 1.2) if self.noise else 1.0
+            took = self.seconds(move.vertex, (move.target - self.times[move.vertex]) / SECOND) - ROUND_S
+            ends[ends.index(min(ends))] += took * factor
+        self.now += round((max(ends) + ROUND_S) * SECOND)
+        for move in moves:
+            if move.vertex in self.contracts:
+                self.running.append((self.now, move.vertex, move.target))
+                self.begun.pop(move.vertex)
+            else:
+                self.times[move.vertex] = move.target
+        self._finish()
 
 
 def mixed_contracts(load: float, slots: int, seed: int) -> dict[str, tuple[float, Line]]:

@@ -192,18 +192,25 @@ REMEMBERED = 100
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Of the last pushes of a contract: how far the predicted critical path was from the measured one, as a share."""
+    """Of the last pushes of a contract: the predicted critical path over the measured one."""
 
-    errors: tuple[float, ...] = ()
+    ratios: tuple[float, ...] = ()
 
     @property
     def error_90(self) -> float | None:
-        """Nine of ten pushes are predicted at least as well; None before the first."""
-        return float(np.quantile(self.errors, 0.9)) if self.errors else None
+        """Nine of ten pushes are predicted at least as well, as a share; None before the first."""
+        return float(np.quantile([abs(ratio - 1.0) for ratio in self.ratios], 0.9)) if self.ratios else None
+
+    @property
+    def margin(self) -> float:
+        """By how much more than predicted a push takes in one of ten cases, as a share; at most twice as long."""
+        if not self.ratios:
+            return 0.0
+        return min(1.0, max(0.0, float(np.quantile([1 / ratio for ratio in self.ratios], 0.9)) - 1.0))
 
 
 def compared(accuracy: Accuracy, predicted_s: float, measured_s: float) -> Accuracy:
-    """After a push; one that took no time says nothing."""
-    if measured_s <= 0.0:
+    """After a push; one that took no time, or was not predicted to take any, says nothing."""
+    if measured_s <= 0.0 or predicted_s <= 0.0:
         return accuracy
-    return Accuracy((*accuracy.errors, abs(predicted_s / measured_s - 1.0))[-REMEMBERED:])
+    return Accuracy((*accuracy.ratios, predicted_s / measured_s)[-REMEMBERED:])

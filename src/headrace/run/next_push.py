@@ -30,10 +30,10 @@ START_AT = 0.8
 """Share of the freshness at which a view shall have its next push."""
 
 EARLIEST = 0.5
-"""Share of the freshness before which competition starts nothing."""
+"""Share of the freshness before which nothing starts for the sake of others."""
 
-GIVES_WAY = 10
-"""How often the freshness must pass after the deadline until a late push goes before others again."""
+GIVES_WAY = 1, 10
+"""A push that is overdue by more than so many times the freshness gives way, until it is by so many times."""
 
 PRECISION = 1_000
 """Of targets and wake-ups, microseconds."""
@@ -51,11 +51,12 @@ Seconds = Callable[[str, float], float]
 
 @dataclass(frozen=True, slots=True)
 class Promised:
-    """A contract that is kept by a vertex."""
+    """A contract that is kept by a vertex. One that is `forced` goes after all others."""
 
     contract: str
     vertex: str
     freshness_s: float
+    forced: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,9 +83,12 @@ class Paths:
         return tuple(done)
 
 
-def paths_of(graph: Graph, contracts: Iterable[ContractPlan]) -> Paths:
+def paths_of(graph: Graph, contracts: Iterable[ContractPlan], forced: frozenset[str] = frozenset()) -> Paths:
     inputs = {name: graph.edges[name].inputs if name in graph.edges else () for name in graph.vertices}
-    return Paths(inputs, tuple(Promised(entry.contract, entry.vertex, entry.freshness_s) for entry in contracts))
+    promised = (
+        Promised(entry.contract, entry.vertex, entry.freshness_s, entry.contract in forced) for entry in contracts
+    )
+    return Paths(inputs, tuple(promised))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,9 @@ class Scene:
     `times` are those of vertices; one that has none is not loaded, and its contracts wait. `watermarks` are those of
     source vertices. `slots` items run side by side. Contracts `in_flight` have a push that has begun. `lags_s` are
     measured lags, which exceed now - m where a capture is behind its database; `skew_s` bounds how far clocks are apart
-    and is kept free of every freshness.
+    and is kept free of every freshness. `margins` are by how much more than predicted the pushes of contracts take at
+    times, as a share: paths count with them. Where rounds are not interrupted, a push may have to wait for `blocking_s`
+    before it starts: the longest item.
     """
 
     now: int
@@ -105,6 +111,8 @@ class Scene:
     in_flight: frozenset[str] = frozenset()
     lags_s: Mapping[str, float] = field(default_factory=dict)
     skew_s: float = 0.0
+    margins: Mapping[str, float] = field(default_factory=dict)
+    blocking_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +125,12 @@ class Due:
     deadline: int
     late: bool
     gives_way: bool = False
+    forced: bool = False
 
     @property
-    def urgency(self) -> tuple[bool, int, str]:
+    def urgency(self) -> tuple[bool, bool, int, str]:
         """Smaller is first."""
-        return self.gives_way, self.deadline, self.contract
+        return self.forced, self.gives_way, self.deadline, self.contract
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +157,17 @@ def next_pushes(paths: Paths, scene: Scene) -> Decision:
     return Decision(tuple(sorted(due, key=lambda entry: entry.urgency)), max(wake, scene.now + 1))
 
 
+def next_starts(paths: Paths, scene: Scene) -> dict[str, int]:
+    """When the next push of each contract is due, if nothing happens before; now for those that have begun or wait."""
+    waiting = [standing for entry in paths.contracts if (standing := _standing(paths, scene, entry)) is not None]
+    early = _starts_in_turn(waiting, scene.slots)
+    found = dict.fromkeys(scene.in_flight, scene.now)
+    for standing in waiting:
+        alone = scene.now if standing.is_due(scene.now) else standing.next_start(standing.deadline)
+        found[standing.entry.contract] = max(scene.now, min(alone, early[standing.entry.contract]))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Standing:
     """A contract at a moment. `deadline` is when its age reaches its freshness."""
@@ -166,8 +186,18 @@ class _Standing:
     def is_due(self, at: int) -> bool:
         """Whether it will be time to start at a later time, if until then only the sources move on."""
         target = self.watermark + (at - self.scene.now)
-        start_by = self.deadline - (1 - START_AT) * self.freshness
-        return at >= start_by or at + self.path_s(target) * SECOND >= start_by
+        end = at + self.path_s(target) * SECOND
+        return end >= self.deadline - (1 - START_AT) * self.freshness or (end >= self.end and at >= self.halfway)
+
+    @property
+    def halfway(self) -> int:
+        return self.deadline - round((1 - EARLIEST) * self.freshness)
+
+    @property
+    def end(self) -> int:
+        """When a push should end that nothing is in the way of, so that one which has to wait is in time too."""
+        spare = max((1 - START_AT) * self.freshness, self.scene.blocking_s * SECOND)
+        return self.deadline - round(spare)
 
     def next_start(self, upto: int) -> int:
         """The first time at which it is due, or `upto` if it is not before; it is not now."""
@@ -182,9 +212,10 @@ class _Standing:
     def due(self) -> Due:
         entry, target = self.entry, self._target()
         if target is not None:
-            return Due(entry.contract, entry.vertex, target, self.deadline, late=False)
-        gives_way = self.scene.now - self.deadline < GIVES_WAY * self.freshness
-        return Due(entry.contract, entry.vertex, self.watermark, self.deadline, True, gives_way)
+            return Due(entry.contract, entry.vertex, target, self.deadline, late=False, forced=entry.forced)
+        overdue = self.scene.now - self.deadline
+        gives_way = GIVES_WAY[0] * self.freshness <= overdue < GIVES_WAY[1] * self.freshness
+        return Due(entry.contract, entry.vertex, self.watermark, self.deadline, True, gives_way, entry.forced)
 
     def _target(self) -> int | None:
         """The largest that is done before the deadline; None if none is."""
@@ -215,7 +246,7 @@ def _standing(paths: Paths, scene: Scene, entry: Promised) -> _Standing | None:
 
 
 def path_s(paths: Paths, scene: Scene, contract: str, target: int) -> float:
-    """Seconds from the start of a push to a time until the view is there; 0 if it is."""
+    """Seconds from the start of a push to a time until the view is there, with margin; 0 if it is."""
     done, name = dict[str, float](), ""
     for name in paths.upstream[contract]:
         lacks = target - scene.times[name]
@@ -224,7 +255,16 @@ def path_s(paths: Paths, scene: Scene, contract: str, target: int) -> float:
         else:
             inputs = max((done[input_] for input_ in paths.inputs[name]), default=0.0)
             done[name] = inputs + scene.seconds(name, lacks / SECOND)
-    return done[name]
+    return done[name] * (1.0 + scene.margins.get(contract, 0.0))
+
+
+def longest_item_s(paths: Paths, seconds: Seconds) -> float:
+    """Seconds of the longest item of all pushes that start when they should: `Scene.blocking_s` where rounds run."""
+    batches: dict[str, float] = {}
+    for entry in paths.contracts:
+        for name in paths.upstream[entry.contract]:
+            batches[name] = min(batches.get(name, entry.freshness_s), entry.freshness_s)
+    return max((seconds(name, START_AT * freshness_s) for name, freshness_s in batches.items()), default=0.0)
 
 
 def _starts_in_turn(waiting: Iterable[_Standing], slots: int) -> dict[str, int]:
@@ -236,19 +276,17 @@ def _starts_in_turn(waiting: Iterable[_Standing], slots: int) -> dict[str, int]:
     seen = set[str]()
     planned = []
     for standing in sorted(waiting, key=lambda one: (one.deadline, one.entry.contract)):
-        end = standing.deadline - (1 - START_AT) * standing.freshness
-        planned.append((standing, round(end), round(_work_s(standing, end, seen) * SECOND)))
+        planned.append((standing, standing.end, round(_work_s(standing, seen) * SECOND)))
     for standing, end, work in reversed(planned):
         slot = free.index(max(free))
         in_the_way, free[slot] = free[slot] < end, min(free[slot], end) - work
-        earliest = standing.deadline - round((1 - EARLIEST) * standing.freshness)
-        found[standing.entry.contract] = max(earliest, free[slot]) if in_the_way else FOREVER
+        found[standing.entry.contract] = max(standing.halfway, free[slot]) if in_the_way else FOREVER
     return found
 
 
-def _work_s(standing: _Standing, end: float, seen: set[str]) -> float:
-    """Seconds of all that a push which ends then has to do and nobody did before."""
-    scene, total = standing.scene, 0.0
+def _work_s(standing: _Standing, seen: set[str]) -> float:
+    """Seconds of all that a push has to do which nobody did before."""
+    scene, end, total = standing.scene, standing.end, 0.0
     for name in standing.paths.upstream[standing.entry.contract]:
         if name not in seen:
             seen.add(name)

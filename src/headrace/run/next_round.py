@@ -16,6 +16,9 @@ from headrace.run.next_push import SECOND, Due, Paths, Scene, path_s
 WORTH_A_ROUND_S = 0.25
 """Rounds that are shorter than this are not divided: starting one costs about as much."""
 
+SHARED_SLACK = 0.5
+"""Share of the time that a push could wait which it may spend waiting for others in its round."""
+
 
 @dataclass(frozen=True, slots=True)
 class Move:
@@ -37,7 +40,7 @@ def next_round(paths: Paths, scene: Scene, due: Iterable[Due]) -> tuple[Move, ..
         slot = ends.index(min(ends))
         if not round_ or max(*ends, ends[slot] + length) <= max(limit, WORTH_A_ROUND_S):
             ends[slot] += length
-            limit = min(limit, max(*ends, ends[slot] + max(0.0, slack[move.contract])))
+            limit = min(limit, max(*ends, ends[slot] + SHARED_SLACK * max(0.0, slack[move.contract])))
             round_.append(move)
     return tuple(round_)
 
