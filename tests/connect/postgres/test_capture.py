@@ -18,6 +18,7 @@ from headrace.connect.files import FileStore
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.postgres.capture import Capture, CaptureSettings, clock_now
+from headrace.connect.postgres.reading import emit
 from headrace.connect.postgres.sessions import connect_session
 from headrace.connect.postgres.slots import capture_names, remove_capture
 from headrace.model.log import Lease, Round
@@ -288,12 +289,20 @@ def test_reading_a_large_table_goes_on_where_it_was_interrupted(place: Place, mo
 
 
 def test_tables_are_read_while_they_change(place: Place, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("headrace.connect.postgres.load.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("headrace.connect.postgres.load.ROWS_AT_ONCE", 20)
     place.execute(
         f"INSERT INTO {NAMES['wide']} SELECT g % 40, 'b' || g, repeat('€', 4000), 1 FROM generate_series(1, 100) g"
     )
     place.execute("INSERT INTO loose SELECT 'x', g FROM generate_series(1, 100) g")
     history = History(place.connection, random.Random(3))
+
+    def change_then_emit(session: Any, content: str) -> None:
+        """Between the reading of a range and its mark is where what was read gets old."""
+        for _ in range(3):
+            history.transaction()
+        emit(session, content)
+
+    monkeypatch.setattr("headrace.connect.postgres.load.emit", change_then_emit)
     capture = place.capture()
     for _ in range(60):
         history.transaction()
@@ -301,6 +310,43 @@ def test_tables_are_read_while_they_change(place: Place, monkeypatch: pytest.Mon
     capture.catch_up()
     capture.close()
     check_every_time(place, history)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE plain SET v = 'new' WHERE id = 3",
+        "DELETE FROM plain WHERE id = 3",
+        "UPDATE plain SET id = 300 WHERE id = 3",
+        "TRUNCATE plain",
+        "INSERT INTO plain SELECT g, 0, 'many' FROM generate_series(100, 5000) g;\nUPDATE plain SET v = 'many'",
+        "UPDATE {wide} SET n = n + 1",
+        "UPDATE {wide} SET a = a + 100",
+        "DELETE FROM loose WHERE n < 4;\nUPDATE loose SET v = 'new' WHERE n = 5;\nINSERT INTO loose VALUES ('x', 77)",
+    ],
+)
+def test_what_changes_between_a_reading_and_its_mark_wins(
+    place: Place, monkeypatch: pytest.MonkeyPatch, statement: str
+):
+    place.execute("INSERT INTO plain SELECT g, 0, 'old' FROM generate_series(1, 10) g")
+    place.execute(f"INSERT INTO {NAMES['wide']} SELECT g, 'b', repeat('€', 4000), 1 FROM generate_series(1, 5) g")
+    place.execute("INSERT INTO loose SELECT 'x', g FROM generate_series(1, 10) g")
+
+    def change_then_emit(session: Any, content: str) -> None:
+        if content.startswith("close"):
+            with place.connection.transaction():
+                place.execute(statement.format(**NAMES))
+        emit(session, content)
+
+    monkeypatch.setattr("headrace.connect.postgres.load.emit", change_then_emit)
+    table = next(one for one in (PLAIN, WIDE, LOOSE) if NAMES[one.source] in statement.format(**NAMES))
+    capture = place.capture(table)
+    for _ in range(4):
+        capture.step(0.05)
+    monkeypatch.undo()
+    capture.catch_up()
+    capture.close()
+    assert place.captured(table) == contents(place.connection, table)
 
 
 def write_at_random(dsn: str, seed: int, stop: threading.Event) -> None:

@@ -96,4 +96,5 @@ class Window:
         if not known:
             return Merged(tuple(range(len(keys))), ())
         take = tuple(position for position, key in enumerate(keys) if key not in known)
-        return Merged(take, tuple(key for key in keys if key in partly))
+        # All of them, not only those of this range: a row may have come to its key from one that was to be read.
+        return Merged(take, tuple(sorted(partly, key=repr)))
