@@ -5,19 +5,21 @@ from __future__ import annotations
 import itertools
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
 from headrace.connect.postgres.deliver import PostgresDelivery
-from headrace.connect.postgres.delivered_table import DeliveredTable
+from headrace.connect.postgres.delivered_table import ROW, DeliveredTable
 from headrace.connect.postgres.inspect import Connection
 from headrace.model.errors import Conflict, ConnectError, Fenced
 from headrace.model.relation import Field
@@ -180,6 +182,24 @@ def test_only_some_copies_of_a_row_go(opened, postgres_dsn, view):
     view.change(-small(1, 1))
     view.deliver_to(delivery)
     assert held(postgres_dsn, table) == small(1, 2)
+
+
+class Colliding(DeliveredTable):
+    """All rows have one hash."""
+
+    def hashed(self, rows: pa.Table) -> pa.Table:
+        return rows.append_column(ROW, pa.array([0] * rows.num_rows, pa.int64()))
+
+
+def test_rows_of_the_same_hash_are_told_apart(opened, postgres_dsn, view):
+    table = table_of(view)
+    same = Colliding(**{one.name: getattr(table, one.name) for one in fields(table)})
+    delivery = opened(same, 1)
+    view.change(small(1, 2, 2), small(1, 2, name=""), small(1, 2, name=None))
+    view.deliver_to(delivery)
+    view.change(-small(2), -small(1, name=""), -small(2, name=None))
+    view.deliver_to(delivery)
+    assert held(postgres_dsn, same) == view.now
 
 
 def test_changes_that_cancel_leave_the_table_alone(opened, postgres_dsn, view):
@@ -383,3 +403,17 @@ def test_tables_may_be_in_any_schema(opened, postgres_dsn, view):
     view.change(small(1, name=""), small(1, name=None))
     view.deliver_to(delivery)
     assert held(postgres_dsn, table) == view.now
+
+
+def test_services_that_begin_at_once_do_not_mix(opened, postgres_dsn, view):
+    table = table_of(view)
+    deliveries = {number: opened(table, number) for number in (1, 2, 3)}
+
+    def begin(number: int) -> None:
+        with suppress(Fenced):
+            deliveries[number].start(arrow_table(SMALL, [(number, "a")] * number), number)
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(begin, deliveries))
+    assert held(postgres_dsn, table) == small(3, 3, 3)
+    assert deliveries[3].delivered() == 3
