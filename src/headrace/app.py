@@ -271,10 +271,10 @@ def init_project(directory: Path) -> Started:
     return write_starter(directory)
 
 
-def sample_project() -> Path | None:
-    """The folder of the sample project: beside the sources in a checkout, within the package when installed."""
+def sample_project(name: str) -> Path | None:
+    """The folder of a sample project: beside the sources in a checkout, within the package when installed."""
     package = Path(__file__).parent
-    places = (package.parents[1] / "examples" / "city", package / "examples" / "city")
+    places = (package.parents[1] / "examples" / name, package / "examples" / name)
     return next((place for place in places if (place / "headrace.yml").is_file()), None)
 
 

@@ -203,13 +203,6 @@ def test_there_is_no_colour_in_a_pipe(tmp_path: Path) -> None:
     assert ended.returncode == Exit.NO
 
 
-def test_the_demo_checks_the_sample_project(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["demo", "--json"]) == Exit.DONE
-    document = json.loads(capsys.readouterr().out)
-    assert (document["ok"], document["ran"]) == (True, False)
-    assert document["errors"] == document["warnings"] == []
-
-
 HEAVY = ("pyspark", "nicegui", "pandas", "scipy", "numpy", "sqlglot", "psycopg", "ruamel", "rich")
 
 

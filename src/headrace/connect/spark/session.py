@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -69,15 +70,55 @@ def start_session(settings: SparkSettings) -> SparkSession:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.Builder().master(settings.master).appName(settings.name)
-    for name, value in spark_properties(settings, java).items():
+    properties = spark_properties(settings, java)
+    for name, value in properties.items():
         builder = builder.config(name, value)
     try:
+        _start_java(settings, properties)
         return builder.getOrCreate()
     except PySparkRuntimeError as error:
         raise ConnectError(
             f"Spark did not start on Java {java.major} in {java.home} ({java.origin})",
             hint=f"`headrace doctor` looks for the cause; Spark's log is {log_file(settings)}",
         ) from error
+
+
+def _start_java(settings: SparkSettings, properties: Mapping[str, str]) -> None:
+    """What Java itself prints goes to a file: warnings of its own that nobody can act on."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return
+    conf = SparkConf(loadDefaults=False).setMaster(settings.master).setAppName(settings.name)
+    conf.setAll(list(properties.items()))
+    with output_file(settings).open("ab") as output:
+        gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+def stop_session(session: SparkSession, within_s: float = 15.0) -> None:
+    """Ends Spark and its Java; nothing of it is left, and nothing writes to its scratch any more."""
+    from pyspark import SparkContext
+
+    session.stop()
+    gateway = SparkContext._gateway
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    if gateway is None or process is None:
+        return
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.shutdown()
+    if process.stdin is not None:
+        process.stdin.close()  # Java ends with the one who started it
+    try:
+        process.wait(within_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def output_file(settings: SparkSettings) -> Path:
+    return settings.scratch.absolute() / "java.log"
 
 
 def log_file(settings: SparkSettings) -> Path:

@@ -1,34 +1,101 @@
-"""`headrace demo`: the sample project."""
+"""`headrace demo`: the sample apps, kept fresh before your eyes."""
 
 from __future__ import annotations
 
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
 from headrace.doors.cli.options import Json
 from headrace.doors.cli.output import Exit, show
-from headrace.model.plan import PlanOptions
+
+if TYPE_CHECKING:
+    from headrace.app_demo import Demo
+
+DEFAULT_S = 60.0
+LOOK_EVERY_S = 1.0
+LINE_EVERY_S = 5.0
+"""How often lags are told where no terminal shows them."""
+
+For = Annotated[
+    str | None,
+    typer.Option("--for", metavar="TIME", help="How long to run.", show_default="until Ctrl-C; in a pipe 60s"),
+]
 
 
-def demo(json: Json = False) -> int:
-    """Check the sample project, show it and plan it."""
-    from headrace import app
-    from headrace.doors.cli.check_document import check_document
-    from headrace.doors.cli.check_text import check_text
-    from headrace.doors.cli.plan_text import plan_text
-    from headrace.model.errors import UsageError
+def demo(for_: For = None, json: Json = False) -> int:
+    """Run the sample apps: databases in three regions, load, views that are kept fresh, and a closing audit."""
+    from headrace.app_demo import open_demo
+    from headrace.doors.cli.demo_text import closing_document, closing_text, opening_text
 
-    folder = app.sample_project()
-    if folder is None:
-        raise UsageError("the sample project is not installed", "`headrace init DIR` writes a project to start from")
-    report = app.check_project(folder, {})
-    plan = app.plan_project(folder, {}, PlanOptions())
-    closing = f"This is {folder}: checked and planned, not run. Headrace cannot run a project yet."
+    seconds = _seconds(for_)
+    say = _say_nothing if json else _timed_say()
+    with _signals_as_interrupts(), open_demo(say) as running:
+        running.start()
+        if not json:
+            print(opening_text(running), flush=True)
+        try:
+            _watch(running, seconds, json)
+        except KeyboardInterrupt:
+            say("stopping")
+        say("comparing every view with its query, on what the databases hold")
+        closing = running.finish()
     return show(
         json,
-        Exit.NO if plan.rejected else Exit.DONE,
-        text=lambda: f"{check_text(report)}\n\n{plan_text(plan)}\n\n{closing}",
-        document=lambda: {
-            **check_document(report),
-            "plan": app.plan_document(plan),
-            "directory": str(folder),
-            "ran": False,
-        },
+        Exit.DONE if closing.ok else Exit.NO,
+        text=lambda: closing_text(closing),
+        document=lambda: closing_document(running.plan, closing),
     )
+
+
+def _seconds(text: str | None) -> float | None:
+    """None is until someone stops it."""
+    from headrace.app_demo import read_duration
+
+    if text is not None:
+        return read_duration(text)
+    return None if sys.stdout.isatty() else DEFAULT_S
+
+
+def _watch(running: Demo, seconds: float | None, quiet: bool) -> None:
+    """Shows lags until the time is over or someone interrupts."""
+    from headrace.doors.cli.demo_text import Screen
+
+    started = time.monotonic()
+    screen = Screen(sys.stdout, None if quiet else LINE_EVERY_S)
+    while seconds is None or time.monotonic() - started < seconds:
+        passed = time.monotonic() - started
+        screen.show(passed, running.lags(), running.arrivals(), running.written)
+        left = LOOK_EVERY_S if seconds is None else min(LOOK_EVERY_S, seconds - passed)
+        time.sleep(max(0.0, left))
+
+
+def _timed_say() -> Callable[[str], None]:
+    started = time.monotonic()
+    return lambda what: print(f"{time.monotonic() - started:3.0f} s  {what}", file=sys.stderr, flush=True)
+
+
+def _say_nothing(what: str) -> None:
+    pass
+
+
+@contextmanager
+def _signals_as_interrupts() -> Iterator[None]:
+    """Who ends the process or closes the terminal gets the same clean end as Ctrl-C."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    numbers = (signal.SIGTERM, signal.SIGHUP) if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,6 @@
+-- Good photos, with who took them and where.
+SELECT photos.photo, photos.title, photos.stars, users.name AS by_whom, places.name AS place, places.city
+FROM photos
+JOIN users ON photos.uid = users.uid
+JOIN places ON photos.place = places.place
+WHERE photos.stars >= 4

@@ -1,0 +1,66 @@
+"""The demo: the sample apps with databases, load and service, all on this machine and gone afterwards."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from headrace.app import sample_project
+from headrace.declare.units import DURATION, Unreadable, read_amount
+from headrace.model.errors import UsageError
+from headrace.service.demo import GUEST_VIEW, INSERT, Arrival, Closing, Demo, Kept, Lag
+from headrace.service.recompute import Recomputed, example_text, recomputation_document
+
+__all__ = [
+    "GUEST_VIEW",
+    "INSERT",
+    "Arrival",
+    "Closing",
+    "Demo",
+    "Kept",
+    "Lag",
+    "Recomputed",
+    "example_text",
+    "open_demo",
+    "read_duration",
+    "recomputation_document",
+]
+
+
+@contextmanager
+def open_demo(say: Callable[[str], None]) -> Iterator[Demo]:
+    """`say` is told what goes on. Everything that was started has ended afterwards, whatever happens within."""
+    folder = sample_project("apps")
+    if folder is None:
+        raise UsageError("the sample apps are not installed", "`headrace init DIR` writes a project to start from")
+    demo = Demo(folder, say)
+    try:
+        yield demo
+    finally:
+        with _undisturbed():
+            demo.close()
+
+
+def read_duration(text: str) -> float:
+    """Seconds, of `60s` or `2 min`."""
+    try:
+        return read_amount(text, DURATION)
+    except Unreadable as error:
+        raise UsageError(error.message, error.hint) from error
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Who interrupts again while things end would leave half of them behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,227 @@
+"""What `headrace demo` tells people: what runs, how far behind it is now, and what became of it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from headrace.doors.cli.output import count, table, wrap
+from headrace.doors.cli.plan_text import dollars_per_hour, refusal_lines
+from headrace.model import amounts
+from headrace.model.plan import Plan
+
+if TYPE_CHECKING:
+    from headrace.app_demo import Arrival, Closing, Demo, Lag
+
+BAR = 20
+"""Characters of a lag that has reached what is promised."""
+
+
+def opening_text(running: Demo) -> str:
+    """What is there, what was promised and what not, and how to take part."""
+    return "\n".join([*_promises(running.plan), "", *_take_part(running), ""])
+
+
+def _promises(plan: Plan) -> Iterator[str]:
+    sources = plan.catalogue.sources.values()
+    yield ""
+    yield from wrap(
+        f"{count(len({source.origin for source in sources if source.origin}), 'table')} of four apps"
+        f" in {len(plan.catalogue.sites)} regions:"
+        f" {', '.join(f'{source.name} ({source.site})' for source in sources)}.",
+        "",
+    )
+    kept, refused = count(len(plan.contracts), "contract"), len(plan.rejected)
+    yield f"{kept} kept, {refused} refused, for {dollars_per_hour(plan.totals.rescost)}."
+    for rejection in plan.rejected:
+        yield from refusal_lines(rejection, plan.catalogue)
+
+
+def _take_part(running: Demo) -> Iterator[str]:
+    from headrace.app_demo import GUEST_VIEW, INSERT
+
+    promised = next(one for one in running.plan.contracts if one.view == GUEST_VIEW)
+    within = amounts.format_seconds(promised.freshness_s)
+    yield from wrap(
+        f"Write a post yourself, in another terminal: it comes to the view {GUEST_VIEW} within {within}.", ""
+    )
+    yield ""
+    yield f"  {shlex.quote(running.psql)} {running.guest_address} \\"
+    yield f'    -c "{INSERT}"'
+
+
+class Screen:
+    """Lags in place on a terminal, else in lines every so often; nothing at all if `every_s` is None."""
+
+    def __init__(self, stream: TextIO, every_s: float | None) -> None:
+        self._stream = stream
+        self._every_s = every_s
+        self._in_place = stream.isatty()
+        self._height = 0
+        self._next = 0.0
+
+    def show(self, passed_s: float, lags: Sequence[Lag], arrivals: Sequence[Arrival], written: int) -> None:
+        if self._every_s is None:
+            return
+        for arrival in arrivals:
+            self._write_above(arrival_text(arrival))
+        if self._in_place:
+            self._redraw(lag_table(passed_s, lags, written))
+        elif passed_s >= self._next:
+            self._next += self._every_s
+            self._write("\n".join(lag_line(passed_s, lags)))
+
+    def _write_above(self, text: str) -> None:
+        self._erase()
+        self._write(text)
+
+    def _redraw(self, lines: list[str]) -> None:
+        self._erase()
+        self._write("\n".join(lines))
+        self._height = len(lines)
+
+    def _erase(self) -> None:
+        """Back to where the table began, if there is one."""
+        if self._height:
+            self._stream.write(f"\033[{self._height}A\033[J")
+            self._height = 0
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text + "\n")
+        self._stream.flush()
+
+
+def arrival_text(arrival: Arrival) -> str:
+    text = f'your post {arrival.post} "{arrival.body}", by {arrival.author}, is there after {arrival.after_s:.1f} s'
+    return "\n".join(wrap(text, "> "))
+
+
+def lag_table(passed_s: float, lags: Sequence[Lag], written: int) -> list[str]:
+    head = ["contract", "view at site", "behind", "promised", ""]
+    rows = [
+        [lag.contract, f"{lag.view} at {lag.site}", _lag(lag), amounts.format_seconds(lag.freshness_s), _bar(lag)]
+        for lag in lags
+    ]
+    since = f"{passed_s:.0f} s, {written} rows written by the apps; Ctrl-C ends it"
+    return [*(line.rstrip() for line in table([head, *rows], indent=0)), "", since]
+
+
+def lag_line(passed_s: float, lags: Sequence[Lag]) -> list[str]:
+    known = ", ".join(f"{lag.contract} {_lag(lag)}/{amounts.format_seconds(lag.freshness_s)}" for lag in lags)
+    return wrap(known.replace(" s", "\N{NO-BREAK SPACE}s"), f"{passed_s:3.0f} s  behind: ")
+
+
+def _lag(lag: Lag) -> str:
+    return "not yet" if lag.lag_s is None else f"{lag.lag_s:.1f} s"
+
+
+def _bar(lag: Lag) -> str:
+    if lag.lag_s is None:
+        return ""
+    full = round(BAR * lag.lag_s / lag.freshness_s)
+    return "#" * full if full <= BAR else "#" * BAR + "!"
+
+
+def closing_text(closing: Closing) -> str:
+    lines = [
+        "",
+        f"ran {closing.seconds:.0f} s; the first views were there {closing.first_view_s:.0f} s after the command",
+        "",
+        *_kept(closing),
+        "",
+        *_work(closing),
+        "",
+        *_equal(closing),
+    ]
+    return "\n".join(lines)
+
+
+def _kept(closing: Closing) -> Iterator[str]:
+    head = ["contract", "promised", "furthest behind", "violations"]
+    rows = [
+        [
+            one.contract,
+            amounts.format_seconds(one.freshness_s),
+            f"{one.worst_lag_s:.1f} s",
+            f"{one.violations}, {one.violated_s:.0f} s" if one.violations else "none",
+        ]
+        for one in closing.kept
+    ]
+    yield from table([head, *rows], indent=0)
+
+
+def _work(closing: Closing) -> Iterator[str]:
+    more = closing.separate_cost / closing.cost - 1 if closing.cost else 0.0
+    yield from table(
+        [
+            ["written", f"{amounts.format_rows(closing.written)} by the apps"],
+            ["pushed", f"{amounts.format_rows(closing.pushed_rows)} in {closing.pushes} pushes"],
+            [
+                "moved",
+                f"{amounts.format_rows(closing.moved_rows)}, {amounts.format_bytes(closing.moved_bytes)}"
+                " between regions",
+            ],
+            [
+                "cost",
+                f"{dollars_per_hour(closing.cost)}; without sharing {dollars_per_hour(closing.separate_cost)}"
+                f" ({100 * more:.0f} % more)",
+            ],
+        ],
+        indent=0,
+    )
+
+
+def _equal(closing: Closing) -> Iterator[str]:
+    from headrace.app_demo import example_text
+
+    views = closing.recomputation.views
+    if closing.load_error is not None:
+        yield f"the apps stopped writing: {closing.load_error}"
+    if closing.recomputation.equal:
+        rows = sum(view.rows for view in views)
+        yield from wrap(
+            f"every view equals its query: {count(len(views), 'view')}, {amounts.format_rows(rows)}, computed from"
+            " scratch on the databases at one moment while the apps went on",
+            "",
+        )
+    for view in views:
+        if not view.equal:
+            yield f"{view.view} at {view.site} is wrong: {view.missing} rows missing, {view.extra} too many"
+            for row in view.examples_missing:
+                yield from wrap(example_text(row), "  missing   ")
+            for row in view.examples_extra:
+                yield from wrap(example_text(row), "  too many  ")
+
+
+def closing_document(plan: Plan, closing: Closing) -> dict[str, object]:
+    from headrace.app_demo import recomputation_document
+
+    return {
+        "ok": closing.ok,
+        "seconds": closing.seconds,
+        "first_view_s": closing.first_view_s,
+        "contracts": [
+            {
+                "id": one.contract,
+                "freshness_s": one.freshness_s,
+                "worst_lag_s": one.worst_lag_s,
+                "violations": one.violations,
+                "violated_s": one.violated_s,
+            }
+            for one in closing.kept
+        ],
+        "rejected": [
+            {"id": one.contract, "reason": one.reason, "smallest_staleness": one.smallest_staleness_s}
+            for one in plan.rejected
+        ],
+        "written_rows": closing.written,
+        "pushes": closing.pushes,
+        "pushed_rows": closing.pushed_rows,
+        "moved_rows": closing.moved_rows,
+        "moved_bytes": closing.moved_bytes,
+        "cost_h": closing.cost * 3600,
+        "separate_cost_h": closing.separate_cost * 3600,
+        "recompute": recomputation_document(closing.recomputation),
+        "error": closing.load_error,
+    }

@@ -1,0 +1,287 @@
+"""Views compared with their queries, evaluated from scratch on what the source databases hold at the same time.
+
+    cut        a snapshot of every database, and one time t: the snapshots see exactly what was captured up to t
+    push       every view to t, and its rows as of t
+    evaluate   each query over the snapshots' tables, without anything that the engine made
+
+Times of different databases are given by different captures. So writers of all databases wait together, until each
+capture has come to the mark that its snapshot stands at; t is the latest time of these marks. Whatever is committed
+after that has later times, which is verified: a cut that something was captured into is made again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.connect.postgres.cut import CUT_MARK, DatabaseCut
+from headrace.declare.variables import fill
+from headrace.model.catalogue import Catalogue, PostgresTable, SourceKind
+from headrace.model.errors import ConnectError
+from headrace.model.plan import ContractPlan
+from headrace.model.relation import Relation, scans_of
+from headrace.model.scalar_time import from_micros
+from headrace.model.types import Row
+from headrace.model.zset import ZSet
+from headrace.run.arrow import rows_of_arrow
+from headrace.run.capture.spool import captured_table, spool_log
+from headrace.run.changes import TIME
+from headrace.run.compile import view_outputs
+from headrace.run.evaluate import evaluate
+from headrace.run.ports import Ledger
+from headrace.run.same_rows import differing
+from headrace.run.view import rows_at
+from headrace.service.databases import Database, databases_of
+from headrace.service.reading import Reader
+
+EXAMPLES = 3
+ATTEMPTS = 10
+LOOK_EVERY_S = 0.02
+HELD_AT_MOST_S = 3.0
+"""How long writers wait for captures; then they go on, and the cut is made again."""
+CAUGHT_UP_WITHIN_S = 60.0
+QUICK_S = 1.5
+"""A capture that comes to a mark within this time is not behind."""
+
+Evaluate = Callable[[Relation, Mapping[str, pa.Table], int], Iterable[Row]]
+"""Rows of a query over tables (columns named `source.column`) as of a time, microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """How a view compares with its query at time t: rows that it lacks, and rows that it has too many.
+
+    `examples` are some of them, as rows of the view.
+    """
+
+    view: str
+    contract: str
+    site: str
+    t: int
+    rows: int
+    missing: int
+    extra: int
+    examples_missing: tuple[Row, ...] = ()
+    examples_extra: tuple[Row, ...] = ()
+
+    @property
+    def equal(self) -> bool:
+        return not self.missing and not self.extra
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputation:
+    """`left_out` are views that cannot be compared, and why."""
+
+    views: tuple[Recomputed, ...]
+    left_out: Mapping[str, str]
+
+    @property
+    def equal(self) -> bool:
+        return all(view.equal for view in self.views)
+
+
+def evaluate_here(query: Relation, tables: Mapping[str, pa.Table], t: int) -> Iterable[Row]:
+    """By the reference, in this process."""
+    zsets = {}
+    for scan in scans_of(query):
+        columns = [f"{scan.source}.{column}" for column in scan.columns]
+        zsets[scan.source] = ZSet.of(rows_of_arrow(tables[scan.source].select(columns)))
+    return evaluate(query, zsets, from_micros(t)).rows()
+
+
+def recompute(
+    reader: Reader, environment: Mapping[str, str], push: Callable[[int], object], evaluate: Evaluate = evaluate_here
+) -> Recomputation:
+    """All views of what runs. `push` brings them to a time, or waits until they are there."""
+    catalogue = reader.plan.catalogue
+    left_out = {one.view: why for one in reader.plan.contracts if (why := _why_not(catalogue, one.view)) is not None}
+    compared = [one for one in reader.plan.contracts if one.view not in left_out]
+    used = frozenset(source for one in compared for source in _sources(catalogue, one.view))
+    databases = databases_of(catalogue, used)
+    with _cut(reader, databases, environment) as (cuts, t):
+        push(t)
+        tables = {source: cuts[database.name].rows(source) for database in databases for source in database.sources}
+    expected: dict[str, list[Row]] = {}
+    found = []
+    for one in compared:
+        if one.view not in expected:
+            expected[one.view] = list(evaluate(_query(catalogue, one.view), tables, t))
+        found.append(_compared(reader, one, expected[one.view], t))
+    return Recomputation(tuple(found), left_out)
+
+
+def _compared(reader: Reader, contract: ContractPlan, expected: list[Row], t: int) -> Recomputed:
+    log = reader.ledger.logs([contract.vertex])[contract.vertex]
+    outputs = view_outputs(reader.plan, reader.program, contract.view, contract.vertex)
+    rows = rows_of_arrow(rows_at(reader.store, log, reader.program.logs[contract.vertex].columns, outputs, t))
+    missing, extra = differing(expected, rows)
+    return Recomputed(
+        contract.view,
+        contract.contract,
+        contract.site,
+        t,
+        len(rows),
+        len(missing),
+        len(extra),
+        tuple(missing[:EXAMPLES]),
+        tuple(extra[:EXAMPLES]),
+    )
+
+
+def _query(catalogue: Catalogue, view: str) -> Relation:
+    query = catalogue.views[view].query
+    assert isinstance(query, Relation), f'view "{view}" is kept, so its query is understood'
+    return query
+
+
+def _sources(catalogue: Catalogue, view: str) -> frozenset[str]:
+    return frozenset(scan.source for scan in scans_of(_query(catalogue, view)))
+
+
+def _why_not(catalogue: Catalogue, view: str) -> str | None:
+    """Why a view cannot be compared with what the databases hold now; None if it can."""
+    for name in sorted(_sources(catalogue, view)):
+        source = catalogue.sources[name]
+        if source.kind is SourceKind.STREAM:
+            return f'source "{name}" is a stream: what was inserted counts, not what is left'
+        if not isinstance(source.origin, PostgresTable):
+            return f'source "{name}" is not a table of a database'
+    return None
+
+
+# The cut
+
+
+@contextmanager
+def _cut(
+    reader: Reader, databases: tuple[Database, ...], environment: Mapping[str, str]
+) -> Iterator[tuple[Mapping[str, DatabaseCut], int]]:
+    """Snapshots by database, and their time."""
+    catalogue, ledger = reader.plan.catalogue, reader.ledger
+    with ExitStack() as stack:
+        cuts = {
+            one.name: stack.enter_context(
+                DatabaseCut(
+                    fill(one.dsn, environment), tuple(captured_table(catalogue.sources[name]) for name in one.sources)
+                )
+            )
+            for one in databases
+        }
+        for _ in range(ATTEMPTS):
+            _catch_up(ledger, cuts)
+            times = _attempt(ledger, cuts)
+            if times is not None:
+                t = max(times.values(), default=0)
+                if not any(_captured_between(reader, one, times[one.name], t) for one in databases):
+                    yield cuts, t
+                    return
+                for cut in cuts.values():
+                    cut.drop_snapshot()
+    raise ConnectError(
+        "no moment was found at which nobody writes to the databases",
+        "a transaction that stays open keeps it away; try again when it is over",
+    )
+
+
+def _catch_up(ledger: Ledger, cuts: Mapping[str, DatabaseCut]) -> None:
+    """Waits until captures are not behind: writers must not wait for that."""
+    deadline = time.monotonic() + CAUGHT_UP_WITHIN_S
+    for database, cut in cuts.items():
+        while True:
+            started = time.monotonic()
+            if _times_of(ledger, {database: cut.mark()}, CAUGHT_UP_WITHIN_S) is None or started > deadline:
+                raise ConnectError(
+                    f'the capture of database "{database}" is behind', "`headrace status` says what it does"
+                )
+            if time.monotonic() - started < QUICK_S:
+                break
+
+
+def _attempt(ledger: Ledger, cuts: Mapping[str, DatabaseCut]) -> Mapping[str, int] | None:
+    """The time of each snapshot; None if there are none, because the locks or the captures took too long."""
+    locked: list[DatabaseCut] = []
+    try:
+        for cut in cuts.values():
+            if not cut.lock():
+                return None
+            locked.append(cut)
+        marks = {database: cut.mark() for database, cut in cuts.items()}
+        for cut in cuts.values():
+            cut.take_snapshot()
+        times = _times_of(ledger, marks, HELD_AT_MOST_S)
+    finally:
+        for cut in locked:
+            cut.release()
+    if times is None:
+        for cut in cuts.values():
+            cut.drop_snapshot()
+    return times
+
+
+def _times_of(ledger: Ledger, marks: Mapping[str, str], within_s: float) -> Mapping[str, int] | None:
+    """The times at which captures came to marks."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        notes = ledger.notes(CUT_MARK)
+        found = dict(note.split(" ") for note in notes.values())
+        if all(name in found for name in marks.values()):
+            return {database: int(found[name]) for database, name in marks.items()}
+        time.sleep(LOOK_EVERY_S)
+    return None
+
+
+def _captured_between(reader: Reader, database: Database, after: int, upto: int) -> bool:
+    """Whether something was captured that the snapshot does not see, but a view at the cut's time has."""
+    _wait(reader.ledger, [spool_log(source) for source in database.sources], upto)
+    logs = reader.ledger.logs([spool_log(source) for source in database.sources])
+    for log in logs.values():
+        for piece in log.changes(after, upto):
+            times = reader.store.read(log.site, piece.file, [TIME]).column(TIME)
+            if pc.any(pc.and_(pc.greater(times, after), pc.less_equal(times, upto))).as_py():
+                return True
+    return False
+
+
+def wait_for_views(reader: Reader, within_s: float) -> Callable[[int], None]:
+    """A `push` for who cannot push: the service does, in its own time."""
+    return lambda t: _wait(reader.ledger, [one.vertex for one in reader.plan.contracts], t, within_s)
+
+
+def _wait(ledger: Ledger, logs: Iterable[str], t: int, within_s: float = CAUGHT_UP_WITHIN_S) -> None:
+    wanted, deadline = list(logs), time.monotonic() + within_s
+    while True:
+        times = ledger.times()
+        late = [name for name in wanted if times.get(name, t) < t]
+        if not late:
+            return
+        if time.monotonic() > deadline:
+            raise ConnectError(f'"{late[0]}" does not move on', "`headrace status` says what is wrong with it")
+        time.sleep(LOOK_EVERY_S)
+
+
+def recomputation_document(recomputation: Recomputation) -> list[dict[str, object]]:
+    """As `audit --json` has it."""
+    return [
+        {
+            "view": one.view,
+            "contract": one.contract,
+            "equal": one.equal,
+            "t": one.t,
+            "rows": one.rows,
+            "missing": one.missing,
+            "extra": one.extra,
+        }
+        for one in recomputation.views
+    ]
+
+
+def example_text(row: Row) -> str:
+    """A row on one line."""
+    return json.dumps(row, ensure_ascii=False, default=str)
