@@ -150,6 +150,9 @@ class DeltaDelivery:
             for table in tables:
                 table.delete()
 
+    def close(self) -> None:
+        self._hashes.clear()
+
     # Steps
 
     def _step(self, version: Version, net: pa.Table, t: int) -> None:

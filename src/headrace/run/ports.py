@@ -89,3 +89,5 @@ class Delivery(Protocol):
 
     def drop(self) -> None:
         """Removes the copy; there may be none."""
+
+    def close(self) -> None: ...
