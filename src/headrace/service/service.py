@@ -146,6 +146,8 @@ class Service:
         self.captures.run(plan, databases)
         loading.phase = "reading the sources"
         self._wait_for_sources(used, loading)
+        loading.phase = "starting what computes"
+        self.runner.run([])  # returns once it has started: what views start from is then not old already
         loading.phase = "computing the views"
         engine = Engine(program, self.ledger, self.store, self.runner, self.lease)
         engine.load()
@@ -174,6 +176,12 @@ class Service:
         self.plan, self.scheduler = plan, Scheduler(plan, engine)
         self.upkeep = Upkeep(engine, KEEP_US)
         self.auditor.watched = watched_of(plan, program, databases)
+
+    def push_to(self, t: int) -> list[Pushed]:
+        """Brings every view to a time up to which everything is captured."""
+        with self._swap:
+            assert self.plan is not None and self.scheduler is not None, "nothing runs yet"
+            return self.scheduler.engine.push({one.vertex for one in self.plan.contracts}, t)
 
     # Threads
 
