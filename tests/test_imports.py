@@ -33,14 +33,16 @@ MAY_IMPORT = {
     "run": {"run", "model"},
     "observe": {"observe", "model"},
     "connect": {"connect", "model", "run"},
-    "doors": {"doors", "app", "app_demo", "app_feeds", "app_place", "model", ""},
+    "doors": {"doors", "app", "app_demo", "app_feeds", "app_place", "app_read", "app_run", "model", ""},
     "app": EVERYTHING - {"doors", "testing"},
     "app_demo": EVERYTHING - {"doors", "testing"},
+    "app_read": EVERYTHING - {"doors", "testing", "app"},
+    "app_run": EVERYTHING - {"doors", "testing"},
     "app_feeds": {"plan", "connect", "model"},
     "app_place": {"plan", "connect", "model"},
     "service": EVERYTHING - {"doors", "testing", "app"},
     "testing": EVERYTHING,
-    "": {"app", "model"},
+    "": {"app", "app_read", "model"},
     "__main__": {"doors"},
 }
 

@@ -117,7 +117,7 @@ def plan_project(directory: Path, environment: Mapping[str, str], options: PlanO
     """The plan of a project's files. Databases are asked only when the files do not say what planning needs."""
     from headrace.plan.make import make_plan
 
-    return make_plan(_planned_catalogue(directory, environment), options)
+    return make_plan(planned_catalogue(directory, environment), options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def plan_and_compare(directory: Path, environment: Mapping[str, str], options: P
     from headrace.plan.share.difference import difference_of
     from headrace.plan.share.outline import outline_of_document
 
-    catalogue = _planned_catalogue(directory, environment)
+    catalogue = planned_catalogue(directory, environment)
     plan, document = make_plan(catalogue, options), _running_document(directory)
     if document is None:
         return Planned(plan, None)
@@ -147,7 +147,7 @@ def plan_on_top(directory: Path, environment: Mapping[str, str], options: PlanOp
     """The plan of a project's files on what runs: running contracts keep their vertices."""
     from headrace.plan.make import make_plan, plan_on_running
 
-    catalogue = _planned_catalogue(directory, environment)
+    catalogue = planned_catalogue(directory, environment)
     if _running_document(directory) is None:
         return make_plan(catalogue, options)
     running = _running_plan(directory)
@@ -176,7 +176,8 @@ def _running_plan(directory: Path) -> Plan | None:
     return Folder(directory).running()
 
 
-def _planned_catalogue(directory: Path, environment: Mapping[str, str]) -> Catalogue:
+def planned_catalogue(directory: Path, environment: Mapping[str, str]) -> Catalogue:
+    """What a plan is made of: databases are asked only if the files do not say all that it takes."""
     catalogue = read_project(directory, environment, None, unknown_columns=Severity.WARNING)
     if any(_needs_asking(source) for source in catalogue.sources.values()):
         return load_project(directory, environment, connect=True)
@@ -213,7 +214,7 @@ def imagine(directory: Path, environment: Mapping[str, str], contract: str, wish
     from headrace.model.explanation import Change
     from headrace.plan.explain import what_if
 
-    catalogue = _planned_catalogue(directory, environment)
+    catalogue = planned_catalogue(directory, environment)
     try:
         change = Change(
             freshness_s=None if wishes.freshness is None else read_amount(wishes.freshness, DURATION),

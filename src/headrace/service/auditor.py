@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 
-from headrace.model.log import Lease, Moment, Round
-from headrace.observe.audit import Record, look
+import numpy as np
+
+from headrace.model.log import Lease, Log, Moment, Round
+from headrace.observe.audit import Record, applied, count_late, look
 from headrace.observe.lag import Captured, lag_s
-from headrace.run.ports import Ledger
+from headrace.run.changes import TIME, WEIGHT
+from headrace.run.ports import Ledger, Store
 
 AUDIT_NOTE = "audit:"
 
@@ -32,6 +36,9 @@ class Auditor:
     watched: tuple[Watched, ...] = ()
     lags_s: dict[str, float] = field(default_factory=dict)
     records: dict[str, Record] = field(default_factory=dict)
+    judged: dict[str, int] = field(default_factory=dict)
+    """Up to which time rows of each contract's view were judged late or not."""
+    _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def resume(self) -> None:
         """Records of earlier runs."""
@@ -62,15 +69,47 @@ class Auditor:
             found.append(Captured(database, lacking[0] if lacking else None, last.get(database)))
         return found
 
-    def audit(self, lease: Lease) -> None:
+    def audit(self, lease: Lease, more_notes: Mapping[str, str]) -> None:
         """Looks at all contracts, and keeps what was seen."""
         lags, now = self.measure(), self.clock()
+        with self._turn:
+            for one in self.watched:
+                if one.contract in lags:
+                    record = self.records.get(one.contract, Record())
+                    self.records[one.contract] = look(record, now, lags[one.contract], one.freshness_s)
+            notes = {AUDIT_NOTE + name: record.to_json() for name, record in self.records.items()}
+        self.ledger.commit(lease, Round(notes={**notes, **more_notes}))
+
+    def watch(self, watched: tuple[Watched, ...]) -> None:
+        """These from now on; rows that a view has already are judged no more."""
+        times = self.ledger.times()
+        self.judged = {
+            one.contract: self.judged.get(one.contract, times[one.vertex]) for one in watched if one.vertex in times
+        }
+        self.watched = watched
+
+    def judge(self, store: Store, vertices: Set[str], now: int) -> None:
+        """Counts the rows that came to views since they were last judged, and those of them that came late."""
         for one in self.watched:
-            if one.contract in lags:
-                record = self.records.get(one.contract, Record())
-                self.records[one.contract] = look(record, now, lags[one.contract], one.freshness_s)
-        notes = {AUDIT_NOTE + name: record.to_json() for name, record in self.records.items()}
-        self.ledger.commit(lease, Round(notes=notes))
+            if one.vertex in vertices and one.contract in self.judged:
+                log = self.ledger.logs([one.vertex])[one.vertex]
+                after = max(self.judged[one.contract], log.start)
+                rows, late = _counted(store, log, after, now, one.freshness_s)
+                self.judged[one.contract] = log.t
+                with self._turn:
+                    record = self.records.get(one.contract, Record())
+                    self.records[one.contract] = applied(record, rows, late, one.penalty)
+
+
+def _counted(store: Store, log: Log, after: int, now: int, freshness_s: float) -> tuple[int, int]:
+    rows, late = 0, 0
+    for piece in log.changes(after, log.t):
+        table = store.read(log.site, piece.file, [TIME, WEIGHT])
+        times, weights = (table.column(name).to_numpy().astype(np.int64) for name in (TIME, WEIGHT))
+        new = times > after
+        counted = count_late(times[new], weights[new], now, freshness_s)
+        rows, late = rows + counted[0], late + counted[1]
+    return rows, late
 
 
 def _moment(database: str, note: str) -> Moment:

@@ -12,9 +12,10 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headrace.connect.postgres.slot_watch import SlotWatch
 from headrace.model.errors import Fenced, HeadraceError
 from headrace.model.log import Lease, Round
 from headrace.model.plan import Plan
@@ -24,9 +25,11 @@ from headrace.run.execute import Engine, Pushed
 from headrace.run.ports import Ledger, Runner, Store
 from headrace.run.steps import Program
 from headrace.run.upkeep import Upkeep
+from headrace.service.accounts import Accounts
 from headrace.service.auditor import Auditor, Watched
 from headrace.service.captures import Captures
 from headrace.service.databases import Database, by_contract, databases_of
+from headrace.service.deliveries import Deliveries
 from headrace.service.folder import Folder
 from headrace.service.scheduler import Scheduler
 
@@ -37,6 +40,8 @@ IDLE_S = 0.25
 AUDIT_EVERY_S = 1.0
 UPKEEP_EVERY_S = 0.5
 TRIM_EVERY_S = 20.0
+SLOTS_EVERY_S = 3.0
+LOAD_TRIES = 5
 KEEP_US = 600 * 1_000_000
 """Changes are kept ten minutes for those who read `changes`; longer while a reader needs them."""
 GRACE_S = 60.0
@@ -49,9 +54,13 @@ def clock_now() -> int:
 
 @dataclass(slots=True)
 class Loading:
-    """What is on its way to run: a plan, and how far it is."""
+    """What is on its way to run: a plan, and how far it is.
+
+    `forced` contracts were refused and are kept as well as it goes: what they are promised, in seconds.
+    """
 
     plan: Plan
+    forced: Mapping[str, float] = field(default_factory=dict)
     phase: str = "starting captures"
     error: str | None = None
     done: threading.Event = field(default_factory=threading.Event)
@@ -73,6 +82,8 @@ class Service:
     pushed_rows: int = 0
     pushes: int = 0
     push_seconds: float = 0.0
+    forced: Mapping[str, float] = field(default_factory=dict)
+    slots: SlotWatch = field(default_factory=SlotWatch)
 
     def __post_init__(self) -> None:
         self._stop = threading.Event()
@@ -92,7 +103,10 @@ class Service:
         self.captures = Captures(self.folder, self.environment, self.in_processes)
         self.auditor = Auditor(self.ledger, self.clock)
         self.auditor.resume()
-        for target in (self._schedule, self._audit, self._keep_up):
+        self.accounts = Accounts(self.ledger)
+        self.accounts.resume()
+        self.deliveries = Deliveries(self.ledger, self.store, self.lease)
+        for target in (self._schedule, self._audit, self._keep_up, self._watch_slots):
             thread = threading.Thread(target=self._guarded, args=(target,), name=target.__name__, daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -101,7 +115,9 @@ class Service:
         self._stop.set()
         for thread in self._threads:
             thread.join(timeout=30)
+        self.deliveries.stop()
         self.captures.stop()
+        self.slots.close()
         self.ledger.release(self.lease)
         self.ledger.close()
 
@@ -120,9 +136,9 @@ class Service:
 
     # Plans
 
-    def apply(self, plan: Plan) -> Loading:
+    def apply(self, plan: Plan, forced: Mapping[str, float] | None = None) -> Loading:
         """Moves to a plan in the background: what is new is loaded first, then what is old goes."""
-        loading = Loading(plan)
+        loading = Loading(plan, forced or {})
         self.loading = loading
         thread = threading.Thread(target=self._load, args=(loading,), name="load", daemon=True)
         self._threads.append(thread)
@@ -150,10 +166,22 @@ class Service:
         self.runner.run([])  # returns once it has started: what views start from is then not old already
         loading.phase = "computing the views"
         engine = Engine(program, self.ledger, self.store, self.runner, self.lease)
-        engine.load()
+        self._load_new(engine)
         with self._swap:
-            self._switch(plan, engine, databases)
+            self._switch(loading, engine, databases)
+        self.deliveries.run(plan, program, self.environment)
         loading.phase = "running"
+
+    def _load_new(self, engine: Engine) -> None:
+        """Sources of several databases may not have come to a common time yet."""
+        for left in range(LOAD_TRIES - 1, -1, -1):
+            try:
+                engine.load()
+                return
+            except RuntimeError as error:
+                if not left or self._stop.wait(1.0):
+                    raise
+                log.warning("loading again: %s", error)
 
     def _wait_for_sources(self, used: frozenset[str], loading: Loading) -> None:
         while not self._stop.is_set():
@@ -166,16 +194,23 @@ class Service:
             self._stop.wait(0.1)
         raise RuntimeError("the service is stopping")
 
-    def _switch(self, plan: Plan, engine: Engine, databases: tuple[Database, ...]) -> None:
-        program = engine.program
+    def _switch(self, loading: Loading, engine: Engine, databases: tuple[Database, ...]) -> None:
+        plan, program = loading.plan, engine.program
         keep = set(program.logs) | {SPOOL + source for source in sources_of(program)}
         gone = tuple(sorted(set(self.ledger.times()) - keep))
         self.folder.save_running(plan, plan_document(plan))
         if gone:
             self.ledger.commit(self.lease, Round(forget=gone))
-        self.plan, self.scheduler = plan, Scheduler(plan, engine)
+        self.plan, self.forced = plan, loading.forced
+        self.scheduler = Scheduler(plan, engine, forced=frozenset(loading.forced))
         self.upkeep = Upkeep(engine, KEEP_US)
-        self.auditor.watched = watched_of(plan, program, databases)
+        self.accounts.plan = plan
+        self.auditor.watch(
+            tuple(
+                replace(one, freshness_s=loading.forced.get(one.contract, one.freshness_s))
+                for one in watched_of(plan, program, databases)
+            )
+        )
 
     def push_to(self, t: int) -> list[Pushed]:
         """Brings every view to a time up to which everything is captured."""
@@ -208,9 +243,20 @@ class Service:
             for one in pushed:
                 if one.error is not None:
                     log.warning("%s could not be pushed: %s", one.vertex, one.error.splitlines()[0])
-            if self.on_push is not None:
-                self.on_push(pushed)
+            self._account(pushed)
         return bool(pushed)
+
+    def _account(self, pushed: list[Pushed]) -> None:
+        now = self.clock()
+        self.accounts.pushed(pushed, now)
+        self.auditor.judge(self.store, {one.vertex for one in pushed if one.rows_out}, now)
+        self.deliveries.pushed()
+        if self.on_push is not None:
+            self.on_push(pushed)
+
+    def _watch_slots(self) -> None:
+        while not self._stop.wait(SLOTS_EVERY_S if self.slots.found else IDLE_S):
+            self.slots.look({name: one.settings for name, one in list(self.captures.running.items())})
 
     def _audit(self) -> None:
         renewed = 0.0
@@ -218,7 +264,7 @@ class Service:
             if time.monotonic() - renewed > LEASE_S / 4:
                 self.ledger.renew(self.lease, LEASE_S)
                 renewed = time.monotonic()
-            self.auditor.audit(self.lease)
+            self.auditor.audit(self.lease, self.accounts.notes())
             self.captures.check()
 
     def _keep_up(self) -> None:
@@ -231,6 +277,7 @@ class Service:
                 upkeep.step()
                 if time.monotonic() - trimmed > TRIM_EVERY_S:
                     trimmed = time.monotonic()
+                    self.accounts.keep(self.clock())
                     cut_off = upkeep.trim(self.clock())
                     if cut_off:
                         log.warning("cut off, to be loaded again: %s", ", ".join(cut_off))

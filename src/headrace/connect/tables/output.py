@@ -52,6 +52,22 @@ def write_with_column(
         unfinished.unlink(missing_ok=True)
 
 
+def write_table(table: pa.Table, out: Path) -> None:
+    """A Parquet or CSV file, by its name. It appears when it is complete."""
+    kind = output_format(out)
+    unfinished = out.with_name(f".{out.name}.unfinished")
+    try:
+        if kind is Format.PARQUET:
+            pq.write_table(table, unfinished)
+        else:
+            csv.write_csv(table, unfinished)
+        unfinished.replace(out)
+    except pa.ArrowException as error:
+        raise UsageError(f'"{out}" cannot hold these rows: {error}', hint="write a .parquet file") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
 def merge_parts(parts: Sequence[Path], out: Path) -> None:
     """Parquet files with the same columns, one after another, as one file. It appears when it is complete."""
     kind = output_format(out)

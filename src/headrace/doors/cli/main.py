@@ -13,7 +13,22 @@ from typing import Annotated
 
 import typer
 
-from headrace.doors.cli import bench, check, check_plan, demo, feeds, init, place, plan, whatif, why
+from headrace.doors.cli import (
+    bench,
+    check,
+    check_plan,
+    demo,
+    down,
+    feeds,
+    init,
+    place,
+    plan,
+    show,
+    status,
+    up,
+    whatif,
+    why,
+)
 from headrace.doors.cli.output import Exit, show_errors
 from headrace.model.errors import ConnectError, InputError, Problem, UsageError
 
@@ -27,6 +42,10 @@ cli = typer.Typer(
 cli.command()(init.init)
 cli.command()(check.check)
 cli.command()(plan.plan)
+cli.command()(up.up)
+cli.command()(down.down)
+cli.command()(status.status)
+cli.command()(show.show)
 cli.command()(why.why)
 cli.command()(whatif.whatif)
 cli.command("check-plan")(check_plan.check_plan)

@@ -1,0 +1,164 @@
+"""Looking at a project that runs or ran: what the service has written, whether it still runs or not.
+
+project_status   lags, violations, costs          .headrace/status.json, written every second
+show, changes    rows of a view and its changes   the ledger and files of logs
+audit            what became of promises          the ledger
+"""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headrace.model.errors import UsageError
+from headrace.service.folder import Folder
+from headrace.service.last_status import last_status
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headrace.run.json_rows import JsonChange, JsonRow
+    from headrace.run.ports import Ledger
+    from headrace.service.reading import Reader, Seen
+
+__all__ = [
+    "Seen",
+    "audit",
+    "audit_of",
+    "changes",
+    "changes_as_json",
+    "export",
+    "first",
+    "moment_text",
+    "project_status",
+    "read_moment",
+    "rows_as_json",
+    "show",
+]
+
+FOLLOW_EVERY_S = 0.5
+
+
+def project_status(directory: Path) -> dict[str, Any]:
+    """As the service wrote it within the last second, or before it ended."""
+    found = last_status(Folder(directory))
+    if found is None:
+        raise UsageError(f'the project in "{directory}" has not run yet', "start it with `headrace up`")
+    return found
+
+
+def show(directory: Path, view: str, limit: int | None = None) -> Seen:
+    """The rows of a view as they are now."""
+    with _reader(directory) as reader:
+        return reader.rows(view, limit)
+
+
+def first(seen: Seen, limit: int) -> Seen:
+    return replace(seen, rows=seen.rows.slice(0, limit))
+
+
+def export(directory: Path, view: str, file: Path, limit: int | None = None) -> Seen:
+    """Writes the rows of a view to a Parquet or CSV file, whole or not at all."""
+    from headrace.connect.tables.output import write_table
+
+    seen = show(directory, view, limit)
+    write_table(seen.rows, file)
+    return seen
+
+
+def changes(directory: Path, view: str, after: int | None, follow: threading.Event | None) -> Iterator[JsonChange]:
+    """Changes after a time (microseconds) as JSON values; while `follow` is not set, those to come as well."""
+    with _reader(directory) as reader:
+        while True:
+            after, found = changes_as_json(reader, view, after)
+            yield from found
+            if follow is None or follow.wait(FOLLOW_EVERY_S):
+                return
+
+
+@contextmanager
+def _reader(directory: Path) -> Iterator[Reader]:
+    from headrace.service.reading import open_reader
+
+    reader = open_reader(Folder(directory))
+    try:
+        yield reader
+    finally:
+        reader.ledger.close()
+
+
+def changes_as_json(reader: Reader, view: str, after: int | None) -> tuple[int, Iterator[JsonChange]]:
+    from headrace.run.json_rows import json_changes
+
+    upto, found = reader.changes(view, after)
+    return upto, json_changes(found)
+
+
+def rows_as_json(rows: pa.Table) -> Iterator[JsonRow]:
+    from headrace.run.json_rows import json_rows
+
+    return json_rows(rows)
+
+
+def moment_text(t: int) -> str:
+    """ISO 8601 in UTC, of microseconds."""
+    from headrace.service.reading import moment_text as text
+
+    return text(t)
+
+
+def read_moment(text: str | None) -> int | None:
+    """Microseconds, from these or from ISO 8601; what says no zone is UTC."""
+    if text is None or text.isdecimal():
+        return None if text is None else int(text)
+    try:
+        found = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        hint = "write microseconds since 1970 as in the changes themselves, or 2024-02-29T12:30:15Z"
+        raise UsageError(f'"{text}" is not a time', hint) from None
+    utc = found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
+    return (utc - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)) // datetime.timedelta(microseconds=1)
+
+
+def audit(directory: Path) -> dict[str, Any]:
+    """What became of every promise so far."""
+    folder = Folder(directory)
+    if not folder.exists:
+        raise UsageError(f'the project in "{directory}" has not run yet', "start it with `headrace up`")
+    ledger = folder.ledger()
+    try:
+        return audit_of(ledger)
+    finally:
+        ledger.close()
+
+
+def audit_of(ledger: Ledger) -> dict[str, Any]:
+    from headrace.service.accounts import Accounts
+    from headrace.service.auditor import Auditor
+    from headrace.service.service import clock_now
+
+    auditor, accounts = Auditor(ledger, clock_now), Accounts(ledger)
+    auditor.resume()
+    accounts.resume()
+    return {
+        "contracts": [
+            {
+                "id": name,
+                "episodes": record.episodes,
+                "violated_s": record.violated_s,
+                "late_rows": record.late_rows,
+                "penalty": record.penalty,
+                "cost": accounts.accounts[name].cost if name in accounts.accounts else 0.0,
+                "watched_s": record.watched_s,
+                "worst_lag_s": record.worst_lag_s,
+                "rows": record.rows,
+            }
+            for name, record in sorted(auditor.records.items())
+        ],
+        "recompute": [],
+    }

@@ -1,0 +1,393 @@
+"""Running a project; `app_read` looks at what runs.
+
+    prepare          project folder, what runs -> the plan to go over to       plan/, forced contracts included
+    run_project      keeps a project's promises until it is told to stop       service/host.py, connect/spark
+    stop_project     tells the service to end, and waits for it
+    apply_project    asks the service to go over to the project's plan         connect/service_client.py
+
+A door hands over what shows progress and what serves HTTP: neither is needed to keep a promise.
+"""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from headrace.app import load_project, planned_catalogue
+from headrace.model.catalogue import Catalogue
+from headrace.model.errors import ConnectError, Held, UsageError
+from headrace.model.plan import Plan, PlanOptions
+from headrace.model.run_engine import RunEngine
+from headrace.plan.make import make_plan, plan_on_running
+from headrace.plan.share.difference import difference
+from headrace.service.folder import Folder
+from headrace.service.host import FORCED_FILE, Applied, ApplyWishes, Host, Prepared
+from headrace.service.last_status import State, last_status
+from headrace.service.late_runner import LateRunner
+from headrace.service.process import (
+    ServiceProcess,
+    end_process,
+    forget_process,
+    release_remains,
+    running_process,
+    this_process,
+    write_process,
+)
+from headrace.service.service import Service
+from headrace.service.status import error_of
+
+if TYPE_CHECKING:
+    from headrace.model.explanation import Why
+    from headrace.run.ports import Runner
+
+__all__ = [
+    "Applied",
+    "ApplyWishes",
+    "Detached",
+    "Host",
+    "Prepared",
+    "UpSettings",
+    "apply_project",
+    "explain_running",
+    "prepare",
+    "run_project",
+    "start_detached",
+    "stop_project",
+]
+
+STATUS_EVERY_S = 1.0
+END_WITHIN_S = 60.0
+LOG_BYTES = 10_000_000
+PROJECT_FILE = "headrace.yml"
+LOOK_EVERY_S = 0.1
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class UpSettings:
+    """Port 0 is any that is free."""
+
+    port: int = 0
+    engine: RunEngine = RunEngine.SPARK
+
+
+class Server(Protocol):
+    """What answers over HTTP."""
+
+    @property
+    def port(self) -> int: ...
+
+    def stop(self) -> None: ...
+
+
+Serve = Callable[[Host, str, int], Server]
+"""Starts a server for a host with a token, at a port."""
+
+
+# Planning
+
+
+def prepare(directory: Path, environment: Mapping[str, str], wishes: ApplyWishes, connect: bool = True) -> Prepared:
+    """The project's plan on what runs. Contracts that were forced stay so while they ask for the same."""
+    declared = load_project(directory, environment, True) if connect else planned_catalogue(directory, environment)
+    folder = Folder(directory)
+    running = folder.running()
+    for name in wishes.force:
+        if name not in declared.contracts:
+            raise UsageError(f'contract "{name}" does not exist', "contracts are listed by `headrace plan`")
+    relaxed = _still_forced(folder, declared)
+    base = None if wishes.replan else running
+    plan = _plan_on(base, declared, relaxed)
+    for _ in declared.contracts:
+        refused = [one for one in plan.rejected if one.contract in wishes.force or one.contract in relaxed]
+        if not refused:
+            break
+        for one in refused:
+            if one.smallest_staleness_s is None:
+                raise UsageError(f'contract "{one.contract}" cannot be forced: {one.detail}')
+            relaxed[one.contract] = one.smallest_staleness_s
+        plan = _plan_on(base, declared, relaxed)
+    forced = {name: declared.contracts[name].freshness_s for name in relaxed}
+    return Prepared(plan, forced, None if running is None else difference(running, plan))
+
+
+def _still_forced(folder: Folder, declared: Catalogue) -> dict[str, float]:
+    before = folder.read_json(FORCED_FILE) or {}
+    return {
+        name: terms["kept_s"]
+        for name, terms in before.items()
+        if name in declared.contracts and declared.contracts[name].freshness_s == terms["declared_s"]
+    }
+
+
+def _plan_on(running: Plan | None, declared: Catalogue, relaxed: Mapping[str, float]) -> Plan:
+    contracts = {
+        name: replace(contract, freshness_s=relaxed.get(name, contract.freshness_s))
+        for name, contract in declared.contracts.items()
+    }
+    catalogue = replace(declared, contracts=contracts)
+    return make_plan(catalogue, PlanOptions()) if running is None else plan_on_running(running, catalogue)
+
+
+# Running
+
+
+def run_project(
+    directory: Path,
+    environment: Mapping[str, str],
+    settings: UpSettings,
+    serve: Serve,
+    say: Say,
+    tell_plan: Callable[[Prepared], None],
+) -> Prepared:
+    """Runs until the process is told to end, or someone asks for it. Raises what keeps the project from running."""
+    folder = Folder(directory)
+    _refuse_second(folder)
+    prepared = prepare(directory, environment, ApplyWishes())
+    tell_plan(prepared)
+    if not prepared.plan.contracts:
+        return prepared
+    folder.prepare()
+    _log_to(folder.root / "service.log")
+    _tell_remains(folder, say)
+    start, end = _engine(settings.engine, folder)
+    service = Service(folder, environment, LateRunner(start))
+    try:
+        service.open()
+    except Held as error:
+        raise _held(folder, str(error)) from error
+    host = Host(service, folder, lambda wishes: prepare(directory, environment, wishes))
+    try:
+        with _signals(host.stop):
+            _run(host, prepared, settings, serve, say)
+    finally:
+        service.close()
+        end()
+        host.state = State.STOPPED if host.state is not State.FAILED else State.FAILED
+        _write_last_status(host)
+        forget_process(folder)
+    return prepared
+
+
+def _run(host: Host, prepared: Prepared, settings: UpSettings, serve: Serve, say: Say) -> None:
+    token, began = secrets.token_urlsafe(24), time.monotonic()
+    server = serve(host, token, settings.port)
+    try:
+        process = this_process(host.service.lease, server.port, token)
+        write_process(host.folder, process)
+        host.start(prepared)
+        _until_told(host, process, began, say)
+    finally:
+        server.stop()
+
+
+def _until_told(host: Host, process: ServiceProcess, began: float, say: Say) -> None:
+    phase, written = "", 0.0
+    while not host.stop.wait(0.1):
+        loading = host.service.loading
+        assert loading is not None
+        if host.state is State.LOADING and loading.phase != phase:
+            phase = loading.phase
+            say(phase if phase != "running" else f"running after {time.monotonic() - began:.1f} s: {process.address}")
+        if host.state is State.LOADING and loading.done.is_set():
+            if loading.error is not None:
+                host.state = State.FAILED
+                raise ConnectError(
+                    f"the views could not be loaded: {loading.error.splitlines()[0]}",
+                    f"its log is {host.folder.root / 'service.log'}",
+                )
+            host.state = State.RUNNING
+            written = 0.0
+        if not host.service.is_running:
+            host.state = State.FAILED
+            raise RuntimeError("the service failed") from host.service.failure
+        if time.monotonic() - written >= STATUS_EVERY_S:
+            host.write_status()
+            written = time.monotonic()
+
+
+def _write_last_status(host: Host) -> None:
+    """The ledger is closed: what was written last, with how it ended."""
+    found = host.folder.read_json("status.json")
+    if isinstance(found, dict):
+        found["service"] |= {"state": host.state.value, "error": error_of(host.service), "written": time.time()}
+        host.folder.write_json("status.json", found)
+
+
+def _refuse_second(folder: Folder) -> None:
+    running = running_process(folder)
+    if running is not None:
+        raise UsageError(
+            f'the project in "{folder.project}" runs already, as process {running.pid}',
+            "`headrace apply` brings it to the project's plan, `headrace down` ends it",
+        )
+
+
+def _held(folder: Folder, reason: str) -> UsageError:
+    return UsageError(f'the project in "{folder.project}" is run by another process: {reason}', "wait, or end that one")
+
+
+def _tell_remains(folder: Folder, say: Say) -> None:
+    dead = release_remains(folder)
+    if dead is not None:
+        last = last_status(folder)
+        seen = last["service"]["written"] if last else dead.started
+        say(
+            f"the last run (process {dead.pid}) ended without being told to, after {_clock(seen)}; "
+            "going on from what it committed"
+        )
+
+
+def _clock(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
+
+
+def _engine(engine: RunEngine, folder: Folder) -> tuple[Callable[[], Runner[Any]], Callable[[], None]]:
+    """What starts the engine, and what ends it."""
+    from headrace.run.perform import perform
+
+    if engine is RunEngine.LOCAL:
+        from headrace.run.items import HereRunner
+
+        return lambda: HereRunner(perform), lambda: None
+    return _spark(folder)
+
+
+def _spark(folder: Folder) -> tuple[Callable[[], Runner[Any]], Callable[[], None]]:
+    from headrace.connect.spark.items import HEAVY_MODULES, SparkRunner, warm_up
+    from headrace.connect.spark.session import SparkSettings, start_session
+    from headrace.run.perform import perform
+
+    sessions = []
+
+    def start() -> Runner[Any]:
+        session = start_session(SparkSettings(folder.spark))
+        sessions.append(session)
+        warm_up(session, (*HEAVY_MODULES, "headrace.run.perform"))
+        return SparkRunner(session, perform)
+
+    def end() -> None:
+        for session in sessions:
+            session.stop()
+
+    return start, end
+
+
+def _log_to(file: Path) -> None:
+    """Everything goes to the file; what people see is said to them."""
+    handler = logging.handlers.RotatingFileHandler(file, maxBytes=LOG_BYTES, backupCount=1)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    file.chmod(0o600)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    root.setLevel(logging.INFO)
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+
+
+@contextmanager
+def _signals(stop: threading.Event) -> Iterator[None]:
+    """While this holds, being told to end is noted instead of obeyed."""
+    kept = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+
+
+@dataclass(frozen=True, slots=True)
+class Detached:
+    """A process that runs a project, and how long that took; or what it ended with instead, and its last words."""
+
+    process: ServiceProcess | None
+    seconds: float
+    status: int | None = None
+    error: str = ""
+
+
+def start_detached(directory: Path, settings: UpSettings, say: Say) -> Detached:
+    """Starts a process of its own that runs the project; returns when it does. Tells what that process says."""
+    folder = Folder(directory)
+    _refuse_second(folder)
+    if not (directory / PROJECT_FILE).is_file():
+        load_project(directory, {})  # raises what is wrong: nothing is made where there is no project
+    folder.prepare()
+    began, output, errors = time.monotonic(), folder.root / "up.log", folder.root / "up.errors"
+    command = [sys.executable, "-m", "headrace", "up", str(directory), "--port", str(settings.port)]
+    with output.open("wb") as out, errors.open("wb") as err:
+        child = subprocess.Popen(
+            [*command, "--engine", settings.engine.value],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+    told, process = 0, None
+    while process is None and child.poll() is None:
+        time.sleep(LOOK_EVERY_S)
+        told = _tell_more(output, told, say)
+        process = _loaded(folder, child.pid)
+    _tell_more(output, told, say)
+    seconds = time.monotonic() - began
+    return Detached(process, seconds) if process else Detached(None, seconds, child.wait(), errors.read_text().strip())
+
+
+def _loaded(folder: Folder, pid: int) -> ServiceProcess | None:
+    """The process, once it runs."""
+    process, last = running_process(folder), last_status(folder)
+    if process is None or last is None or not process.pid == pid == last["service"]["pid"]:
+        return None
+    return process if last["service"]["state"] == State.RUNNING else None
+
+
+def _tell_more(file: Path, told: int, say: Say) -> int:
+    """Tells the whole lines that were added to a file; up to where."""
+    text = file.read_text()[told:]
+    whole = text[: text.rfind("\n") + 1]
+    for line in whole.splitlines():
+        say(line)
+    return told + len(whole)
+
+
+def stop_project(directory: Path) -> ServiceProcess | None:
+    """Ends the service of a project, and waits until it has; None if none runs."""
+    process = running_process(Folder(directory))
+    if process is not None and not end_process(process, END_WITHIN_S):
+        raise ConnectError(
+            f"process {process.pid} did not end within {END_WITHIN_S:.0f} s",
+            f"end it with `kill -9 {process.pid}`: nothing that is committed is lost",
+        )
+    return process
+
+
+# Asking
+
+
+def apply_project(directory: Path, wishes: ApplyWishes) -> dict[str, Any]:
+    """What changed, as a document: from the service that runs."""
+    from headrace.connect.service_client import ask
+
+    process = running_process(Folder(directory))
+    if process is None:
+        raise UsageError(f'the project in "{directory}" does not run', "start it with `headrace up`")
+    body = {"replan": wishes.replan, "force": list(wishes.force), "dry_run": wishes.dry_run}
+    answer: dict[str, Any] = ask(process.address, process.token, "POST", "/apply", body)
+    return answer
+
+
+def explain_running(host: Host, name: str) -> tuple[Why, ...]:
+    from headrace.plan.explain import why
+
+    return why(host.reader().plan, name)

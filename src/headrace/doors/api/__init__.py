@@ -1,0 +1,1 @@
+"""HTTP for people and programs: what the commands say, of a service that runs."""

@@ -1,0 +1,65 @@
+"""What Prometheus reads: the status of every contract, and what was pushed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from headrace.app_run import Host
+
+
+def metrics_text(host: Host) -> str:
+    registry = CollectorRegistry()
+    registry.register(_HostCollector(host))
+    return generate_latest(registry).decode()
+
+
+class _HostCollector(Collector):
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def collect(self) -> Iterator[Metric]:
+        status = self._host.status()
+        yield from _of_contracts(status["contracts"])
+        yield from _of_vertices(self._host)
+        kept = GaugeMetricFamily("headrace_slot_kept_bytes", "Log that a database keeps for us.", labels=["database"])
+        for slot in status["slots"]:
+            if "kept_bytes" in slot:
+                kept.add_metric([slot["database"]], slot["kept_bytes"])
+        yield kept
+
+
+def _of_contracts(contracts: list[dict[str, object]]) -> Iterator[Metric]:
+    gauges = {
+        "lag_s": ("headrace_lag_seconds", "How far a view is behind its sources."),
+        "freshness_s": ("headrace_freshness_seconds", "How far a view may be behind its sources."),
+        "cost_h": ("headrace_cost_dollars_per_hour", "What a contract costs, on average since it runs."),
+    }
+    for field, (name, text) in gauges.items():
+        gauge = GaugeMetricFamily(name, text, labels=["contract"])
+        for contract in contracts:
+            value = contract[field]
+            if isinstance(value, int | float):
+                gauge.add_metric([str(contract["id"])], value)
+        yield gauge
+    violations = CounterMetricFamily("headrace_violations", "Times that a promise was broken.", labels=["contract"])
+    for contract in contracts:
+        violations.add_metric([str(contract["id"])], float(str(contract["violations"])))
+    yield violations
+
+
+def _of_vertices(host: Host) -> Iterator[Metric]:
+    accounts = host.service.accounts
+    counters = (
+        ("headrace_pushes", "Pushes of a vertex.", accounts.pushes),
+        ("headrace_pushed_rows", "Rows that pushes of a vertex made.", accounts.rows),
+        ("headrace_pushed_bytes", "Bytes that pushes of a vertex wrote.", accounts.bytes),
+    )
+    for name, text, values in counters:
+        counter = CounterMetricFamily(name, text, labels=["vertex"])
+        for vertex, value in list(values.items()):
+            counter.add_metric([vertex], value)
+        yield counter

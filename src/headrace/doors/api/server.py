@@ -1,0 +1,182 @@
+"""The service over HTTP: on this machine only, and for who has the token.
+
+A server runs in a thread of the service. Requests are answered in threads of their own, so that a slow one holds up
+neither others nor pushes.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import uvicorn
+from fastapi import Depends, FastAPI, Request
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
+from pydantic import BaseModel, ConfigDict
+
+from headrace import app, app_read, app_run
+from headrace.app_run import ApplyWishes, Host
+from headrace.doors.api.metrics import metrics_text
+from headrace.doors.api.page import documentation_page
+from headrace.doors.cli.output import problem_document
+from headrace.doors.cli.why_text import why_document
+from headrace.doors.documents import applied_document, seen_document
+from headrace.model.errors import ConnectError, InputError, Problem, UsageError
+
+LOOPBACK = "127.0.0.1"
+START_WITHIN_S = 15.0
+ROWS_AT_ONCE = 1000
+
+
+class ApplyRequest(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    replan: bool = False
+    force: list[str] = []
+    dry_run: bool = False
+
+
+class NotAllowed(Exception):
+    """Whoever asked has no token, or a wrong one."""
+
+
+def service_api(host: Host, token: str) -> FastAPI:
+    def allowed(request: Request) -> None:
+        given = request.headers.get("authorization", "")
+        if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+            raise NotAllowed
+
+    api = FastAPI(
+        title="Headrace",
+        description="A running project: what it keeps, how far behind it is, and why.",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+    )
+    _open_routes(api, host)
+    _reading_routes(api, host, allowed)
+    _acting_routes(api, host, allowed)
+    api.add_exception_handler(NotAllowed, _not_allowed)
+    api.add_exception_handler(InputError, _refused)
+    api.add_exception_handler(UsageError, _refused)
+    api.add_exception_handler(ConnectError, _refused)
+    return api
+
+
+def _open_routes(api: FastAPI, host: Host) -> None:
+    """What anybody on this machine may see: that the service is there, and how to ask it."""
+
+    @api.get("/healthz", summary="Whether the service runs; needs no token")
+    def healthz() -> dict[str, str]:
+        return {"state": host.state.value}
+
+    @api.get("/openapi.json", include_in_schema=False)
+    def openapi() -> JSONResponse:
+        return JSONResponse(api.openapi())
+
+    @api.get("/", include_in_schema=False)
+    @api.get("/docs", include_in_schema=False)
+    def docs() -> HTMLResponse:
+        return HTMLResponse(documentation_page(api.openapi()))
+
+
+def _reading_routes(api: FastAPI, host: Host, allowed: Any) -> None:
+    @api.get("/status", dependencies=[Depends(allowed)], summary="Lags, violations, costs, replication slots")
+    def status() -> dict[str, Any]:
+        return host.status()
+
+    @api.get("/views/{view}", dependencies=[Depends(allowed)], summary="Rows of a view, with what time they are as of")
+    def rows(view: str, limit: int = ROWS_AT_ONCE) -> JSONResponse:
+        return JSONResponse(seen_document(host.reader().rows(view, limit)))
+
+    @api.get(
+        "/views/{view}/changes",
+        dependencies=[Depends(allowed)],
+        summary="Changes after a time, as JSON lines {t, op, row}; the header X-Headrace-Upto says up to which time",
+    )
+    def changes(request: Request, view: str) -> StreamingResponse:
+        asked = request.query_params.get("from")
+        upto, found = app_read.changes_as_json(host.reader(), view, app_read.read_moment(asked))
+        lines: Iterator[str] = (json.dumps(change, ensure_ascii=False) + "\n" for change in found)
+        return StreamingResponse(lines, media_type="application/x-ndjson", headers={"X-Headrace-Upto": str(upto)})
+
+    @api.get("/plan", dependencies=[Depends(allowed)], summary="The plan that runs, as a plan document")
+    def plan() -> JSONResponse:
+        return JSONResponse(app.plan_document(host.reader().plan))
+
+    @api.get("/why/{name}", dependencies=[Depends(allowed)], summary="Why a contract, view or vertex is planned so")
+    def why(name: str) -> JSONResponse:
+        answers = app_run.explain_running(host, name)
+        return JSONResponse({"name": name, "answers": [why_document(answer) for answer in answers]})
+
+    @api.get("/audit", dependencies=[Depends(allowed)], summary="What became of promises, and what they cost")
+    def audit() -> dict[str, Any]:
+        return app_read.audit_of(host.service.ledger)
+
+    @api.get("/metrics", dependencies=[Depends(allowed)], summary="The same for Prometheus")
+    def metrics() -> PlainTextResponse:
+        return PlainTextResponse(metrics_text(host), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+def _acting_routes(api: FastAPI, host: Host, allowed: Any) -> None:
+    @api.post("/apply", dependencies=[Depends(allowed)], summary="Bring what runs to the project's plan")
+    def apply(wishes: ApplyRequest) -> JSONResponse:
+        applied = host.apply(ApplyWishes(wishes.replan, tuple(wishes.force), wishes.dry_run))
+        return JSONResponse(applied_document(applied))
+
+    @api.post("/down", dependencies=[Depends(allowed)], summary="End the service", status_code=202)
+    def down() -> dict[str, str]:
+        host.stop.set()
+        return {"state": "stopping"}
+
+
+def _not_allowed(request: Request, error: Exception) -> JSONResponse:
+    problem = Problem("this needs the token of the service", None, "send `Authorization: Bearer TOKEN`")
+    answer = {"errors": [problem_document(problem)]}
+    return JSONResponse(answer, status_code=401, headers={"WWW-Authenticate": "Bearer"})
+
+
+def _refused(request: Request, error: Exception) -> JSONResponse:
+    if isinstance(error, InputError):
+        problems = error.problems
+    else:
+        assert isinstance(error, UsageError | ConnectError)
+        problems = (Problem(error.message, None, error.hint),)
+    return JSONResponse({"errors": [problem_document(problem) for problem in problems]}, status_code=422)
+
+
+class ApiServer:
+    """Serves until it is stopped."""
+
+    def __init__(self, api: FastAPI, port: int) -> None:
+        config = uvicorn.Config(api, host=LOOPBACK, port=port, log_config=None, access_log=False, lifespan="off")
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name="http", daemon=True)
+        self._thread.start()
+        until = time.monotonic() + START_WITHIN_S
+        while not self._server.started:
+            if not self._thread.is_alive() or time.monotonic() > until:
+                raise UsageError(f"port {port} of this machine is in use", "choose another with --port, or none")
+            time.sleep(0.01)
+
+    def _run(self) -> None:
+        try:
+            self._server.run()
+        except SystemExit:
+            return  # uvicorn's way to say that the port is taken
+
+    @property
+    def port(self) -> int:
+        found: int = self._server.servers[0].sockets[0].getsockname()[1]
+        return found
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(timeout=10)
+
+
+def serve(host: Host, token: str, port: int) -> ApiServer:
+    return ApiServer(service_api(host, token), port)

@@ -1,0 +1,21 @@
+"""`headrace down [DIR]`: ends the service of a project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headrace.doors.cli.options import Directory, Json
+from headrace.doors.cli.output import Exit, show
+
+
+def down(directory: Directory = Path(), json: Json = False) -> int:
+    """Stop the running project. What is committed stays; `headrace up` goes on from there."""
+    from headrace import app_run
+
+    ended = app_run.stop_project(directory)
+    return show(
+        json,
+        Exit.DONE,
+        text=lambda: "it does not run" if ended is None else f"process {ended.pid} has ended",
+        document=lambda: {"stopped": ended is not None, "pid": None if ended is None else ended.pid},
+    )

@@ -1,0 +1,68 @@
+"""`headrace show VIEW [DIR]`: the rows of a view, and what time they are as of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.doors.cli.options import Directory, Json
+from headrace.doors.cli.output import Exit, count
+from headrace.doors.cli.output import show as show_result
+
+if TYPE_CHECKING:
+    from headrace.app_read import Seen
+
+ROWS_SHOWN = 20
+
+View = Annotated[str, typer.Argument(metavar="VIEW", help="A view, or a contract on one.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=0, help="So many rows.", show_default="20, or all as JSON")]
+Export = Annotated[Path | None, typer.Option("--export", metavar="FILE", help="Write to FILE.parquet or FILE.csv.")]
+
+
+def show(
+    view: View, directory: Directory = Path(), limit: Limit = None, export: Export = None, json: Json = False
+) -> int:
+    """Show the rows of a view as they are now."""
+    from headrace import app_read
+    from headrace.doors.documents import seen_document
+
+    if export is not None:
+        written = app_read.export(directory, view, export, limit)
+        about = {"view": written.view, "as_of": app_read.moment_text(written.as_of), "rows": written.rows.num_rows}
+        return show_result(
+            json,
+            Exit.DONE,
+            text=lambda: f"{count(written.rows.num_rows, 'row')} to {export}, {as_of(written)}",
+            document=lambda: {**about, "file": str(export)},
+        )
+    seen = app_read.show(directory, view)
+    return show_result(
+        json,
+        Exit.DONE,
+        text=lambda: _text(seen, ROWS_SHOWN if limit is None else limit),
+        document=lambda: seen_document(seen if limit is None else app_read.first(seen, limit)),
+    )
+
+
+def as_of(seen: Seen) -> str:
+    from headrace.doors.cli.status_text import ago
+    from headrace.model.amounts import format_seconds
+
+    return f"as of {ago(seen.lag_s)} (promised {format_seconds(seen.freshness_s)})"
+
+
+def _text(seen: Seen, limit: int) -> str:
+    from headrace import app_read
+    from headrace.doors.cli.output import table
+
+    rows = [list(map(_cell, row.values())) for row in app_read.rows_as_json(seen.rows.slice(0, limit))]
+    more = seen.rows.num_rows - len(rows)
+    lines = table([list(seen.rows.column_names), *rows], indent=0) if seen.rows.column_names else []
+    hidden = f", {more} not shown" if more else ""
+    return "\n".join([*lines, f"{count(seen.rows.num_rows, 'row')}{hidden}, {as_of(seen)}"])
+
+
+def _cell(value: object) -> str:
+    return "NULL" if value is None else str(value)

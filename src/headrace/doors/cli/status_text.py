@@ -1,0 +1,70 @@
+"""What `headrace status` tells people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from headrace.doors.cli.output import table, wrap
+from headrace.model import amounts
+
+Document = dict[str, Any]
+
+
+def status_text(document: Document, now: float) -> str:
+    return "\n".join([*_service(document["service"], now), *_contracts(document), *_slots(document["slots"])])
+
+
+def _service(service: Document, now: float) -> Iterator[str]:
+    age = now - service["written"]
+    when = "" if age < 5 else f", {ago(age)}"
+    match service["state"]:
+        case "running":
+            yield f"running as process {service['pid']}{when}"
+        case "loading":
+            yield f"loading as process {service['pid']}: {service['phase']}{when}"
+        case "stopped":
+            yield f"stopped, {ago(age)}"
+        case _:
+            yield from wrap(f"failed: {service['error']}; last seen {ago(age)}", "", "  ")
+            yield "  `headrace up` goes on from what was committed"
+
+
+def _contracts(document: Document) -> Iterator[str]:
+    contracts = document["contracts"]
+    if not contracts:
+        return
+    header = ["contract", "lag", "promised", "violations", "cost", "next push", "state"]
+    yield from table([header, *(_row(contract) for contract in contracts)])
+    for contract in contracts:
+        for field, what in (("error", "cannot be pushed"), ("delivery_error", "cannot be delivered")):
+            if field in contract:
+                yield from wrap(f"{contract['id']} {what}: {contract[field]}", "  ", "    ")
+
+
+def _row(contract: Document) -> list[str]:
+    next_push = contract["next_push_s"]
+    return [
+        contract["id"],
+        "-" if contract["lag_s"] is None else short_seconds(contract["lag_s"]),
+        amounts.format_seconds(contract["freshness_s"]),
+        str(contract["violations"]),
+        f"{contract['cost_h']:.2g} $/h",
+        "-" if next_push is None else "now" if next_push <= 0 else f"in {short_seconds(next_push)}",
+        contract["state"] + (", forced" if contract.get("forced") else ""),
+    ]
+
+
+def _slots(slots: list[Document]) -> Iterator[str]:
+    for slot in slots:
+        about = slot.get("error") or f"keeps {amounts.format_bytes(slot['kept_bytes'])} of log, {slot['wal_status']}"
+        yield from wrap(f"{slot['database']}: {about}", "  ", "    ")
+
+
+def short_seconds(seconds: float) -> str:
+    """Nobody needs the microseconds of a lag."""
+    return f"{seconds:.1f} s" if seconds < 100 else amounts.format_seconds(round(seconds))
+
+
+def ago(seconds: float) -> str:
+    return f"{short_seconds(max(0.0, seconds))} ago"

@@ -1,0 +1,90 @@
+"""`headrace up [DIR]`: keeps the project's promises until it is told to stop."""
+
+from __future__ import annotations
+
+import json as json_text
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.doors.cli.options import Directory, Json
+from headrace.doors.cli.output import Exit, count, show, show_errors, write
+from headrace.model.errors import Problem
+from headrace.model.run_engine import RunEngine
+
+if TYPE_CHECKING:
+    from headrace.app_run import Detached, Prepared
+
+Detach = Annotated[bool, typer.Option("--detach", help="Return when it runs, and leave it running.")]
+Port = Annotated[
+    int, typer.Option("--port", min=0, max=65535, help="Of HTTP, on this machine only.", show_default="any")
+]
+EngineOption = Annotated[RunEngine, typer.Option("--engine", help="What computes; local is for small projects.")]
+
+
+def up(
+    directory: Directory = Path(),
+    detach: Detach = False,
+    port: Port = 0,
+    engine: EngineOption = RunEngine.SPARK,
+    json: Json = False,
+) -> int:
+    """Run the project: load its views and keep them fresh."""
+    from headrace import app_run
+
+    settings = app_run.UpSettings(port, engine)
+    say = _say_json if json else _say
+    if detach:
+        return _detached(app_run.start_detached(directory, settings, _silent if json else say), json)
+    from headrace.doors.api.server import serve
+
+    prepared = app_run.run_project(directory, os.environ, settings, serve, say, lambda found: _refusals(found, say))
+    if not prepared.plan.contracts:
+        say("no contract can be kept: nothing runs")
+        return Exit.NO
+    say("stopped")
+    return Exit.DONE
+
+
+def _detached(started: Detached, json: bool) -> int:
+    process = started.process
+    if process is None and json:
+        show_errors(json, [Problem(started.error or "the service ended at once")])
+    elif process is None:
+        write(started.error, sys.stderr)
+    if process is None:
+        return started.status or Exit.NO
+    return show(
+        json,
+        Exit.DONE,
+        text=lambda: "stop it with `headrace down`",
+        document=lambda: {
+            "pid": process.pid,
+            "port": process.port,
+            "address": process.address,
+            "seconds": round(started.seconds, 3),
+        },
+    )
+
+
+def _silent(what: str) -> None:
+    """There is one document at the end."""
+
+
+def _say(what: str) -> None:
+    write(what, sys.stdout)
+
+
+def _say_json(what: str) -> None:
+    write(json_text.dumps({"phase": what}), sys.stdout)
+
+
+def _refusals(prepared: Prepared, say: Callable[[str], None]) -> None:
+    plan = prepared.plan
+    say(f"{plan.catalogue.project}: {count(len(plan.contracts), 'contract')}")
+    for rejection in plan.rejected:
+        say(f'contract "{rejection.contract}" is refused: {rejection.detail}; see `headrace why {rejection.contract}`')

@@ -1,0 +1,69 @@
+"""What commands and HTTP both answer, as JSON values."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headrace.app_read import Seen
+    from headrace.app_run import Applied
+    from headrace.model.plan import Rejection
+
+
+def applied_document(applied: Applied) -> dict[str, Any]:
+    """`steps` in the order in which they are taken: what is new is loaded before what is old goes."""
+    change, plan = applied.prepared.change, applied.prepared.plan
+    return {
+        "applied": applied.done,
+        "changed": change is None or not change.is_nothing,
+        "steps": _steps(applied),
+        "change": None if change is None else asdict(change),
+        "contracts": [
+            {
+                "id": entry.contract,
+                "view": entry.view,
+                "at": entry.site,
+                "freshness_s": applied.prepared.forced.get(entry.contract, entry.freshness_s),
+                "forced": entry.contract in applied.prepared.forced,
+                "cost_h": entry.cost * 3600.0,
+            }
+            for entry in plan.contracts
+        ],
+        "rejected": [rejection_document(rejection) for rejection in plan.rejected],
+    }
+
+
+def rejection_document(rejection: Rejection) -> dict[str, Any]:
+    return {
+        "contract": rejection.contract,
+        "reason": rejection.reason,
+        "detail": rejection.detail,
+        "fastest_cp_s": rejection.fastest_cp_s,
+        "smallest_staleness": rejection.smallest_staleness_s,
+    }
+
+
+def _steps(applied: Applied) -> list[dict[str, str]]:
+    change = applied.prepared.change
+    if change is None:
+        return [{"do": "add", "vertex": name} for name in applied.prepared.plan.graph.vertices]
+    return [
+        *({"do": "add", "vertex": name} for name in change.added),
+        *({"do": "move", "vertex": before, "to": after} for before, after in change.moved),
+        *({"do": "rewire", "vertex": name} for name in change.rewired),
+        *({"do": "remove", "vertex": name} for name in change.removed),
+    ]
+
+
+def seen_document(seen: Seen) -> dict[str, Any]:
+    from headrace.app_read import moment_text, rows_as_json
+
+    return {
+        "view": seen.view,
+        "as_of": moment_text(seen.as_of),
+        "lag_s": seen.lag_s,
+        "freshness_s": seen.freshness_s,
+        "columns": list(seen.rows.column_names),
+        "rows": [list(row.values()) for row in rows_as_json(seen.rows)],
+    }

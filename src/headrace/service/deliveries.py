@@ -1,0 +1,159 @@
+"""Copies of views for other programs: a thread for each, so that one that cannot be written delays nobody else."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headrace.connect.postgres.deliver import PostgresDelivery
+from headrace.connect.postgres.delivered_table import DeliveredTable
+from headrace.declare.variables import fill
+from headrace.model.catalogue import Contract, PostgresTable
+from headrace.model.errors import HeadraceError
+from headrace.model.log import Lease
+from headrace.model.plan import Plan
+from headrace.model.relation import Field, Output
+from headrace.run.compile import view_outputs
+from headrace.run.deliver import deliver
+from headrace.run.ports import Ledger, Store
+from headrace.run.steps import Program
+
+log = logging.getLogger("headrace.delivery")
+
+REST_S = (0.5, 1.0, 2.0, 5.0, 15.0)
+LOOK_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What is delivered, and from where."""
+
+    contract: str
+    dsn: str
+    table: DeliveredTable
+    vertex: str
+    columns: tuple[Field, ...]
+    outputs: tuple[Output, ...]
+
+
+@dataclass(slots=True)
+class _Running:
+    copy: Copy
+    thread: threading.Thread | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+    wake: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(slots=True)
+class Deliveries:
+    """`errors` are by contract, of those whose copy is behind the view because of them."""
+
+    ledger: Ledger
+    store: Store
+    lease: Lease
+    errors: dict[str, str] = field(default_factory=dict)
+    delivered: dict[str, int] = field(default_factory=dict)
+    _running: dict[str, _Running] = field(default_factory=dict)
+
+    def run(self, plan: Plan, program: Program, environment: Mapping[str, str]) -> None:
+        """Delivers exactly what the plan's contracts ask for. Tables of contracts that are gone are dropped."""
+        wanted = {copy.contract: copy for copy in self._wanted(plan, program, environment)}
+        for name, running in list(self._running.items()):
+            if wanted.get(name) != running.copy:
+                self._end(self._running.pop(name))
+                if name not in plan.catalogue.contracts:
+                    self._drop(running.copy)
+        for name, copy in wanted.items():
+            if name not in self._running:
+                self._start(copy)
+
+    def _wanted(self, plan: Plan, program: Program, environment: Mapping[str, str]) -> list[Copy]:
+        found = []
+        self.errors.clear()
+        for entry in plan.contracts:
+            contract = plan.catalogue.contracts[entry.contract]
+            if isinstance(contract.deliver, PostgresTable):
+                try:
+                    found.append(_copy(plan, program, contract, contract.deliver, entry.vertex, environment))
+                except HeadraceError as error:
+                    self.errors[entry.contract] = str(error)
+            elif contract.deliver is not None:
+                self.errors[entry.contract] = "only tables of PostgreSQL are delivered to"
+        return found
+
+    def _start(self, copy: Copy) -> None:
+        running = self._running[copy.contract] = _Running(copy)
+        running.thread = threading.Thread(target=self._keep, args=(running,), name="deliver", daemon=True)
+        running.thread.start()
+
+    def pushed(self) -> None:
+        """Something is new."""
+        for running in list(self._running.values()):
+            running.wake.set()
+
+    def _keep(self, running: _Running) -> None:
+        copy, failures = running.copy, 0
+        delivery: PostgresDelivery | None = None
+        while not running.stop.is_set():
+            running.wake.clear()
+            try:
+                delivery = delivery or PostgresDelivery(copy.dsn, copy.table, self.lease.epoch)
+                self._bring_up(delivery, copy)
+                failures = 0
+                self.errors.pop(copy.contract, None)
+            except Exception as error:  # whatever it is, it is this contract's alone
+                failures += 1
+                self.errors[copy.contract] = str(error)
+                log.warning("delivery of %s: %s", copy.contract, error)
+                running.stop.wait(REST_S[min(failures, len(REST_S)) - 1])
+            running.wake.wait(LOOK_EVERY_S)
+        if delivery is not None:
+            delivery.close()
+
+    def _bring_up(self, delivery: PostgresDelivery, copy: Copy) -> None:
+        found = self.ledger.logs([copy.vertex]).get(copy.vertex)
+        if found is not None and self.delivered.get(copy.contract) != found.t:
+            deliver(delivery, self.store, found, copy.columns, copy.outputs)
+            self.delivered[copy.contract] = found.t
+
+    def _drop(self, copy: Copy) -> None:
+        try:
+            delivery = PostgresDelivery(copy.dsn, copy.table, self.lease.epoch)
+            delivery.drop()
+            delivery.close()
+        except HeadraceError as error:
+            log.warning("the table of %s was not dropped: %s", copy.contract, error)
+
+    def _end(self, running: _Running) -> None:
+        running.stop.set()
+        running.wake.set()
+        if running.thread is not None:
+            running.thread.join(timeout=20)
+        self.delivered.pop(running.copy.contract, None)
+
+    def stop(self) -> None:
+        for running in self._running.values():
+            running.stop.set()
+        for running in self._running.values():
+            self._end(running)
+        self._running = {}
+
+
+def _copy(
+    plan: Plan, program: Program, contract: Contract, to: PostgresTable, vertex: str, environment: Mapping[str, str]
+) -> Copy:
+    outputs = view_outputs(plan, program, contract.view, vertex)
+    meaning = next(planned.block.fingerprint for planned in plan.blocks if planned.block.id == contract.view)
+    table = DeliveredTable(
+        table=to.table,
+        columns=tuple(Field(output.name, output.expr.type) for output in outputs),
+        project=plan.catalogue.project,
+        contract=contract.name,
+        view=contract.view,
+        meaning=meaning,
+        freshness_s=contract.freshness_s,
+    )
+    dsn = fill(to.dsn, environment, contract.declared_at)
+    return Copy(contract.name, dsn, table, vertex, tuple(program.logs[vertex].columns), outputs)

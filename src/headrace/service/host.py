@@ -1,0 +1,124 @@
+"""A service as people run it: it tells how it goes, and moves to the project's plan when asked to.
+
+Everything that doors show of a running service comes from here.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.model.errors import UsageError
+from headrace.model.plan import Plan
+from headrace.plan.share.difference import Difference
+from headrace.service.folder import Folder
+from headrace.service.last_status import FILE as STATUS_FILE
+from headrace.service.last_status import State
+from headrace.service.reading import Reader
+from headrace.service.service import Loading, Service
+from headrace.service.status import status_document
+
+FORCED_FILE = "forced.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyWishes:
+    """`force` are contracts to admit although they are refused; `replan` starts from nothing instead of what runs."""
+
+    replan: bool = False
+    force: tuple[str, ...] = ()
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan to go over to, and what that changes; None if nothing runs.
+
+    `forced` contracts are planned for as long a freshness as can be kept; it says what they are promised, in seconds.
+    """
+
+    plan: Plan
+    forced: Mapping[str, float]
+    change: Difference | None
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """`done` is False for a dry run."""
+
+    prepared: Prepared
+    done: bool
+
+
+@dataclass
+class Host:
+    service: Service
+    folder: Folder
+    prepare: Callable[[ApplyWishes], Prepared]
+    state: State = State.LOADING
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self._turn = threading.Lock()
+
+    # Telling
+
+    def status(self) -> dict[str, Any]:
+        return status_document(self.service, self.state, os.getpid())
+
+    def write_status(self) -> None:
+        self.folder.write_json(STATUS_FILE, self.status())
+
+    def reader(self) -> Reader:
+        """Of what runs; its ledger is the service's own."""
+        service = self.service
+        if service.plan is None or service.scheduler is None:
+            raise UsageError("the views are not loaded yet", "`headrace status` says how far they are")
+        return Reader(service.plan, service.scheduler.engine.program, service.ledger, service.store, service.forced)
+
+    # Acting
+
+    def start(self, prepared: Prepared) -> Loading:
+        """Goes over to a plan, without waiting until it runs."""
+        loading = self.service.apply(prepared.plan, prepared.forced)
+        self.folder.write_json(FORCED_FILE, _forced_document(prepared))
+        return loading
+
+    def apply(self, wishes: ApplyWishes) -> Applied:
+        """Brings what runs to the project's plan, and returns when it runs. Does nothing if nothing changed."""
+        with self._turn:
+            if self.service.loading is not None and not self.service.loading.done.is_set():
+                raise UsageError(f"the service is busy: {self.service.loading.phase}", "try again when that is done")
+            prepared = self.prepare(wishes)
+            if wishes.dry_run:
+                return Applied(prepared, done=False)
+            if not self._is_same(prepared):
+                loading = self.start(prepared)
+                loading.done.wait()
+                if loading.error is not None:
+                    hint = "what ran before still runs; its log is .headrace/service.log"
+                    raise UsageError(f"the plan could not be applied: {loading.error}", hint)
+            return Applied(prepared, done=True)
+
+    def _is_same(self, prepared: Prepared) -> bool:
+        running = self.service.plan
+        if running is None or prepared.change is None or not prepared.change.is_nothing:
+            return False
+        before, after = running.catalogue.contracts, prepared.plan.catalogue.contracts
+        terms = ("deliver", "penalty", "owner")
+        same = all(
+            getattr(before.get(entry.contract), term, None) == getattr(after[entry.contract], term)
+            for entry in prepared.plan.contracts
+            for term in terms
+        )
+        return same and dict(self.service.forced) == dict(prepared.forced)
+
+
+def _forced_document(prepared: Prepared) -> dict[str, dict[str, float]]:
+    kept = prepared.plan.catalogue.contracts
+    return {
+        name: {"declared_s": declared, "kept_s": kept[name].freshness_s} for name, declared in prepared.forced.items()
+    }

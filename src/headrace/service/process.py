@@ -1,0 +1,100 @@
+"""Who runs a project: one process, known by its number and by when it was born, since numbers are given again.
+
+`service.json` says how to reach it; it is for the owner's eyes only, because of the token. A process that died left the
+file behind, with the lease that it held: the next one gives that lease back instead of waiting until it runs out.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from headrace.model.log import Lease
+from headrace.service.folder import Folder
+
+FILE = "service.json"
+LOOK_EVERY_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceProcess:
+    """`birth` is in ticks of the kernel since it started, `started` in seconds since 1970; port 0 is not known yet."""
+
+    pid: int
+    birth: int
+    started: float
+    holder: str
+    epoch: int
+    port: int = 0
+    token: str = ""
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def is_alive(self) -> bool:
+        return birth_of(self.pid) == self.birth
+
+
+def birth_of(pid: int) -> int | None:
+    """None if there is no such process, or only its remains."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def this_process(lease: Lease, port: int, token: str) -> ServiceProcess:
+    pid = os.getpid()
+    return ServiceProcess(pid, birth_of(pid) or 0, time.time(), lease.holder, lease.epoch, port, token)
+
+
+def write_process(folder: Folder, process: ServiceProcess) -> None:
+    folder.write_json(FILE, asdict(process))
+
+
+def read_process(folder: Folder) -> ServiceProcess | None:
+    """What the file says, whether it is alive or not."""
+    found = folder.read_json(FILE)
+    try:
+        return ServiceProcess(**found) if isinstance(found, dict) else None
+    except TypeError:
+        return None  # another version wrote it
+
+
+def running_process(folder: Folder) -> ServiceProcess | None:
+    process = read_process(folder)
+    return process if process is not None and process.is_alive else None
+
+
+def forget_process(folder: Folder) -> None:
+    folder.remove(FILE)
+
+
+def release_remains(folder: Folder) -> ServiceProcess | None:
+    """Gives back what a process that died held; that process, or None if the last one ended as it should."""
+    dead = read_process(folder)
+    if dead is None or dead.is_alive:
+        return None
+    ledger = folder.ledger()
+    ledger.release(Lease("service", dead.holder, dead.epoch))
+    ledger.close()
+    forget_process(folder)
+    return dead
+
+
+def end_process(process: ServiceProcess, within_s: float) -> bool:
+    """Asks a process to end; whether it did in time."""
+    until = time.monotonic() + within_s
+    if process.is_alive:
+        os.kill(process.pid, signal.SIGTERM)
+    while process.is_alive:
+        if time.monotonic() > until:
+            return False
+        time.sleep(LOOK_EVERY_S)
+    return True

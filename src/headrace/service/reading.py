@@ -1,0 +1,121 @@
+"""Views as they are now and how far behind they are, from the ledger and files alone: no service needs to run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from headrace.model.errors import UsageError, nearest_name
+from headrace.model.log import Log
+from headrace.model.plan import ContractPlan, Plan
+from headrace.model.relation import Field, Output
+from headrace.run.compile import compile_plan, view_outputs
+from headrace.run.ports import Ledger, Store
+from headrace.run.steps import Program
+from headrace.run.view import changes_after, rows_at
+from headrace.service.auditor import Auditor
+from headrace.service.databases import databases_of
+from headrace.service.folder import Folder
+from headrace.service.service import clock_now, sources_of, watched_of
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Rows of a view as of a time (microseconds), and how far that is behind its sources."""
+
+    view: str
+    contract: str
+    as_of: int
+    lag_s: float
+    freshness_s: float
+    rows: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Where a view is to be read."""
+
+    contract: ContractPlan
+    log: Log
+    columns: tuple[Field, ...]
+    outputs: tuple[Output, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    plan: Plan
+    program: Program
+    ledger: Ledger
+    store: Store
+    forced: Mapping[str, float] = field(default_factory=dict)
+    """What contracts that are forced are promised, in seconds: they are planned for more."""
+
+    def names(self) -> list[str]:
+        return sorted({entry.view for entry in self.plan.contracts} | {entry.contract for entry in self.plan.contracts})
+
+    def served(self, name: str) -> Served:
+        """Of a view or a contract; where several contracts keep a view, at the one that is furthest."""
+        entries = [entry for entry in self.plan.contracts if name in (entry.view, entry.contract)]
+        if not entries:
+            raise UsageError(f'no contract keeps a view "{name}"', _known(name, self.names()))
+        logs = self.ledger.logs([entry.vertex for entry in entries])
+        there = [entry for entry in entries if entry.vertex in logs]
+        if not there:
+            raise UsageError(f'view "{entries[0].view}" is not loaded yet', "`headrace status` says how far it is")
+        entry = max(there, key=lambda one: (logs[one.vertex].t, one.contract))
+        spec = self.program.logs[entry.vertex]
+        outputs = view_outputs(self.plan, self.program, entry.view, entry.vertex)
+        return Served(entry, logs[entry.vertex], tuple(spec.columns), outputs)
+
+    def lags_s(self) -> Mapping[str, float]:
+        databases = databases_of(self.plan.catalogue, sources_of(self.program))
+        watched = watched_of(self.plan, self.program, databases)
+        return Auditor(self.ledger, clock_now, watched).measure()
+
+    def rows(self, name: str, limit: int | None = None) -> Seen:
+        served = self.served(name)
+        entry, log = served.contract, served.log
+        lag = self.lags_s().get(entry.contract, 0.0)
+        rows = rows_at(self.store, log, served.columns, served.outputs, log.t)
+        promised = self.forced.get(entry.contract, entry.freshness_s)
+        return Seen(entry.view, entry.contract, log.t, lag, promised, rows if limit is None else rows.slice(0, limit))
+
+    def changes(self, name: str, after: int | None) -> tuple[int, Iterator[tuple[int, pa.Table, pa.Table]]]:
+        """Up to which time, and the changes at each time after `after`; None asks for all that are kept."""
+        served = self.served(name)
+        log = served.log
+        start = log.start if after is None else after
+        if start < log.start:
+            raise UsageError(
+                f'changes of "{name}" are kept from {moment_text(log.start)} on, not from {moment_text(start)}',
+                f"read all rows with `headrace show {name}`, and changes from then on",
+            )
+        upto = max(start, log.t)
+        return upto, changes_after(self.store, log, served.columns, served.outputs, start, upto)
+
+
+def open_reader(folder: Folder) -> Reader:
+    """Close its ledger afterwards. Raises UsageError if nothing has run here."""
+    plan = folder.running() if folder.exists else None
+    if plan is None:
+        what = "has not run yet" if not folder.exists else "has not been loaded yet, or was run by another version"
+        raise UsageError(f'the project in "{folder.project}" {what}', "start it with `headrace up`")
+    return Reader(plan, compile_plan(plan), folder.ledger(), folder.store(), forced_promises(folder))
+
+
+def forced_promises(folder: Folder) -> dict[str, float]:
+    """What contracts that were forced are promised, in seconds."""
+    return {name: terms["declared_s"] for name, terms in (folder.read_json("forced.json") or {}).items()}
+
+
+def moment_text(t: int) -> str:
+    """ISO 8601 in UTC, of microseconds."""
+    seconds, micros = divmod(t, 1_000_000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{micros:06d}Z"
+
+
+def _known(name: str, names: list[str]) -> str:
+    return nearest_name(name, names) or f"there are {', '.join(names)}"
