@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from headrace import Project
 from headrace.declare.read import read_project
 from headrace.model.errors import UsageError
 from headrace.model.explanation import Change, WhyContract, WhyRejected, WhyVertex
 from headrace.model.plan import Operator, PlanOptions, Sharing
 from headrace.plan.explain import what_if, why
 from headrace.plan.make import make_plan
+from tests.plan.share import nested
+from tests.plan.share import test_nested_groups as groups
 from tests.plan.test_document import VIEWS, written_project
 from tests.plan.written import shared
 
@@ -145,3 +148,24 @@ def test_another_site_or_a_wider_link_is_imagined_without_doing_it(project):
 def test_only_what_exists_can_be_imagined_otherwise(project, contract, change, message):
     with pytest.raises(UsageError, match=message):
         what_if(project, contract, change)
+
+
+def test_a_view_that_is_not_maintained_is_explained_without_alternatives():
+    project = Project("small")
+    project.site("a")
+    project.source("r", at="a", key="k", rows=10, rate=1, columns={"k": "bigint", "x": "bigint"})
+    project.view("v", "SELECT k, stddev(x) AS s FROM r GROUP BY k")
+    project.contract("c", view="v", at="a", freshness="60 s")
+    (found,) = why(make_plan(project.catalogue), "c")
+    assert isinstance(found, WhyRejected)
+    assert found.alternatives == ()
+
+
+def test_views_that_are_read_from_others_are_explained():
+    plan = nested.plan_for(*(nested.wanted(view) for view in ("over_5", "over_7", "count_over_7")))
+    grouped = groups.plan_for(groups.wanted("per_30_s"), groups.wanted("per_60_s"))
+    for made in (plan, grouped):
+        for entry in made.contracts:
+            (found,) = why(made, entry.contract)
+            assert isinstance(found, WhyContract)
+            assert sum(step.time_s for step in found.steps) == pytest.approx(entry.critical_path_s)

@@ -29,11 +29,11 @@ from headrace.model.explanation import (
 )
 from headrace.model.plan import ContractPlan, Edge, Method, Plan, PlanOptions, Rejection, Sharing, Vertex
 from headrace.plan.admit import Answer, Question, best_plan, cheapest_plan, fastest_plan, keeps, next_best_plan
-from headrace.plan.cores import cores_of
 from headrace.plan.live import Live
 from headrace.plan.make import make_plan
 from headrace.plan.price import Promise, arrivals, charge, tariff_of, time_of_edge, upstream_first
-from headrace.plan.statistics import Core
+from headrace.plan.share.arrangement import arrangement_of
+from headrace.plan.share.forms import form_of
 
 
 def why(plan: Plan, name: str) -> tuple[Why, ...]:
@@ -55,6 +55,8 @@ def why(plan: Plan, name: str) -> tuple[Why, ...]:
 
 
 def _why_contract(plan: Plan, entry: ContractPlan | Rejection) -> WhyContract | WhyRejected:
+    if isinstance(entry, Rejection) and entry.reason.startswith("unsupported:"):
+        return WhyRejected(entry, ())
     question = _question(plan, entry.contract)
     if isinstance(entry, Rejection):
         return WhyRejected(entry, _alternatives(question))
@@ -89,24 +91,12 @@ def _question(plan: Plan, name: str) -> Question:
     return Question(
         catalogue=plan.catalogue,
         contract=contract,
-        cores=_cores(plan)[contract.view],
+        cores=form_of(arrangement_of(plan), contract.view),
         rule=plan.options.admission or plan.catalogue.admission,
         method=plan.options.method,
         live=Live(tariff, graph, promises),
         salt=f"#{name}" if plan.options.sharing is Sharing.NONE else "",
     )
-
-
-def _cores(plan: Plan) -> dict[str, tuple[Core, ...]]:
-    names = {planned.block.fingerprint: planned.name for planned in plan.blocks}
-    found: dict[str, tuple[Core, ...]] = {}
-    inner = []
-    for planned in plan.blocks:
-        inner.append(planned.block)
-        if not planned.inner:
-            found[planned.block.id] = cores_of(inner, plan.catalogue, names)
-            inner = []
-    return found
 
 
 def _steps(plan: Plan, question: Question, entry: ContractPlan) -> tuple[Step, ...]:
