@@ -1,34 +1,41 @@
-"""Captures of a service's databases: one process each, started again when it ends."""
+"""Captures of a service: a process for each database, a thread for each folder; started again when they end."""
 
 from __future__ import annotations
 
+import json
 import logging
-import pickle
+import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from headrace.connect.postgres.capture import Capture, CaptureSettings
+from headrace.connect.postgres.capture import Capture, CaptureSettings, clock_now
+from headrace.connect.tables.folder import FolderCapture, FolderStream
 from headrace.declare.variables import fill
+from headrace.model.catalogue import FileFolder
 from headrace.model.errors import HeadraceError
 from headrace.model.plan import Plan
-from headrace.run.capture.spool import captured_table
+from headrace.run.capture.spool import CapturedTable, captured_table
+from headrace.run.ports import Ledger
 from headrace.service.databases import Database
 from headrace.service.folder import Folder
 
 log = logging.getLogger("headrace.capture")
 
 REST_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+LOOK_EVERY_S = 0.5
+DSN_VARIABLE = "HEADRACE_CAPTURE_DSN"
 
 
 @dataclass
 class Running:
     """A capture that runs, or will again at `retry_at` (monotonic seconds)."""
 
-    settings: CaptureSettings
+    settings: CaptureSettings | FolderStream
     process: subprocess.Popen[bytes] | None = None
     thread: threading.Thread | None = None
     stop: threading.Event = field(default_factory=threading.Event)
@@ -49,7 +56,10 @@ class Captures:
 
     def run(self, plan: Plan, databases: tuple[Database, ...]) -> None:
         """Captures exactly these; one whose tables changed is started again."""
-        wanted = {database.name: self._settings(plan, database) for database in databases}
+        wanted: dict[str, CaptureSettings | FolderStream] = {
+            **{database.name: self._settings(plan, database) for database in databases},
+            **folder_streams(plan, self.folder.project),
+        }
         with self._turn:
             for name in list(self.running):
                 if name not in wanted or self.running[name].settings != wanted[name]:
@@ -61,16 +71,12 @@ class Captures:
 
     def _settings(self, plan: Plan, database: Database) -> CaptureSettings:
         return CaptureSettings(
-            project=self._project(plan),
+            project=project_on_this_machine(plan.catalogue.project, self.folder),
             database=database.name,
             dsn=fill(database.dsn, self.environment),
             tables=tuple(captured_table(plan.catalogue.sources[name]) for name in database.sources),
             scratch=self.folder.capture(database.name),
         )
-
-    def _project(self, plan: Plan) -> str:
-        """Two checkouts of a project on one database do not share a slot."""
-        return f"{plan.catalogue.project}:{self.folder.project.absolute()}"
 
     def check(self) -> None:
         """Starts again what has ended."""
@@ -90,29 +96,49 @@ class Captures:
         log.warning("capture of %s: %s; again in %s s", running.settings.database, reason, rest)
 
     def _start(self, running: Running) -> None:
+        if isinstance(running.settings, FolderStream):
+            self._start_thread(running, self._watch_folder)
+            return
         running.settings.scratch.mkdir(parents=True, exist_ok=True)
         if self.in_processes:
             running.process = _spawn(self.folder, running.settings)
         else:
-            running.stop = threading.Event()
-            running.thread = threading.Thread(target=self._capture_here, args=(running,), daemon=True)
-            running.thread.start()
+            self._start_thread(running, self._capture_here)
 
-    def _capture_here(self, running: Running) -> None:
+    def _start_thread(self, running: Running, work: Callable[[Running, Ledger], None]) -> None:
+        running.stop = threading.Event()
+        running.thread = threading.Thread(target=self._guarded, args=(running, work), daemon=True)
+        running.thread.start()
+
+    def _guarded(self, running: Running, work: Callable[[Running, Ledger], None]) -> None:
         ledger = self.folder.ledger()
         try:
-            capture = Capture(running.settings, ledger, self.folder.store())
-            try:
-                while not running.stop.is_set():
-                    capture.step(0.3)
-                    running.failures, running.error = 0, None
-            finally:
-                capture.close()
-        except HeadraceError as error:
+            work(running, ledger)
+        except (HeadraceError, OSError) as error:
             self._failed(running, str(error))
         finally:
             ledger.close()
             running.thread = None
+
+    def _capture_here(self, running: Running, ledger: Ledger) -> None:
+        assert isinstance(running.settings, CaptureSettings)
+        capture = Capture(running.settings, ledger, self.folder.store())
+        try:
+            while not running.stop.is_set():
+                capture.step(0.3)
+                running.failures, running.error = 0, None
+        finally:
+            capture.close()
+
+    def _watch_folder(self, running: Running, ledger: Ledger) -> None:
+        assert isinstance(running.settings, FolderStream)
+        capture = FolderCapture(running.settings, ledger, self.folder.store(), clock_now)
+        try:
+            while not running.stop.wait(LOOK_EVERY_S):
+                capture.step()
+                running.failures, running.error = 0, None
+        finally:
+            capture.close()
 
     def _end(self, running: Running) -> None:
         running.stop.set()
@@ -133,12 +159,52 @@ class Captures:
             self.running = {}
 
 
+def project_on_this_machine(project: str, folder: Folder) -> str:
+    """Two checkouts of a project on one database do not share a slot."""
+    return f"{project}:{folder.project.absolute()}"
+
+
 def _spawn(folder: Folder, settings: CaptureSettings) -> subprocess.Popen[bytes]:
-    """Settings hold the address with its password: they go through a pipe, which nobody else can read."""
-    command = [sys.executable, "-m", "headrace.service.capture_process"]
+    """The address with its password goes through the environment, which other users cannot read."""
+    config = {
+        "project": settings.project,
+        "database": settings.database,
+        "dsn_variable": DSN_VARIABLE,
+        "ledger": str(folder.root / "ledger.db"),
+        "store": str(folder.root / "data"),
+        "scratch": str(settings.scratch),
+        "tables": [_table_config(table) for table in settings.tables],
+    }
+    command = [sys.executable, "-m", "headrace.connect.postgres.process", "-"]
+    environment = {**os.environ, DSN_VARIABLE: settings.dsn}
     with (settings.scratch / "capture.log").open("ab") as output:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output)
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=environment)
     assert process.stdin is not None
-    process.stdin.write(pickle.dumps((folder, settings)))
+    process.stdin.write(json.dumps(config).encode())
     process.stdin.close()
     return process
+
+
+def _table_config(table: CapturedTable) -> dict[str, object]:
+    return {
+        "source": table.source,
+        "site": table.site,
+        "table": table.table,
+        "columns": {name: str(type_) for name, type_ in table.columns},
+        "key": list(table.key),
+        "appends": table.appends,
+        "static": table.static,
+    }
+
+
+def folder_streams(plan: Plan, project: Path) -> dict[str, FolderStream]:
+    """The sources of a plan that are folders of files, by the name of their moments."""
+    found = {}
+    for name in sorted({vertex.scope[0] for vertex in plan.graph.vertices.values() if vertex.base}):
+        source = plan.catalogue.sources[name]
+        if isinstance(source.origin, FileFolder) and source.columns is not None:
+            columns = tuple((column.name, column.type) for column in source.columns)
+            origin = source.origin
+            stream = FolderStream(name, source.site, project / origin.path, origin.format, columns, source.time)
+            found[stream.database] = stream
+    return found

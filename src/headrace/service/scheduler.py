@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 
 from headrace.model.log import NEVER
 from headrace.model.plan import Plan
-from headrace.plan.price import Tariff, tariff_of, time_of_edge
 from headrace.run.execute import Engine, Pushed
-from headrace.run.next_push import Decision, Due, Paths, Scene, next_pushes, paths_of
+from headrace.run.next_push import Decision, Due, Paths, Scene, longest_item_s, next_pushes, path_s, paths_of
 from headrace.run.next_round import next_round
 from headrace.run.steps import Ingest
+from headrace.service.learning import Learning
 
-SMOOTHING = 0.2
-SMALL_S = 2.0
-"""Work of so many seconds goes in one job, whatever its levels."""
+SMALL_S, JOBS_SAVED = 2.0, 4
+"""Work of so many seconds goes in one job, whatever its levels: more, where jobs cost much."""
 TRIES = 3
 REST_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 """After so many failures in a row a vertex is left alone for so long."""
@@ -44,38 +43,20 @@ class Scheduler:
     """Contracts that go after all others."""
     pending: dict[str, Due] = field(default_factory=dict)
     trouble: dict[str, Trouble] = field(default_factory=dict)
-    factors: dict[str, float] = field(default_factory=dict)
-    overhead_s: float = 0.3
+    _learning: Learning | None = None
     _paths: Paths | None = None
-    _tariff: Tariff | None = None
 
     @property
-    def _views(self) -> frozenset[str]:
-        return frozenset(one.vertex for one in self.plan.contracts)
+    def learning(self) -> Learning:
+        if self._learning is None:
+            self._learning = Learning(self.plan)
+        return self._learning
 
     @property
     def paths(self) -> Paths:
         if self._paths is None:
             self._paths = paths_of(self.plan.graph, self.plan.contracts, self.forced)
         return self._paths
-
-    # Time
-
-    def predicted_s(self, vertex: str, lacks_s: float) -> float:
-        """Seconds of a push, as planned and corrected by what pushes of this vertex took."""
-        if self._tariff is None:
-            self._tariff = tariff_of(self.plan.catalogue)
-        edge = self.plan.graph.edges.get(vertex)
-        planned = 0.05 if edge is None else time_of_edge(self.plan.graph, edge, self._tariff, lacks_s)
-        overhead = self.overhead_s if vertex in self._views else 0.0
-        return planned * self.factors.get(vertex, 1.0) + overhead
-
-    def _learn(self, vertex: str, lacks_s: float, seconds: float) -> None:
-        overhead = self.overhead_s if vertex in self._views else 0.0
-        predicted = (self.predicted_s(vertex, lacks_s) - overhead) / self.factors.get(vertex, 1.0)
-        ratio = min(20.0, max(0.05, seconds / max(predicted, 1e-6)))
-        before = self.factors.get(vertex, ratio)
-        self.factors[vertex] = (1 - SMOOTHING) * before + SMOOTHING * ratio
 
     # Rounds
 
@@ -85,17 +66,33 @@ class Scheduler:
             for name, task in self.engine.program.tasks.items()
             if isinstance(task.step, Ingest)
         }
-        return Scene(now, times, watermarks, self.predicted_s, self.slots, frozenset(self.pending), lags_s)
+        seconds = self.learning.seconds()
+        return Scene(
+            now=now,
+            times=times,
+            watermarks=watermarks,
+            seconds=seconds,
+            slots=self.slots,
+            in_flight=frozenset(self.pending),
+            lags_s=lags_s,
+            margins=self.learning.margins,
+            blocking_s=longest_item_s(self.paths, seconds),
+        )
 
     def decide(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> Decision:
         """What has to start now; what has started stays in `pending` until it is there."""
-        self.pending = {
-            contract: due
-            for contract, due in self.pending.items()
-            if due.vertex in times and times[due.vertex] < due.target and not self._is_resting(contract, now)
-        }
-        decision = next_pushes(self.paths, self.scene(now, times, lags_s))
-        self.pending |= {due.contract: due for due in decision.due if not self._is_resting(due.contract, now)}
+        for contract, due in list(self.pending.items()):
+            there = due.vertex in times and times[due.vertex] >= due.target
+            if there:
+                self.learning.end(contract, now)
+            if there or due.vertex not in times or self._is_resting(contract, now):
+                del self.pending[contract]
+        scene = self.scene(now, times, lags_s)
+        decision = next_pushes(self.paths, scene)
+        for due in decision.due:
+            if not self._is_resting(due.contract, now):
+                self.pending[due.contract] = due
+                self.learning.begin(due.contract, now, path_s(self.paths, scene, due.contract, due.target))
         return decision
 
     def round(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> list[Pushed]:
@@ -105,18 +102,17 @@ class Scheduler:
         who is in a hurry waits for all of it.
         """
         started = time.perf_counter()
-        targets = self._all_lacking(times)
-        if sum(self.predicted_s(name, (t - times[name]) / 1e6) for name, t in targets.items()) <= SMALL_S:
+        targets, seconds = self._all_lacking(times), self.learning.seconds()
+        work_s = sum(seconds(name, (t - times[name]) / 1e6) for name, t in targets.items())
+        if work_s <= SMALL_S + JOBS_SAVED * self.learning.overhead_s:
             pushed = self.engine.push_chains(targets) if targets else []
         else:
             moves = next_round(self.paths, self.scene(now, times, lags_s), self.pending.values())
             targets = {move.vertex: move.target for move in moves if not self._rests(move.vertex, now)}
             pushed = self.engine.push_round(targets) if targets else []
         for one in pushed:
-            if one.vertex not in targets:
-                continue  # a part of a vertex: what it takes is in the vertex's time
-            self._note(one, now, (targets[one.vertex] - times.get(one.vertex, now)) / 1e6)
-        self._learn_overhead(time.perf_counter() - started, pushed)
+            self._note(one, now)
+        self.learning.learn(pushed, times, time.perf_counter() - started, self.slots)
         return pushed
 
     def _all_lacking(self, times: Mapping[str, int]) -> dict[str, int]:
@@ -132,21 +128,13 @@ class Scheduler:
                     found[name] = max(due.target, found.get(name, due.target))
         return found
 
-    def _learn_overhead(self, wall_s: float, pushed: list[Pushed]) -> None:
-        """What a job takes beyond its longest item, or its chain."""
-        if any(one.seconds for one in pushed):
-            extra = max(0.0, wall_s - sum(one.seconds for one in pushed) / self.slots)
-            self.overhead_s += SMOOTHING * (extra - self.overhead_s)
-
-    def _note(self, pushed: Pushed, now: int, lacked_s: float) -> None:
+    def _note(self, pushed: Pushed, now: int) -> None:
         if pushed.error is not None:
             failures = self.trouble[pushed.vertex].failures + 1 if pushed.vertex in self.trouble else 1
             rest = REST_S[min(failures, len(REST_S)) - 1]
             self.trouble[pushed.vertex] = Trouble(failures, pushed.error, now + round(rest * 1e6))
         else:
             self.trouble.pop(pushed.vertex, None)
-            if pushed.seconds:
-                self._learn(pushed.vertex, max(lacked_s, 1e-3), pushed.seconds)
 
     def _rests(self, vertex: str, now: int) -> bool:
         return vertex in self.trouble and self.trouble[vertex].until > now

@@ -52,6 +52,7 @@ from headrace.run.ports import Ledger, Store
 LEASE_S = 15.0
 HEARTBEAT_EVERY_S = 1.0
 LOOK_AT_TABLES_EVERY_S = 10.0
+LOADING_WAIT_S = 0.02
 ROWS_AT_ONCE = 200_000
 """A batch ends after so many rows, even if there are more."""
 BYTES_IN_MEMORY = 64_000_000
@@ -244,7 +245,8 @@ class Capture:
         with _database_errors(self._settings.dsn):
             self._keep_up()
             self._loads.advance()
-            self._take(wait_s)
+            # While tables are read every mark in the log is waited for: at once, not at the end of a batch.
+            self._take(min(wait_s, LOADING_WAIT_S) if self._loads.waiting else wait_s)
             return self._commit()
 
     def catch_up(self) -> Captured:

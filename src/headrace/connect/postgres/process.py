@@ -2,7 +2,8 @@
 
 The configuration is a JSON file, or comes on standard input when the name is `-`. It has no secrets in it: the address
 of the database is in the environment variable that it names. What happens is told in JSON lines on standard output.
-SIGTERM ends the process after the batch under way; the next one goes on exactly there, also after a kill.
+SIGTERM ends the process after the batch under way, and so does the end of its parent; the next one goes on exactly
+there, also after a kill.
 """
 
 from __future__ import annotations
@@ -130,6 +131,13 @@ def _wait(failures: int, error: Exception, stop: threading.Event, tell: Callable
     return failures + 1
 
 
+def _end_with_parent(parent: int, stop: threading.Event) -> None:
+    """Whoever started us is gone, perhaps killed: the next one will start its own capture, which needs our lease."""
+    while not stop.wait(0.5):
+        if os.getppid() != parent:
+            stop.set()
+
+
 def _tell(event: str, **fields: object) -> None:
     print(json.dumps({"event": event, **fields}), flush=True)
 
@@ -141,6 +149,7 @@ def main(arguments: list[str]) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    threading.Thread(target=_end_with_parent, args=(os.getppid(), stop), daemon=True).start()
     try:
         config = read_config(arguments[0])
         settings = config.settings(os.environ)

@@ -3,7 +3,8 @@
 A file is taken when it looks complete: its size and time are the same at two looks, and its name neither begins with a
 dot or underscore nor ends as unfinished downloads do. Best is to write elsewhere and rename. All rows of a file get one
 time, and the note `file:SOURCE:NAME` is committed with them; it goes when the file has gone. A file that cannot be read
-is left out, with the reason in `rejected:SOURCE:NAME`, until it changes. The largest event time so far is the note
+is left out, with the reason in `rejected:SOURCE:NAME`, until it changes. After the second look all that was there at
+first is taken: the note `loaded:SOURCE` says so. The largest event time so far is the note
 `watermark:SOURCE`, in microseconds.
 """
 
@@ -76,6 +77,7 @@ class FolderCapture:
         self._taken = {name.removeprefix(self._prefix): note for name, note in ledger.notes(self._prefix).items()}
         self._rejected: dict[str, Look] = {}
         self._before: dict[str, Look] = {}
+        self._looked_before = False
 
     @property
     def _prefix(self) -> str:
@@ -90,7 +92,11 @@ class FolderCapture:
         rows = sum(self._take(name, looks[name]) for name in ready)
         gone = [name for name in self._taken if name not in looks]
         notes: dict[str, str | None] = {f"{self._prefix}{name}": None for name in gone}
-        self._commit(next_time(self._t or 0, self._now()), (), notes, self._now())
+        t = next_time(self._t or 0, self._now())
+        if self._looked_before:
+            notes[f"loaded:{self._stream.source}"] = str(t)
+        self._looked_before = True
+        self._commit(t, (), notes, self._now())
         for name in gone:
             del self._taken[name]
         return rows

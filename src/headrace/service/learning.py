@@ -1,0 +1,67 @@
+"""What a running plan teaches: how long pushes take, how much flows, and how well that was predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from headrace.model.plan import Plan
+from headrace.observe.predict import operation_of, planned_time, predictor
+from headrace.observe.rates import Flow, Statistics, pushed, started, statistics
+from headrace.observe.times import Accuracy, Sample, Times, compared, observed
+from headrace.run.execute import Pushed
+
+SMOOTHING = 0.2
+
+
+@dataclass(slots=True)
+class Learning:
+    """`overhead_s` is what a job takes beyond the work of its items; it counts once for each view that is pushed."""
+
+    plan: Plan
+    times: Times = field(default_factory=Times)
+    flows: dict[str, Flow] = field(default_factory=dict)
+    accuracy: dict[str, Accuracy] = field(default_factory=dict)
+    overhead_s: float = 0.3
+    begun: dict[str, tuple[int, float]] = field(default_factory=dict)
+
+    def seconds(self) -> Callable[[str, float], float]:
+        """Seconds of a push, from the vertex and the seconds of changes that it lacks."""
+        predict = predictor(self.plan.catalogue, self.plan.graph, self.times, self.flows)
+        views, overhead_s = frozenset(one.vertex for one in self.plan.contracts), self.overhead_s
+        return lambda vertex, batch_s: predict(vertex, batch_s) + (overhead_s if vertex in views else 0.0)
+
+    @property
+    def margins(self) -> dict[str, float]:
+        return {contract: one.margin for contract, one in self.accuracy.items()}
+
+    def learn(self, round_: list[Pushed], before: Mapping[str, int], wall_s: float, slots: int) -> None:
+        """From a round that took `wall_s`; `before` are the times of its vertices when it began."""
+        worked = [one for one in round_ if one.vertex in self.plan.graph.vertices and one.error is None]
+        for one in worked:
+            if one.skipped:
+                continue
+            flow = self.flows.get(one.vertex) or started(before.get(one.vertex, one.t))
+            self.flows[one.vertex] = pushed(flow, one.rows_in, one.rows_out, one.bytes, one.t)
+            if one.seconds:
+                graph = self.plan.graph
+                planned = planned_time(self.plan.catalogue, graph, one.vertex)
+                sample = Sample(one.seconds, one.rows_in, one.rows_out)
+                self.times = observed(self.times, operation_of(graph, one.vertex), one.vertex, sample, planned)
+        if any(one.seconds for one in worked):
+            extra = max(0.0, wall_s - sum(one.seconds for one in worked) / slots)
+            self.overhead_s += SMOOTHING * (extra - self.overhead_s)
+
+    def begin(self, contract: str, now: int, predicted_s: float) -> None:
+        self.begun.setdefault(contract, (now, predicted_s))
+
+    def end(self, contract: str, now: int) -> None:
+        """A push of a contract is done; what it took is compared with what was predicted."""
+        if contract in self.begun:
+            at, predicted_s = self.begun.pop(contract)
+            known = self.accuracy.get(contract, Accuracy())
+            self.accuracy[contract] = compared(known, predicted_s, (now - at) / 1e6)
+
+    def statistics(self) -> Statistics:
+        """To plan again with."""
+        return statistics(self.plan.graph, self.flows, self.plan.catalogue.links)
