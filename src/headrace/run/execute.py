@@ -14,12 +14,15 @@ from typing import Any
 
 from headrace.model.errors import Conflict
 from headrace.model.log import NEVER, Edit, Lease, Log, PieceKind, Round
+from headrace.run.chains import ChainItem, Link
 from headrace.run.items import Outcome
 from headrace.run.load_work import Loaded, LoadItem
+from headrace.run.merge import shards_wanted
 from headrace.run.ports import Ledger, Runner, Store
+from headrace.run.slices import run_sliced
 from headrace.run.steps import Ingest, LogSpec, Program, Task, TimedPass
 from headrace.run.timers import is_helper
-from headrace.run.work import ChainItem, Files, Link, Produced, WorkItem
+from headrace.run.work import Files, Produced, WorkItem
 
 ATTEMPTS = 3
 KEYS_NOTE = "keys:"
@@ -120,8 +123,7 @@ class Engine:
                     done.append(made)
                     if not made.skipped and made.error is None:
                         edits += self._moved(self.program.tasks[name], logs[name].t, t)
-        outcomes = self.runner.run(items) if items else []
-        for item, outcome in zip(items, outcomes, strict=True):
+        for item, outcome in zip(items, run_sliced(self.runner, items), strict=True):
             done.append(_pushed(item, outcome))
             if outcome.value is not None:
                 edits += self._made(item, outcome.value)
@@ -229,22 +231,15 @@ class Engine:
 
     def _item(self, task: Task, log: Log, t: int, logs: Mapping[str, Log]) -> WorkItem | None:
         """The work of a push; None if no input has changed."""
-        changes = {
-            read: Files(logs[read].site, tuple(piece.file for piece in logs[read].changes(log.t, t)))
-            for read in task.reads
-        }
-        due = isinstance(task.step, TimedPass) or any(files.names for files in changes.values())
+        due = isinstance(task.step, TimedPass) or any(logs[read].changes(log.t, t) for read in task.reads)
         return self._work(task, log, t, logs) if due else None
 
     def _work(self, task: Task, log: Log, t: int, logs: Mapping[str, Log]) -> WorkItem:
-        changes = {
-            read: Files(logs[read].site, tuple(piece.file for piece in logs[read].changes(log.t, t)))
-            for read in task.reads
-        }
-        rows = sum(piece.rows for read in task.reads for piece in logs[read].changes(log.t, t))
+        changes = {read: Files(logs[read].site, logs[read].changes(log.t, t)) for read in task.reads}
+        rows = sum(piece.rows for files in changes.values() for piece in files.pieces)
         looked_up = [*task.reads, task.vertex, *([] if task.state is None else [task.state.name])]
         runs = {
-            (name, key.columns): Files(logs[name].site, tuple(p.file for p in logs[name].runs(key.columns)))
+            (name, key.columns): Files(logs[name].site, logs[name].runs(key.columns))
             for name in looked_up
             if name in self.program.logs
             for key in self.program.logs[name].keys
@@ -252,8 +247,7 @@ class Engine:
         earlier = Files(log.site)
         if isinstance(task.step, Ingest):
             spool = logs[task.step.spool]
-            pieces = [p.file for p in spool.of_kind(PieceKind.CHANGE) if p.upto <= log.t]
-            earlier = Files(spool.site, tuple(pieces))
+            earlier = Files(spool.site, tuple(p for p in spool.of_kind(PieceKind.CHANGE) if p.upto <= log.t))
         return WorkItem(
             task=task,
             log=self.program.logs[task.vertex],
@@ -265,7 +259,7 @@ class Engine:
             own=_all_files(log) if isinstance(task.step, Ingest) else Files(log.site),
             earlier=earlier,
             specs={name: self.program.logs[name] for name in looked_up if name in self.program.logs},
-            shards={where: _shards(logs[where[0]], where[1]) for where in runs if where[0] in logs},
+            shards={where: shards_wanted(logs[where[0]].pieces, where[1], rows) for where in runs if where[0] in logs},
             weight=float(rows + 1),
         )
 
@@ -339,11 +333,7 @@ def _all_files(log: Log) -> Files:
     """Base, and the changes after it."""
     base = log.base_t
     pieces = [p for p in log.of_kind(PieceKind.CHANGE) if base is None or p.after >= base]
-    return Files(log.site, tuple(p.file for p in (*log.of_kind(PieceKind.BASE), *pieces)))
-
-
-def _shards(log: Log, key: tuple[str, ...]) -> int:
-    return max((piece.shards for piece in log.runs(key)), default=1)
+    return Files(log.site, (*log.of_kind(PieceKind.BASE), *pieces))
 
 
 def _pushed(item: WorkItem, outcome: Outcome[Produced]) -> Pushed:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from headrace.model.log import NEVER, Piece, PieceKind
 from headrace.run.changes import contents
 from headrace.run.load import Loading
+from headrace.run.merge import shards_wanted
 from headrace.run.operators.reading import schema_of
 from headrace.run.ports import Store
 from headrace.run.steps import LogSpec, Program
@@ -49,8 +50,9 @@ def _kept(item: LoadItem, name: str) -> pa.Table | None:
     files = item.kept.get(name)
     if files is None:
         return None
-    tables = [item.store.read(files.site, file) for file in files.names]
-    return contents([schema_of(item.program.logs[name].columns).empty_table(), *tables], item.t)
+    schema = schema_of(item.program.logs[name].columns)
+    tables = [item.store.read(files.site, file, schema.names) for file in files.names]
+    return contents([schema.empty_table(), *tables], item.t)
 
 
 def _pieces(item: LoadItem, loading: Loading) -> Iterator[tuple[str, Piece]]:
@@ -68,4 +70,5 @@ def _base(item: LoadItem, spec: LogSpec, table: pa.Table) -> Iterator[Piece]:
     name, size = item.store.write(spec.site, table, f"base-{spec.name}-{item.t}", durable=False)
     yield Piece(PieceKind.BASE, name, NEVER, item.t, table.num_rows, size)
     if table.num_rows:
-        yield from write_runs(item.store, spec, table, (NEVER, item.t), {})
+        shards = {(spec.name, key.columns): shards_wanted((), key.columns, table.num_rows) for key in spec.keys}
+        yield from write_runs(item.store, spec, table, (NEVER, item.t), shards)

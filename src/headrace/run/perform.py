@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from headrace.run.chains import ChainItem, Link, perform_chain
 from headrace.run.load_work import Loaded, LoadItem, perform_load
 from headrace.run.upkeep_work import Kept, UpkeepItem, perform_upkeep
-from headrace.run.work import ChainItem, Link, Produced, WorkItem, perform_chain, perform_push
+from headrace.run.work import Produced, WorkItem, perform_push
 
 EngineItem = WorkItem | ChainItem | LoadItem | UpkeepItem
 

@@ -51,12 +51,14 @@ def perform_upkeep(item: UpkeepItem) -> Kept:
 
 
 def _tables(item: UpkeepItem, pieces: tuple[Piece, ...]) -> list[pa.Table]:
-    return [item.store.read(item.spec.site, piece.file) for piece in pieces]
+    """Base and changes."""
+    names = schema_of(item.spec.columns).names
+    return [item.store.read(item.spec.site, piece.file, names) for piece in pieces]
 
 
 def _merged(item: UpkeepItem, wanted: Merge) -> Iterator[Piece]:
     runs = wanted.runs
-    table = merge(_tables(item, runs), item.since)
+    table = merge([item.store.read(item.spec.site, piece.file) for piece in runs], item.since)
     span = runs[0].after, max(piece.upto for piece in runs)
     for shard, part in enumerate(cut(table, wanted.shards)):
         if part.num_rows:

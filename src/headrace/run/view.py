@@ -22,8 +22,9 @@ def rows_at(store: Store, log: Log, columns: Sequence[Field], outputs: Sequence[
     base = log.base_t
     assert t <= log.t and (base is None or t >= base), f'"{log.name}" is known from {base} to {log.t}, not at {t}'
     pieces = [p for p in log.of_kind(PieceKind.CHANGE) if base is None or p.after >= base]
-    tables = [store.read(log.site, piece.file) for piece in (*log.of_kind(PieceKind.BASE), *pieces)]
-    rows = contents([schema_of(columns).empty_table(), *tables], t)
+    schema = schema_of(columns)
+    tables = [store.read(log.site, piece.file, schema.names) for piece in (*log.of_kind(PieceKind.BASE), *pieces)]
+    rows = contents([schema.empty_table(), *tables], t)
     repeated = np.repeat(np.arange(rows.num_rows), rows.column(WEIGHT).to_numpy())
     return _projected(rows.take(pa.array(repeated)), outputs)
 
@@ -49,8 +50,9 @@ def _changed(
     store: Store, log: Log, columns: Sequence[Field], outputs: Sequence[Output], after: int, upto: int
 ) -> pa.Table:
     """The view's columns, time, order and weight of all changes in (after, upto]."""
-    tables = [store.read(log.site, piece.file) for piece in log.changes(after, upto)]
-    rows = interval(pa.concat_tables([schema_of(columns).empty_table(), *tables]), after, upto)
+    schema = schema_of(columns)
+    tables = [store.read(log.site, piece.file, schema.names) for piece in log.changes(after, upto)]
+    rows = interval(pa.concat_tables([schema.empty_table(), *tables]), after, upto)
     view = _projected(rows, outputs)
     stamps = {TIME: rows.column(TIME), ORDER: pa.array(np.zeros(rows.num_rows, np.int32)), WEIGHT: rows.column(WEIGHT)}
     return pa.table({**{name: view.column(name) for name in view.column_names}, **stamps})

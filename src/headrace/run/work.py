@@ -6,7 +6,6 @@ nobody does, its files are garbage.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,8 +14,7 @@ import pyarrow as pa
 from headrace.model.log import Piece, PieceKind
 from headrace.model.plan import Stage
 from headrace.run.arrangement import Arrangement, sorted_run
-from headrace.run.changes import contents, interval
-from headrace.run.items import describe
+from headrace.run.changes import consolidate, contents, interval
 from headrace.run.operators import aggregate
 from headrace.run.operators.derive import derive
 from headrace.run.operators.ingest import Stored, ingest
@@ -37,6 +35,7 @@ from headrace.run.steps import (
     Task,
     TimedPass,
 )
+from headrace.run.unchanged import hands_on
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,14 @@ class Files:
     """Some files of a log."""
 
     site: str
-    names: tuple[str, ...] = ()
+    pieces: tuple[Piece, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(piece.file for piece in self.pieces)
+
+    def and_also(self, piece: Piece) -> Files:
+        return Files(self.site, (*self.pieces, piece))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +58,8 @@ class WorkItem:
     """A push of `task` from `after` to `upto`. `changes` has the files by log, `runs` those by log and key.
 
     `own` are base and changes of the vertex's own log, `earlier` what its spool holds of before; both are read only
-    when a whole table goes at once. `shards` says how runs of each key are cut.
+    when a whole table goes at once. `shards` says how runs of each key are cut. `part` is (number, count) for one of
+    several items that share the changes of a push.
     """
 
     task: Task
@@ -68,6 +75,7 @@ class WorkItem:
     shards: Mapping[tuple[str, tuple[str, ...]], int] = field(default_factory=dict)
     initial: bool = False
     weight: float = 1.0
+    part: tuple[int, int] = (0, 1)
 
     @property
     def name(self) -> str:
@@ -94,68 +102,20 @@ def perform_push(item: WorkItem) -> Produced:
     return _Work(item).produced()
 
 
-@dataclass(frozen=True, slots=True)
-class ChainItem:
-    """Pushes of vertices that build on each other, inputs first, done one after the other in one place.
-
-    For small pushes this is quicker than a job for each level: what one makes the next reads at once.
-    """
-
-    items: tuple[WorkItem, ...]
-
-    @property
-    def name(self) -> str:
-        return self.items[-1].name
-
-    @property
-    def weight(self) -> float:
-        return sum(item.weight for item in self.items)
+def is_free(item: WorkItem) -> bool:
+    """Whether a push reads and writes no file."""
+    return _can_name_inputs(item) and not item.log.keys
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """What became of one push of a chain: what it made, or why it could not."""
-
-    vertex: str
-    produced: Produced | None
-    error: str | None
-    seconds: float
-
-
-def perform_chain(chain: ChainItem) -> tuple[Link, ...]:
-    """A push that fails takes along only those that build on it."""
-    done: list[Link] = []
-    made: dict[str, Produced] = {}
-    failed: set[str] = set()
-    for item in chain.items:
-        started = time.perf_counter()
-        error = None
-        if failed & set(item.task.reads):
-            error = "an input could not be pushed"
-        else:
-            try:
-                made[item.name] = perform_push(_with_made(item, made))
-            except Exception as raised:
-                error = describe(raised)
-        if error is not None:
-            failed.add(item.name)
-        done.append(Link(item.name, made.get(item.name), error, time.perf_counter() - started))
-    return tuple(done)
-
-
-def _with_made(item: WorkItem, made: Mapping[str, Produced]) -> WorkItem:
-    """An item that also reads what earlier ones of its chain have made."""
-    changes, runs = dict(item.changes), dict(item.runs)
-    for name in item.task.reads:
-        if name in made:
-            site = changes[name].site
-            for log, piece in made[name].pieces:
-                if log == name and piece.kind is PieceKind.CHANGE:
-                    changes[name] = Files(site, (*changes[name].names, piece.file))
-                elif log == name:
-                    known = runs.get((name, piece.key), Files(site))
-                    runs[name, piece.key] = Files(site, (*known.names, piece.file))
-    return replace(item, changes=changes, runs=runs)
+def _can_name_inputs(item: WorkItem) -> bool:
+    """Whether a push hands on its inputs' rows, and their files hold nothing else."""
+    pieces = [piece for files in item.changes.values() for piece in files.pieces]
+    return (
+        hands_on(item.task.step, item.log, item.specs)
+        and item.part == (0, 1)
+        and all(item.after <= piece.after and piece.upto <= item.upto for piece in pieces)
+        and len({piece.file for piece in pieces}) == len(pieces)
+    )
 
 
 @dataclass(slots=True)
@@ -164,6 +124,24 @@ class _Work:
     rows_in: int = 0
 
     def produced(self) -> Produced:
+        return self._handed_on() if _can_name_inputs(self.item) else self._anew()
+
+    def _handed_on(self) -> Produced:
+        """The files of the inputs are those of the output, too; only its runs are its own."""
+        item = self.item
+        span = item.after, item.upto
+        files = [piece for input_ in item.changes.values() for piece in input_.pieces]
+        pieces = [replace(piece, after=item.after, upto=item.upto) for piece in files]
+        rows = sum(piece.rows for piece in pieces)
+        made = list[Piece]()
+        if item.log.keys:
+            names = schema_of(item.log.columns).names
+            tables = [table for input_ in item.changes.values() for table in self._tables(input_, names)]
+            made += write_runs(item.store, item.log, pa.concat_tables(tables), span, item.shards)
+        size = sum(piece.bytes for piece in made)
+        return Produced(item.name, *span, tuple((item.log.name, p) for p in (*pieces, *made)), rows, rows, size)
+
+    def _anew(self) -> Produced:
         item = self.item
         made, state = self._made()
         schema = schema_of(item.log.columns)
@@ -181,7 +159,7 @@ class _Work:
             case Ingest():
                 return self._ingested(step), None
             case Pass(inputs):
-                return pa.concat_tables([self._passed(reading) for reading in inputs]), None
+                return self._passed(inputs), None
             case TimedPass():
                 return self._timed(step)
             case JoinStep():
@@ -207,16 +185,19 @@ class _Work:
         return ingest(step, spool, Stored(by_key, self._own_contents, self._earlier_spool))
 
     def _own_contents(self) -> pa.Table:
-        tables = list(self._tables(self.item.own))
-        return contents([schema_of(self.item.log.columns).empty_table(), *tables], self.item.after)
+        schema = schema_of(self.item.log.columns)
+        return contents([schema.empty_table(), *self._tables(self.item.own, schema.names)], self.item.after)
 
     def _earlier_spool(self) -> pa.Table:
         tables = list(self._tables(self.item.earlier))
         return pa.concat_tables(tables) if tables else pa.table({})
 
-    def _passed(self, reading: Reading) -> pa.Table:
+    def _passed(self, inputs: Sequence[Reading]) -> pa.Table:
+        """Summed up where columns were left out: what changed in those alone has not changed here."""
         schema = schema_of(self.item.log.columns)
-        return self._read(reading).select(schema.names).cast(schema)
+        rows = pa.concat_tables([self._read(reading).select(schema.names).cast(schema) for reading in inputs])
+        fewer = any(len(self.item.specs[reading.log].columns) > len(reading.values) for reading in inputs)
+        return consolidate(rows) if fewer else rows
 
     def _timed(self, step: TimedPass) -> tuple[pa.Table, pa.Table]:
         spec = self.item.task.state
@@ -249,8 +230,16 @@ class _Work:
 
     def _changes(self, log: str) -> pa.Table | None:
         """The rows of the interval; None if there is no file."""
-        tables = [interval(table, self.item.after, self.item.upto) for table in self._tables(self.item.changes[log])]
-        return pa.concat_tables(tables) if tables else None
+        spec = self.item.specs.get(log)
+        names = None if spec is None else schema_of(spec.columns).names
+        found = self._tables(self.item.changes[log], names)
+        tables = [interval(table, self.item.after, self.item.upto) for table in found]
+        return self._part(pa.concat_tables(tables)) if tables else None
+
+    def _part(self, changes: pa.Table) -> pa.Table:
+        number, count = self.item.part
+        start, end = (changes.num_rows * at // count for at in (number, number + 1))
+        return changes if count == 1 else changes.slice(start, end - start)
 
     def _read(self, reading: Reading) -> pa.Table:
         table = self._changes(reading.log)
@@ -259,8 +248,8 @@ class _Work:
         self.rows_in += table.num_rows
         return read(reading, table)
 
-    def _tables(self, files: Files) -> Iterator[pa.Table]:
-        return (self.item.store.read(files.site, name) for name in files.names)
+    def _tables(self, files: Files, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+        return (self.item.store.read(files.site, name, columns) for name in files.names)
 
     def _contents(self, reading: Reading) -> Contents:
         assert reading.key is not None, f'"{reading.log}" is looked up without a key'
