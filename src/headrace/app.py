@@ -30,12 +30,13 @@ from headrace.model.relation import Field, fields_of
 from headrace.model.statistics import rate_of
 
 if TYPE_CHECKING:
+    from headrace.model.difference import Difference
     from headrace.model.explanation import WhatIf, Why
     from headrace.model.plan import Plan, PlanOptions
-    from headrace.plan.share.difference import Difference
 
 __all__ = [
     "CheckReport",
+    "Difference",
     "LoadedProject",
     "Planned",
     "Project",

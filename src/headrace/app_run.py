@@ -2,8 +2,6 @@
 
     prepare          project folder, what runs -> the plan to go over to       plan/, forced contracts included
     run_project      keeps a project's promises until it is told to stop       service/host.py, connect/spark
-    stop_project     tells the service to end, and waits for it
-    apply_project    asks the service to go over to the project's plan         connect/service_client.py
 
 A door hands over what shows progress and what serves HTTP: neither is needed to keep a promise.
 """
@@ -26,18 +24,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.app import load_project, planned_catalogue
 from headrace.model.catalogue import Catalogue
-from headrace.model.errors import ConnectError, Held, UsageError
+from headrace.model.errors import ConnectError, Held, InputError, UsageError
 from headrace.model.plan import Plan, PlanOptions
-from headrace.model.run_engine import RunEngine
+from headrace.model.running import ApplyWishes, RunEngine
 from headrace.plan.make import make_plan, plan_on_running
 from headrace.plan.share.difference import difference
+from headrace.service.doctor import Looked, look_at_databases, look_at_machine, look_at_state
 from headrace.service.folder import Folder
-from headrace.service.host import FORCED_FILE, Applied, ApplyWishes, Host, Prepared
+from headrace.service.host import FORCED_FILE, Applied, Host, Prepared
 from headrace.service.last_status import State, last_status
 from headrace.service.late_runner import LateRunner
 from headrace.service.process import (
     ServiceProcess,
-    end_process,
     forget_process,
     release_remains,
     running_process,
@@ -53,21 +51,19 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Applied",
-    "ApplyWishes",
     "Detached",
     "Host",
+    "Looked",
     "Prepared",
     "UpSettings",
-    "apply_project",
+    "examine",
     "explain_running",
     "prepare",
     "run_project",
     "start_detached",
-    "stop_project",
 ]
 
 STATUS_EVERY_S = 1.0
-END_WITHIN_S = 60.0
 LOG_BYTES = 10_000_000
 PROJECT_FILE = "headrace.yml"
 LOOK_EVERY_S = 0.1
@@ -361,33 +357,24 @@ def _tell_more(file: Path, told: int, say: Say) -> int:
     return told + len(whole)
 
 
-def stop_project(directory: Path) -> ServiceProcess | None:
-    """Ends the service of a project, and waits until it has; None if none runs."""
-    process = running_process(Folder(directory))
-    if process is not None and not end_process(process, END_WITHIN_S):
-        raise ConnectError(
-            f"process {process.pid} did not end within {END_WITHIN_S:.0f} s",
-            f"end it with `kill -9 {process.pid}`: nothing that is committed is lost",
-        )
-    return process
-
-
-# Asking
-
-
-def apply_project(directory: Path, wishes: ApplyWishes) -> dict[str, Any]:
-    """What changed, as a document: from the service that runs."""
-    from headrace.connect.service_client import ask
-
-    process = running_process(Folder(directory))
-    if process is None:
-        raise UsageError(f'the project in "{directory}" does not run', "start it with `headrace up`")
-    body = {"replan": wishes.replan, "force": list(wishes.force), "dry_run": wishes.dry_run}
-    answer: dict[str, Any] = ask(process.address, process.token, "POST", "/apply", body)
-    return answer
-
-
 def explain_running(host: Host, name: str) -> tuple[Why, ...]:
     from headrace.plan.explain import why
 
     return why(host.reader().plan, name)
+
+
+def examine(directory: Path, environment: Mapping[str, str]) -> list[Looked]:
+    """All that can be looked at; without a project, this machine alone."""
+    folder = Folder(directory)
+    found = list(look_at_machine(environment, directory if directory.is_dir() else Path()))
+    if not (directory / PROJECT_FILE).is_file():
+        return [*found, Looked("project", f'none in "{directory}"')]
+    found += look_at_state(folder)
+    try:
+        catalogue = load_project(directory, environment, True)
+    except InputError as error:
+        found += (Looked("project", "has mistakes", problem) for problem in error.problems)
+        return found
+    found.append(Looked("project", f"{catalogue.project}, {len(catalogue.sources)} sources are ready"))
+    found += (Looked("project", "warned about", problem) for problem in catalogue.problems)
+    return [*found, *look_at_databases(catalogue, environment, folder)]

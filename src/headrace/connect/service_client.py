@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from http.client import HTTPConnection, HTTPException
 from typing import Any
-
-import httpx
 
 from headrace.model.errors import ConnectError, InputError, Location, Problem
 
-CONNECT_WITHIN_S = 5.0
 
-
-def ask(address: str, token: str, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+def ask(port: int, token: str, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
     """The answer's document; waits as long as it takes. What the service refuses is raised here as it was there."""
-    headers = {"Authorization": f"Bearer {token}"}
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    connection = HTTPConnection("127.0.0.1", port)
     try:
-        with httpx.Client(timeout=httpx.Timeout(None, connect=CONNECT_WITHIN_S), trust_env=False) as client:
-            answer = client.request(method, f"{address}{path}", json=body, headers=headers)
-            document = answer.json()
-    except (httpx.HTTPError, ValueError) as error:
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        answer = connection.getresponse()
+        document = json.loads(answer.read())
+    except (OSError, HTTPException, ValueError) as error:
         reason = str(error) or type(error).__name__
-        raise ConnectError(f"the service at {address} does not answer: {reason}", "is it still starting?") from error
-    if answer.is_success:
+        raise ConnectError(f"the service at port {port} does not answer: {reason}", "is it still starting?") from error
+    finally:
+        connection.close()
+    if answer.status < 300:
         return document
     if isinstance(document, dict) and "errors" in document:
         raise InputError(_problem(one) for one in document["errors"])
-    raise ConnectError(f"the service at {address} answered with status {answer.status_code}")
+    raise ConnectError(f"the service at port {port} answered with status {answer.status}")
 
 
 def _problem(found: Mapping[str, Any]) -> Problem:

@@ -6,18 +6,20 @@ import logging
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from headrace.connect.delta_delivery import DeliveredFolder, DeltaDelivery
 from headrace.connect.postgres.deliver import PostgresDelivery
 from headrace.connect.postgres.delivered_table import DeliveredTable
 from headrace.declare.variables import fill
-from headrace.model.catalogue import Contract, PostgresTable
+from headrace.model.catalogue import Contract, DeltaFolder, PostgresTable
 from headrace.model.errors import HeadraceError
 from headrace.model.log import Lease
 from headrace.model.plan import Plan
 from headrace.model.relation import Field, Output
 from headrace.run.compile import view_outputs
 from headrace.run.deliver import deliver
-from headrace.run.ports import Ledger, Store
+from headrace.run.ports import Delivery, Ledger, Store
 from headrace.run.steps import Program
 
 log = logging.getLogger("headrace.delivery")
@@ -28,14 +30,19 @@ LOOK_EVERY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What is delivered, and from where."""
+    """What is delivered, to where (a table has an address), and from which vertex."""
 
     contract: str
+    target: DeliveredTable | DeliveredFolder
     dsn: str
-    table: DeliveredTable
     vertex: str
     columns: tuple[Field, ...]
     outputs: tuple[Output, ...]
+
+    def open(self, epoch: int) -> Delivery:
+        if isinstance(self.target, DeliveredFolder):
+            return DeltaDelivery(self.target, epoch)
+        return PostgresDelivery(self.dsn, self.target, epoch)
 
 
 @dataclass(slots=True)
@@ -48,8 +55,9 @@ class _Running:
 
 @dataclass(slots=True)
 class Deliveries:
-    """`errors` are by contract, of those whose copy is behind the view because of them."""
+    """`errors` are by contract, of those whose copy is behind the view because of them. Folders are the project's."""
 
+    project: Path
     ledger: Ledger
     store: Store
     lease: Lease
@@ -74,14 +82,31 @@ class Deliveries:
         self.errors.clear()
         for entry in plan.contracts:
             contract = plan.catalogue.contracts[entry.contract]
-            if isinstance(contract.deliver, PostgresTable):
+            if contract.deliver is not None:
                 try:
-                    found.append(_copy(plan, program, contract, contract.deliver, entry.vertex, environment))
+                    outputs = view_outputs(plan, program, contract.view, entry.vertex)
+                    target, dsn = self._target(plan, contract, contract.deliver, outputs, environment)
+                    columns = tuple(program.logs[entry.vertex].columns)
+                    found.append(Copy(contract.name, target, dsn, entry.vertex, columns, outputs))
                 except HeadraceError as error:
                     self.errors[entry.contract] = str(error)
-            elif contract.deliver is not None:
-                self.errors[entry.contract] = "only tables of PostgreSQL are delivered to"
         return found
+
+    def _target(
+        self,
+        plan: Plan,
+        contract: Contract,
+        to: PostgresTable | DeltaFolder,
+        outputs: tuple[Output, ...],
+        environment: Mapping[str, str],
+    ) -> tuple[DeliveredTable | DeliveredFolder, str]:
+        columns = tuple(Field(output.name, output.expr.type) for output in outputs)
+        meaning = next(planned.block.fingerprint for planned in plan.blocks if planned.block.id == contract.view)
+        about = (plan.catalogue.project, contract.name, contract.view, meaning, contract.freshness_s)
+        if isinstance(to, DeltaFolder):
+            path = self.project / fill(to.path, environment, contract.declared_at)
+            return DeliveredFolder(path, columns, *about), ""
+        return DeliveredTable(to.table, columns, *about), fill(to.dsn, environment, contract.declared_at)
 
     def _start(self, copy: Copy) -> None:
         running = self._running[copy.contract] = _Running(copy)
@@ -95,11 +120,11 @@ class Deliveries:
 
     def _keep(self, running: _Running) -> None:
         copy, failures = running.copy, 0
-        delivery: PostgresDelivery | None = None
+        delivery: Delivery | None = None
         while not running.stop.is_set():
             running.wake.clear()
             try:
-                delivery = delivery or PostgresDelivery(copy.dsn, copy.table, self.lease.epoch)
+                delivery = delivery or copy.open(self.lease.epoch)
                 self._bring_up(delivery, copy)
                 failures = 0
                 self.errors.pop(copy.contract, None)
@@ -112,7 +137,7 @@ class Deliveries:
         if delivery is not None:
             delivery.close()
 
-    def _bring_up(self, delivery: PostgresDelivery, copy: Copy) -> None:
+    def _bring_up(self, delivery: Delivery, copy: Copy) -> None:
         found = self.ledger.logs([copy.vertex]).get(copy.vertex)
         if found is not None and self.delivered.get(copy.contract) != found.t:
             deliver(delivery, self.store, found, copy.columns, copy.outputs)
@@ -120,7 +145,7 @@ class Deliveries:
 
     def _drop(self, copy: Copy) -> None:
         try:
-            delivery = PostgresDelivery(copy.dsn, copy.table, self.lease.epoch)
+            delivery = copy.open(self.lease.epoch)
             delivery.drop()
             delivery.close()
         except HeadraceError as error:
@@ -139,21 +164,3 @@ class Deliveries:
         for running in self._running.values():
             self._end(running)
         self._running = {}
-
-
-def _copy(
-    plan: Plan, program: Program, contract: Contract, to: PostgresTable, vertex: str, environment: Mapping[str, str]
-) -> Copy:
-    outputs = view_outputs(plan, program, contract.view, vertex)
-    meaning = next(planned.block.fingerprint for planned in plan.blocks if planned.block.id == contract.view)
-    table = DeliveredTable(
-        table=to.table,
-        columns=tuple(Field(output.name, output.expr.type) for output in outputs),
-        project=plan.catalogue.project,
-        contract=contract.name,
-        view=contract.view,
-        meaning=meaning,
-        freshness_s=contract.freshness_s,
-    )
-    dsn = fill(to.dsn, environment, contract.declared_at)
-    return Copy(contract.name, dsn, table, vertex, tuple(program.logs[vertex].columns), outputs)

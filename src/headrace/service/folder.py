@@ -4,6 +4,8 @@ ledger.db       what is committed          data/SITE/     files of logs
 running.plan    the plan that runs         plan.json      the same as a plan document
 status.json     what `status` shows        service.json   who runs it, and how to reach them
 spark/          scratch and log of Spark   capture/       scratch and logs of captures
+
+Commands that only look at small files are quick: what reads tables and plans is imported when it is needed.
 """
 
 from __future__ import annotations
@@ -16,12 +18,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from headrace.connect.files import FileStore
-from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.model.plan import Plan
-from headrace.run.ports import Ledger
+if TYPE_CHECKING:
+    from headrace.connect.files import FileStore
+    from headrace.model.plan import Plan
+    from headrace.run.ports import Ledger
 
 RUNNING_FORMAT = "running/1"
 
@@ -47,9 +49,13 @@ class Folder:
         return (self.root / "ledger.db").exists()
 
     def ledger(self) -> Ledger:
+        from headrace.connect.ledger.sqlite import open_sqlite
+
         return open_sqlite(self.root / "ledger.db")
 
     def store(self) -> FileStore:
+        from headrace.connect.files import FileStore
+
         return FileStore(self.root / "data")
 
     @property
@@ -68,6 +74,8 @@ class Folder:
 
     def running(self) -> Plan | None:
         """The plan that ran last; None if there is none, or another version saved it."""
+        from headrace.model.plan import Plan
+
         try:
             version, plan = pickle.loads((self.root / "running.plan").read_bytes())
         except (OSError, ValueError, AttributeError, ImportError, EOFError, pickle.UnpicklingError):

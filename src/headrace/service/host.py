@@ -13,6 +13,7 @@ from typing import Any
 
 from headrace.model.errors import UsageError
 from headrace.model.plan import Plan
+from headrace.model.running import ApplyWishes
 from headrace.plan.share.difference import Difference
 from headrace.service.folder import Folder
 from headrace.service.last_status import FILE as STATUS_FILE
@@ -22,15 +23,6 @@ from headrace.service.service import Loading, Service
 from headrace.service.status import status_document
 
 FORCED_FILE = "forced.json"
-
-
-@dataclass(frozen=True, slots=True)
-class ApplyWishes:
-    """`force` are contracts to admit although they are refused; `replan` starts from nothing instead of what runs."""
-
-    replan: bool = False
-    force: tuple[str, ...] = ()
-    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headrace.connect.postgres.capture import CaptureSettings
 from headrace.connect.postgres.slot_watch import SlotWatch
 from headrace.model.errors import Fenced, HeadraceError
 from headrace.model.log import Lease, Round
@@ -105,7 +106,7 @@ class Service:
         self.auditor.resume()
         self.accounts = Accounts(self.ledger)
         self.accounts.resume()
-        self.deliveries = Deliveries(self.ledger, self.store, self.lease)
+        self.deliveries = Deliveries(self.folder.project, self.ledger, self.store, self.lease)
         for target in (self._schedule, self._audit, self._keep_up, self._watch_slots):
             thread = threading.Thread(target=self._guarded, args=(target,), name=target.__name__, daemon=True)
             self._threads.append(thread)
@@ -256,7 +257,8 @@ class Service:
 
     def _watch_slots(self) -> None:
         while not self._stop.wait(SLOTS_EVERY_S if self.slots.found else IDLE_S):
-            self.slots.look({name: one.settings for name, one in list(self.captures.running.items())})
+            settings = {name: one.settings for name, one in list(self.captures.running.items())}
+            self.slots.look({name: one for name, one in settings.items() if isinstance(one, CaptureSettings)})
 
     def _audit(self) -> None:
         renewed = 0.0

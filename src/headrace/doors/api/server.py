@@ -19,13 +19,14 @@ from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Str
 from pydantic import BaseModel, ConfigDict
 
 from headrace import app, app_read, app_run
-from headrace.app_run import ApplyWishes, Host
+from headrace.app_run import Host
 from headrace.doors.api.metrics import metrics_text
 from headrace.doors.api.page import documentation_page
 from headrace.doors.cli.output import problem_document
 from headrace.doors.cli.why_text import why_document
 from headrace.doors.documents import applied_document, seen_document
 from headrace.model.errors import ConnectError, InputError, Problem, UsageError
+from headrace.model.running import ApplyWishes
 
 LOOPBACK = "127.0.0.1"
 START_WITHIN_S = 15.0

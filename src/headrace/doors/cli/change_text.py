@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from headrace.doors.cli.output import wrap
 from headrace.doors.cli.plan_text import dollars_per_hour
-
-if TYPE_CHECKING:
-    from headrace.plan.share.difference import Difference
+from headrace.model.difference import Difference
 
 
 def change_text(change: Difference | None) -> tuple[str, ...]:

@@ -10,9 +10,9 @@ from headrace.doors.cli.output import Exit, show
 
 def down(directory: Directory = Path(), json: Json = False) -> int:
     """Stop the running project. What is committed stays; `headrace up` goes on from there."""
-    from headrace import app_run
+    from headrace import app_ask
 
-    ended = app_run.stop_project(directory)
+    ended = app_ask.stop_project(directory)
     return show(
         json,
         Exit.DONE,

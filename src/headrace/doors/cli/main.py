@@ -14,10 +14,14 @@ from typing import Annotated
 import typer
 
 from headrace.doors.cli import (
+    apply,
+    audit,
     bench,
+    changes,
     check,
     check_plan,
     demo,
+    doctor,
     down,
     feeds,
     init,
@@ -44,8 +48,12 @@ cli.command()(check.check)
 cli.command()(plan.plan)
 cli.command()(up.up)
 cli.command()(down.down)
+cli.command()(apply.apply)
 cli.command()(status.status)
 cli.command()(show.show)
+cli.command()(changes.changes)
+cli.command()(audit.audit)
+cli.command()(doctor.doctor)
 cli.command()(why.why)
 cli.command()(whatif.whatif)
 cli.command("check-plan")(check_plan.check_plan)

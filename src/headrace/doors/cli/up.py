@@ -14,7 +14,7 @@ import typer
 from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, count, show, show_errors, write
 from headrace.model.errors import Problem
-from headrace.model.run_engine import RunEngine
+from headrace.model.running import RunEngine
 
 if TYPE_CHECKING:
     from headrace.app_run import Detached, Prepared

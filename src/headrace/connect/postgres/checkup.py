@@ -1,0 +1,40 @@
+"""What to know about a database before and while a project runs on it: its clock, and the log that it keeps for us."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import psycopg
+
+from headrace.connect.postgres.inspect import connect, reason
+from headrace.connect.postgres.slots import SlotState, slot_state
+from headrace.model.errors import ConnectError
+
+
+@dataclass(frozen=True, slots=True)
+class Checkup:
+    """`ahead_s` is what the database's clock shows minus ours, give or take half of the `round_trip_s`."""
+
+    version: str
+    ahead_s: float
+    round_trip_s: float
+    slot: SlotState | None
+
+
+def check_up(address: str, slot: str) -> Checkup:
+    """Raises ConnectError, without the password."""
+    try:
+        with connect(address) as session:
+            session.execute("SELECT 1")
+            asked = time.time()
+            row = session.execute(
+                "SELECT extract(epoch FROM clock_timestamp())::float8 AS now, version() AS version"
+            ).fetchone()
+            answered = time.time()
+            assert row is not None
+            version = " ".join(str(row["version"]).split()[:2])
+            ahead = float(row["now"]) - (asked + answered) / 2
+            return Checkup(version, ahead, answered - asked, slot_state(session, slot))
+    except psycopg.Error as error:
+        raise ConnectError(f"it stopped answering: {reason(error, address)}") from None

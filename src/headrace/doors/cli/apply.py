@@ -1,0 +1,66 @@
+"""`headrace apply [DIR]`: brings what runs to the project's plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headrace.doors.cli.options import Directory, Json
+from headrace.doors.cli.output import Exit, count, show, wrap
+from headrace.model.amounts import format_seconds
+from headrace.model.running import ApplyWishes
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")]
+Replan = Annotated[bool, typer.Option("--replan", help="Plan from nothing instead of on what runs.")]
+Force = Annotated[
+    list[str], typer.Option("--force", metavar="CONTRACT", help="Keep a refused contract as well as it goes.")
+]
+
+
+def apply(
+    directory: Directory = Path(),
+    dry_run: DryRun = False,
+    replan: Replan = False,
+    force: Force = [],  # noqa: B006 - typer's way to say that an option may occur several times
+    json: Json = False,
+) -> int:
+    """Bring the running project to what its files say now."""
+    from headrace import app_ask
+
+    wishes = ApplyWishes(replan, tuple(force), dry_run)
+    answer = app_ask.apply_project(directory, wishes)
+    status = Exit.NO if answer["rejected"] else Exit.DONE
+    return show(json, status, text=lambda: "\n".join(_lines(answer)), document=lambda: answer)
+
+
+def _lines(answer: dict[str, Any]) -> Iterator[str]:
+    change = answer["change"]
+    if not answer["changed"]:
+        yield f"nothing changes: {count(len(change['reused']), 'dataset')} as they are"
+    else:
+        yield "applied" if answer["applied"] else "would change"
+        yield from _changes(change)
+    for contract in answer["contracts"]:
+        if contract["forced"]:
+            yield f'  contract "{contract["id"]}" is forced: kept as well as it goes, after all others'
+    for refused in answer["rejected"]:
+        yield from wrap(f'contract "{refused["contract"]}" is refused: {refused["detail"]}', "", "  ")
+        if refused["smallest_staleness"] is not None:
+            yield f"  {format_seconds(refused['smallest_staleness'])} could be promised"
+
+
+def _changes(change: dict[str, Any]) -> Iterator[str]:
+    for field, what in (("added", "added"), ("changed", "changed"), ("removed", "removed")):
+        names = ", ".join(change[f"contracts_{field}"])
+        if names:
+            yield from wrap(names, f"  contracts {what}: ", "    ")
+    signs = (("+", change["added"]), ("~", change["rewired"]), ("-", change["removed"]))
+    for sign, names in signs:
+        for name in names:
+            yield from wrap(name, f"  {sign} ", "      ")
+    for before, after in change["moved"]:
+        yield from wrap(f"{before} moved to {after}", "  > ", "      ")
+    yield f"  {count(len(change['reused']), 'dataset')} re-used"

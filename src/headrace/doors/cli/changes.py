@@ -1,0 +1,34 @@
+"""`headrace changes VIEW [DIR]`: what came and went, as JSON lines."""
+
+from __future__ import annotations
+
+import json as json_text
+import sys
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.doors.cli.options import Directory
+from headrace.doors.cli.output import Exit, write
+from headrace.doors.cli.show import View
+
+After = Annotated[
+    str | None, typer.Option("--from", metavar="T", help="After this time: microseconds, or 2024-02-29T12:30:15Z.")
+]
+Follow = Annotated[bool, typer.Option("--follow", help="Go on with those to come, until interrupted.")]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON lines, as always.")]
+
+
+def changes(
+    view: View, directory: Directory = Path(), after: After = None, follow: Follow = False, json: AsJson = False
+) -> int:
+    """Print the changes of a view: one JSON object per line, {t, op, row}."""
+    from headrace import app_read
+
+    going_on = threading.Event() if follow else None
+    for change in app_read.changes(directory, view, app_read.read_moment(after), going_on):
+        if not write(json_text.dumps(change, ensure_ascii=False), sys.stdout):
+            return Exit.BROKEN_PIPE
+    return Exit.DONE
