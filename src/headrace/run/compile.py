@@ -13,6 +13,7 @@ from headrace.model.plan import Edge, Operator, Plan, PlannedBlock, Stage, Verte
 from headrace.model.relation import Field, Output
 from headrace.run.columns import Held, Names, split
 from headrace.run.derive_keys import keys_of
+from headrace.run.functions import functions_of
 from headrace.run.operators.aggregate import state_fields
 from headrace.run.operators.prepare import key_column, key_fields, prepared_fields
 from headrace.run.steps import (
@@ -59,7 +60,9 @@ class _Compilation:
         tasks = {name: self._task(self.vertices[name]) for name in self._order()}
         logs = {name: self._log(vertex) for name, vertex in self.vertices.items()}
         tasks = {name: replace(task, state=self.states.get(name)) for name, task in tasks.items()}
-        return Program(tasks, logs | {spec.name: spec for spec in self.states.values()})
+        return Program(
+            tasks, logs | {spec.name: spec for spec in self.states.values()}, functions_of(self.plan.catalogue)
+        )
 
     def _order(self) -> Iterable[str]:
         edges = self.plan.graph.edges

@@ -10,12 +10,18 @@ from collections.abc import Sequence
 
 from headrace.model.log import Log
 from headrace.model.relation import Field, Output
+from headrace.run.functions import Functions
 from headrace.run.ports import Delivery, Store
 from headrace.run.view import net_changes, rows_at
 
 
 def deliver(
-    delivery: Delivery, store: Store, log: Log, columns: Sequence[Field], outputs: Sequence[Output]
+    delivery: Delivery,
+    store: Store,
+    log: Log,
+    columns: Sequence[Field],
+    outputs: Sequence[Output],
+    functions: Functions = (),
 ) -> int | None:
     """Brings the copy to the log's time; returns the time it had before.
 
@@ -23,7 +29,7 @@ def deliver(
     """
     before = delivery.delivered()
     if before is None or not log.start <= before <= log.t:
-        delivery.start(rows_at(store, log, columns, outputs, log.t), log.t)
+        delivery.start(rows_at(store, log, columns, outputs, log.t, functions), log.t)
     elif before < log.t:
-        delivery.apply(net_changes(store, log, columns, outputs, before, log.t), before, log.t)
+        delivery.apply(net_changes(store, log, columns, outputs, before, log.t, functions), before, log.t)
     return before

@@ -261,6 +261,7 @@ class Engine:
             specs={name: self.program.logs[name] for name in looked_up if name in self.program.logs},
             shards={where: shards_wanted(logs[where[0]].pieces, where[1], rows) for where in runs if where[0] in logs},
             weight=float(rows + 1),
+            functions=self.program.functions,
         )
 
     # Loading

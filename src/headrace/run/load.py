@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from headrace.model.plan import Stage
+from headrace.model.scalar import Surroundings
 from headrace.run.arrangement import Arrangement, sorted_run
 from headrace.run.changes import consolidate, stamped
+from headrace.run.functions import surroundings_of
 from headrace.run.operators import aggregate
 from headrace.run.operators.derive import derive
 from headrace.run.operators.join import join
@@ -33,6 +35,10 @@ class Loading:
     kept: Callable[[str], pa.Table | None]
     known: dict[str, pa.Table] = field(default_factory=dict)
     states: dict[str, pa.Table] = field(default_factory=dict)
+
+    @property
+    def around(self) -> Surroundings:
+        return surroundings_of(self.program.functions)
 
     def contents(self, vertex: str) -> pa.Table:
         """Rows of a vertex's dataset, stamped (t, 0)."""
@@ -70,27 +76,27 @@ class Loading:
                 return self._derived(step)
 
     def _read(self, reading: Reading) -> pa.Table:
-        return read(reading, self.contents(reading.log))
+        return read(reading, self.contents(reading.log), self.around)
 
     def _joined(self, vertex: str, step: JoinStep) -> pa.Table:
         relation = self._arranged(step.relation, stamped(self.contents(step.relation.log), self.t - 1))
-        return join(step, self._read(step.changes), relation, self.program.logs[vertex].columns)
+        return join(step, self._read(step.changes), relation, self.program.logs[vertex].columns, self.around)
 
     def _arranged(self, reading: Reading, table: pa.Table) -> Contents:
         assert reading.key is not None, f'"{reading.log}" is looked up without a key'
-        rows = with_key(reading.key, table.select(schema_of(self.program.logs[reading.log].columns).names))
+        rows = with_key(reading.key, table.select(schema_of(self.program.logs[reading.log].columns).names), self.around)
         runs = tuple(run for run in sorted_run(rows, reading.key.columns, 1) if run.num_rows)
-        return Contents(reading, Arrangement(reading.key.columns, runs, rows.schema), self.t)
+        return Contents(reading, Arrangement(reading.key.columns, runs, rows.schema), self.t, self.around)
 
     def _aggregated(self, vertex: str, step: AggregateStep) -> pa.Table:
         rows = self._read(step.input)
-        prepared = rows if step.stage is Stage.MERGE else prepare(step.aggregation, rows)
+        prepared = rows if step.stage is Stage.MERGE else prepare(step.aggregation, rows, self.around)
         if step.stage is Stage.PARTIAL:
             return prepared
         groups, self.states[vertex] = aggregate.accumulate(step.aggregation, prepared, None)
         first = aggregate.initial(step.aggregation, self.t)
         groups = pa.concat_tables([first, groups.select(first.column_names).cast(first.schema)])
-        return aggregate.outputs(step.outputs, step.aggregation.having, groups)
+        return aggregate.outputs(step.outputs, step.aggregation.having, groups, self.around)
 
     def _derived(self, step: DeriveStep) -> pa.Table:
         changes = tuple(self._read(input_.changes) for input_ in step.inputs)
@@ -99,4 +105,4 @@ class Loading:
             for input_ in step.inputs
             if input_.contents is not None
         )
-        return derive(step, changes, kept, self.t - 1)
+        return derive(step, changes, kept, self.t - 1, self.around)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from headrace.model.log import NEVER, Piece, PieceKind
 from headrace.run.changes import contents
+from headrace.run.functions import surroundings_of
 from headrace.run.load import Loading
 from headrace.run.merge import shards_wanted
 from headrace.run.operators.reading import schema_of
@@ -71,4 +72,6 @@ def _base(item: LoadItem, spec: LogSpec, table: pa.Table) -> Iterator[Piece]:
     yield Piece(PieceKind.BASE, name, NEVER, item.t, table.num_rows, size)
     if table.num_rows:
         shards = {(spec.name, key.columns): shards_wanted((), key.columns, table.num_rows) for key in spec.keys}
-        yield from write_runs(item.store, spec, table, (NEVER, item.t), shards)
+        yield from write_runs(
+            item.store, spec, table, (NEVER, item.t), shards, around=surroundings_of(item.program.functions)
+        )

@@ -146,3 +146,5 @@ class Program:
 
     tasks: Mapping[str, Task]
     logs: Mapping[str, LogSpec]
+    functions: tuple[tuple[str, str], ...] = ()
+    """Declared in Python: `NAME@VERSION` and `module:function`."""

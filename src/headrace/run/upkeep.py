@@ -67,7 +67,15 @@ class Upkeep:
         if missing:
             rows = sum(piece.rows for piece in contents_pieces(log))
             shards = shards_wanted((), missing[0].columns, rows)
-            yield UpkeepItem(spec, self.engine.store, log.t, pieces=contents_pieces(log), keys=missing, shards=shards)
+            yield UpkeepItem(
+                spec,
+                self.engine.store,
+                log.t,
+                pieces=contents_pieces(log),
+                keys=missing,
+                shards=shards,
+                functions=self.engine.program.functions,
+            )
 
     def _compaction(self, spec: LogSpec, log: Log, since: int) -> Iterator[UpkeepItem]:
         pieces = contents_pieces(log)

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from headrace.model.log import NEVER, Piece, PieceKind
 from headrace.run.arrangement import cut
+from headrace.run.functions import Functions, surroundings_of
 from headrace.run.merge import Merge, compact, merge
 from headrace.run.operators.reading import schema_of
 from headrace.run.ports import Store
@@ -27,6 +28,7 @@ class UpkeepItem:
     pieces: tuple[Piece, ...] = ()
     keys: tuple[LookupKey, ...] = ()
     shards: int = 1
+    functions: Functions = ()
     weight: float = 1.0
 
     @property
@@ -72,7 +74,7 @@ def _runs(item: UpkeepItem) -> Iterator[Piece]:
     if rows.num_rows:
         span = NEVER, max(piece.upto for piece in item.pieces)
         shards = {(item.spec.name, key.columns): item.shards for key in item.keys}
-        yield from write_runs(item.store, item.spec, rows, span, shards, item.keys)
+        yield from write_runs(item.store, item.spec, rows, span, shards, item.keys, surroundings_of(item.functions))
 
 
 def _base(item: UpkeepItem) -> Kept:

@@ -12,12 +12,15 @@ from headrace.model.log import Log, PieceKind
 from headrace.model.relation import Field, Output
 from headrace.run.arrow import arrow_table
 from headrace.run.changes import ORDER, TIME, WEIGHT, consolidate, contents, interval
+from headrace.run.functions import Functions, surroundings_of
 from headrace.run.operators.expressions import column_of
 from headrace.run.operators.reading import schema_of
 from headrace.run.ports import Store
 
 
-def rows_at(store: Store, log: Log, columns: Sequence[Field], outputs: Sequence[Output], t: int) -> pa.Table:
+def rows_at(
+    store: Store, log: Log, columns: Sequence[Field], outputs: Sequence[Output], t: int, functions: Functions = ()
+) -> pa.Table:
     """The rows of a view as of a time that its log reaches, each as often as it occurs."""
     base = log.base_t
     assert t <= log.t and (base is None or t >= base), f'"{log.name}" is known from {base} to {log.t}, not at {t}'
@@ -26,34 +29,52 @@ def rows_at(store: Store, log: Log, columns: Sequence[Field], outputs: Sequence[
     tables = [store.read(log.site, piece.file, schema.names) for piece in (*log.of_kind(PieceKind.BASE), *pieces)]
     rows = contents([schema.empty_table(), *tables], t)
     repeated = np.repeat(np.arange(rows.num_rows), rows.column(WEIGHT).to_numpy())
-    return _projected(rows.take(pa.array(repeated)), outputs)
+    return _projected(rows.take(pa.array(repeated)), outputs, functions)
 
 
 def changes_after(
-    store: Store, log: Log, columns: Sequence[Field], outputs: Sequence[Output], after: int, upto: int
+    store: Store,
+    log: Log,
+    columns: Sequence[Field],
+    outputs: Sequence[Output],
+    after: int,
+    upto: int,
+    functions: Functions = (),
 ) -> Iterator[tuple[int, pa.Table, pa.Table]]:
     """For every time in (after, upto] at which the view changes: the rows that went, and those that came."""
-    changes = consolidate(_changed(store, log, columns, outputs, after, upto))
+    changes = consolidate(_changed(store, log, columns, outputs, after, upto, functions))
     for time in sorted(pc.unique(changes.column(TIME)).to_pylist()):
         now = changes.filter(pc.equal(changes.column(TIME), time))
         yield time, _repeated(now, -1), _repeated(now, 1)
 
 
 def net_changes(
-    store: Store, log: Log, columns: Sequence[Field], outputs: Sequence[Output], after: int, upto: int
+    store: Store,
+    log: Log,
+    columns: Sequence[Field],
+    outputs: Sequence[Output],
+    after: int,
+    upto: int,
+    functions: Functions = (),
 ) -> pa.Table:
     """What turns the rows at one time into those at another: its columns and `__w`, each row once."""
-    return contents([_changed(store, log, columns, outputs, after, upto)], upto)
+    return contents([_changed(store, log, columns, outputs, after, upto, functions)], upto)
 
 
 def _changed(
-    store: Store, log: Log, columns: Sequence[Field], outputs: Sequence[Output], after: int, upto: int
+    store: Store,
+    log: Log,
+    columns: Sequence[Field],
+    outputs: Sequence[Output],
+    after: int,
+    upto: int,
+    functions: Functions = (),
 ) -> pa.Table:
     """The view's columns, time, order and weight of all changes in (after, upto]."""
     schema = schema_of(columns)
     tables = [store.read(log.site, piece.file, schema.names) for piece in log.changes(after, upto)]
     rows = interval(pa.concat_tables([schema.empty_table(), *tables]), after, upto)
-    view = _projected(rows, outputs)
+    view = _projected(rows, outputs, functions)
     stamps = {TIME: rows.column(TIME), ORDER: pa.array(np.zeros(rows.num_rows, np.int32)), WEIGHT: rows.column(WEIGHT)}
     return pa.table({**{name: view.column(name) for name in view.column_names}, **stamps})
 
@@ -64,7 +85,8 @@ def _repeated(changes: pa.Table, sign: int) -> pa.Table:
     return changes.take(pa.array(chosen)).drop_columns([TIME, ORDER, WEIGHT])
 
 
-def _projected(rows: pa.Table, outputs: Sequence[Output]) -> pa.Table:
+def _projected(rows: pa.Table, outputs: Sequence[Output], functions: Functions) -> pa.Table:
     if not rows.num_rows:
         return arrow_table({output.name: output.expr.type for output in outputs}, [])
-    return pa.table({output.name: column_of(output.expr, rows) for output in outputs})
+    around = surroundings_of(functions)
+    return pa.table({output.name: column_of(output.expr, rows, around) for output in outputs})

@@ -13,8 +13,10 @@ import pyarrow as pa
 
 from headrace.model.log import Piece, PieceKind
 from headrace.model.plan import Stage
+from headrace.model.scalar import NOTHING, Surroundings
 from headrace.run.arrangement import Arrangement, sorted_run
 from headrace.run.changes import consolidate, contents, interval
+from headrace.run.functions import Functions, surroundings_of
 from headrace.run.operators import aggregate
 from headrace.run.operators.derive import derive
 from headrace.run.operators.ingest import Stored, ingest
@@ -76,6 +78,11 @@ class WorkItem:
     initial: bool = False
     weight: float = 1.0
     part: tuple[int, int] = (0, 1)
+    functions: Functions = ()
+
+    @property
+    def around(self) -> Surroundings:
+        return surroundings_of(self.functions)
 
     @property
     def name(self) -> str:
@@ -137,7 +144,7 @@ class _Work:
         if item.log.keys:
             names = schema_of(item.log.columns).names
             tables = [table for input_ in item.changes.values() for table in self._tables(input_, names)]
-            made += write_runs(item.store, item.log, pa.concat_tables(tables), span, item.shards)
+            made += write_runs(item.store, item.log, pa.concat_tables(tables), span, item.shards, around=item.around)
         size = sum(piece.bytes for piece in made)
         return Produced(item.name, *span, tuple((item.log.name, p) for p in (*pieces, *made)), rows, rows, size)
 
@@ -166,7 +173,7 @@ class _Work:
                 changes = self._read(step.changes)
                 if not changes.num_rows:
                     return schema_of(self.item.log.columns).empty_table(), None
-                return join(step, changes, self._contents(step.relation), self.item.log.columns), None
+                return join(step, changes, self._contents(step.relation), self.item.log.columns, self.item.around), None
             case AggregateStep():
                 return self._aggregated(step)
             case DeriveStep():
@@ -207,7 +214,7 @@ class _Work:
 
     def _aggregated(self, step: AggregateStep) -> tuple[pa.Table, pa.Table | None]:
         changes = self._read(step.input)
-        prepared = changes if step.stage is Stage.MERGE else prepare(step.aggregation, changes)
+        prepared = changes if step.stage is Stage.MERGE else prepare(step.aggregation, changes, self.item.around)
         if step.stage is Stage.PARTIAL:
             return prepared, None
         spec = self.item.task.state
@@ -217,14 +224,14 @@ class _Work:
         if self.item.initial:
             first = aggregate.initial(step.aggregation, self.item.upto)
             groups = pa.concat_tables([first, groups.select(first.column_names).cast(first.schema)])
-        return aggregate.outputs(step.outputs, step.aggregation.having, groups), state_changes
+        return aggregate.outputs(step.outputs, step.aggregation.having, groups, self.item.around), state_changes
 
     def _derived(self, step: DeriveStep) -> pa.Table:
         changes = tuple(self._read(input_.changes) for input_ in step.inputs)
         if not any(table.num_rows for table in changes):
             return schema_of(self.item.log.columns).empty_table()
         kept = tuple(self._contents(input_.contents) for input_ in step.inputs if input_.contents is not None)
-        return derive(step, changes, kept, self.item.after)
+        return derive(step, changes, kept, self.item.after, self.item.around)
 
     # Reading
 
@@ -246,7 +253,7 @@ class _Work:
         if table is None:
             table = schema_of(self.item.specs[reading.log].columns).empty_table()
         self.rows_in += table.num_rows
-        return read(reading, table)
+        return read(reading, table, self.item.around)
 
     def _tables(self, files: Files, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         return (self.item.store.read(files.site, name, columns) for name in files.names)
@@ -254,10 +261,15 @@ class _Work:
     def _contents(self, reading: Reading) -> Contents:
         assert reading.key is not None, f'"{reading.log}" is looked up without a key'
         spec = self.item.specs[reading.log]
-        return Contents(reading, self._arrangement(spec.name, reading.key, schema_of(spec.columns)), self.item.upto)
+        return Contents(
+            reading,
+            self._arrangement(spec.name, reading.key, schema_of(spec.columns)),
+            self.item.upto,
+            self.item.around,
+        )
 
     def _arrangement(self, log: str, key: LookupKey, schema: pa.Schema) -> Arrangement:
-        schema = with_key(key, schema.empty_table()).schema
+        schema = with_key(key, schema.empty_table(), self.item.around).schema
         files = self.item.runs.get((log, key.columns), Files(self.item.log.site))
         return Arrangement(key.columns, tuple(self._tables(files)), schema)
 
@@ -269,7 +281,7 @@ class _Work:
             durable = isinstance(item.task.step, Ingest)  # all else is derived from sources
             name, size = item.store.write(spec.site, table, f"{spec.name}-{item.upto}", durable)
             yield Piece(PieceKind.CHANGE, name, item.after, item.upto, table.num_rows, size)
-            yield from write_runs(item.store, spec, table, (item.after, item.upto), item.shards)
+            yield from write_runs(item.store, spec, table, (item.after, item.upto), item.shards, around=item.around)
 
 
 def write_runs(
@@ -279,11 +291,12 @@ def write_runs(
     span: tuple[int, int],
     shards: Mapping[tuple[str, tuple[str, ...]], int],
     keys: Sequence[LookupKey] | None = None,
+    around: Surroundings = NOTHING,
 ) -> Iterator[Piece]:
     """Rows of a log as runs, for each of its keys."""
     for key in spec.keys if keys is None else keys:
         count = shards.get((spec.name, key.columns), 1)
-        for shard, run in enumerate(sorted_run(with_key(key, table), key.columns, count)):
+        for shard, run in enumerate(sorted_run(with_key(key, table, around), key.columns, count)):
             if run.num_rows:
                 name, size = store.write(spec.site, run, f"run-{spec.name}-{span[1]}", durable=False)
                 yield Piece(PieceKind.RUN, name, *span, run.num_rows, size, key.columns, shard, count)

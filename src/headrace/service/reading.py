@@ -79,7 +79,7 @@ class Reader:
         served = self.served(name)
         entry, log = served.contract, served.log
         lag = self.lags_s().get(entry.contract, 0.0)
-        rows = rows_at(self.store, log, served.columns, served.outputs, log.t)
+        rows = rows_at(self.store, log, served.columns, served.outputs, log.t, self.program.functions)
         promised = self.forced.get(entry.contract, entry.freshness_s)
         return Seen(entry.view, entry.contract, log.t, lag, promised, rows if limit is None else rows.slice(0, limit))
 
@@ -94,7 +94,9 @@ class Reader:
                 f"read all rows with `headrace show {name}`, and changes from then on",
             )
         upto = max(start, log.t)
-        return upto, changes_after(self.store, log, served.columns, served.outputs, start, upto)
+        return upto, changes_after(
+            self.store, log, served.columns, served.outputs, start, upto, self.program.functions
+        )
 
 
 def open_reader(folder: Folder) -> Reader:

@@ -120,7 +120,8 @@ def recompute(
 def _compared(reader: Reader, contract: ContractPlan, expected: list[Row], t: int) -> Recomputed:
     log = reader.ledger.logs([contract.vertex])[contract.vertex]
     outputs = view_outputs(reader.plan, reader.program, contract.view, contract.vertex)
-    rows = rows_of_arrow(rows_at(reader.store, log, reader.program.logs[contract.vertex].columns, outputs, t))
+    columns, functions = reader.program.logs[contract.vertex].columns, reader.program.functions
+    rows = rows_of_arrow(rows_at(reader.store, log, columns, outputs, t, functions))
     missing, extra = differing(expected, rows)
     return Recomputed(
         contract.view,

@@ -25,7 +25,7 @@ from headrace.model.zset import EMPTY, ZSet
 from headrace.run.arrow import arrow_table, rows_of_arrow
 from headrace.run.changes import TIME
 from headrace.run.compile import compile_plan, source_fields, spool_of, view_outputs
-from headrace.run.evaluate import evaluate
+from headrace.run.evaluate import Python, evaluate
 from headrace.run.execute import Engine
 from headrace.run.items import HereRunner
 from headrace.run.operators.ingest import KEPT, NUMBER, OPERATION
@@ -51,6 +51,7 @@ class World:
     folder: Path
     runner: Runner[Any] | None = None
     start: int = START
+    python: Python = field(default_factory=dict)
     history: dict[int, dict[str, ZSet]] = field(default_factory=dict)
     spooled: dict[str, int] = field(default_factory=dict)
 
@@ -126,7 +127,7 @@ class World:
         log = self.ledger.logs([planned.vertex])[planned.vertex]
         outputs = view_outputs(self.plan, self.program, planned.view, planned.vertex)
         columns = self.program.logs[planned.vertex].columns
-        return rows_at(self.store, log, columns, outputs, log.t if t is None else t)
+        return rows_at(self.store, log, columns, outputs, log.t if t is None else t, self.program.functions)
 
     def time_of(self, contract: str) -> int:
         planned = next(one for one in self.plan.contracts if one.contract == contract)
@@ -135,7 +136,7 @@ class World:
     def expected(self, contract: str, t: int) -> ZSet:
         planned = next(one for one in self.plan.contracts if one.contract == contract)
         at = max(time for time in self.history if time <= t)
-        return evaluate(self.queries[planned.view], self.history[at], from_micros(t))
+        return evaluate(self.queries[planned.view], self.history[at], from_micros(t), self.python)
 
     def wrong(self) -> list[str]:
         """Contracts whose view differs from its query, as of the time that it has reached."""
