@@ -1,35 +1,14 @@
-"""What changes between two plans: what is added, what goes, what moves to another site, and what both have."""
+"""Comparing two plans: what is added, what goes, what moves to another site, and what both have."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from headrace.model.difference import Difference
 from headrace.model.plan import Plan
 from headrace.plan.share.outline import Dataset, Outline, outline_of
 
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Vertices by id. A vertex that moves goes from the first to the second of its pair; one that is `rewired` stays
-    and gets another producer. Costs are $/s of all resources.
-    """
-
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
-    moved: tuple[tuple[str, str], ...]
-    rewired: tuple[str, ...]
-    reused: tuple[str, ...]
-    contracts_added: tuple[str, ...]
-    contracts_removed: tuple[str, ...]
-    contracts_changed: tuple[str, ...]
-    cost_before: float
-    cost_after: float
-
-    @property
-    def is_nothing(self) -> bool:
-        changes = (self.added, self.removed, self.moved, self.rewired)
-        return not any((*changes, self.contracts_added, self.contracts_removed, self.contracts_changed))
+__all__ = ["Difference", "difference", "difference_of"]
 
 
 def difference(old: Plan, new: Plan) -> Difference:
