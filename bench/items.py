@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.cpu import cpu_seconds
 from headrace.connect.spark.items import SparkRunner, warm_up
 from headrace.connect.spark.session import SparkSettings, start_session
 from headrace.run.items import Outcome
@@ -50,31 +51,11 @@ def main() -> None:
 def _best(run: Callable[[], list[Outcome[str]]], items: list[Nothing]) -> tuple[float, float]:
     found = []
     for _ in range(ROUNDS):
-        wall, cpu = time.perf_counter(), _cpu_seconds()
+        wall, cpu = time.perf_counter(), cpu_seconds()
         outcomes = run()
-        found.append((time.perf_counter() - wall, _cpu_seconds() - cpu))
+        found.append((time.perf_counter() - wall, cpu_seconds() - cpu))
         assert [outcome.value for outcome in outcomes] == [item.name for item in items], outcomes
     return min(wall for wall, _ in found), min(cpu for _, cpu in found)
-
-
-def _cpu_seconds() -> float:
-    """Of this process and everything below it that lives."""
-    parents: dict[int, list[int]] = {}
-    ticks: dict[int, int] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
-            except OSError:  # ended meanwhile
-                continue
-            parents.setdefault(int(fields[1]), []).append(int(folder.name))
-            ticks[int(folder.name)] = int(fields[11]) + int(fields[12])
-    waiting, total = [os.getpid()], 0
-    while waiting:
-        process = waiting.pop()
-        total += ticks.get(process, 0)
-        waiting += parents.get(process, [])
-    return total / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

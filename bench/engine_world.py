@@ -1,0 +1,119 @@
+"""The engine on Spark over relations of any size, fed as capture feeds it, without a database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.connect.files import FileStore
+from headrace.connect.ledger.sqlite import open_sqlite
+from headrace.model.catalogue import Catalogue
+from headrace.model.log import Edit, Piece, PieceKind, Round
+from headrace.plan.make import make_plan
+from headrace.run.changes import TIME
+from headrace.run.compile import compile_plan, spool_of
+from headrace.run.execute import Engine, Pushed
+from headrace.run.operators.ingest import KEPT, NUMBER, OPERATION
+from headrace.run.ports import Runner
+from headrace.run.upkeep import Upkeep
+
+START = 1_000
+SPOOL_ROWS = 1_000_000
+"""Of one file; capture writes smaller ones."""
+
+Batch = Mapping[str, tuple[pa.Table, pa.Array]]
+"""Rows of sources and their operations."""
+
+
+@dataclass
+class EngineWorld:
+    catalogue: Catalogue
+    folder: Path
+    runner: Runner[Any]
+    now: int = START
+    written: dict[str, int] = field(default_factory=dict)
+    _known: set[tuple[str, str]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.plan = make_plan(self.catalogue)
+        assert not self.plan.rejected, self.plan.rejected
+        self.store = FileStore(self.folder / "data")
+        self.ledger = open_sqlite(self.folder / "ledger.db")
+        self.lease = self.ledger.acquire("service", "bench", 1e9)
+        self.program = compile_plan(self.plan)
+        self.engine = Engine(self.program, self.ledger, self.store, self.runner, self.lease)
+        self.upkeep = Upkeep(self.engine)
+        edits = [
+            Edit(spool_of(name), None, START, start=START, site=source.site)
+            for name, source in self.catalogue.sources.items()
+        ]
+        self.ledger.commit(self.lease, Round(tuple(edits)))
+
+    def capture(self, batch: Batch) -> int:
+        """One transaction; its time."""
+        t = self.now + 10
+        edits = [
+            Edit(spool_of(name), self.now, t, tuple(self._spooled(name, *batch[name], t)) if name in batch else ())
+            for name in self.catalogue.sources
+        ]
+        self.ledger.commit(self.lease, Round(tuple(edits)))
+        self.now = t
+        return t
+
+    def _spooled(self, source: str, rows: pa.Table, operations: pa.Array, t: int) -> list[Piece]:
+        count = rows.num_rows
+        table = rows.rename_columns([f"{source}.{name}" for name in rows.column_names])
+        table = table.append_column(TIME, pa.array(np.full(count, t)))
+        table = table.append_column(NUMBER, pa.array(np.arange(count)))
+        table = table.append_column(OPERATION, operations)
+        table = table.append_column(KEPT, pa.nulls(count, pa.list_(pa.string())))
+        pieces = []
+        for start in range(0, count, SPOOL_ROWS):
+            part = table.slice(start, SPOOL_ROWS)
+            file, size = self.store.write(self.catalogue.sources[source].site, part, f"spool-{source}-{t}")
+            pieces.append(Piece(PieceKind.CHANGE, file, self.now, t, part.num_rows, size))
+        return pieces
+
+    def vertex_of(self, contract: str) -> str:
+        return next(one.vertex for one in self.plan.contracts if one.contract == contract)
+
+    def push(self, contract: str) -> list[Pushed]:
+        """Brings one view to now, with all that it needs, as the scheduler does."""
+        return self.push_vertices(self.engine.upstream([self.vertex_of(contract)]))
+
+    def push_vertices(self, vertices: list[str]) -> list[Pushed]:
+        return checked(self.engine.push_chains(dict.fromkeys(vertices, self.now)))
+
+    # Bytes
+
+    def note_written(self) -> None:
+        """Adds what was written since the last time, by kind of piece; a file that several logs name counts once."""
+        names = set(self.program.logs)
+        for log in self.ledger.logs(names).values():
+            for piece in log.pieces:
+                if (log.site, piece.file) not in self._known:
+                    self._known.add((log.site, piece.file))
+                    self.written[piece.kind] = self.written.get(piece.kind, 0) + piece.bytes
+
+    def keep_up(self) -> int:
+        """Does all upkeep that is due; how many pieces of work."""
+        steps = 0
+        while self.upkeep.step() is not None:
+            self.note_written()
+            steps += 1
+        return steps
+
+
+def checked(pushed: list[Pushed]) -> list[Pushed]:
+    for one in pushed:
+        assert one.error is None, f"{one.vertex}: {one.error}"
+    return pushed
+
+
+def inserts(rows: pa.Table) -> tuple[pa.Table, pa.Array]:
+    return rows, pa.array(np.full(rows.num_rows, "u"))
