@@ -39,6 +39,8 @@ LOAD_TEXT = "written at "
 """How bodies of posts begin that the load writes; others are the visitors'."""
 LAST_SAMPLE_POST = 10_000
 
+PHASES = {"starting captures": "capturing their changes", "starting what computes": "waiting for Spark"}
+
 Say = Callable[[str], None]
 
 
@@ -166,9 +168,9 @@ class Demo:
         while not loading.done.wait(0.1):
             if not service.is_running:
                 break
-            if loading.phase.startswith("computing") and loading.phase != said:
+            if loading.phase.startswith(("starting", "computing")) and loading.phase != said:
                 said = loading.phase
-                self._say(said)
+                self._say(PHASES.get(said, said))
         if loading.error is not None:
             raise ConnectError(f"the sample apps could not be loaded: {loading.error}", self._hint)
 
