@@ -4,6 +4,7 @@
     project = headrace.load("city")                          # a project folder
     project = headrace.Project("city").site("us")            # or the same declarations as Python calls
     project.catalogue                                        # checked values, or InputError with all mistakes
+    rows = headrace.read("nearby_tweets", "city")            # a view of a project that runs, as an Arrow table
 
 Everything is imported when it is first used: `import headrace` costs nothing.
 """
@@ -14,9 +15,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headrace.app import Project, load
+    from headrace.app_read import read
     from headrace.model.errors import HeadraceError, InputError, UsageError
 
-__all__ = ["HeadraceError", "InputError", "Project", "UsageError", "load"]
+__all__ = ["HeadraceError", "InputError", "Project", "UsageError", "load", "read"]
 
 
 def __getattr__(name: str) -> object:
@@ -28,6 +30,10 @@ def __getattr__(name: str) -> object:
         from headrace import app
 
         return getattr(app, name)
+    if name == "read":
+        from headrace import app_read
+
+        return app_read.read
     if name == "__version__":
         from importlib.metadata import version
 

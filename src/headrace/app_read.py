@@ -34,8 +34,10 @@ __all__ = [
     "changes_as_json",
     "export",
     "first",
+    "measured",
     "moment_text",
     "project_status",
+    "read",
     "read_moment",
     "rows_as_json",
     "show",
@@ -50,6 +52,17 @@ def project_status(directory: Path) -> dict[str, Any]:
     if found is None:
         raise UsageError(f'the project in "{directory}" has not run yet', "start it with `headrace up`")
     return found
+
+
+def measured(directory: Path) -> dict[str, Any]:
+    """What is known of contracts that run or ran, by their names; nothing if none did."""
+    found = last_status(Folder(directory))
+    return {} if found is None else {contract["id"]: contract for contract in found["contracts"]}
+
+
+def read(view: str, directory: str | Path = ".") -> pa.Table:
+    """The rows of a view as they are now, as an Arrow table: of a project that runs, or ran."""
+    return show(Path(directory), view).rows
 
 
 def show(directory: Path, view: str, limit: int | None = None) -> Seen:

@@ -12,7 +12,6 @@ import logging
 import logging.handlers
 import secrets
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -36,9 +35,11 @@ from headrace.service.last_status import State, last_status
 from headrace.service.late_runner import LateRunner
 from headrace.service.process import (
     ServiceProcess,
+    exit_status,
     forget_process,
     release_remains,
     running_process,
+    spawn_detached,
     this_process,
     write_process,
 )
@@ -321,23 +322,18 @@ def start_detached(directory: Path, settings: UpSettings, say: Say) -> Detached:
         load_project(directory, {})  # raises what is wrong: nothing is made where there is no project
     folder.prepare()
     began, output, errors = time.monotonic(), folder.root / "up.log", folder.root / "up.errors"
-    command = [sys.executable, "-m", "headrace", "up", str(directory), "--port", str(settings.port)]
+    words = ["up", str(directory), "--port", str(settings.port), "--engine", settings.engine.value]
     with output.open("wb") as out, errors.open("wb") as err:
-        child = subprocess.Popen(
-            [*command, "--engine", settings.engine.value],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-        )
-    told, process = 0, None
-    while process is None and child.poll() is None:
+        child = spawn_detached([sys.executable, "-m", "headrace", *words], out, err)
+    told, process, status = 0, None, None
+    while process is None and status is None:
         time.sleep(LOOK_EVERY_S)
+        status = exit_status(child)
         told = _tell_more(output, told, say)
-        process = _loaded(folder, child.pid)
+        process = _loaded(folder, child)
     _tell_more(output, told, say)
     seconds = time.monotonic() - began
-    return Detached(process, seconds) if process else Detached(None, seconds, child.wait(), errors.read_text().strip())
+    return Detached(process, seconds) if process else Detached(None, seconds, status, errors.read_text().strip())
 
 
 def _loaded(folder: Folder, pid: int) -> ServiceProcess | None:

@@ -11,6 +11,7 @@ import signal
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from headrace.model.log import Lease
 from headrace.service.folder import Folder
@@ -98,3 +99,16 @@ def end_process(process: ServiceProcess, within_s: float) -> bool:
             return False
         time.sleep(LOOK_EVERY_S)
     return True
+
+
+def spawn_detached(command: list[str], out: BinaryIO, err: BinaryIO) -> int:
+    """Starts a process that outlives this one, in a session of its own: what a terminal sends does not reach it."""
+    with Path(os.devnull).open("rb") as nothing:
+        actions = [(os.POSIX_SPAWN_DUP2, ours.fileno(), theirs) for ours, theirs in ((nothing, 0), (out, 1), (err, 2))]
+        return os.posix_spawn(command[0], command, os.environ, file_actions=actions, setsid=True)
+
+
+def exit_status(child: int) -> int | None:
+    """Of a process that this one started; None while it lives."""
+    pid, status = os.waitpid(child, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if pid else None

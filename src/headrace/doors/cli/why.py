@@ -18,13 +18,14 @@ def why(
     json: Json = False,
 ) -> int:
     """Explain a decision: its numbers, what it shares, the alternatives."""
-    from headrace import app
+    from headrace import app, app_read
     from headrace.doors.cli.why_text import why_document, why_text
 
     plan, answers = app.explain(directory, os.environ, name)
+    measured = app_read.measured(directory)
     return show(
         json,
         Exit.DONE,
-        text=lambda: "\n\n".join(why_text(plan, answer) for answer in answers),
-        document=lambda: {"name": name, "answers": [why_document(answer) for answer in answers]},
+        text=lambda: "\n\n".join(why_text(plan, answer, measured) for answer in answers),
+        document=lambda: {"name": name, "answers": [why_document(answer, measured) for answer in answers]},
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from math import isclose
+from types import MappingProxyType
+from typing import Any
 
 from headrace.doors.cli.output import count, table, wrap
 from headrace.doors.cli.plan_text import dataset, dollars_per_hour, refusal_lines, step
@@ -12,22 +14,27 @@ from headrace.model import amounts
 from headrace.model.explanation import Alternative, Why, WhyContract, WhyRejected, WhyVertex
 from headrace.model.plan import Plan
 
+Measured = Mapping[str, Mapping[str, Any]]
+"""What is known of contracts that run, by their names, as `headrace status` has it."""
 
-def why_text(plan: Plan, answer: Why) -> str:
+
+def why_text(plan: Plan, answer: Why, measured: Measured = MappingProxyType({})) -> str:
     match answer:
         case WhyContract():
-            return "\n".join(_contract(plan, answer))
+            return "\n".join([*_contract(plan, answer), *_measured(measured.get(answer.plan.contract))])
         case WhyRejected():
             return "\n".join(_rejected(plan, answer))
         case WhyVertex():
             return "\n".join(_vertex(plan, answer))
 
 
-def why_document(answer: Why) -> dict[str, object]:
+def why_document(answer: Why, measured: Measured = MappingProxyType({})) -> dict[str, object]:
     """The same as values; the plan document has the rest of the vertex or contract."""
     match answer:
         case WhyContract():
+            found = measured.get(answer.plan.contract)
             return {
+                **({} if found is None else {"measured": dict(found)}),
                 "kind": "contract",
                 "contract": answer.plan.contract,
                 "kept": True,
@@ -82,6 +89,18 @@ def _contract(plan: Plan, answer: WhyContract) -> Iterator[str]:
         )
     others = _different(answer.alternatives, (kept.cost, kept.critical_path_s))
     yield from _alternatives(others) if others else ["no plan is cheaper or faster, with sharing or without"]
+
+
+def _measured(found: Mapping[str, Any] | None) -> Iterator[str]:
+    """Of a contract that runs, or ran last."""
+    if found is None or found["lag_s"] is None:
+        return
+    took = "" if found["last_push_s"] is None else f", the last step of a push took {found['last_push_s']:.2g} s"
+    yield from wrap(
+        f"{found['lag_s']:.1f} s behind{took}, {count(found['violations'], 'violation')}, {found['state']}",
+        "measured: ",
+        "  ",
+    )
 
 
 def _different(alternatives: Sequence[Alternative], kept: tuple[float, float]) -> list[Alternative]:
