@@ -144,7 +144,7 @@ def _loaded(setting: Setting, rows: int, results: Results | None = None) -> Iter
 
 
 def _largest_worker() -> float:
-    """GB that any Python worker of this process has ever used of its own; mapped files not counted."""
+    """GB that any Python worker of this process has ever had in memory, mapped files included."""
     found = [0.0]
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():

@@ -78,7 +78,7 @@ def totals(table: pa.Table, by: Sequence[str]) -> tuple[Positions, Positions]:
     """
     weights = table.column(WEIGHT).to_numpy().copy()
     alike = _alike(table, by)
-    first, sums = _grouped(table.take(pa.array(alike)), by)
+    first, sums = _grouped(table.take(pa.array(alike)) if len(alike) else table.slice(0, 0), by)
     weights[alike] = 0
     weights[alike[first]] = sums
     positions = np.flatnonzero(weights)
