@@ -18,6 +18,7 @@ from headrace.run.chains import ChainItem, Link
 from headrace.run.items import Outcome
 from headrace.run.load_work import Loaded, LoadItem
 from headrace.run.merge import shards_wanted
+from headrace.run.next_job import together
 from headrace.run.ports import Ledger, Runner, Store
 from headrace.run.slices import run_sliced
 from headrace.run.steps import Ingest, LogSpec, Program, Task, TimedPass
@@ -173,11 +174,13 @@ class Engine:
                 done.append(Pushed(name, NEVER, error="it is not loaded"))
             elif name in targets and logs[name].t >= targets[name]:
                 done.append(Pushed(name, logs[name].t, skipped=True))
+            elif name in targets and (late := self._late_input(name, targets[name], logs, lacking)) is not None:
+                done.append(Pushed(name, logs[name].t, error=f'its input "{late}" is not there yet'))
             elif name in targets:
                 lacking[name] = targets[name]
         chains = [
             ChainItem(tuple(self._work(self.program.tasks[name], logs[name], lacking[name], logs) for name in chain))
-            for chain in self._chains(lacking)
+            for chain in together({name: self.program.tasks[name].reads for name in lacking}, lacking)
         ]
         edits = list[Edit]()
         for chain, outcome in zip(chains, self.runner.run(chains) if chains else [], strict=True):
@@ -190,23 +193,12 @@ class Engine:
             self.ledger.commit(self.lease, Round(tuple(edits)))
         return done
 
-    def _chains(self, lacking: Collection[str]) -> list[list[str]]:
-        """Vertices that build on each other together, inputs first."""
-        leader: dict[str, str] = {name: name for name in lacking}
-
-        def find(name: str) -> str:
-            while leader[name] != name:
-                name = leader[name]
-            return name
-
-        for name in lacking:
-            for read in self.program.tasks[name].reads:
-                if read in leader:
-                    leader[find(read)] = find(name)
-        chains: dict[str, list[str]] = {}
-        for name in lacking:
-            chains.setdefault(find(name), []).append(name)
-        return list(chains.values())
+    def _late_input(self, name: str, t: int, logs: Mapping[str, Log], coming: Mapping[str, int]) -> str | None:
+        """An input that has not reached a time, and will not by what comes with it."""
+        for read in self.program.tasks[name].reads:
+            if coming.get(read, NEVER) < t and (read not in logs or logs[read].t < t):
+                return read
+        return None
 
     def _involved(self, vertices: Iterable[str]) -> set[str]:
         found = set[str]()

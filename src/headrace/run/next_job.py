@@ -1,17 +1,18 @@
 """What to push next in one job: whole pushes, from the sources to the views, the most urgent first.
 
-Starting a job costs as much as many small pushes, so all that is due goes together as long as nobody has to wait for it
-longer than promises allow: a job shall be done when the first of its own promises ends, and shall keep others waiting no
-longer than pushes are started early for. Everything that is pushed together goes to where sources are captured by then:
-a push that had to wait brings more, not the same later.
+Starting a job costs as much as many small pushes, so all that is due goes together as long as nobody has to wait for
+it longer than promises allow: a job shall be done when the first of its own promises ends, and shall keep others
+waiting no longer than pushes are started early for. Everything that is pushed together goes to where sources are
+captured by then: a push that had to wait brings more, not the same later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from headrace.model.log import NEVER
+from headrace.run.items import grouped
 from headrace.run.next_push import SECOND, START_AT, Due, Paths, Scene, path_s
 
 SHORT_S = 1.0
@@ -20,30 +21,31 @@ SHORT_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Vertices to bring to times, with all that they lack, and the seconds of work that it is."""
+    """Vertices to bring to times, with all that they lack, and the seconds of work that each is."""
 
     targets: Mapping[str, int]
-    work_s: float
+    seconds: Mapping[str, float]
+
+    @property
+    def work_s(self) -> float:
+        return sum(self.seconds.values())
 
 
 def next_job(paths: Paths, scene: Scene, due: Iterable[Due], overhead_s: float) -> Job | None:
-    """None if there is nothing to do, or if the most urgent push alone is too long for others to wait for it.
+    """None if there is nothing to do, or if the most urgent push alone is better done level by level.
 
     `scene.seconds` are those of work alone; a job takes `overhead_s` beyond it. What is forced waits for all others.
     """
     entries = sorted(due, key=lambda entry: entry.urgency)
-    others = [entry for entry in entries if not entry.forced]
-    job = Job({}, 0.0)
-    limit_s = longest_job_s(paths)
-    for entry in others or entries:
+    job, limit_s = Job({}, {}), longest_job_s(paths)
+    for entry in [entry for entry in entries if not entry.forced] or entries:
         larger = _with(paths, scene, entry, job)
-        length_s = overhead_s + larger.work_s
         left_s = (entry.deadline - scene.now) / SECOND
         if not entry.late and left_s > 0:
             limit_s = min(limit_s, max(left_s, SHORT_S))
-        if length_s > limit_s + overhead_s and not job.targets and larger.targets:
+        if not job.targets and larger.work_s > limit_s + _levels(paths, larger.targets) * overhead_s:
             return None
-        if length_s > limit_s and job.targets:
+        if job.targets and overhead_s + larger.work_s > limit_s:
             break
         job = larger
     return job if job.targets else None
@@ -56,14 +58,12 @@ def longest_job_s(paths: Paths) -> float:
 
 
 def _with(paths: Paths, scene: Scene, entry: Due, job: Job) -> Job:
-    target, targets, work_s = _target(paths, scene, entry), dict(job.targets), job.work_s
+    target, targets, seconds = _target(paths, scene, entry), dict(job.targets), dict(job.seconds)
     for name in paths.upstream[entry.contract]:
-        reached = max(scene.times[name], targets.get(name, NEVER))
-        if reached < target:
-            before = _work_s(scene, name, targets[name]) if name in targets else 0.0
-            work_s += _work_s(scene, name, target) - before
+        if max(scene.times[name], targets.get(name, NEVER)) < target:
             targets[name] = target
-    return Job(targets, work_s)
+            seconds[name] = scene.seconds(name, (target - scene.times[name]) / SECOND)
+    return Job(targets, seconds)
 
 
 def _target(paths: Paths, scene: Scene, entry: Due) -> int:
@@ -74,5 +74,63 @@ def _target(paths: Paths, scene: Scene, entry: Due) -> int:
     return max(entry.target, watermark) if entry.late or in_time else entry.target
 
 
-def _work_s(scene: Scene, vertex: str, target: int) -> float:
-    return scene.seconds(vertex, (target - scene.times[vertex]) / SECOND)
+# Side by side
+
+
+def parts_of(paths: Paths, job: Job, slots: int, overhead_s: float) -> tuple[Mapping[str, int], ...]:
+    """A job as one or two, one after the other: what builds on each other runs in one place, one after the other.
+
+    Most pushes have sources in common, so that all of them hang together. Without their first levels they fall apart
+    into some that run side by side, which is worth another job if more than that is saved.
+    """
+    depth = _depths(paths, job.targets)
+    best, cut = length_s(paths, job.seconds, job.targets, slots), -1
+    for level in range(max(depth.values(), default=0)):
+        first = [name for name in job.targets if depth[name] <= level]
+        rest = [name for name in job.targets if depth[name] > level]
+        length = overhead_s + sum(length_s(paths, job.seconds, part, slots) for part in (first, rest))
+        if length < best:
+            best, cut = length, level
+    if cut < 0:
+        return (job.targets,)
+    early = {name: t for name, t in job.targets.items() if depth[name] <= cut}
+    return early, {name: t for name, t in job.targets.items() if name not in early}
+
+
+def length_s(paths: Paths, seconds: Mapping[str, float], names: Collection[str], slots: int) -> float:
+    """Seconds until all is done, each group of what builds on each other in one slot."""
+    lengths = [sum(seconds.get(name, 0.0) for name in group) for group in together(paths.inputs, names)]
+    shares = (sum(lengths[position] for position in share) for share in grouped(lengths, slots))
+    return max(shares, default=0.0)
+
+
+def together(inputs: Mapping[str, Iterable[str]], names: Collection[str]) -> list[list[str]]:
+    """Vertices in groups: those that build on each other are in one, in the order given."""
+    leader = {name: name for name in names}
+
+    def find(name: str) -> str:
+        while leader[name] != name:
+            leader[name] = leader[leader[name]]
+            name = leader[name]
+        return name
+
+    for name in names:
+        for read in inputs[name]:
+            if read in leader:
+                leader[find(read)] = find(name)
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(find(name), []).append(name)
+    return list(groups.values())
+
+
+def _depths(paths: Paths, names: Collection[str]) -> dict[str, int]:
+    """Levels among the vertices, from 0; they are given inputs first."""
+    depth: dict[str, int] = {}
+    for name in names:
+        depth[name] = 1 + max((depth[read] for read in paths.inputs[name] if read in depth), default=-1)
+    return depth
+
+
+def _levels(paths: Paths, names: Collection[str]) -> int:
+    return 1 + max(_depths(paths, names).values(), default=-1)

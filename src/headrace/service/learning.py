@@ -25,18 +25,22 @@ class Learning:
     overhead_s: float = 0.3
     begun: dict[str, tuple[int, float]] = field(default_factory=dict)
 
+    def work(self) -> Callable[[str, float], float]:
+        """Seconds of a push inside a job, from the vertex and the seconds of changes that it lacks."""
+        return predictor(self.plan.catalogue, self.plan.graph, self.times, self.flows)
+
     def seconds(self) -> Callable[[str, float], float]:
-        """Seconds of a push, from the vertex and the seconds of changes that it lacks."""
-        predict = predictor(self.plan.catalogue, self.plan.graph, self.times, self.flows)
-        views, overhead_s = frozenset(one.vertex for one in self.plan.contracts), self.overhead_s
+        """Seconds of a push, with its share of the job."""
+        predict, views = self.work(), frozenset(one.vertex for one in self.plan.contracts)
+        overhead_s = self.overhead_s
         return lambda vertex, batch_s: predict(vertex, batch_s) + (overhead_s if vertex in views else 0.0)
 
     @property
     def margins(self) -> dict[str, float]:
         return {contract: one.margin for contract, one in self.accuracy.items()}
 
-    def learn(self, round_: list[Pushed], before: Mapping[str, int], wall_s: float, slots: int) -> None:
-        """From a round that took `wall_s`; `before` are the times of its vertices when it began."""
+    def learn(self, round_: list[Pushed], before: Mapping[str, int]) -> None:
+        """From a round; `before` are the times of its vertices when it began."""
         worked = [one for one in round_ if one.vertex in self.plan.graph.vertices and one.error is None]
         for one in worked:
             if one.skipped:
@@ -48,9 +52,10 @@ class Learning:
                 planned = planned_time(self.plan.catalogue, graph, one.vertex)
                 sample = Sample(one.seconds, one.rows_in, one.rows_out)
                 self.times = observed(self.times, operation_of(graph, one.vertex), one.vertex, sample, planned)
-        if any(one.seconds for one in worked):
-            extra = max(0.0, wall_s - sum(one.seconds for one in worked) / slots)
-            self.overhead_s += SMOOTHING * (extra - self.overhead_s)
+
+    def learn_overhead(self, extra_s: float) -> None:
+        """From a job that took so long beyond its work."""
+        self.overhead_s += SMOOTHING * (max(0.0, extra_s) - self.overhead_s)
 
     def begin(self, contract: str, now: int, predicted_s: float) -> None:
         self.begun.setdefault(contract, (now, predicted_s))

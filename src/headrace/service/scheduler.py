@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from headrace.model.log import NEVER
 from headrace.model.plan import Plan
 from headrace.run.execute import Engine, Pushed
+from headrace.run.next_job import length_s, next_job, parts_of
 from headrace.run.next_push import Decision, Due, Paths, Scene, longest_item_s, next_pushes, path_s, paths_of
 from headrace.run.next_round import next_round
 from headrace.run.steps import Ingest
 from headrace.service.learning import Learning
 
-SMALL_S, JOBS_SAVED = 2.0, 4
-"""Work of so many seconds goes in one job, whatever its levels: more, where jobs cost much."""
 TRIES = 3
 REST_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 """After so many failures in a row a vertex is left alone for so long."""
@@ -98,35 +97,32 @@ class Scheduler:
     def round(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> list[Pushed]:
         """Runs the next round of what is pending; empty if there is nothing to do.
 
-        What is small is pushed from the sources to the views in one job; larger work level by level, so that nobody
-        who is in a hurry waits for all of it.
+        As many whole pushes as nobody waits too long for are one job; a push that is longer goes level by level.
         """
-        started = time.perf_counter()
-        targets, seconds = self._all_lacking(times), self.learning.seconds()
-        work_s = sum(seconds(name, (t - times[name]) / 1e6) for name, t in targets.items())
-        if work_s <= SMALL_S + JOBS_SAVED * self.learning.overhead_s:
-            pushed = self.engine.push_chains(targets) if targets else []
+        scene = self.scene(now, times, lags_s)
+        working = replace(scene, seconds=self.learning.work())
+        job = next_job(self.paths, working, self.pending.values(), self.learning.overhead_s)
+        if job is not None:
+            parts = parts_of(self.paths, job, self.slots, self.learning.overhead_s)
+            pushed = [one for part in parts for one in self._run(self.engine.push_chains, part)]
         else:
-            moves = next_round(self.paths, self.scene(now, times, lags_s), self.pending.values())
+            moves = next_round(self.paths, scene, self.pending.values())
             targets = {move.vertex: move.target for move in moves if not self._rests(move.vertex, now)}
-            pushed = self.engine.push_round(targets) if targets else []
+            pushed = self._run(self.engine.push_round, targets) if targets else []
         for one in pushed:
             self._note(one, now)
-        self.learning.learn(pushed, times, time.perf_counter() - started, self.slots)
+        self.learning.learn(pushed, times)
         return pushed
 
-    def _all_lacking(self, times: Mapping[str, int]) -> dict[str, int]:
-        """Everything that pending pushes need, and how far; what several need goes as far as any does.
-
-        What is forced waits while others are pending.
-        """
-        found: dict[str, int] = {}
-        first = [due for due in self.pending.values() if not due.forced]
-        for due in first or self.pending.values():
-            for name in self.paths.upstream[due.contract]:
-                if times[name] < due.target:
-                    found[name] = max(due.target, found.get(name, due.target))
-        return found
+    def _run(self, push: Callable[[Mapping[str, int]], list[Pushed]], targets: Mapping[str, int]) -> list[Pushed]:
+        """One job; what it took beyond its work is learnt."""
+        started = time.perf_counter()
+        pushed = push(targets)
+        took = {one.vertex: one.seconds for one in pushed}
+        if any(took.values()):
+            work_s = length_s(self.paths, took, targets, self.slots)
+            self.learning.learn_overhead(time.perf_counter() - started - work_s)
+        return pushed
 
     def _note(self, pushed: Pushed, now: int) -> None:
         if pushed.error is not None:

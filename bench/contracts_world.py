@@ -1,0 +1,120 @@
+"""A service that keeps contracts on this machine: a PostgreSQL of its own, Spark, and whoever watches them."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from bench.workloads.live_table1 import DATABASE, Live, fill_database, live_catalogue
+from headrace.connect.postgres.embedded import EmbeddedPostgres
+from headrace.connect.spark.items import SparkRunner, warm_up
+from headrace.connect.spark.session import SparkSettings, start_session, stop_session
+from headrace.model.plan import Plan, PlanOptions
+from headrace.plan.make import make_plan
+from headrace.run.perform import perform
+from headrace.service.folder import Folder
+from headrace.service.service import Service
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+POSTGRES = {"shared_buffers": "256MB", "max_wal_size": "2GB", "checkpoint_timeout": "15min"}
+TEMPLATE = "smile_template"
+
+
+@dataclass
+class Machine:
+    """What all runs share. Databases are copies of one that is filled once for a number of tweets."""
+
+    folder: Path
+    postgres: EmbeddedPostgres
+    session: SparkSession
+    runs: int = 0
+
+    @property
+    def runner(self) -> SparkRunner[Any]:
+        return SparkRunner(self.session, perform)
+
+    def fill(self, live: Live) -> float:
+        """Seconds that it took."""
+        started = time.perf_counter()
+        self._execute(f"CREATE DATABASE {TEMPLATE}")
+        with psycopg.connect(self.postgres.dsn(TEMPLATE), autocommit=True) as connection:
+            fill_database(connection, live)
+        return time.perf_counter() - started
+
+    def new_database(self) -> str:
+        """Its address."""
+        self.runs += 1
+        self._execute(f"CREATE DATABASE smile{self.runs} TEMPLATE {TEMPLATE}")
+        return self.postgres.dsn(f"smile{self.runs}")
+
+    def drop_database(self) -> None:
+        """With the slots that captures left in it."""
+        name = f"smile{self.runs}"
+        with psycopg.connect(self.postgres.dsn(), autocommit=True) as connection:
+            for (slot,) in connection.execute(
+                "SELECT slot_name FROM pg_replication_slots WHERE database = %s", [name]
+            ).fetchall():
+                connection.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+            connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def _execute(self, statement: str) -> None:
+        with psycopg.connect(self.postgres.dsn(), autocommit=True) as connection:
+            connection.execute(statement)
+
+
+@contextmanager
+def machine(cores: int) -> Iterator[Machine]:
+    folder = Path(tempfile.mkdtemp(prefix="contracts-"))
+    try:
+        with EmbeddedPostgres(folder / "postgres", POSTGRES) as postgres:
+            session = start_session(SparkSettings(folder / "spark", master=f"local[{cores}]"))
+            warm_up(session)
+            try:
+                yield Machine(folder, postgres, session)
+            finally:
+                stop_session(session)
+        if postgres.folder != folder / "postgres":
+            shutil.rmtree(postgres.folder, ignore_errors=True)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass
+class Kept:
+    """A service that has loaded its plan."""
+
+    plan: Plan
+    service: Service
+    dsn: str
+    load_s: float
+
+
+@contextmanager
+def keeping(machine: Machine, live: Live, options: PlanOptions) -> Iterator[Kept]:
+    """Plans, loads, and keeps the contracts until the block ends. What is refused is not kept."""
+    plan = make_plan(live_catalogue(live), options)
+    dsn = machine.new_database()
+    project = machine.folder / f"project{machine.runs}"
+    service = Service(Folder(project), {DATABASE: dsn}, machine.runner)
+    started = time.perf_counter()
+    service.open()
+    try:
+        loading = service.apply(plan)
+        loading.done.wait()
+        if loading.error is not None:
+            raise RuntimeError(f"the plan could not be loaded: {loading.error}")
+        yield Kept(plan, service, dsn, time.perf_counter() - started)
+    finally:
+        service.close()
+        machine.drop_database()
+        shutil.rmtree(project, ignore_errors=True)
