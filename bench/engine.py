@@ -30,7 +30,7 @@ from bench.engine_peers import Recompute, duck, postgres, spark_cached, spark_pa
 from bench.engine_results import Results, bars, plot, short, text
 from bench.engine_together import joins_together
 from bench.engine_world import EngineWorld, inserts
-from bench.workloads.tweets import COLUMNS, VIEWS, Tweets, make_catalogue
+from bench.workloads.tweets import COLUMNS, ONE_ROW_FOR_EACH, VIEWS, Tweets, make_catalogue, rows_of
 from headrace.connect.spark.items import SparkRunner, warm_up
 from headrace.connect.spark.session import SparkSettings, start_session
 from headrace.run.perform import perform
@@ -137,6 +137,8 @@ def _loaded(setting: Setting, rows: int, results: Results | None = None) -> Iter
         wall, cpu = time.perf_counter(), cpu_seconds()
         world.engine.load()
         world.keep_up()
+        for view, relation in ONE_ROW_FOR_EACH.items():
+            assert world.rows_at_start(view) == rows_of(relation, rows), f'"{view}" is wrong'
         if results is not None:
             results.loads[rows] = time.perf_counter() - wall, cpu_seconds() - cpu, _largest_worker()
             _progress("  loaded in {:.1f} s, {:.1f} cpu s, {:.2f} GB".format(*results.loads[rows]))

@@ -82,6 +82,11 @@ class EngineWorld:
     def vertex_of(self, contract: str) -> str:
         return next(one.vertex for one in self.plan.contracts if one.contract == contract)
 
+    def rows_at_start(self, contract: str) -> int:
+        """Rows of a view as it was loaded."""
+        vertex = self.vertex_of(contract)
+        return sum(piece.rows for piece in self.ledger.logs([vertex])[vertex].of_kind(PieceKind.BASE))
+
     def push(self, contract: str) -> list[Pushed]:
         """Brings one view to now, with all that it needs, as the scheduler does."""
         return self.push_vertices(self.engine.upstream([self.vertex_of(contract)]))

@@ -31,6 +31,8 @@ THREE_WAY = (
     " FROM tweets t JOIN users u ON t.uid = u.uid JOIN places p ON t.tid = p.tid"
 )
 VIEWS = {"two_way": TWO_WAY, "three_way": THREE_WAY}
+ONE_ROW_FOR_EACH = {"two_way": "tweets", "three_way": "places"}
+"""Views have as many rows as these relations, at the start."""
 
 
 def make_catalogue(rows: int) -> Catalogue:
