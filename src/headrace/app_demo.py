@@ -11,7 +11,6 @@ from headrace.app import sample_project
 from headrace.declare.units import DURATION, Unreadable, read_amount
 from headrace.model.errors import UsageError
 from headrace.service.demo import GUEST_VIEW, INSERT, Arrival, Closing, Demo, Kept, Lag
-from headrace.service.recompute import Recomputed, example_text, recomputation_document
 
 __all__ = [
     "GUEST_VIEW",
@@ -21,11 +20,8 @@ __all__ = [
     "Demo",
     "Kept",
     "Lag",
-    "Recomputed",
-    "example_text",
     "open_demo",
     "read_duration",
-    "recomputation_document",
 ]
 
 

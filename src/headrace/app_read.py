@@ -3,13 +3,14 @@
 project_status   lags, violations, costs          .headrace/status.json, written every second
 show, changes    rows of a view and its changes   the ledger and files of logs
 audit            what became of promises          the ledger
+recompute        views against their queries      snapshots of the databases; only while the service runs
 """
 
 from __future__ import annotations
 
 import datetime
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from headrace.run.json_rows import JsonChange, JsonRow
     from headrace.run.ports import Ledger
     from headrace.service.reading import Reader, Seen
+    from headrace.service.recompute import Recomputation
 
 __all__ = [
+    "Recomputation",
     "Seen",
     "audit",
     "audit_of",
@@ -39,6 +42,7 @@ __all__ = [
     "project_status",
     "read",
     "read_moment",
+    "recompute",
     "rows_as_json",
     "show",
 ]
@@ -148,6 +152,20 @@ def audit(directory: Path) -> dict[str, Any]:
         return audit_of(ledger)
     finally:
         ledger.close()
+
+
+def recompute(directory: Path, environment: Mapping[str, str]) -> Recomputation:
+    """Every view against its query, evaluated from scratch on what the databases hold at the same time."""
+    from headrace.service.process import running_process
+    from headrace.service.recompute import ask_for_views
+    from headrace.service.recompute import recompute as compare
+    from headrace.service.recompute_by_size import EvaluateBySize
+
+    folder = Folder(directory)
+    if running_process(folder) is None:
+        raise UsageError(f'the project in "{directory}" does not run', "start it with `headrace up`")
+    with _reader(directory) as reader, EvaluateBySize(folder.spark / "audit") as evaluate:
+        return compare(reader, environment, ask_for_views(reader), evaluate)
 
 
 def audit_of(ledger: Ledger) -> dict[str, Any]:

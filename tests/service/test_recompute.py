@@ -20,7 +20,7 @@ from headrace.run.items import HereRunner
 from headrace.run.perform import perform
 from headrace.service.folder import Folder
 from headrace.service.reading import Reader
-from headrace.service.recompute import Recomputation, recompute, wait_for_views
+from headrace.service.recompute import Recomputation, ask_for_views, recompute
 from headrace.service.service import Service
 
 PROJECT = """
@@ -32,8 +32,8 @@ sources:
   users: {kind: table, at: us, postgres: {dsn: "${US_DSN}", table: public.users}, key: [uid]}
   posts: {kind: table, at: eu, postgres: {dsn: "${EU_DSN}", table: public.posts}, key: [post]}
 contracts:
-  wall: {view: wall, at: us, freshness: 4 s}
-  scores: {view: scores, at: eu, freshness: 8 s}
+  wall: {view: wall, at: us, freshness: 20 s}
+  scores: {view: scores, at: eu, freshness: 60 s}
 """
 WALL = "SELECT posts.post, users.name, posts.score FROM posts JOIN users ON posts.uid = users.uid"
 SCORES = """SELECT users.city, count(*) AS posts, sum(posts.score) AS score FROM posts
@@ -117,7 +117,7 @@ def test_views_equal_their_queries_while_people_write(world: World) -> None:
             assert {one.contract for one in found.views} == {"wall", "scores"}
             assert found.equal, found
             assert load.rows > written
-        later = recompute(world.reader, world.environment, wait_for_views(world.reader, 60.0))
+        later = recompute(world.reader, world.environment, ask_for_views(world.reader))
     assert later.equal, later
     assert later.views[0].t > found.views[0].t
     assert found.left_out == {}

@@ -11,7 +11,8 @@ after that has later times, which is verified: a cut that something was captured
 
 from __future__ import annotations
 
-import json
+import os
+import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -24,6 +25,7 @@ from headrace.connect.postgres.cut import CUT_MARK, DatabaseCut
 from headrace.declare.variables import fill
 from headrace.model.catalogue import Catalogue, PostgresTable, SourceKind
 from headrace.model.errors import ConnectError
+from headrace.model.log import Round
 from headrace.model.plan import ContractPlan
 from headrace.model.relation import Relation, scans_of
 from headrace.model.scalar_time import from_micros
@@ -34,11 +36,13 @@ from headrace.run.capture.spool import captured_table, spool_log
 from headrace.run.changes import TIME
 from headrace.run.compile import view_outputs
 from headrace.run.evaluate import evaluate
+from headrace.run.functions import Functions, surroundings_of
 from headrace.run.ports import Ledger
 from headrace.run.same_rows import differing
 from headrace.run.view import rows_at
 from headrace.service.databases import Database, databases_of
 from headrace.service.reading import Reader
+from headrace.service.service import WANTED_NOTE
 
 EXAMPLES = 3
 ATTEMPTS = 10
@@ -49,8 +53,23 @@ CAUGHT_UP_WITHIN_S = 60.0
 QUICK_S = 1.5
 """A capture that comes to a mark within this time is not behind."""
 
-Evaluate = Callable[[Relation, Mapping[str, pa.Table], int], Iterable[Row]]
-"""Rows of a query over tables (columns named `source.column`) as of a time, microseconds."""
+HERE_AT_MOST = 300_000
+"""Rows of tables that one process evaluates a query over; Spark does, if there are more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What the databases hold at time t, microseconds: tables by source, with columns named `source.column`."""
+
+    t: int
+    tables: Mapping[str, pa.Table]
+    functions: Functions = ()
+
+    def rows(self, query: Relation) -> int:
+        return sum(self.tables[source].num_rows for source in {scan.source for scan in scans_of(query)})
+
+
+Evaluate = Callable[[Relation, Cut], Iterable[Row]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +105,29 @@ class Recomputation:
     def equal(self) -> bool:
         return all(view.equal for view in self.views)
 
+    def document(self) -> list[dict[str, object]]:
+        """As `audit --json` has it."""
+        return [
+            {
+                "view": one.view,
+                "contract": one.contract,
+                "equal": one.equal,
+                "t": one.t,
+                "rows": one.rows,
+                "missing": one.missing,
+                "extra": one.extra,
+            }
+            for one in self.views
+        ]
 
-def evaluate_here(query: Relation, tables: Mapping[str, pa.Table], t: int) -> Iterable[Row]:
+
+def evaluate_here(query: Relation, cut: Cut) -> Iterable[Row]:
     """By the reference, in this process."""
     zsets = {}
     for scan in scans_of(query):
         columns = [f"{scan.source}.{column}" for column in scan.columns]
-        zsets[scan.source] = ZSet.of(rows_of_arrow(tables[scan.source].select(columns)))
-    return evaluate(query, zsets, from_micros(t)).rows()
+        zsets[scan.source] = ZSet.of(rows_of_arrow(cut.tables[scan.source].select(columns)))
+    return evaluate(query, zsets, from_micros(cut.t), surroundings_of(cut.functions).python).rows()
 
 
 def recompute(
@@ -108,11 +142,12 @@ def recompute(
     with _cut(reader, databases, environment) as (cuts, t):
         push(t)
         tables = {source: cuts[database.name].rows(source) for database in databases for source in database.sources}
+    cut = Cut(t, tables, reader.program.functions)
     expected: dict[str, list[Row]] = {}
     found = []
     for one in compared:
         if one.view not in expected:
-            expected[one.view] = list(evaluate(_query(catalogue, one.view), tables, t))
+            expected[one.view] = list(evaluate(_query(catalogue, one.view), cut))
         found.append(_compared(reader, one, expected[one.view], t))
     return Recomputation(tuple(found), left_out)
 
@@ -250,9 +285,18 @@ def _captured_between(reader: Reader, database: Database, after: int, upto: int)
     return False
 
 
-def wait_for_views(reader: Reader, within_s: float) -> Callable[[int], None]:
-    """A `push` for who cannot push: the service does, in its own time."""
-    return lambda t: _wait(reader.ledger, [one.vertex for one in reader.plan.contracts], t, within_s)
+def ask_for_views(reader: Reader, within_s: float = CAUGHT_UP_WITHIN_S) -> Callable[[int], None]:
+    """A `push` for who is not the service: asks it to, and waits."""
+
+    def push(t: int) -> None:
+        lease = reader.ledger.acquire("audit", f"{platform.node()}:{os.getpid()}", within_s)
+        try:
+            reader.ledger.commit(lease, Round(notes={WANTED_NOTE: str(t)}))
+            _wait(reader.ledger, [one.vertex for one in reader.plan.contracts], t, within_s)
+        finally:
+            reader.ledger.release(lease)
+
+    return push
 
 
 def _wait(ledger: Ledger, logs: Iterable[str], t: int, within_s: float = CAUGHT_UP_WITHIN_S) -> None:
@@ -265,24 +309,3 @@ def _wait(ledger: Ledger, logs: Iterable[str], t: int, within_s: float = CAUGHT_
         if time.monotonic() > deadline:
             raise ConnectError(f'"{late[0]}" does not move on', "`headrace status` says what is wrong with it")
         time.sleep(LOOK_EVERY_S)
-
-
-def recomputation_document(recomputation: Recomputation) -> list[dict[str, object]]:
-    """As `audit --json` has it."""
-    return [
-        {
-            "view": one.view,
-            "contract": one.contract,
-            "equal": one.equal,
-            "t": one.t,
-            "rows": one.rows,
-            "missing": one.missing,
-            "extra": one.extra,
-        }
-        for one in recomputation.views
-    ]
-
-
-def example_text(row: Row) -> str:
-    """A row on one line."""
-    return json.dumps(row, ensure_ascii=False, default=str)

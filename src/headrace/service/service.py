@@ -46,6 +46,8 @@ LOAD_TRIES = 5
 KEEP_US = 600 * 1_000_000
 """Changes are kept ten minutes for those who read `changes`; longer while a reader needs them."""
 GRACE_S = 60.0
+WANTED_NOTE = "wanted"
+"""The note of a time to which somebody wants all views to be pushed."""
 
 
 def clock_now() -> int:
@@ -90,6 +92,7 @@ class Service:
         self._stop = threading.Event()
         self._swap = threading.Lock()
         self._threads: list[threading.Thread] = []
+        self._answered = 0
         self.failure: BaseException | None = None
 
     # Life
@@ -167,11 +170,29 @@ class Service:
         self.runner.run([])  # returns once it has started: what views start from is then not old already
         loading.phase = "computing the views"
         engine = Engine(program, self.ledger, self.store, self.runner, self.lease)
+        self._forget_remade(engine)
         self._load_new(engine)
-        with self._swap:
+        with self._swap:  # nobody pushes by the old plan while keys that only the new one has are built
             self._switch(loading, engine, databases)
         self.deliveries.run(plan, program, self.environment)
         loading.phase = "running"
+
+    def _forget_remade(self, engine: Engine) -> None:
+        """Vertices that are made in another way than before, by an operator with a state that is not there, start
+        anew, and all that reads them.
+        """
+        times, tasks = self.ledger.times(), engine.program.tasks
+        remade: dict[str, None] = {}
+        for name, task in tasks.items():
+            lacks_state = task.state is not None and task.state.name not in times
+            if name in times and (lacks_state or any(read in remade for read in task.reads)):
+                remade[name] = None
+        states = [state.name for name in remade if (state := tasks[name].state) is not None and state.name in times]
+        if remade:
+            log.warning("loaded anew, since they are made in another way: %s", ", ".join(remade))
+            with self._swap:
+                self.scheduler = None
+                self.ledger.commit(self.lease, Round(forget=(*remade, *states)))
 
     def _load_new(self, engine: Engine) -> None:
         """Sources of several databases may not have come to a common time yet."""
@@ -205,6 +226,7 @@ class Service:
         self.plan, self.forced = plan, loading.forced
         self.scheduler = Scheduler(plan, engine, forced=frozenset(loading.forced))
         self.upkeep = Upkeep(engine, KEEP_US)
+        self.upkeep.build_keys()
         self.accounts.plan = plan
         self.auditor.watch(
             tuple(
@@ -216,14 +238,30 @@ class Service:
     def push_to(self, t: int) -> list[Pushed]:
         """Brings every view to a time up to which everything is captured."""
         with self._swap:
-            assert self.plan is not None and self.scheduler is not None, "nothing runs yet"
-            return self.scheduler.engine.push({one.vertex for one in self.plan.contracts}, t)
+            return self._push_all(t)
+
+    def _push_all(self, t: int) -> list[Pushed]:
+        assert self.plan is not None and self.scheduler is not None, "nothing runs yet"
+        pushed = self.scheduler.engine.push({one.vertex for one in self.plan.contracts}, t)
+        self._account(pushed)
+        return pushed
+
+    def _push_as_asked(self) -> None:
+        """Who looks from outside may ask for all views at one time, ahead of their turn; tried once."""
+        assert self.plan is not None and self.scheduler is not None
+        t = int(self.ledger.notes(WANTED_NOTE).get(WANTED_NOTE, "0"))
+        views = {one.vertex for one in self.plan.contracts}
+        if t > self._answered and self.scheduler.engine.watermark(views) >= t:
+            self._answered = t
+            self._push_all(t)
 
     # Threads
 
     def _schedule(self) -> None:
         while not self._stop.is_set():
             with self._swap:
+                if self.scheduler is not None:
+                    self._push_as_asked()
                 busy = self._push() if self.scheduler is not None else False
             if not busy:
                 self._stop.wait(IDLE_S)

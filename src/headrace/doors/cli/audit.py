@@ -1,24 +1,40 @@
-"""`headrace audit [DIR]`: what became of promises."""
+"""`headrace audit [DIR]`: what became of promises, and whether views are what their queries say."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, show, table
 from headrace.model.amounts import format_number, format_seconds
 
+Recompute = Annotated[
+    bool, typer.Option("--recompute", help="Compare every view with its query, evaluated on the databases.")
+]
 
-def audit(directory: Directory = Path(), json: Json = False) -> int:
+
+def audit(directory: Directory = Path(), recompute: Recompute = False, json: Json = False) -> int:
     """Say which promises were broken, how often and for how long, and what contracts cost."""
     from headrace import app_read
+    from headrace.doors.cli.recomputed_text import recomputed_lines
 
     found = app_read.audit(directory)
+    compared = app_read.recompute(directory, os.environ) if recompute else None
     broken = any(contract["episodes"] or contract["late_rows"] for contract in found["contracts"])
-    status = Exit.NO if broken else Exit.DONE
-    return show(json, status, text=lambda: "\n".join(_lines(found, broken)), document=lambda: found)
+    wrong = compared is not None and not compared.equal
+    return show(
+        json,
+        Exit.NO if broken or wrong else Exit.DONE,
+        text=lambda: "\n".join(
+            [*_lines(found, broken), *([] if compared is None else ["", *recomputed_lines(compared)])]
+        ),
+        document=lambda: {**found, "recompute": [] if compared is None else compared.document()},
+    )
 
 
 def _lines(found: dict[str, Any], broken: bool) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from headrace.doors.cli.output import count, table, wrap
 from headrace.doors.cli.plan_text import dollars_per_hour, refusal_lines
+from headrace.doors.cli.recomputed_text import recomputed_lines
 from headrace.model import amounts
 from headrace.model.plan import Plan
 
@@ -173,30 +174,12 @@ def _work(closing: Closing) -> Iterator[str]:
 
 
 def _equal(closing: Closing) -> Iterator[str]:
-    from headrace.app_demo import example_text
-
-    views = closing.recomputation.views
     if closing.load_error is not None:
         yield f"the apps stopped writing: {closing.load_error}"
-    if closing.recomputation.equal:
-        rows = sum(view.rows for view in views)
-        yield from wrap(
-            f"every view equals its query: {count(len(views), 'view')}, {amounts.format_rows(rows)}, computed from"
-            " scratch on the databases at one moment while the apps went on",
-            "",
-        )
-    for view in views:
-        if not view.equal:
-            yield f"{view.view} at {view.site} is wrong: {view.missing} rows missing, {view.extra} too many"
-            for row in view.examples_missing:
-                yield from wrap(example_text(row), "  missing   ")
-            for row in view.examples_extra:
-                yield from wrap(example_text(row), "  too many  ")
+    yield from recomputed_lines(closing.recomputation)
 
 
 def closing_document(plan: Plan, closing: Closing) -> dict[str, object]:
-    from headrace.app_demo import recomputation_document
-
     return {
         "ok": closing.ok,
         "seconds": closing.seconds,
@@ -222,6 +205,6 @@ def closing_document(plan: Plan, closing: Closing) -> dict[str, object]:
         "moved_bytes": closing.moved_bytes,
         "cost_h": closing.cost * 3600,
         "separate_cost_h": closing.separate_cost * 3600,
-        "recompute": recomputation_document(closing.recomputation),
+        "recompute": closing.recomputation.document(),
         "error": closing.load_error,
     }

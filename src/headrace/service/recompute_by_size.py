@@ -1,0 +1,45 @@
+"""Evaluates queries of an audit where it is quickest: here if the tables are small, else by a Spark of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from headrace.model.relation import Relation
+from headrace.model.types import Row
+from headrace.run.arrow import rows_of_arrow
+from headrace.run.functions import surroundings_of
+from headrace.service.recompute import HERE_AT_MOST, Cut, evaluate_here
+
+
+class EvaluateBySize:
+    """Starts Spark, with its files in `scratch`, when it is first needed, and ends it when left."""
+
+    def __init__(self, scratch: Path, here_at_most: int = HERE_AT_MOST) -> None:
+        self._scratch = scratch
+        self._here_at_most = here_at_most
+        self._session: Any = None
+
+    def __enter__(self) -> EvaluateBySize:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            from headrace.connect.spark.session import stop_session
+
+            stop_session(self._session)
+
+    def __call__(self, query: Relation, cut: Cut) -> Iterable[Row]:
+        if cut.rows(query) <= self._here_at_most:
+            return evaluate_here(query, cut)
+        from headrace.connect.spark.evaluate_tables import evaluate_tables
+        from headrace.connect.spark.session import SparkSettings, start_session
+
+        if self._session is None:
+            self._session = start_session(SparkSettings(self._scratch, name="headrace audit"))
+        python = surroundings_of(cut.functions).python
+        return rows_of_arrow(evaluate_tables(self._session, query, cut.tables, cut.t, python))
