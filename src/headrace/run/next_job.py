@@ -40,11 +40,11 @@ def next_job(paths: Paths, scene: Scene, due: Iterable[Due], overhead_s: float) 
     job, limit_s = Job({}, {}), longest_job_s(paths)
     for entry in [entry for entry in entries if not entry.forced] or entries:
         larger = _with(paths, scene, entry, job)
+        if not job.targets and larger.work_s > limit_s + _levels(paths, larger.targets) * overhead_s:
+            return None
         left_s = (entry.deadline - scene.now) / SECOND
         if not entry.late and left_s > 0:
             limit_s = min(limit_s, max(left_s, SHORT_S))
-        if not job.targets and larger.work_s > limit_s + _levels(paths, larger.targets) * overhead_s:
-            return None
         if job.targets and overhead_s + larger.work_s > limit_s:
             break
         job = larger

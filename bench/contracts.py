@@ -1,0 +1,188 @@
+"""How many contracts does one machine keep, at which rate, and what does it save to keep them together?
+
+SMILE's experiments on the real service: its 9 relations in a PostgreSQL that people tweet into, 25 contracts at 6
+sites planned by Headrace, captured, pushed by Spark, and audited. Violations and cost against rate and against
+freshness, lag before and after pushes, rows moved and processor time together and alone, predicted and measured ways,
+a load that jumps, and how many contracts fit. The same views are computed anew by PostgreSQL, DuckDB and Spark in the
+same run. A violation is an episode of a broken promise after the first minute.
+
+    headrace bench contracts [--quick] [--only rate,freshness] [--minutes M] [--rate R] [--rows N] [--plot FOLDER]
+
+`--quick` is few contracts for half a minute. `--rows 1000000 --minutes 10` is the full run; nothing else should run
+then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from bench.contracts_peers import flink_version, recomputed_by_peers
+from bench.contracts_run import Run, Seen, observe
+from bench.contracts_text import HEAD, cpu, lags, peers, row, sharing
+from bench.contracts_world import Machine, machine
+from bench.workloads.live_table1 import MIXED_S, Live
+from headrace.model.plan import PlanOptions, Sharing
+
+SETTLE_S = 60.0
+FRESHNESS: dict[str, tuple[float, ...]] = {"10 s": (10.0,), "20 s": (20.0,), "45 s": (45.0,), "10/40/60 s": MIXED_S}
+STEPS = ((0.0, 1.0), (0.2, 1.5), (0.4, 3.0), (0.6, 6.0), (0.8, 9.0))
+"""Robustness: from which share of the run on the load is how many times the first (SMILE: 50 to 150 x 50 users)."""
+
+
+@dataclass
+class Bench:
+    """One benchmark: what it runs on, what was asked, and all that was seen, by experiment."""
+
+    machine: Machine
+    live: Live
+    seconds: float
+    seen: dict[str, list[tuple[str, Seen]]] = field(default_factory=dict)
+
+    def run(self, experiment: str, name: str, live: Live, **more: object) -> Seen:
+        """Runs once, prints a line, and keeps it for the figures."""
+        settle_s = min(SETTLE_S, self.seconds / 3)
+        run = replace(Run(live, PlanOptions(), self.seconds, settle_s), **more)  # type: ignore[arg-type]
+        seen = observe(self.machine, run, lambda text: print(f"  {name}: {text}", file=sys.stderr))
+        self.seen.setdefault(experiment, []).append((name, seen))
+        print(row(name, seen), *lags(seen), cpu(seen), sep="\n", flush=True)
+        if seen.unequal is not None:
+            print(f"    compared with their queries: {', '.join(seen.unequal) or 'none'} not equal")
+        return seen
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = _options(arguments)
+    seconds = 30.0 if options.quick else options.minutes * 60
+    live = Live(contracts=options.contracts, tweets=options.rows, tweets_per_s=options.rate)
+    print(
+        f"{live.contracts} contracts, {live.tweets} tweets stored, {seconds:g} s a run, {os.cpu_count()} cores,"
+        f" load before {os.getloadavg()[0]:.1f}"
+    )
+    with machine(live.cores) as here:
+        here.fill(live)
+        bench = Bench(here, live, seconds)
+        for name in options.only:
+            EXPERIMENTS[name](bench, options)
+        if options.plot is not None:
+            from bench.contracts_plots import plot
+
+            for file in plot(bench.seen, options.plot):
+                print(f"drawn: {file}")
+
+
+def by_rate(bench: Bench, options: argparse.Namespace) -> None:
+    print(f"\nviolations and cost against the rate, freshness 45 s (figures 6 and 8)\n{HEAD}")
+    for rate in options.rates or (bench.live.tweets_per_s, 2 * bench.live.tweets_per_s, 4 * bench.live.tweets_per_s):
+        bench.run("rate", f"{rate:g} tweets/s", replace(bench.live, tweets_per_s=rate, freshness_s=(45.0,)))
+    print("paper, 6 machines: none at 100 and 1000 tweets/s, 3 episodes per sharing and hour at 6000;")
+    print("  lag just below 45 s before a push and below 10 s after, pushes of 25-40 s; $6 to $25 per sharing and hour")
+
+
+def by_freshness(bench: Bench, options: argparse.Namespace) -> None:
+    print(f"\nviolations and cost against the freshness (figure 10)\n{HEAD}")
+    for name, freshness_s in FRESHNESS.items():
+        bench.run("freshness", name, replace(bench.live, freshness_s=freshness_s))
+    print("paper, 1000 tweets/s: episodes per sharing and hour 4 (10 s), 1 (20), 2 (30), 1 (40), 0 (50, 60, mixed)")
+
+
+def together_and_alone(bench: Bench, options: argparse.Namespace) -> None:
+    print(f"\ntogether and alone\n{HEAD}")
+    live = replace(bench.live, freshness_s=(45.0,))
+    together = bench.run("sharing", "together", live, compare=live.tweets <= 100_000)
+    alone = bench.run("sharing", "alone", live, options=PlanOptions(sharing=Sharing.NONE))
+    print(*sharing(together, alone), sep="\n")
+
+
+def load_step(bench: Bench, options: argparse.Namespace) -> None:
+    print(f"\na load that jumps: {', '.join(f'x {factor:g}' for _, factor in STEPS)} (figure 14)\n{HEAD}")
+    first, seconds = bench.live.tweets_per_s / 2, bench.seconds
+
+    def rate(at_s: float) -> float:
+        return first * next(factor for share, factor in reversed(STEPS) if at_s >= share * seconds)
+
+    seen = bench.run(
+        "step", "jumps", replace(bench.live, tweets_per_s=first, freshness_s=(20.0, 50.0, 70.0)), rate=rate
+    )
+    print(f"  planned for {first:g} tweets/s; largest lag {100 * seen.worst:.0f} % of the promise")
+    print("paper, 4 machines: a sharing of 50 s never above 40 s (80 %)")
+
+
+def by_count(bench: Bench, options: argparse.Namespace) -> None:
+    """Doubles the rate until a promise breaks."""
+    print(f"\nlargest rate that is kept, against the number of contracts; freshness 45 s (figure 11)\n{HEAD}")
+    for count in options.counts:
+        rate, kept = bench.live.tweets_per_s, 0.0
+        while rate <= options.most:
+            live = replace(bench.live, contracts=count, tweets_per_s=rate, freshness_s=(45.0,))
+            seen = bench.run("count", f"{count} at {rate:g}/s", live)
+            if not seen.kept_up or seen.refused:
+                break
+            kept, rate = rate, 2 * rate
+        print(f"  {count} contracts: {kept:g} tweets/s kept" + (", more were not tried" if rate > options.most else ""))
+    print("paper, 6 machines: falls with the number of sharings, from about 8000 (20) to 2000 (50)")
+
+
+def next_to_peers(bench: Bench, options: argparse.Namespace) -> None:
+    print(f"\nnext to computing all views anew\n{HEAD}")
+    ours = bench.run("peers", "pushes", replace(bench.live, freshness_s=(45.0,)))
+    print(*peers(list(recomputed_by_peers(bench.machine, bench.live)), ours), sep="\n")
+    version = flink_version(options.flink_python)
+    print(f"Flink {version} is there, but is not fed from PostgreSQL: it has no connector" if version else _NO_FLINK)
+
+
+_NO_FLINK = "Flink was not asked: give a Python that has apache-flink by --flink-python"
+
+EXPERIMENTS: dict[str, Callable[[Bench, argparse.Namespace], None]] = {
+    "rate": by_rate,
+    "freshness": by_freshness,
+    "sharing": together_and_alone,
+    "step": load_step,
+    "count": by_count,
+    "peers": next_to_peers,
+}
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="headrace bench contracts", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--quick", action="store_true", help="5 contracts, 30 s a run, together and alone only")
+    parser.add_argument("--only", type=_names, help=f"experiments, of {','.join(EXPERIMENTS)}")
+    parser.add_argument("--contracts", type=int)
+    parser.add_argument(
+        "--rows", type=int, default=100_000, help="tweets that are stored before; 1000000 is the full run"
+    )
+    parser.add_argument("--minutes", type=float, default=3.0, help="of each run")
+    parser.add_argument("--rate", type=float, default=50.0, help="tweets per second")
+    parser.add_argument("--rates", type=_numbers, help="of the experiment `rate`, instead of 1, 2 and 4 times --rate")
+    parser.add_argument("--counts", type=_counts, default=(10, 25, 50), help="numbers of contracts of `count`")
+    parser.add_argument("--most", type=float, default=1000.0, help="tweets per second up to which `count` looks")
+    parser.add_argument("--plot", type=Path, metavar="FOLDER", help="draws figures")
+    parser.add_argument("--flink-python", metavar="FILE", help="a Python that has apache-flink")
+    options = parser.parse_args(arguments)
+    options.contracts = options.contracts or (5 if options.quick else 25)
+    options.only = options.only or (("sharing",) if options.quick else tuple(EXPERIMENTS))
+    return options
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    unknown = [name for name in names if name not in EXPERIMENTS]
+    if unknown:
+        raise argparse.ArgumentTypeError(f'there is no experiment "{unknown[0]}"')
+    return names
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    return tuple(map(float, text.split(",")))
+
+
+def _counts(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+"""One run of a service under load, and what was seen of it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.contracts_world import Kept, Machine, keeping
+from bench.workloads.live_table1 import Live, Tweeting
+from headrace.model.plan import PlanOptions
+from headrace.run.execute import Pushed
+from headrace.service.reading import Reader
+from headrace.service.recompute import recompute
+from headrace.service.service import clock_now
+
+LOOK_EVERY_S = 1.0
+PARTS = {"postgres.process": "capture", "postgres": "postgres", "java": "spark", "pyspark.daemon": "workers"}
+"""Processes by what their command line has; this process is the service."""
+PUSHING = ("service", "spark", "workers")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """How long, from when on it counts, and the load: tweets per second from the seconds since the start."""
+
+    live: Live
+    options: PlanOptions
+    seconds: float
+    settle_s: float
+    rate: Callable[[float], float] | None = None
+    compare: bool = False
+    """Whether views are compared with their queries at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Of a contract's view: lag before and after, seconds of changes, and what was predicted for it. All in seconds."""
+
+    contract: str
+    at_s: float
+    before_s: float
+    after_s: float
+    batch_s: float
+    predicted_s: float | None
+    took_s: float | None
+
+
+@dataclass(slots=True)
+class Seen:
+    """`episodes` and `broken_s` count after the run has settled; `lags` are by second. `rows` are by vertex."""
+
+    run: Run
+    admitted: int
+    refused: int
+    load_s: float
+    tweets: int = 0
+    behind_s: float = 0.0
+    episodes: int = 0
+    broken_s: float = 0.0
+    cost_h: float = 0.0
+    late_rows: int = 0
+    view_rows: int = 0
+    cpu: dict[str, float] = field(default_factory=dict)
+    lags: list[tuple[float, Mapping[str, float]]] = field(default_factory=list)
+    pushes: list[Push] = field(default_factory=list)
+    rows: dict[str, int] = field(default_factory=dict)
+    serves: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    critical_s: dict[str, float] = field(default_factory=dict)
+    others_load: float = 0.0
+    failure: str | None = None
+    unequal: tuple[str, ...] | None = None
+
+    @property
+    def promised(self) -> dict[str, float]:
+        freshness = self.run.live.freshness_s
+        return {f"S{n + 1}": freshness[n % len(freshness)] for n in range(self.run.live.contracts)}
+
+    @property
+    def worst(self) -> float:
+        """The largest lag after the run has settled, as a share of what is promised."""
+        settled = [lags for at, lags in self.lags if at >= self.run.settle_s]
+        return max((lag / self.promised[name] for lags in settled for name, lag in lags.items()), default=0.0)
+
+    @property
+    def kept_up(self) -> bool:
+        return self.failure is None and self.episodes == 0 and self.broken_s == 0 and self.behind_s < 1
+
+    @property
+    def pushing_cpu_s(self) -> float:
+        return sum(self.cpu.get(part, 0.0) for part in PUSHING)
+
+    @property
+    def moved(self) -> int:
+        return sum(self.rows.values())
+
+    def moved_for(self, contract: str) -> float:
+        """Rows, those of shared vertices in equal parts."""
+        return sum(rows / len(self.serves[v]) for v, rows in self.rows.items() if contract in self.serves.get(v, ()))
+
+
+def observe(machine: Machine, run: Run, say: Callable[[str], None]) -> Seen:
+    """Loads, tweets, watches, and ends it."""
+    with keeping(machine, run.live, run.options) as kept:
+        seen = Seen(run, len(kept.plan.contracts), len(kept.plan.rejected), kept.load_s)
+        seen.serves = {name: figures.serves for name, figures in kept.plan.vertex_figures.items()}
+        seen.critical_s = {one.contract: one.critical_path_s for one in kept.plan.contracts}
+        tweeting = Tweeting(kept.dsn, run.live, run.rate or (lambda _: run.live.tweets_per_s))
+        _watch(kept, run, seen, tweeting, say)
+        if run.compare and seen.failure is None:
+            seen.unequal = _unequal(kept)
+    return seen
+
+
+def _watch(kept: Kept, run: Run, seen: Seen, tweeting: Tweeting, say: Callable[[str], None]) -> None:
+    service, started, cpu = kept.service, time.monotonic(), cpu_by_part()
+    service.on_push = _Pushes(kept, seen, started, dict(service.ledger.times())).note
+    settled: Mapping[str, tuple[int, float]] | None = None
+    tweeting.start()
+    while (at := time.monotonic() - started) < run.seconds and service.failure is None:
+        time.sleep(LOOK_EVERY_S)
+        seen.lags.append((at, dict(service.auditor.lags_s)))
+        seen.behind_s = max(seen.behind_s, tweeting.behind_s)
+        seen.others_load = max(seen.others_load, os.getloadavg()[0])
+        if settled is None and at >= run.settle_s:
+            settled, seen.behind_s = _broken(kept), 0.0
+        if round(at) % 30 == 0:
+            say(f"{at:4.0f} s, {tweeting.tweets} tweets, largest lag {max(seen.lags[-1][1].values(), default=0):.1f} s")
+    tweeting.stop()
+    seen.failure = tweeting.error or (None if service.failure is None else str(service.failure))
+    seen.tweets, seen.cpu = tweeting.tweets, {part: s - cpu.get(part, 0.0) for part, s in cpu_by_part().items()}
+    _judge(kept, seen, settled or {})
+
+
+def _broken(kept: Kept) -> dict[str, tuple[int, float]]:
+    """Episodes and seconds of broken promises, by contract."""
+    return {name: (one.episodes, one.violated_s) for name, one in kept.service.auditor.records.items()}
+
+
+def _judge(kept: Kept, seen: Seen, before: Mapping[str, tuple[int, float]]) -> None:
+    service = kept.service
+    for name, (episodes, broken_s) in _broken(kept).items():
+        earlier = before.get(name, (0, 0.0))
+        seen.episodes += episodes - earlier[0]
+        seen.broken_s += broken_s - earlier[1]
+    seen.rows = dict(service.accounts.rows)
+    seen.cost_h = sum(account.cost_per_hour(clock_now()) for account in service.accounts.accounts.values())
+    seen.late_rows = sum(one.late_rows for one in service.auditor.records.values())
+    seen.view_rows = sum(one.rows for one in service.auditor.records.values())
+
+
+@dataclass
+class _Pushes:
+    """Notes what pushes of views did to their lags."""
+
+    kept: Kept
+    seen: Seen
+    started: float
+    times: dict[str, int]
+
+    def note(self, pushed: list[Pushed]) -> None:
+        now, scheduler = clock_now(), self.kept.service.scheduler
+        assert scheduler is not None
+        done = {one.vertex: one.t for one in pushed if one.error is None and not one.skipped}
+        for contract in self.kept.plan.contracts:
+            if contract.vertex in done:
+                before, after = self.times[contract.vertex], done[contract.vertex]
+                begun = scheduler.learning.begun.get(contract.contract)
+                self.seen.pushes.append(
+                    Push(
+                        contract.contract,
+                        time.monotonic() - self.started,
+                        (now - before) / 1e6,
+                        (now - after) / 1e6,
+                        (after - before) / 1e6,
+                        None if begun is None else begun[1],
+                        None if begun is None else (now - begun[0]) / 1e6,
+                    )
+                )
+        self.times |= done
+
+
+def _unequal(kept: Kept) -> tuple[str, ...]:
+    """Contracts whose view is not what its query gives; none should be."""
+    service = kept.service
+    assert service.scheduler is not None
+    reader = Reader(kept.plan, service.scheduler.engine.program, service.ledger, service.store)
+    compared = recompute(reader, service.environment, service.push_to)
+    return tuple(view.contract for view in compared.views if not view.equal)
+
+
+def cpu_by_part() -> dict[str, float]:
+    """Seconds of user and system time, of what ended included, by what processes below this one do."""
+    parents: dict[int, list[int]] = {}
+    own: dict[int, tuple[str, float]] = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+                command = (folder / "cmdline").read_text(errors="replace")
+            except OSError:  # ended meanwhile
+                continue
+            parents.setdefault(int(fields[1]), []).append(int(folder.name))
+            part = next((part for text, part in PARTS.items() if text in command), "")
+            own[int(folder.name)] = part, sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    found: dict[str, float] = {}
+    waiting = [(os.getpid(), "service")]
+    while waiting:
+        process, parent = waiting.pop()
+        part, seconds = own.get(process, ("", 0.0))
+        part = "service" if process == os.getpid() else part or parent
+        found[part] = found.get(part, 0.0) + seconds
+        waiting += [(child, part) for child in parents.get(process, [])]
+    return found

@@ -1,0 +1,86 @@
+"""The contracts benchmark as small tables, beside what the paper reports."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+
+from bench.contracts_peers import Peer
+from bench.contracts_run import Seen
+
+SHARING_BAR = 0.65
+HEAD = (
+    f"{'':24} {'tweets/s':>8} {'contracts':>9} {'episodes':>8} {'broken s':>8} {'worst lag':>9} {'$/h each':>9}"
+    f" {'rows/tweet':>10} {'cpu ms/tweet':>12}"
+)
+
+
+def row(name: str, seen: Seen) -> str:
+    rate = seen.tweets / seen.run.seconds
+    tweets = max(seen.tweets, 1)
+    refused = f" ({seen.refused} refused)" if seen.refused else ""
+    failed = f"  failed: {seen.failure}" if seen.failure else ""
+    return (
+        f"{name:24} {rate:8.0f} {seen.admitted:9} {seen.episodes:8} {seen.broken_s:8.0f} {100 * seen.worst:7.0f} %"
+        f" {seen.cost_h / max(seen.admitted, 1):9.5f} {seen.moved / tweets:10.1f}"
+        f" {1000 * seen.pushing_cpu_s / tweets:12.2f}{refused}{failed}"
+    )
+
+
+def cpu(seen: Seen) -> str:
+    """Cores in use, by part."""
+    parts = ", ".join(f"{part} {s / seen.run.seconds:.2f}" for part, s in sorted(seen.cpu.items()))
+    return f"    cores: {parts}; load of the machine up to {seen.others_load:.0f}; loaded in {seen.load_s:.0f} s"
+
+
+def lags(seen: Seen) -> Iterable[str]:
+    """Before and after pushes, and how well the way was predicted."""
+    settled = [push for push in seen.pushes if push.at_s >= seen.run.settle_s] or seen.pushes
+    if not settled:
+        return
+    before = [push.before_s / seen.promised[push.contract] for push in settled]
+    yield (
+        f"    pushes {len(settled)}: lag before {100 * statistics.median(before):.0f} % of the promise (largest"
+        f" {100 * max(before):.0f} %), after {statistics.median(push.after_s for push in settled):.1f} s,"
+        f" of {statistics.median(push.batch_s for push in settled):.1f} s of changes"
+    )
+    known = [(p.predicted_s, p.took_s) for p in settled if p.predicted_s and p.took_s]
+    if known:
+        ratios = sorted(took / predicted for predicted, took in known)
+        planned = statistics.median(seen.critical_s.values())
+        yield (
+            f"    took {statistics.median(took for _, took in known):.2f} s, of predicted x"
+            f" {statistics.median(ratios):.2f} (90 % below x {ratios[int(0.9 * (len(ratios) - 1))]:.2f});"
+            f" critical path as planned {planned:.2f} s"
+        )
+
+
+def sharing(together: Seen, alone: Seen) -> Iterable[str]:
+    tweets = max(together.tweets, 1), max(alone.tweets, 1)
+    moved = together.moved / tweets[0], alone.moved / tweets[1]
+    used = 1000 * together.pushing_cpu_s / tweets[0], 1000 * alone.pushing_cpu_s / tweets[1]
+    ratio = used[0] / max(used[1], 1e-9)
+    yield f"\ntogether and alone (`--share none`)   {'together':>9} {'alone':>9} {'ratio':>7}"
+    yield f"rows moved for a tweet               {moved[0]:9.1f} {moved[1]:9.1f} {moved[0] / max(moved[1], 1e-9):7.2f}"
+    yield f"processor ms of pushing for a tweet  {used[0]:9.2f} {used[1]:9.2f} {ratio:7.2f}"
+    yield f"  the bar is {SHARING_BAR}: {'reached' if ratio <= SHARING_BAR else 'missed'}"
+    if alone.admitted < together.admitted:
+        yield f"  alone, {together.admitted - alone.admitted} contracts were refused: their work is not in its figures"
+    gains = sorted(
+        (together.moved_for(name) / tweets[0] / (alone.moved_for(name) / tweets[1]), name)
+        for name in together.promised
+        if alone.moved_for(name)
+    )
+    best = ", ".join(f"{name} x {gain:.2f}" for gain, name in gains[:6])
+    yield f"  rows moved for a contract, together of alone, the largest gains: {best} (paper: S7-S10 and S23)"
+
+
+def peers(found: Sequence[Peer], ours: Seen) -> Iterable[str]:
+    """All views anew for each period, next to pushes of the same period."""
+    period_s = min(ours.promised.values())
+    own = ours.pushing_cpu_s / ours.run.seconds * period_s
+    yield f"\nall views anew, every {period_s:g} s {'wall s':>8} {'cpu s':>8} {'of ours':>8} {'shortest period s':>18}"
+    yield f"{'pushes of this run':26}{'':9}{own:8.1f} {1:8.2f}"
+    for peer in found:
+        cells = f"{peer.wall_s:8.1f} {peer.cpu_s:8.1f} {peer.cpu_s / max(own, 1e-9):8.2f} {peer.wall_s:18.1f}"
+        yield f"{peer.name:26} {cells}"
