@@ -121,6 +121,11 @@ class Upkeep:
             pass
         return broken
 
+    def build_keys(self) -> None:
+        """Builds all runs that logs are looked up by and do not have yet: without them, pushes would find nothing."""
+        while self._build_missing():
+            pass
+
     def _build_missing(self) -> bool:
         """Builds the runs of one log that has none of a key; whether there was one."""
         item = next(self._due(self.engine.ledger.logs(self.engine.program.logs)), None)

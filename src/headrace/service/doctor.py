@@ -102,6 +102,8 @@ def look_at_state(folder: Folder) -> Iterator[Looked]:
     elif process is not None:
         yield Looked("service", f"runs as process {process.pid}")
         last = last_status(folder)
+        for trouble in last["service"].get("troubles", ()) if last else ():
+            yield Looked("service", "in trouble", Problem(trouble, None, f"logs are below {folder.root}"))
         for contract in last["contracts"] if last else ():
             for field in ("error", "delivery_error"):
                 if field in contract:

@@ -54,7 +54,7 @@ class Host:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        self._turn = threading.Lock()
+        self._turn, self._writing = threading.Lock(), threading.Lock()
 
     # Telling
 
@@ -62,7 +62,8 @@ class Host:
         return status_document(self.service, self.state, os.getpid())
 
     def write_status(self) -> None:
-        self.folder.write_json(STATUS_FILE, self.status())
+        with self._writing:
+            self.folder.write_json(STATUS_FILE, self.status())
 
     def reader(self) -> Reader:
         """Of what runs; its ledger is the service's own."""
@@ -92,7 +93,8 @@ class Host:
                 loading.done.wait()
                 if loading.error is not None:
                     hint = "what ran before still runs; its log is .headrace/service.log"
-                    raise UsageError(f"the plan could not be applied: {loading.error}", hint)
+                    raise UsageError(f"the plan could not be applied: {loading.error.splitlines()[0]}", hint)
+                self.write_status()
             return Applied(prepared, done=True)
 
     def _is_same(self, prepared: Prepared) -> bool:

@@ -152,9 +152,9 @@ class Service:
     def _load(self, loading: Loading) -> None:
         try:
             self._bring_up(loading)
-        except (HeadraceError, RuntimeError, OSError) as error:
+        except Exception as error:  # whatever it is: what ran before goes on
             log.exception("loading failed")
-            loading.error = str(error)
+            loading.error = str(error) or type(error).__name__
         finally:
             loading.done.set()
 
@@ -222,7 +222,9 @@ class Service:
         gone = tuple(sorted(set(self.ledger.times()) - keep))
         self.folder.save_running(plan, plan_document(plan))
         if gone:
-            self.ledger.commit(self.lease, Round(forget=gone))
+            # A source that comes back is read anew.
+            read = {"loaded:" + name.removeprefix(SPOOL): None for name in gone if name.startswith(SPOOL)}
+            self.ledger.commit(self.lease, Round(notes=read, forget=gone))
         self.plan, self.forced = plan, loading.forced
         self.scheduler = Scheduler(plan, engine, forced=frozenset(loading.forced))
         self.upkeep = Upkeep(engine, KEEP_US)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 from typing import Any
 
 from headrace.observe.audit import Record
 from headrace.run.next_push import next_starts
 from headrace.service.last_status import State
 from headrace.service.service import Service
+
+LONGEST_EVENT = 4000
 
 
 def status_document(service: Service, state: State, pid: int) -> dict[str, Any]:
@@ -23,11 +27,30 @@ def status_document(service: Service, state: State, pid: int) -> dict[str, Any]:
             "phase": None if loading is None else loading.phase,
             "error": error_of(service),
             "written": time.time(),
+            "troubles": _troubles(service),
             "pushes": service.pushes,
             "pushed_rows": service.pushed_rows,
             "push_seconds": service.push_seconds,
         },
     }
+
+
+def _troubles(service: Service) -> list[str]:
+    """What goes wrong outside of contracts: sources that were stopped, and captures that end."""
+    stopped = service.ledger.notes("quarantine:").items()
+    found = [f'source "{name.removeprefix("quarantine:")}" is stopped: {why}' for name, why in sorted(stopped)]
+    captures = [(name, capture_failure(service.folder.capture(name))) for name in sorted(service.captures.running)]
+    return found + [f"capture of {name}: {failure}" for name, failure in captures if failure is not None]
+
+
+def capture_failure(scratch: Path) -> str | None:
+    """Why a capture stands still; None if the last that it told is something else."""
+    try:
+        last = (scratch / "capture.log").read_bytes()[-LONGEST_EVENT:].splitlines()[-1]
+        event = json.loads(last)
+    except (OSError, ValueError, IndexError):
+        return None
+    return str(event["message"]) if isinstance(event, dict) and event.get("event") == "failed" else None
 
 
 def error_of(service: Service) -> str | None:

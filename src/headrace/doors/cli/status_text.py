@@ -28,6 +28,8 @@ def _service(service: Document, now: float) -> Iterator[str]:
         case _:
             yield from wrap(f"failed: {service['error']}; last seen {ago(age)}", "", "  ")
             yield "  `headrace up` goes on from what was committed"
+    for trouble in service.get("troubles", ()):
+        yield from wrap(trouble, "  ", "    ")
 
 
 def _contracts(document: Document) -> Iterator[str]:

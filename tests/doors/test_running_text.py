@@ -1,0 +1,86 @@
+"""What commands about a running project tell people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.app_read import read_moment
+from headrace.doors.cli import main
+from headrace.doors.cli.output import Exit
+from headrace.doors.cli.status_text import status_text
+from headrace.model.errors import UsageError
+from headrace.service.folder import Folder
+from headrace.service.last_status import last_status
+
+CONTRACT = {
+    "id": "sales",
+    "lag_s": 3.84,
+    "freshness_s": 30.0,
+    "violations": 2,
+    "cost_h": 0.0141,
+    "next_push_s": 18.57,
+    "state": "kept",
+}
+SERVICE = {"state": "running", "pid": 7, "phase": "running", "error": None, "written": 100.0, "troubles": []}
+SLOT = {"database": "us", "slot": "s", "wal_status": "reserved", "kept_bytes": 128_800}
+
+
+def test_status_shows_lags_against_promises() -> None:
+    document = {"contracts": [CONTRACT], "slots": [SLOT], "service": SERVICE}
+    assert status_text(document, 100.5).splitlines() == [
+        "running as process 7",
+        "  contract  lag    promised  violations  cost       next push  state",
+        "  sales     3.8 s  30 s      2           0.014 $/h  in 18.6 s  kept",
+        "  us: keeps 128.8 kB of log, reserved",
+    ]
+
+
+def test_status_names_what_goes_wrong() -> None:
+    late = {**CONTRACT, "state": "failing", "lag_s": None, "next_push_s": 0.0, "forced": True, "error": "no disk"}
+    slot = {"database": "us", "slot": "s", "error": "the database does not answer"}
+    service = {**SERVICE, "troubles": ["capture of us: connection refused"]}
+    text = status_text({"contracts": [late], "slots": [slot], "service": service}, 160.0)
+    assert "running as process 7, 60.0 s ago" in text
+    assert "failing, forced" in text and "sales cannot be pushed: no disk" in text
+    assert "us: the database does not answer" in text and "connection refused" in text
+
+
+def test_a_service_that_is_gone_without_a_word_has_failed(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.prepare()
+    folder.write_json("status.json", {"contracts": [dict(CONTRACT)], "slots": [], "service": SERVICE})
+    found = last_status(folder)
+    assert found is not None and found["service"]["state"] == "failed"
+    assert found["contracts"][0]["state"] == "stopped"
+    assert "`headrace up` goes on" in status_text(found, 200.0)
+
+
+@pytest.mark.parametrize("command", [["status"], ["audit"], ["show", "sales"], ["changes", "sales"], ["apply"]])
+def test_what_never_ran_cannot_be_looked_at(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, *view = command
+    assert main.run([name, *view, str(tmp_path)]) == Exit.WRONG_USE
+    assert "hint: start it with `headrace up`" in capsys.readouterr().err
+
+
+def test_down_of_what_does_not_run_is_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["down", str(tmp_path)]) == Exit.DONE
+    assert capsys.readouterr().out == "it does not run\n"
+
+
+def test_up_makes_nothing_where_there_is_no_project(tmp_path: Path) -> None:
+    assert main.run(["up", str(tmp_path)]) == Exit.WRONG_USE
+    assert main.run(["up", str(tmp_path), "--detach"]) == Exit.WRONG_USE
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_times_are_microseconds_or_written_as_people_do() -> None:
+    assert read_moment("1709209815000000") == 1709209815000000
+    assert read_moment("2024-02-29T12:30:15Z") == read_moment("2024-02-29T14:30:15+02:00") == 1709209815000000
+    assert read_moment("2024-02-29T12:30:15.000001") == 1709209815000001
+    assert read_moment(None) is None
+    with pytest.raises(UsageError):
+        read_moment("yesterday")

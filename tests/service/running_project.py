@@ -1,0 +1,123 @@
+"""A small project over two databases, run by the command as people run it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from headrace.doors.cli import main
+
+PROJECT = """
+project: shop
+sites: {us: {cpu: 0.34 $/core-hour}, eu: {cpu: 0.34 $/core-hour}}
+links: [{between: [us, eu], bandwidth: 100 Mbps, latency: 10 ms, price: 0.01 $/GB}]
+sources:
+  users: {kind: table, at: us, postgres: {dsn: "${US_DSN}", table: public.users}, key: [uid]}
+  posts: {kind: table, at: eu, postgres: {dsn: "${EU_DSN}", table: public.posts}, key: [pid]}
+contracts:
+"""
+VIEWS = {
+    "named": "SELECT u.name, p.pid, p.body FROM users u JOIN posts p ON u.uid = p.uid",
+    "counts": "SELECT u.country, count(*) AS n, max(p.pid) AS last FROM users u JOIN posts p ON u.uid = p.uid "
+    "GROUP BY u.country",
+    "by_body": "SELECT p.pid, u.uid FROM posts p JOIN users u ON p.body = u.name",
+}
+CONTRACTS = {
+    "named": "{view: named, at: eu, freshness: 4 s}",
+    "counts": "{view: counts, at: us, freshness: 4 s}",
+    "by_body": "{view: by_body, at: eu, freshness: 4 s}",
+}
+
+
+@dataclass(frozen=True)
+class RunningProject:
+    folder: Path
+    us: psycopg.Connection[Any]
+    eu: psycopg.Connection[Any]
+    out: pytest.CaptureFixture[str]
+
+    def declare(self, *contracts: str, more: str = "") -> None:
+        lines = [f"  {name}: {CONTRACTS[name]}\n" for name in contracts]
+        (self.folder / "headrace.yml").write_text(PROJECT + "".join(lines) + more)
+
+    def headrace(self, command: str, *arguments: str, status: int = 0) -> str:
+        """What a command says. Those that name a view have it before the folder."""
+        names = [word for word in arguments if not word.startswith("-")]
+        options = [word for word in arguments if word.startswith("-")]
+        self.out.readouterr()
+        ended = main.run([command, *names, str(self.folder), *options])
+        said, complaints = self.out.readouterr()
+        assert ended == status, f"{command}: {said}{complaints}"
+        return said + complaints
+
+    def document(self, command: str, *arguments: str, status: int = 0) -> Any:
+        return json.loads(self.headrace(command, *arguments, "--json", status=status))
+
+    def up(self, engine: str = "local") -> Any:
+        return self.document("up", "--detach", f"--engine={engine}")
+
+    def process(self) -> Any:
+        return json.loads((self.folder / ".headrace" / "service.json").read_text())
+
+    def rows(self, view: str) -> list[tuple[object, ...]]:
+        return sorted(tuple(row) for row in self.document("show", view)["rows"])
+
+    def expected(self, view: str) -> list[tuple[object, ...]]:
+        """The view's query by hand: its tables are in two databases."""
+        users = {uid: (name, country) for uid, name, country in self.us.execute("SELECT * FROM users")}
+        posts = [(pid, *users[uid], body) for pid, uid, body in self.eu.execute("SELECT * FROM posts") if uid in users]
+        if view == "named":
+            return sorted((name, pid, body) for pid, name, _, body in posts)
+        if view == "counts":
+            countries = {country for _, _, country, _ in posts}
+            pids = {country: [pid for pid, _, other, _ in posts if other == country] for country in countries}
+            return sorted((country, len(found), max(found)) for country, found in pids.items())
+        called = {name: uid for uid, (name, _) in users.items()}
+        return sorted((pid, called[body]) for pid, _, _, body in posts if body in called)
+
+    def until_equal(self, *views: str) -> None:
+        for view in views:
+            until(lambda view=view: self.rows(view) == self.expected(view), f"{view} is as its query")  # type: ignore[misc]
+
+    def change_something(self, number: int) -> None:
+        """One transaction in each database."""
+        self.eu.execute("INSERT INTO posts VALUES (%s, %s, %s)", (number, number % 20, f"name {number % 30}"))
+        self.eu.execute("DELETE FROM posts WHERE pid = %s", (number - 40,))
+        self.us.execute("UPDATE users SET country = %s WHERE uid = %s", (f"c{number % 3}", number % 20))
+
+
+def until(holds: Callable[[], bool], what: str, within_s: float = 60.0) -> None:
+    end = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < end, f"not within {within_s} s: {what}"
+        time.sleep(0.1)
+
+
+@contextmanager
+def a_project(
+    folder: Path, us: str, eu: str, monkeypatch: pytest.MonkeyPatch, out: pytest.CaptureFixture[str]
+) -> Iterator[RunningProject]:
+    """Whatever still runs in the end is ended."""
+    (folder / "views").mkdir()
+    for name, query in VIEWS.items():
+        (folder / "views" / f"{name}.sql").write_text(query)
+    monkeypatch.setenv("US_DSN", us)
+    monkeypatch.setenv("EU_DSN", eu)
+    with psycopg.connect(us, autocommit=True) as in_us, psycopg.connect(eu, autocommit=True) as in_eu:
+        in_us.execute("CREATE TABLE users (uid bigint PRIMARY KEY, name text, country text)")
+        in_eu.execute("CREATE TABLE posts (pid bigint PRIMARY KEY, uid bigint, body text)")
+        in_us.execute("INSERT INTO users SELECT i, 'name ' || i, 'c' || i % 3 FROM generate_series(0, 19) i")
+        in_eu.execute("INSERT INTO posts SELECT i, i % 20, 'name ' || i % 30 FROM generate_series(1, 200) i")
+        project = RunningProject(folder, in_us, in_eu, out)
+        try:
+            yield project
+        finally:
+            main.run(["down", str(folder)])

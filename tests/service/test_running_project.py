@@ -1,0 +1,159 @@
+"""A project from `up` to `down`: as a process of its own, on real databases, through changes and a crash."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headrace
+from headrace.service.process import birth_of
+from tests.service.running_project import RunningProject, a_project, until
+
+
+@pytest.fixture
+def project(
+    tmp_path: Path,
+    postgres_database: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[RunningProject]:
+    with a_project(tmp_path, postgres_database(), postgres_database(), monkeypatch, capsys) as made:
+        yield made
+
+
+def children(pid: int) -> set[int]:
+    """The processes that a process started and that still live."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and birth_of(int(entry.name)) is not None:
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            if parent == pid:
+                found.add(int(entry.name))
+    return found
+
+
+def get(project: RunningProject, path: str, token: str | None = None) -> tuple[int, str]:
+    process = project.process()
+    headers = {"Authorization": f"Bearer {process['token'] if token is None else token}"}
+    request = urllib.request.Request(f"http://127.0.0.1:{process['port']}{path}", headers=headers)
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def replayed(before: list[Any], changes: list[Any]) -> Counter[tuple[object, ...]]:
+    rows = Counter(tuple(row) for row in before)
+    for change in changes:
+        rows[tuple(change["row"].values())] += 1 if change["op"] == "insert" else -1
+    return +rows
+
+
+def test_a_project_is_kept_and_read_and_changed_while_it_runs(project: RunningProject) -> None:
+    project.declare("named", "counts")
+    project.up()
+    status = project.document("status")
+    assert {contract["id"] for contract in status["contracts"]} == {"named", "counts"}
+    asked_for = {"id", "lag_s", "freshness_s", "violations", "cost_h", "next_push_s", "state"}
+    assert all(asked_for <= contract.keys() for contract in status["contracts"])
+    project.until_equal("named", "counts")
+    seen = project.document("show", "named")
+    for number in range(1000, 1010):
+        project.change_something(number)
+    project.until_equal("named", "counts")
+    lines = project.headrace("changes", "named", f"--from={seen['as_of']}").splitlines()
+    assert replayed(seen["rows"], [json.loads(line) for line in lines]) == Counter(project.expected("named"))
+    assert "as of" in project.headrace("show", "counts") and "(promised 4 s)" in project.headrace("show", "counts")
+
+    table = headrace.read("counts", project.folder)
+    assert table.column_names == ["country", "n", "last"] and table.num_rows == 3
+    assert "measured: " in project.headrace("why", "counts")
+
+    assert get(project, "/healthz", "") == (200, '{"state":"running"}')
+    assert get(project, "/status", "wrong")[0] == 401
+    assert json.loads(get(project, "/views/counts?limit=1")[1])["columns"] == ["country", "n", "last"]
+    assert get(project, "/views/nothing")[0] == 422
+    assert 'headrace_freshness_seconds{contract="named"} 4.0' in get(project, "/metrics")[1]
+    assert "https://" not in get(project, "/docs")[1]
+
+    assert "runs already" in project.headrace("up", "--engine=local", status=2)
+    pid = project.process()["pid"]
+    captures = children(pid)
+    assert captures
+    assert project.document("down") == {"stopped": True, "pid": pid}
+    until(lambda: not any(birth_of(one) for one in (pid, *captures)), "no process is left")
+    assert project.document("down")["stopped"] is False
+    assert "stopped" in project.headrace("status")
+
+
+def test_contracts_come_and_go_under_load_and_a_killed_service_goes_on(project: RunningProject) -> None:
+    project.declare("named", "counts")
+    project.up()
+    assert project.document("apply")["changed"] is False
+    stop = threading.Event()
+
+    def load() -> None:
+        number = 2000
+        while not stop.wait(0.01):
+            number += 1
+            project.change_something(number)
+
+    loading = threading.Thread(target=load)
+    loading.start()
+    try:
+        project.declare("named", "by_body")
+        change = project.document("apply", "--dry-run")
+        assert change["applied"] is False and change["change"]["contracts_added"] == ["by_body"]
+        change = project.document("apply")
+        assert change["change"]["contracts_removed"] == ["counts"] and change["steps"]
+        assert {contract["id"] for contract in project.document("status")["contracts"]} == {"named", "by_body"}
+        pid = project.process()["pid"]
+        os.kill(pid, signal.SIGKILL)
+        until(lambda: birth_of(pid) is None, "it is gone")
+        assert "failed" in project.headrace("status")
+        project.declare("named", "by_body", "counts")
+        project.up()
+    finally:
+        stop.set()
+        loading.join()
+    project.until_equal("named", "by_body", "counts")
+    assert "ended without being told to" in (project.folder / ".headrace" / "up.log").read_text()
+    project.document("audit", status=1)  # nobody kept promises while it was dead
+
+
+def test_a_refused_contract_is_kept_only_when_it_is_forced(project: RunningProject) -> None:
+    project.declare("named", more="  now: {view: counts, at: us, freshness: 10 ms}\n")
+    project.up()
+    assert [one["contract"] for one in project.document("apply", status=1)["rejected"]] == ["now"]
+    project.declare("named", more="  now: {view: counts, at: us, freshness: 10 ms}\n")
+    forced = project.document("apply", "--force=now")
+    assert [one["id"] for one in forced["contracts"] if one["forced"]] == ["now"]
+    until(lambda: project.document("show", "counts")["freshness_s"] == 0.01, "its promise is what was declared")
+    assert project.document("apply")["changed"] is False
+    (kept,) = [one for one in project.document("status")["contracts"] if one["id"] == "now"]
+    assert kept["forced"] is True
+
+
+def test_a_project_runs_on_spark(project: RunningProject) -> None:
+    project.declare("counts")
+    project.up("spark")
+    project.change_something(3000)
+    project.until_equal("counts")
+    left = children(project.process()["pid"])
+    project.document("down")
+    until(lambda: not any(birth_of(one) for one in left), "Spark has ended")
