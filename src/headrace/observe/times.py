@@ -179,9 +179,10 @@ def forget(times: Times, vertices: frozenset[str]) -> Times:
 
 
 def _nearer(factor: float, seconds: float, predicted: float) -> float:
+    """No single push counts for more than the bounds: on a busy machine one of many takes a hundred times as long."""
     if predicted <= 0.0:
         return factor
-    return min(SLOWEST, max(FASTEST, (1 - QUICK) * factor + QUICK * seconds / predicted))
+    return (1 - QUICK) * factor + QUICK * min(SLOWEST, max(FASTEST, seconds / predicted))
 
 
 # How good predictions are
