@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from headrace.doors.cli.output import count, table, wrap
+from headrace.doors.cli.output import UNBROKEN, listed, table, wrap
 from headrace.doors.cli.plan_text import dollars_per_hour, refusal_lines
 from headrace.doors.cli.recomputed_text import recomputed_lines
 from headrace.model import amounts
@@ -25,28 +25,27 @@ def opening_text(running: Demo) -> str:
 
 
 def _promises(plan: Plan) -> Iterator[str]:
-    sources = plan.catalogue.sources.values()
+    catalogue = plan.catalogue
+    sources = [f"{source.name} ({source.site})" for source in catalogue.sources.values()]
+    kept, asked = len(plan.contracts), len(catalogue.contracts)
     yield ""
     yield from wrap(
-        f"{count(len({source.origin for source in sources if source.origin}), 'table')} of four apps"
-        f" in {len(plan.catalogue.sites)} regions:"
-        f" {', '.join(f'{source.name} ({source.site})' for source in sources)}.",
+        f"Four apps write to {len(sources)} tables in {len(catalogue.sites)} regions: {listed(sources)}."
+        f" {len(catalogue.views)} views of them are kept for {kept} contracts, at"
+        f" {dollars_per_hour(plan.totals.rescost).replace(' ', UNBROKEN)}."
+        f" {asked - kept} of {asked} contracts is refused, because it could not be kept:",
         "",
     )
-    kept, refused = count(len(plan.contracts), "contract"), len(plan.rejected)
-    yield f"{kept} kept, {refused} refused, for {dollars_per_hour(plan.totals.rescost)}."
     for rejection in plan.rejected:
-        yield from refusal_lines(rejection, plan.catalogue)
+        yield from refusal_lines(rejection, catalogue)
 
 
 def _take_part(running: Demo) -> Iterator[str]:
     from headrace.app_demo import GUEST_VIEW, INSERT
 
     promised = next(one for one in running.plan.contracts if one.view == GUEST_VIEW)
-    within = amounts.format_seconds(promised.freshness_s)
-    yield from wrap(
-        f"Write a post yourself, in another terminal: it comes to the view {GUEST_VIEW} within {within}.", ""
-    )
+    within = amounts.format_seconds(promised.freshness_s).replace(" ", UNBROKEN)
+    yield from wrap(f'Write a post from another terminal, and see it come to view "{GUEST_VIEW}" within {within}:', "")
     yield ""
     yield f"  {shlex.quote(running.psql)} {running.guest_address} \\"
     yield f'    -c "{INSERT}"'
@@ -94,7 +93,11 @@ class Screen:
 
 
 def arrival_text(arrival: Arrival) -> str:
-    text = f'your post {arrival.post} "{arrival.body}", by {arrival.author}, is there after {arrival.after_s:.1f} s'
+    from headrace.app_demo import GUEST_VIEW
+
+    text = (
+        f'"{arrival.body}" by {arrival.author}, post {arrival.post}, is in {GUEST_VIEW} after {arrival.after_s:.1f} s'
+    )
     return "\n".join(wrap(text, "> "))
 
 
@@ -110,7 +113,7 @@ def lag_table(passed_s: float, lags: Sequence[Lag], written: int) -> list[str]:
 
 def lag_line(passed_s: float, lags: Sequence[Lag]) -> list[str]:
     known = ", ".join(f"{lag.contract} {_lag(lag)}/{amounts.format_seconds(lag.freshness_s)}" for lag in lags)
-    return wrap(known.replace(" s", "\N{NO-BREAK SPACE}s"), f"{passed_s:3.0f} s  behind: ")
+    return wrap(known.replace(" s", f"{UNBROKEN}s"), f"{passed_s:3.0f} s  behind: ")
 
 
 def _lag(lag: Lag) -> str:
