@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,26 +42,55 @@ def together(runs: Sequence[tuple[float, float]]) -> Seconds:
 
 
 def _once(run: Callable[[], object]) -> tuple[float, float]:
-    wall, cpu = time.perf_counter(), cpu_seconds()
+    wall, before = time.perf_counter(), processes()
     run()
-    return time.perf_counter() - wall, cpu_seconds() - cpu
+    return time.perf_counter() - wall, cpu_since(before)
 
 
-def cpu_seconds() -> float:
-    """User and system time of this process and everything below it, what ended there included."""
-    parents: dict[int, list[int]] = {}
-    ticks: dict[int, int] = {}
+@dataclass(frozen=True, slots=True)
+class Process:
+    """Seconds of user and system time: its own, and those of children that ended and that it has waited for."""
+
+    parent: int
+    started: int
+    own: float
+    children: float
+
+
+def cpu_since(before: Mapping[int, Process]) -> float:
+    """Processor seconds of this process and everything below it, since `processes` said `before`.
+
+    A process that ended meanwhile may have left its time with its parent or, as Spark's idle workers do, not.
+    """
+    now = processes()
+    kept = {number: one for number, one in before.items() if number in now and now[number].started == one.started}
+    total = 0.0
+    for number, one in now.items():
+        was = kept.get(number, Process(one.parent, one.started, 0.0, 0.0))
+        left = sum(gone.own + gone.children for at, gone in before.items() if gone.parent == number and at not in kept)
+        inherited = one.children - was.children
+        total += one.own - was.own + inherited - min(inherited, left)
+    return total
+
+
+def processes() -> dict[int, Process]:
+    """This process and everything below it."""
+    found: dict[int, Process] = {}
+    below: dict[int, list[int]] = {}
+    ticks = os.sysconf("SC_CLK_TCK")
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+                fields = [*map(int, (folder / "stat").read_text().rsplit(")", 1)[1].split()[1:20])]
             except OSError:  # ended meanwhile
                 continue
-            parents.setdefault(int(fields[1]), []).append(int(folder.name))
-            ticks[int(folder.name)] = sum(map(int, fields[11:15]))
-    waiting, total = [os.getpid()], 0
+            own, children = sum(fields[10:12]) / ticks, sum(fields[12:14]) / ticks
+            found[int(folder.name)] = Process(fields[0], fields[18], own, children)
+            below.setdefault(fields[0], []).append(int(folder.name))
+    waiting, ours = [os.getpid()], dict[int, Process]()
     while waiting:
-        process = waiting.pop()
-        total += ticks.get(process, 0)
-        waiting += parents.get(process, [])
-    return total / os.sysconf("SC_CLK_TCK")
+        number = waiting.pop()
+        if number in found:
+            ours[number] = found[number]
+            waiting += below.get(number, [])
+    return ours

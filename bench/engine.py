@@ -25,7 +25,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from bench.cpu import Seconds, cpu_seconds, timed, together
+from bench.cpu import Seconds, cpu_since, processes, timed, together
 from bench.engine_peers import Recompute, duck, postgres, spark_cached, spark_parquet
 from bench.engine_results import Results, bars, plot, short, text
 from bench.engine_together import joins_together
@@ -134,13 +134,13 @@ def _loaded(setting: Setting, rows: int, results: Results | None = None) -> Iter
         tweets = Tweets(rows)
         world = EngineWorld(make_catalogue(rows), Path(folder), setting.runner)
         world.capture({name: inserts(tweets.contents(name)) for name in COLUMNS})
-        wall, cpu = time.perf_counter(), cpu_seconds()
+        wall, before = time.perf_counter(), processes()
         world.engine.load()
         world.keep_up()
         for view, relation in ONE_ROW_FOR_EACH.items():
             assert world.rows_at_start(view) == rows_of(relation, rows), f'"{view}" is wrong'
         if results is not None:
-            results.loads[rows] = time.perf_counter() - wall, cpu_seconds() - cpu, _largest_worker()
+            results.loads[rows] = time.perf_counter() - wall, cpu_since(before), _largest_worker()
             _progress("  loaded in {:.1f} s, {:.1f} cpu s, {:.2f} GB".format(*results.loads[rows]))
         yield world, tweets
 

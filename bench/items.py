@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.cpu import cpu_seconds
+from bench.cpu import cpu_since, processes
 from headrace.connect.spark.items import SparkRunner, warm_up
 from headrace.connect.spark.session import SparkSettings, start_session
 from headrace.run.items import Outcome
@@ -51,9 +51,9 @@ def main() -> None:
 def _best(run: Callable[[], list[Outcome[str]]], items: list[Nothing]) -> tuple[float, float]:
     found = []
     for _ in range(ROUNDS):
-        wall, cpu = time.perf_counter(), cpu_seconds()
+        wall, before = time.perf_counter(), processes()
         outcomes = run()
-        found.append((time.perf_counter() - wall, cpu_seconds() - cpu))
+        found.append((time.perf_counter() - wall, cpu_since(before)))
         assert [outcome.value for outcome in outcomes] == [item.name for item in items], outcomes
     return min(wall for wall, _ in found), min(cpu for _, cpu in found)
 
