@@ -16,7 +16,9 @@ ACCOUNT_NOTE = "account:"
 
 @dataclass(slots=True)
 class Accounts:
-    """`rows`, `bytes` and `pushes` are by vertex since the service started; `last_s` the seconds of its last push."""
+    """`rows`, `bytes` and `pushes` are by vertex since the service started; `last_s` the seconds of the round
+    that pushed it last.
+    """
 
     ledger: Ledger
     accounts: dict[str, Account] = field(default_factory=dict)
@@ -39,15 +41,15 @@ class Accounts:
         with self._turn:
             return {ACCOUNT_NOTE + name: account.to_json() for name, account in self.accounts.items()}
 
-    def pushed(self, pushed: Iterable[Pushed], now: int) -> None:
+    def pushed(self, pushed: Iterable[Pushed], now: int, round_s: float | None = None) -> None:
         vertices = self.plan.graph.vertices if self.plan is not None else {}
         done = [one for one in pushed if one.error is None and not one.skipped and one.vertex in vertices]
         for one in done:
             self.pushes[one.vertex] = self.pushes.get(one.vertex, 0) + 1
             self.rows[one.vertex] = self.rows.get(one.vertex, 0) + one.rows_out
             self.bytes[one.vertex] = self.bytes.get(one.vertex, 0) + one.bytes
-            if one.seconds:
-                self.last_s[one.vertex] = one.seconds
+            if round_s is not None:
+                self.last_s[one.vertex] = round_s
         self._charge(self._used(done), now)
 
     def keep(self, now: int) -> None:

@@ -106,7 +106,7 @@ def _counted(store: Store, log: Log, after: int, now: int, freshness_s: float) -
     for piece in log.changes(after, log.t):
         table = store.read(log.site, piece.file, [TIME, WEIGHT])
         times, weights = (table.column(name).to_numpy().astype(np.int64) for name in (TIME, WEIGHT))
-        new = times > after
+        new = (times > after) & (times <= log.t)
         counted = count_late(times[new], weights[new], now, freshness_s)
         rows, late = rows + counted[0], late + counted[1]
     return rows, late

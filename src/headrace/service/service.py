@@ -279,17 +279,18 @@ class Service:
         pushed = self.scheduler.round(now, times, self.auditor.lags_s)
         if pushed:
             self.pushes += len(pushed)
-            self.push_seconds += time.perf_counter() - started
+            seconds = time.perf_counter() - started
+            self.push_seconds += seconds
             self.pushed_rows += sum(one.rows_out for one in pushed)
             for one in pushed:
                 if one.error is not None:
                     log.warning("%s could not be pushed: %s", one.vertex, one.error.splitlines()[0])
-            self._account(pushed)
+            self._account(pushed, seconds)
         return bool(pushed)
 
-    def _account(self, pushed: list[Pushed]) -> None:
+    def _account(self, pushed: list[Pushed], round_s: float | None = None) -> None:
         now = self.clock()
-        self.accounts.pushed(pushed, now)
+        self.accounts.pushed(pushed, now, round_s)
         self.auditor.judge(self.store, {one.vertex for one in pushed if one.rows_out}, now)
         self.deliveries.pushed()
         if self.on_push is not None:

@@ -24,7 +24,7 @@ def output_format(out: Path) -> Format:
     """The format that a file to be written has by its name."""
     form = format_of_name(out)
     if form not in (Format.PARQUET, Format.CSV):
-        raise UsageError(f'"{out}" is neither .parquet nor .csv', hint="--out OUT.parquet")
+        raise UsageError(f'"{out}" is neither .parquet nor .csv', hint="name a file like OUT.parquet")
     if not out.absolute().parent.is_dir():
         raise UsageError(f'no folder "{out.parent}" to write to')
     return form

@@ -95,7 +95,7 @@ def _measured(found: Mapping[str, Any] | None) -> Iterator[str]:
     """Of a contract that runs, or ran last."""
     if found is None or found["lag_s"] is None:
         return
-    took = "" if found["last_push_s"] is None else f", the last step of a push took {found['last_push_s']:.2g} s"
+    took = "" if found["last_push_s"] is None else f", the last push took {found['last_push_s']:.2g} s"
     yield from wrap(
         f"{found['lag_s']:.1f} s behind{took}, {count(found['violations'], 'violation')}, {found['state']}",
         "measured: ",
