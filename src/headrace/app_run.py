@@ -252,8 +252,10 @@ def _clock(seconds: float) -> str:
 
 
 def _engine(engine: RunEngine, folder: Folder) -> tuple[Callable[[], Runner[Any]], Callable[[], None]]:
-    """What starts the engine, and what ends it."""
+    """What starts the engine, and what ends it. Functions declared in Python may lie in the project's folder."""
     from headrace.run.perform import perform
+
+    sys.path.insert(0, str(folder.project.absolute()))
 
     if engine is RunEngine.LOCAL:
         from headrace.run.items import HereRunner

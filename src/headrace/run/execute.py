@@ -296,6 +296,9 @@ class Engine:
 
     def _load_at(self, new: Sequence[str], t: int) -> None:
         logs = self.ledger.logs(self.upstream(new))
+        ahead = [name for name, log in logs.items() if log.base_t is not None and log.base_t > t]
+        if ahead:
+            raise RuntimeError(f'the contents of "{ahead[0]}" at the time of loading are gone')
         kept = {
             name: _all_files(log)
             for name, log in logs.items()

@@ -19,6 +19,7 @@ from headrace.model.plan import Plan
 from headrace.model.relation import Field, Output
 from headrace.run.compile import view_outputs
 from headrace.run.deliver import deliver
+from headrace.run.functions import Functions
 from headrace.run.ports import Delivery, Ledger, Store
 from headrace.run.steps import Program
 
@@ -38,6 +39,7 @@ class Copy:
     vertex: str
     columns: tuple[Field, ...]
     outputs: tuple[Output, ...]
+    functions: Functions
 
     def open(self, epoch: int) -> Delivery:
         if isinstance(self.target, DeliveredFolder):
@@ -87,7 +89,7 @@ class Deliveries:
                     outputs = view_outputs(plan, program, contract.view, entry.vertex)
                     target, dsn = self._target(plan, contract, contract.deliver, outputs, environment)
                     columns = tuple(program.logs[entry.vertex].columns)
-                    found.append(Copy(contract.name, target, dsn, entry.vertex, columns, outputs))
+                    found.append(Copy(contract.name, target, dsn, entry.vertex, columns, outputs, program.functions))
                 except HeadraceError as error:
                     self.errors[entry.contract] = str(error)
         return found
@@ -140,7 +142,7 @@ class Deliveries:
     def _bring_up(self, delivery: Delivery, copy: Copy) -> None:
         found = self.ledger.logs([copy.vertex]).get(copy.vertex)
         if found is not None and self.delivered.get(copy.contract) != found.t:
-            deliver(delivery, self.store, found, copy.columns, copy.outputs)
+            deliver(delivery, self.store, found, copy.columns, copy.outputs, copy.functions)
             self.delivered[copy.contract] = found.t
 
     def _drop(self, copy: Copy) -> None:

@@ -91,6 +91,7 @@ class Service:
     def __post_init__(self) -> None:
         self._stop = threading.Event()
         self._swap = threading.Lock()
+        self._upkeep_turn = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._answered = 0
         self.failure: BaseException | None = None
@@ -170,10 +171,11 @@ class Service:
         self.runner.run([])  # returns once it has started: what views start from is then not old already
         loading.phase = "computing the views"
         engine = Engine(program, self.ledger, self.store, self.runner, self.lease)
-        self._forget_remade(engine)
-        self._load_new(engine)
-        with self._swap:  # nobody pushes by the old plan while keys that only the new one has are built
-            self._switch(loading, engine, databases)
+        with self._upkeep_turn:  # what views start from must not be compacted past their start
+            self._forget_remade(engine)
+            self._load_new(engine)
+            with self._swap:  # nobody pushes by the old plan while keys that only the new one has are built
+                self._switch(loading, engine, databases)
         self.deliveries.run(plan, program, self.environment)
         loading.phase = "running"
 
@@ -317,14 +319,15 @@ class Service:
             if upkeep is None:
                 continue
             try:
-                upkeep.step()
-                if time.monotonic() - trimmed > TRIM_EVERY_S:
-                    trimmed = time.monotonic()
-                    self.accounts.keep(self.clock())
-                    cut_off = upkeep.trim(self.clock())
-                    if cut_off:
-                        log.warning("cut off, to be loaded again: %s", ", ".join(cut_off))
-                    upkeep.sweep(time.time(), grace=GRACE_S)
+                with self._upkeep_turn:
+                    upkeep.step()
+                    if time.monotonic() - trimmed > TRIM_EVERY_S:
+                        trimmed = time.monotonic()
+                        self.accounts.keep(self.clock())
+                        cut_off = upkeep.trim(self.clock())
+                        if cut_off:
+                            log.warning("cut off, to be loaded again: %s", ", ".join(cut_off))
+                        upkeep.sweep(time.time(), grace=GRACE_S)
             except Fenced:
                 raise
             except (HeadraceError, RuntimeError) as error:
