@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from headrace.model.errors import Conflict
@@ -21,6 +22,8 @@ from headrace.run.upkeep_work import Kept, UpkeepItem
 
 COMPACT_PIECES = 64
 """So many files of changes after the base make a new base worth while, or changes half as large as it."""
+TOGETHER, SMALL_BYTES = 16, 2_000_000
+"""So many pieces of work that read at most so much go in one job."""
 ATTEMPTS = 5
 
 
@@ -32,15 +35,26 @@ class Upkeep:
     unnamed: Mapping[str, float] = field(default_factory=dict)
 
     def step(self) -> UpkeepItem | None:
-        """Does the most pressing piece of work; None if nothing is due."""
-        logs = self.engine.ledger.logs(self.engine.program.logs)
-        item = next(self._due(logs), None)
-        if item is not None:
-            outcome = self.engine.runner.run([item])[0]
-            if outcome.value is None:
-                raise RuntimeError(f"{item.name} failed: {outcome.error}")
-            self._commit(item, outcome.value)
-        return item
+        """Does the most pressing piece of work, and small ones with it in one job; None if nothing is due."""
+        items = self._next()
+        outcomes = self.engine.runner.run(items) if items else []
+        failed = [(item, outcome.error) for item, outcome in zip(items, outcomes, strict=True) if outcome.value is None]
+        for item, outcome in zip(items, outcomes, strict=True):
+            if outcome.value is not None:
+                self._commit(item, outcome.value)
+        if failed:
+            raise RuntimeError(f"{failed[0][0].name} failed: {failed[0][1]}")
+        return items[0] if items else None
+
+    def _next(self) -> list[UpkeepItem]:
+        """Starting a job costs more than most merges take. New keys are built before anything else is merged."""
+        due = self._due(self.engine.ledger.logs(self.engine.program.logs))
+        first = next(due, None)
+        if first is None:
+            return []
+        if first.keys or first.bytes > SMALL_BYTES:
+            return [first]
+        return [first, *islice((item for item in due if item.bytes <= SMALL_BYTES), TOGETHER - 1)]
 
     def _due(self, logs: Mapping[str, Log]) -> Iterator[UpkeepItem]:
         times = {name: log.t for name, log in logs.items()}

@@ -35,6 +35,11 @@ class UpkeepItem:
     def name(self) -> str:
         return f"upkeep of {self.spec.name}"
 
+    @property
+    def bytes(self) -> int:
+        """Of all that is read."""
+        return sum(piece.bytes for piece in (self.pieces if self.merge is None else self.merge.runs))
+
 
 @dataclass(frozen=True, slots=True)
 class Kept:
