@@ -93,7 +93,7 @@ def by_freshness(bench: Bench, options: argparse.Namespace) -> None:
 def together_and_alone(bench: Bench, options: argparse.Namespace) -> None:
     print(f"\ntogether and alone\n{HEAD}")
     live = replace(bench.live, freshness_s=(45.0,))
-    together = bench.run("sharing", "together", live, compare=live.tweets <= 100_000)
+    together = bench.run("sharing", "together", live, compare=options.check)
     alone = bench.run("sharing", "alone", live, options=PlanOptions(sharing=Sharing.NONE))
     print(*sharing(together, alone), sep="\n")
 
@@ -152,8 +152,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="5 contracts, 30 s a run, together and alone only")
     parser.add_argument("--only", type=_names, help=f"experiments, of {','.join(EXPERIMENTS)}")
     parser.add_argument("--contracts", type=int)
+    parser.add_argument("--check", action="store_true", help="compare views with their queries after `sharing`; slow")
     parser.add_argument(
-        "--rows", type=int, default=100_000, help="tweets that are stored before; 1000000 is the full run"
+        "--rows", type=int, help="tweets that are stored before, 100000 by default; 1000000 is the full run"
     )
     parser.add_argument("--minutes", type=float, default=3.0, help="of each run")
     parser.add_argument("--rate", type=float, default=50.0, help="tweets per second")
@@ -164,6 +165,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--flink-python", metavar="FILE", help="a Python that has apache-flink")
     options = parser.parse_args(arguments)
     options.contracts = options.contracts or (5 if options.quick else 25)
+    options.rows = options.rows or (5_000 if options.quick else 100_000)
+    options.check = options.check or options.quick
     options.only = options.only or (("sharing",) if options.quick else tuple(EXPERIMENTS))
     return options
 

@@ -39,7 +39,8 @@ log = logging.getLogger("headrace.service")
 LEASE_S = 30.0
 IDLE_S = 0.25
 AUDIT_EVERY_S = 1.0
-UPKEEP_EVERY_S = 0.5
+UPKEEP_EVERY_S, NOTHING_DUE_S = 0.5, 3.0
+"""Looking for upkeep reads all logs: less often when there was none."""
 TRIM_EVERY_S = 20.0
 SLOTS_EVERY_S = 3.0
 LOAD_TRIES = 5
@@ -313,14 +314,14 @@ class Service:
             self.captures.check()
 
     def _keep_up(self) -> None:
-        trimmed = time.monotonic()
-        while not self._stop.wait(UPKEEP_EVERY_S):
+        trimmed, pause = time.monotonic(), UPKEEP_EVERY_S
+        while not self._stop.wait(pause):
             upkeep = getattr(self, "upkeep", None)
             if upkeep is None:
                 continue
             try:
                 with self._upkeep_turn:
-                    upkeep.step()
+                    pause = UPKEEP_EVERY_S if upkeep.step() is not None else NOTHING_DUE_S
                     if time.monotonic() - trimmed > TRIM_EVERY_S:
                         trimmed = time.monotonic()
                         self.accounts.keep(self.clock())
