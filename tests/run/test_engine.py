@@ -138,3 +138,16 @@ def test_rows_come_and_go_as_time_passes(text, data):
             else:
                 check(world.engine.push_chains(dict.fromkeys(world.program.tasks, target)))
             assert world.wrong() == []
+
+
+def test_a_chain_that_lacks_an_input_is_refused_instead_of_going_past_it(tmp_path: Path):
+    world = world_of([f"SELECT * FROM {next(iter(SCHEMA))}"], "m3", tmp_path)
+    world.capture({})
+    world.engine.load()
+    world.capture({})
+    vertex = next(name for name, task in world.program.tasks.items() if set(task.reads) & set(world.program.tasks))
+    pushed = {one.vertex: one for one in world.engine.push_chains({vertex: world.now})}
+    assert "is not there yet" in (pushed[vertex].error or "")
+    assert world.engine.ledger.times()[vertex] < world.now
+    check(world.engine.push_chains(dict.fromkeys(world.engine.upstream([vertex]), world.now)))
+    assert world.wrong() == []
