@@ -25,6 +25,10 @@ def stop_project(directory: Path) -> ServiceProcess | None:
     return process
 
 
+def is_running(directory: Path) -> bool:
+    return running_process(Folder(directory)) is not None
+
+
 def apply_project(directory: Path, wishes: ApplyWishes) -> dict[str, Any]:
     """What changed, as a document: from the service that runs."""
     process = running_process(Folder(directory))

@@ -66,6 +66,7 @@ def replayed(before: list[Any], changes: list[Any]) -> Counter[tuple[object, ...
 
 def test_a_project_is_kept_and_read_and_changed_while_it_runs(project: RunningProject) -> None:
     project.declare("named", "counts")
+    assert all(step["do"] == "add" for step in project.document("apply", "--dry-run")["steps"])
     project.up()
     status = project.document("status")
     assert {contract["id"] for contract in status["contracts"]} == {"named", "counts"}
@@ -87,7 +88,7 @@ def test_a_project_is_kept_and_read_and_changed_while_it_runs(project: RunningPr
     assert get(project, "/healthz", "") == (200, '{"state":"running"}')
     assert get(project, "/status", "wrong")[0] == 401
     assert json.loads(get(project, "/views/counts?limit=1")[1])["columns"] == ["country", "n", "last"]
-    assert get(project, "/views/nothing")[0] == 422
+    assert get(project, "/views/nothing")[0] == get(project, "/views/counts?limit=-1")[0] == 422
     assert 'headrace_freshness_seconds{contract="named"} 4.0' in get(project, "/metrics")[1]
     assert "https://" not in get(project, "/docs")[1]
 

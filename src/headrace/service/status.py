@@ -7,12 +7,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+from headrace.model.plan import ContractPlan
 from headrace.observe.audit import Record
+from headrace.observe.cost import Account
 from headrace.run.next_push import next_starts
 from headrace.service.last_status import State
 from headrace.service.service import Service
 
 LONGEST_EVENT = 4000
+TELLING_US = 60_000_000
 
 
 def status_document(service: Service, state: State, pid: int) -> dict[str, Any]:
@@ -80,7 +83,7 @@ def _contract(service: Service, name: str, now: int, start: int | None, state: S
         "lag_s": lag,
         "freshness_s": freshness,
         "violations": record.episodes,
-        "cost_h": 0.0 if account is None else account.cost_per_hour(now),
+        "cost_h": _cost_h(account, entry, now),
         "next_push_s": None if start is None else (start - now) / 1e6,
         "state": state.value if state is not State.RUNNING else _kept(lag, freshness, bool(trouble)),
         "view": entry.view,
@@ -94,6 +97,13 @@ def _contract(service: Service, name: str, now: int, start: int | None, state: S
     if name in service.deliveries.errors:
         document["delivery_error"] = service.deliveries.errors[name]
     return document
+
+
+def _cost_h(account: Account | None, entry: ContractPlan, now: int) -> float:
+    """As it was so far; as planned while that is too short to tell."""
+    if account is None or now - account.since < TELLING_US:
+        return entry.cost * 3600.0
+    return account.cost_per_hour(now)
 
 
 def _kept(lag: float | None, freshness_s: float, in_trouble: bool) -> str:

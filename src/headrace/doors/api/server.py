@@ -11,10 +11,11 @@ import json
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import uvicorn
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict
 
@@ -64,6 +65,7 @@ def service_api(host: Host, token: str) -> FastAPI:
     api.add_exception_handler(InputError, _refused)
     api.add_exception_handler(UsageError, _refused)
     api.add_exception_handler(ConnectError, _refused)
+    api.add_exception_handler(RequestValidationError, _misread)
     return api
 
 
@@ -90,7 +92,7 @@ def _reading_routes(api: FastAPI, host: Host, allowed: Any) -> None:
         return host.status()
 
     @api.get("/views/{view}", dependencies=[Depends(allowed)], summary="Rows of a view, with what time they are as of")
-    def rows(view: str, limit: int = ROWS_AT_ONCE) -> JSONResponse:
+    def rows(view: str, limit: Annotated[int, Query(ge=0)] = ROWS_AT_ONCE) -> JSONResponse:
         return JSONResponse(seen_document(host.reader().rows(view, limit)))
 
     @api.get(
@@ -111,7 +113,8 @@ def _reading_routes(api: FastAPI, host: Host, allowed: Any) -> None:
     @api.get("/why/{name}", dependencies=[Depends(allowed)], summary="Why a contract, view or vertex is planned so")
     def why(name: str) -> JSONResponse:
         answers = app_run.explain_running(host, name)
-        return JSONResponse({"name": name, "answers": [why_document(answer) for answer in answers]})
+        measured = {contract["id"]: contract for contract in host.status()["contracts"]}
+        return JSONResponse({"name": name, "answers": [why_document(answer, measured) for answer in answers]})
 
     @api.get("/audit", dependencies=[Depends(allowed)], summary="What became of promises, and what they cost")
     def audit() -> dict[str, Any]:
@@ -146,6 +149,12 @@ def _refused(request: Request, error: Exception) -> JSONResponse:
     else:
         assert isinstance(error, UsageError | ConnectError)
         problems = (Problem(error.message, None, error.hint),)
+    return JSONResponse({"errors": [problem_document(problem) for problem in problems]}, status_code=422)
+
+
+def _misread(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    problems = [Problem(f"{'.'.join(map(str, one['loc']))}: {one['msg']}", None, "see /docs") for one in error.errors()]
     return JSONResponse({"errors": [problem_document(problem) for problem in problems]}, status_code=422)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,14 +32,27 @@ def apply(
     from headrace import app_ask
 
     wishes = ApplyWishes(replan, tuple(force), dry_run)
-    answer = app_ask.apply_project(directory, wishes)
+    if dry_run and not app_ask.is_running(directory):
+        answer = _imagined(directory, wishes)
+    else:
+        answer = app_ask.apply_project(directory, wishes)
     status = Exit.NO if answer["rejected"] else Exit.DONE
     return show(json, status, text=lambda: "\n".join(_lines(answer)), document=lambda: answer)
 
 
+def _imagined(directory: Path, wishes: ApplyWishes) -> dict[str, Any]:
+    """What would be applied to a project that does not run."""
+    from headrace import app_run
+    from headrace.doors.documents import applied_document
+
+    return applied_document(app_run.Applied(app_run.prepare(directory, os.environ, wishes), done=False))
+
+
 def _lines(answer: dict[str, Any]) -> Iterator[str]:
     change = answer["change"]
-    if not answer["changed"]:
+    if change is None:
+        yield f"nothing has run yet: {count(len(answer['steps']), 'dataset')} would be loaded"
+    elif not answer["changed"]:
         yield f"nothing changes: {count(len(change['reused']), 'dataset')} as they are"
     else:
         yield "applied" if answer["applied"] else "would change"
