@@ -54,6 +54,7 @@ __all__ = [
     "plan_document",
     "plan_on_top",
     "plan_project",
+    "read_duration",
     "sample_project",
 ]
 
@@ -271,6 +272,14 @@ def _needs_asking(source: Source) -> bool:
 
 def init_project(directory: Path) -> Started:
     return write_starter(directory)
+
+
+def read_duration(text: str) -> float:
+    """Seconds, of `60s` or `2 min`."""
+    try:
+        return read_amount(text, DURATION)
+    except Unreadable as error:
+        raise UsageError(error.message, error.hint) from error
 
 
 def sample_project(name: str) -> Path | None:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from headrace.app import sample_project
-from headrace.declare.units import DURATION, Unreadable, read_amount
 from headrace.model.errors import UsageError
 from headrace.service.demo import GUEST_VIEW, INSERT, Arrival, Closing, Demo, Kept, Lag
 
@@ -21,7 +20,6 @@ __all__ = [
     "Kept",
     "Lag",
     "open_demo",
-    "read_duration",
 ]
 
 
@@ -37,14 +35,6 @@ def open_demo(say: Callable[[str], None]) -> Iterator[Demo]:
     finally:
         with _undisturbed():
             demo.close()
-
-
-def read_duration(text: str) -> float:
-    """Seconds, of `60s` or `2 min`."""
-    try:
-        return read_amount(text, DURATION)
-    except Unreadable as error:
-        raise UsageError(error.message, error.hint) from error
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from headrace.connect.postgres.embedded import EmbeddedPostgres
 from headrace.connect.postgres.sample import SampleLoad, admit_guest, make_databases, read_habits
 from headrace.connect.postgres.server_user import server_user
 from headrace.connect.spark.items import SparkRunner, warm_up
-from headrace.connect.spark.session import SparkSettings, start_session, stop_session
+from headrace.connect.spark.session import SparkSettings, end_starting, start_session, stop_session
 from headrace.declare.read import read_project
 from headrace.model.errors import ConnectError
 from headrace.model.plan import Operator, Plan, PlanOptions, Sharing
@@ -147,9 +147,13 @@ class Demo:
         self._running_since = time.monotonic()
 
     def _start_spark(self) -> SparkRunner[Any]:
-        session = start_session(SparkSettings(self._root / "spark", short_lived=True))
+        session = start_session(self._spark_settings)
         warm_up(session)
         return SparkRunner(session, perform)
+
+    @property
+    def _spark_settings(self) -> SparkSettings:
+        return SparkSettings(self._root / "spark", short_lived=True)
 
     def _make_plans(self) -> tuple[Plan, Plan]:
         """The plan that runs, and the one in which nobody shares anything."""
@@ -275,17 +279,23 @@ class Demo:
 
     def close(self) -> None:
         """Ends everything that was started, however far it got, and removes the folder."""
+        if self._spark is not None and not self._spark.done():
+            end_starting(self._spark_settings)
         if self._load is not None:
             self._load.stop()
         if self._service is not None:
             self._service.close()
         if self._server is not None:
             self._server.stop()
-        if self._spark is not None and self._spark.exception() is None:
-            stop_session(self._spark.result().session)
+        if self._spark is not None:
+            self._stop_spark(self._spark)
         for name in ("headrace", "py4j", "pyspark"):
             logging.getLogger(name).removeHandler(self._log)
         self._log.close()
         shutil.rmtree(self._root, ignore_errors=True)
         if self._server is not None:
             shutil.rmtree(self._server.folder, ignore_errors=True)
+
+    def _stop_spark(self, spark: Future[SparkRunner[Any]]) -> None:
+        if spark.exception() is None:
+            stop_session(spark.result().session)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -115,6 +116,18 @@ def stop_session(session: SparkSession, within_s: float = 15.0) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def end_starting(settings: SparkSettings) -> None:
+    """Ends a Java that is still starting: `start_session` then raises where it is called, instead of going on."""
+    mark = os.fsencode(settings.scratch.absolute())
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == os.getpid() and mark in (process / "cmdline").read_bytes():
+                os.kill(int(process.name), signal.SIGKILL)
+        except OSError:  # it has ended by itself
+            continue
 
 
 def output_file(settings: SparkSettings) -> Path:

@@ -31,10 +31,10 @@ For = Annotated[
 
 def demo(for_: For = None, json: Json = False) -> int:
     """Run the sample apps: databases in three regions, load, views that are kept fresh, and a closing audit."""
+    seconds = _seconds(for_)
     from headrace.app_demo import open_demo
     from headrace.doors.cli.demo_text import closing_document, closing_text, opening_text
 
-    seconds = _seconds(for_)
     say = _say_nothing if json else _timed_say()
     with _signals_as_interrupts(), open_demo(say) as running:
         running.start()
@@ -56,7 +56,7 @@ def demo(for_: For = None, json: Json = False) -> int:
 
 def _seconds(text: str | None) -> float | None:
     """None is until someone stops it."""
-    from headrace.app_demo import read_duration
+    from headrace.app import read_duration
 
     if text is not None:
         return read_duration(text)
