@@ -7,6 +7,7 @@ Spark discards its result, the others store it, as a push does.
 from __future__ import annotations
 
 import io
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,7 +53,7 @@ def spark_cached(session: SparkSession) -> Iterator[Recompute]:
 @contextmanager
 def postgres(rows: Rows, folder: Path, views: Mapping[str, str]) -> Iterator[Recompute]:
     named = {query: name for name, query in views.items()}
-    with EmbeddedPostgres(folder, POSTGRES) as server, psycopg.connect(server.dsn(), autocommit=True) as connection:
+    with _server(folder) as address, psycopg.connect(address, autocommit=True) as connection:
         for name, columns in COLUMNS.items():
             types = ", ".join(f"{column} {POSTGRES_TYPES.get(type_, type_)}" for column, type_ in columns.items())
             _run(connection, f"CREATE TABLE {name} ({types})")
@@ -63,6 +64,17 @@ def postgres(rows: Rows, folder: Path, views: Mapping[str, str]) -> Iterator[Rec
             _run(connection, f"CREATE MATERIALIZED VIEW {name} AS {query} WITH NO DATA")
         _run(connection, "VACUUM ANALYZE")
         yield lambda query: _run(connection, f"REFRESH MATERIALIZED VIEW {named[query]}")
+
+
+@contextmanager
+def _server(folder: Path) -> Iterator[str]:
+    """The address of a server that leaves nothing behind: its files may have to be elsewhere."""
+    server = EmbeddedPostgres(folder, POSTGRES)
+    try:
+        with server:
+            yield server.dsn()
+    finally:
+        shutil.rmtree(server.folder, ignore_errors=True)
 
 
 def _run(connection: psycopg.Connection, statement: str) -> None:
