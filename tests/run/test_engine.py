@@ -53,14 +53,26 @@ def run(data: st.DataObject, texts: list[str], target: str, batches: int) -> Non
                 world.capture(data.draw(changes(world.history[world.now])))
             chosen = data.draw(st.lists(st.sampled_from(vertices), max_size=4)) if vertices else []
             cut = data.draw(st.sampled_from(sorted(world.history)))
-            target = min(cut, world.engine.watermark(chosen))
+            upto = min(cut, world.engine.watermark(chosen))
             if data.draw(st.booleans()):
-                check(world.engine.push(chosen, target))
+                check(world.engine.push(chosen, upto))
             else:
-                check(world.engine.push_chains(dict.fromkeys(world.engine.upstream(chosen), target)))
+                check(world.engine.push_chains(dict.fromkeys(world.engine.upstream(chosen), upto)))
             assert world.wrong() == []
         check(world.engine.push_chains(dict.fromkeys(vertices, world.now)))
         assert world.wrong() == []
+
+
+def run_unless_it_fails(data: st.DataObject, texts: list[str], target: str, batches: int) -> None:
+    """A query that fails on its data has no answer to keep."""
+    try:
+        run(data, texts, target, batches)
+    except EvaluationError:
+        reject()
+    except RuntimeError as error:
+        if "EvaluationError" in str(error):
+            reject()
+        raise
 
 
 def check(pushed):
@@ -81,14 +93,7 @@ ANY_SIZE = settings(
 @settings(ANY_SIZE, max_examples=25)
 @given(st.data(), st.lists(queries(SCHEMA), min_size=1, max_size=2), st.sampled_from(SITES))
 def test_views_equal_their_queries_whatever_is_pushed_when(data, texts, target):
-    try:
-        run(data, texts, target, batches=2)
-    except EvaluationError:
-        reject()
-    except RuntimeError as error:
-        if "EvaluationError" in str(error):
-            reject()
-        raise
+    run_unless_it_fails(data, texts, target, batches=2)
 
 
 WRITTEN = ("SELECT t1.s, t2.i FROM t1 JOIN t2 ON t1.i = t2.i",)
@@ -98,14 +103,7 @@ WRITTEN = ("SELECT t1.s, t2.i FROM t1 JOIN t2 ON t1.i = t2.i",)
 @settings(ANY_SIZE, max_examples=2_000)
 @given(st.data(), st.lists(queries(SCHEMA), min_size=1, max_size=3), st.sampled_from(SITES))
 def test_views_equal_their_queries_in_many_histories(data, texts, target):
-    try:
-        run(data, texts, target, batches=4)
-    except EvaluationError:
-        reject()
-    except RuntimeError as error:
-        if "EvaluationError" in str(error):
-            reject()
-        raise
+    run_unless_it_fails(data, texts, target, batches=4)
 
 
 TIMED = [

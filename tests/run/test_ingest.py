@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.model.relation import Field
-from headrace.model.types import BIGINT, INT, STRING, Array
+from headrace.model.types import BIGINT, INT, STRING, Array, Row
 from headrace.model.zset import ZSet
 from headrace.run.arrangement import Arrangement, sorted_run
 from headrace.run.arrow import arrow_table, rows_of_arrow
@@ -29,12 +29,12 @@ TEXTS = st.sampled_from((None, "", "a", "é"))
 
 
 @st.composite
-def captured(draw: st.DrawFn, plain: bool) -> list[list[tuple]]:
+def captured(draw: st.DrawFn, plain: bool) -> list[tuple[list[Row], int, dict[int, Row]]]:
     """Batches of captured rows (key, v, big, t, n, op, kept), with what a database could have done."""
-    present: dict[int, tuple] = {}
-    batches, time, number = [], 10, 0
+    present: dict[int, Row] = {}
+    batches, time, number = list[tuple[list[Row], int, dict[int, Row]]](), 10, 0
     for _ in range(draw(st.integers(1, 4))):
-        batch = []
+        batch: list[Row] = []
         for _ in range(draw(st.integers(0, 6))):
             time += draw(st.sampled_from((0, 0, 5)))
             number += 1
@@ -48,15 +48,15 @@ def captured(draw: st.DrawFn, plain: bool) -> list[list[tuple]]:
                 batch.append((key, None, None, time, number, "d", None))
             elif kind == "k" and key in present:
                 present[key] = (key, draw(TEXTS), present[key][2])
-                batch.append((key, present[key][1], None, time, number, "u", ["big"]))
+                batch.append((key, present[key][1], None, time, number, "u", ("big",)))
             elif kind == "m" and key in present:
                 moved = draw(KEYS)
                 if moved not in present:
                     old = present.pop(key)
                     present[moved] = (moved, old[1], old[2])
-                    batch.append((key, None, None, time, number, "d", ["big"]))
+                    batch.append((key, None, None, time, number, "d", ("big",)))
                     number += 1
-                    batch.append((moved, old[1], None, time, number, "u", ["big"]))
+                    batch.append((moved, old[1], None, time, number, "u", ("big",)))
             elif kind == "t":
                 present.clear()
                 batch.append((None, None, None, time, number, "t", None))
@@ -80,7 +80,7 @@ def replay(batches) -> None:
     spools: list[pa.Table] = []
     after = 0
     for batch, upto, present in batches:
-        spool = arrow_table(SPOOL, [(*row[:6], None if row[6] is None else tuple(row[6])) for row in batch])
+        spool = arrow_table(SPOOL, batch)
         empty = schema_of(COLUMNS).empty_table()
         runs = tuple(sorted_run(pa.concat_tables([empty, *logs]), ("t.k",), 1))
         stored = Stored(

@@ -43,13 +43,18 @@ def value(type_: Type, rng: random.Random, texts: list[str]) -> Value:
         return rng.choice(days or [dt.date(1994, 1, 1)]) + dt.timedelta(rng.choice((0, 1, 40)))
     if isinstance(type_, Decimal):
         return decimal.Decimal(rng.randrange(-300, 300)).scaleb(-type_.scale)
-    pool = POOLS.get(type_)
-    if pool is None:
-        assert isinstance(type_, Simple)
-        pool = {Kind.BINARY: (b"", b"a"), Kind.SMALLINT: (0, 1), Kind.TINYINT: (0, 1), Kind.FLOAT: (0.5, 1.0)}[
-            type_.kind
-        ]
-    return rng.choice(pool)
+    if type_ in POOLS:
+        return rng.choice(POOLS[type_])
+    assert isinstance(type_, Simple)
+    return rng.choice(OTHER_POOLS[type_.kind])
+
+
+OTHER_POOLS: dict[Kind, tuple[Value, ...]] = {
+    Kind.BINARY: (b"", b"a"),
+    Kind.SMALLINT: (0, 1),
+    Kind.TINYINT: (0, 1),
+    Kind.FLOAT: (0.5, 1.0),
+}
 
 
 def row_of(source: Source, rng: random.Random, texts: list[str]) -> Row:

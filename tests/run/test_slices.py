@@ -103,4 +103,4 @@ def test_what_only_names_files_needs_no_job(tmp_path):
     free = [item for item in items_of(world) if is_free(item)]
     assert free
     assert [outcome.value for outcome in run_sliced(NoJobs(), free)] == [perform_push(item) for item in free]
-    assert run_sliced(HereRunner(perform), []) == []
+    assert run_sliced(HereRunner(perform_push), []) == []

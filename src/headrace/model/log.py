@@ -6,8 +6,9 @@ A log is the rows of one vertex over time. Its pieces are files of three kinds:
     base    the contents as of `upto`; kept only where contents are needed (relations, states of operators)
     run     the contents again, sorted by the hash of a key, for lookups: derived from the others, may be deleted
 
-Contents at a time = base + changes after it. Changes up to `start` are gone. Times are microseconds of Headrace's own clock. Files are named once, never overwritten, and several logs may name the
-same file; a file that no log names is garbage.
+Contents at a time = base + changes after it. Changes up to `start` are gone. Times are microseconds of Headrace's own
+clock. Files are named once, never overwritten, and several logs may name the same file; a file that no log names is
+garbage.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ class PieceKind(StrEnum):
 class Piece:
     """A file of a log. `after` is exclusive, `upto` inclusive; a base holds everything up to `upto`.
 
-    Runs name their `key` (columns), their shard, and how many runs were merged into them (`weight` bytes decide when to
-    merge again). `file` is relative to the store of the log's site.
+    Runs name their `key` (columns), their shard, and how many shards there were. `file` is relative to the store of the
+    log's site.
     """
 
     kind: PieceKind
