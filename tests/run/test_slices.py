@@ -15,7 +15,6 @@ from headrace.run.arrow import rows_of_arrow
 from headrace.run.changes import WEIGHT
 from headrace.run.items import HereRunner, Outcome
 from headrace.run.operators.reading import schema_of
-from headrace.run.perform import perform
 from headrace.run.slices import run_sliced, sliced, whole
 from headrace.run.steps import JoinStep, Pass
 from headrace.run.work import Produced, WorkItem, is_free, perform_push
