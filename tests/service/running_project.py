@@ -28,11 +28,13 @@ VIEWS = {
     "named": "SELECT u.name, p.pid, p.body FROM users u JOIN posts p ON u.uid = p.uid",
     "counts": "SELECT u.country, count(*) AS n, max(p.pid) AS last FROM users u JOIN posts p ON u.uid = p.uid "
     "GROUP BY u.country",
+    "broken": "SELECT pid, 1 / (pid - pid) AS nothing FROM posts",
     "by_body": "SELECT p.pid, u.uid FROM posts p JOIN users u ON p.body = u.name",
 }
 CONTRACTS = {
     "named": "{view: named, at: eu, freshness: 4 s}",
     "counts": "{view: counts, at: us, freshness: 4 s}",
+    "broken": "{view: broken, at: eu, freshness: 4 s}",
     "by_body": "{view: by_body, at: eu, freshness: 4 s}",
 }
 

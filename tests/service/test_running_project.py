@@ -138,16 +138,16 @@ def test_contracts_come_and_go_under_load_and_a_killed_service_goes_on(project: 
 
 
 def test_a_refused_contract_is_kept_only_when_it_is_forced(project: RunningProject) -> None:
-    project.declare("named", more="  now: {view: counts, at: us, freshness: 10 ms}\n")
+    project.declare("named", "broken", more="  now: {view: counts, at: us, freshness: 10 ms}\n")
     project.up()
     assert [one["contract"] for one in project.document("apply", status=1)["rejected"]] == ["now"]
-    project.declare("named", more="  now: {view: counts, at: us, freshness: 10 ms}\n")
     forced = project.document("apply", "--force=now")
     assert [one["id"] for one in forced["contracts"] if one["forced"]] == ["now"]
     until(lambda: project.document("show", "counts")["freshness_s"] == 0.01, "its promise is what was declared")
     assert project.document("apply")["changed"] is False
     (kept,) = [one for one in project.document("status")["contracts"] if one["id"] == "now"]
     assert kept["forced"] is True
+    assert "division by zero" in project.headrace("show", "broken", status=2)
 
 
 def test_a_project_runs_on_spark(project: RunningProject) -> None:

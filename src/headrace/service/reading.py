@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from headrace.model.errors import UsageError, nearest_name
+from headrace.model.errors import EvaluationError, UsageError, nearest_name
 from headrace.model.log import Log
 from headrace.model.plan import ContractPlan, Plan
 from headrace.model.relation import Field, Output
@@ -79,7 +80,8 @@ class Reader:
         served = self.served(name)
         entry, log = served.contract, served.log
         lag = self.lags_s().get(entry.contract, 0.0)
-        rows = rows_at(self.store, log, served.columns, served.outputs, log.t, self.program.functions)
+        with _without_answer(entry.view):
+            rows = rows_at(self.store, log, served.columns, served.outputs, log.t, self.program.functions)
         promised = self.forced.get(entry.contract, entry.freshness_s)
         return Seen(entry.view, entry.contract, log.t, lag, promised, rows if limit is None else rows.slice(0, limit))
 
@@ -94,9 +96,23 @@ class Reader:
                 f"read all rows with `headrace show {name}`, and changes from then on",
             )
         upto = max(start, log.t)
-        return upto, changes_after(
-            self.store, log, served.columns, served.outputs, start, upto, self.program.functions
-        )
+        return upto, self._changes(served, start, upto)
+
+    def _changes(self, served: Served, start: int, upto: int) -> Iterator[tuple[int, pa.Table, pa.Table]]:
+        with _without_answer(served.contract.view):
+            yield from changes_after(
+                self.store, served.log, served.columns, served.outputs, start, upto, self.program.functions
+            )
+
+
+@contextmanager
+def _without_answer(view: str) -> Iterator[None]:
+    """What a view computes of its rows is computed when it is read; for some rows SQL has no answer."""
+    try:
+        yield
+    except EvaluationError as error:
+        hint = "a row has values that the query did not expect; NULLIF helps where it divides"
+        raise UsageError(f'view "{view}" cannot be computed: {error}', hint) from error
 
 
 def open_reader(folder: Folder) -> Reader:
