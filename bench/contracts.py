@@ -21,9 +21,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from bench.contracts_cpu import work_of
 from bench.contracts_peers import flink_version, recomputed_by_peers
 from bench.contracts_run import Run, Seen, observe
-from bench.contracts_text import HEAD, cpu, lags, peers, row, sharing
+from bench.contracts_text import HEAD, SHARING_BAR, cpu, lags, peers, row, sharing
 from bench.contracts_world import Machine, machine
 from bench.workloads.live_table1 import MIXED_S, Live
 from headrace.model.plan import PlanOptions, Sharing
@@ -90,6 +91,24 @@ def by_freshness(bench: Bench, options: argparse.Namespace) -> None:
     print("paper, 1000 tweets/s: episodes per sharing and hour 4 (10 s), 1 (20), 2 (30), 1 (40), 0 (50, 60, mixed)")
 
 
+def processor_time(bench: Bench, options: argparse.Namespace) -> None:
+    """Alone, contracts are admitted as if there were cores enough: what is compared is the same 25 views."""
+    print("\nprocessor time of pushes alone, without Spark, database or capture (busy machines do not matter)")
+    print(f"{'':26} {'contracts':>9} {'push s':>7} {'upkeep s':>8} {'cores':>6} {'rows':>9} {'of alone':>8}")
+    for rate, freshness_s in ((bench.live.tweets_per_s, 45.0), (500.0, 20.0), (1000.0, 45.0)):
+        live = replace(bench.live, tweets_per_s=rate, freshness_s=(freshness_s,), cores=64)
+        alone = work_of(live, PlanOptions(sharing=Sharing.NONE))
+        together = work_of(live, PlanOptions())
+        for name, work in (("alone", alone), ("together", together)):
+            ratio = (work.push_s + work.upkeep_s) / (alone.push_s + alone.upkeep_s)
+            print(
+                f"{f'{rate:g}/s, {freshness_s:g} s, {name}':26} {work.contracts:9} {work.push_s:7.2f}"
+                f" {work.upkeep_s:8.2f} {work.cores:6.3f} {work.rows:9} {ratio:8.2f}",
+                flush=True,
+            )
+    print(f"the bar is {SHARING_BAR}")
+
+
 def together_and_alone(bench: Bench, options: argparse.Namespace) -> None:
     print(f"\ntogether and alone\n{HEAD}")
     live = replace(bench.live, freshness_s=(45.0,))
@@ -140,6 +159,7 @@ _NO_FLINK = "Flink was not asked: give a Python that has apache-flink by --flink
 EXPERIMENTS: dict[str, Callable[[Bench, argparse.Namespace], None]] = {
     "rate": by_rate,
     "freshness": by_freshness,
+    "cpu": processor_time,
     "sharing": together_and_alone,
     "step": load_step,
     "count": by_count,

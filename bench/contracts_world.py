@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 POSTGRES = {"shared_buffers": "256MB", "max_wal_size": "2GB", "checkpoint_timeout": "15min"}
 TEMPLATE = "smile_template"
+WARM_UPS = 10
+"""Jobs until Java has compiled most of what they need."""
 
 
 @dataclass
@@ -78,7 +80,8 @@ def machine(cores: int) -> Iterator[Machine]:
     try:
         with EmbeddedPostgres(folder / "postgres", POSTGRES) as postgres:
             session = start_session(SparkSettings(folder / "spark", master=f"local[{cores}]"))
-            warm_up(session)
+            for _ in range(WARM_UPS):
+                warm_up(session)
             try:
                 yield Machine(folder, postgres, session)
             finally:

@@ -14,6 +14,7 @@ from headrace.connect.files import FileStore
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.model.catalogue import Catalogue
 from headrace.model.log import Edit, Piece, PieceKind, Round
+from headrace.model.plan import PlanOptions
 from headrace.plan.make import make_plan
 from headrace.run.changes import TIME
 from headrace.run.compile import compile_plan, spool_of
@@ -35,13 +36,16 @@ class EngineWorld:
     catalogue: Catalogue
     folder: Path
     runner: Runner[Any]
+    options: PlanOptions = field(default_factory=PlanOptions)
+    refuse: bool = False
+    """Whether contracts may be refused; they are not kept then."""
     now: int = START
     written: dict[str, int] = field(default_factory=dict)
     _known: set[tuple[str, str]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.plan = make_plan(self.catalogue)
-        assert not self.plan.rejected, self.plan.rejected
+        self.plan = make_plan(self.catalogue, self.options)
+        assert self.refuse or not self.plan.rejected, self.plan.rejected
         self.store = FileStore(self.folder / "data")
         self.ledger = open_sqlite(self.folder / "ledger.db")
         self.lease = self.ledger.acquire("service", "bench", 1e9)
