@@ -32,7 +32,7 @@ VIEWS = {
     "by_body": "SELECT p.pid, u.uid FROM posts p JOIN users u ON p.body = u.name",
 }
 CONTRACTS = {
-    "named": "{view: named, at: eu, freshness: 4 s}",
+    "named": '{view: named, at: eu, freshness: 4 s, deliver: {postgres: {dsn: "${EU_DSN}", table: named_copy}}}',
     "counts": "{view: counts, at: us, freshness: 4 s}",
     "broken": "{view: broken, at: eu, freshness: 4 s}",
     "by_body": "{view: by_body, at: eu, freshness: 4 s}",

@@ -79,6 +79,8 @@ def test_a_project_is_kept_and_read_and_changed_while_it_runs(project: RunningPr
     project.until_equal("named", "counts")
     lines = project.headrace("changes", "named", f"--from={seen['as_of']}").splitlines()
     assert replayed(seen["rows"], [json.loads(line) for line in lines]) == Counter(project.expected("named"))
+    copied = "SELECT name, pid, body FROM named_copy"
+    until(lambda: sorted(project.eu.execute(copied)) == project.expected("named"), "it is delivered")
     assert "as of" in project.headrace("show", "counts") and "(promised 4 s)" in project.headrace("show", "counts")
 
     table = headrace.read("counts", project.folder)
