@@ -243,17 +243,21 @@ class Demo:
     # End
 
     def finish(self) -> Closing:
-        """Compares all views with their queries while the apps go on, then reports."""
+        """Reports on promises until now, then compares all views with their queries while the apps go on.
+
+        The comparison takes turns with the service in this process, so promises are not judged by that time.
+        """
         service, load = self._service, self._load
         assert service is not None and load is not None
         self.lags()
+        seconds, kept = time.monotonic() - self._running_since, tuple(self._kept(service))
         found = recompute(self._reader(), service.environment, service.push_to)
         load.stop()
         return Closing(
-            seconds=time.monotonic() - self._running_since,
+            seconds=seconds,
             first_view_s=self.first_view_s,
             written=load.rows,
-            kept=tuple(self._kept(service)),
+            kept=kept,
             pushes=service.pushes,
             pushed_rows=service.pushed_rows,
             moved_rows=self._moved_rows,

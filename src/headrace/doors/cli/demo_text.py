@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 BAR = 20
 """Characters of a lag that has reached what is promised."""
+FIRST_S = 2.0
+"""When lags are first told in lines: before, nobody has measured them."""
 
 
 def opening_text(running: Demo) -> str:
@@ -59,7 +61,7 @@ class Screen:
         self._every_s = every_s
         self._in_place = stream.isatty()
         self._height = 0
-        self._next = 0.0
+        self._next = FIRST_S
 
     def show(self, passed_s: float, lags: Sequence[Lag], arrivals: Sequence[Arrival], written: int) -> None:
         if self._every_s is None:
@@ -117,7 +119,7 @@ def lag_line(passed_s: float, lags: Sequence[Lag]) -> list[str]:
 
 
 def _lag(lag: Lag) -> str:
-    return "not yet" if lag.lag_s is None else f"{lag.lag_s:.1f} s"
+    return "?" if lag.lag_s is None else f"{lag.lag_s:.1f} s"
 
 
 def _bar(lag: Lag) -> str:
