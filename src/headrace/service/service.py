@@ -44,6 +44,7 @@ UPKEEP_EVERY_S, NOTHING_DUE_S = 0.5, 3.0
 TRIM_EVERY_S = 20.0
 SLOTS_EVERY_S = 3.0
 LOAD_TRIES = 5
+CATCH_UP_S = 20.0
 KEEP_US = 600 * 1_000_000
 """Changes are kept ten minutes for those who read `changes`; longer while a reader needs them."""
 GRACE_S = 60.0
@@ -213,11 +214,24 @@ class Service:
             notes = self.ledger.notes("loaded:")
             missing = sorted(name for name in used if f"loaded:{name}" not in notes)
             if not missing:
+                self._wait_for_times({SPOOL + name: max(map(int, notes.values())) for name in used})
                 return
             self.captures.check()
             loading.phase = f"reading {len(missing)} of {len(used)} sources: {', '.join(missing[:3])}"
             self._stop.wait(0.1)
         raise RuntimeError("the service is stopping")
+
+    def _wait_for_times(self, wanted: Mapping[str, int]) -> None:
+        """Until logs have reached times: views loaded before that would lack rows that were read a moment later.
+
+        Not for ever: a source that does not move on any more holds up nobody but its own views.
+        """
+        until = time.monotonic() + CATCH_UP_S
+        while time.monotonic() < until and not self._stop.is_set():
+            times = self.ledger.times()
+            if all(times.get(name, t) >= t for name, t in wanted.items()):
+                return
+            self._stop.wait(0.05)
 
     def _switch(self, loading: Loading, engine: Engine, databases: tuple[Database, ...]) -> None:
         plan, program = loading.plan, engine.program
