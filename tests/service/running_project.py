@@ -29,12 +29,14 @@ VIEWS = {
     "counts": "SELECT u.country, count(*) AS n, max(p.pid) AS last FROM users u JOIN posts p ON u.uid = p.uid "
     "GROUP BY u.country",
     "broken": "SELECT pid, 1 / (pid - pid) AS nothing FROM posts",
+    "odd": "SELECT 1 / (uid - uid) AS x, count(*) AS n FROM users GROUP BY 1 / (uid - uid)",
     "by_body": "SELECT p.pid, u.uid FROM posts p JOIN users u ON p.body = u.name",
 }
 CONTRACTS = {
     "named": '{view: named, at: eu, freshness: 4 s, deliver: {postgres: {dsn: "${EU_DSN}", table: named_copy}}}',
     "counts": "{view: counts, at: us, freshness: 4 s}",
     "broken": "{view: broken, at: eu, freshness: 4 s}",
+    "odd": "{view: odd, at: us, freshness: 4 s}",
     "by_body": "{view: by_body, at: eu, freshness: 4 s}",
 }
 

@@ -140,7 +140,7 @@ def test_contracts_come_and_go_under_load_and_a_killed_service_goes_on(project: 
 
 
 def test_a_refused_contract_is_kept_only_when_it_is_forced(project: RunningProject) -> None:
-    project.declare("named", "broken", more="  now: {view: counts, at: us, freshness: 10 ms}\n")
+    project.declare("named", "broken", "odd", more="  now: {view: counts, at: us, freshness: 10 ms}\n")
     project.up()
     assert [one["contract"] for one in project.document("apply", status=1)["rejected"]] == ["now"]
     forced = project.document("apply", "--force=now")
@@ -150,6 +150,9 @@ def test_a_refused_contract_is_kept_only_when_it_is_forced(project: RunningProje
     (kept,) = [one for one in project.document("status")["contracts"] if one["id"] == "now"]
     assert kept["forced"] is True
     assert "division by zero" in project.headrace("show", "broken", status=2)
+    (odd,) = [one for one in project.document("status")["contracts"] if one["id"] == "odd"]
+    assert odd["state"] == "failing"
+    assert "division by zero" in odd["error"]
 
 
 def test_a_project_runs_on_spark(project: RunningProject) -> None:

@@ -30,6 +30,10 @@ KEYS_NOTE = "keys:"
 """Notes of the keys by which a log has runs: a plan that needs others has them built."""
 
 
+class NotThereYet(RuntimeError):
+    """What new vertices are to start from has no common time yet: a little later it may have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pushed:
     """What became of a push of one vertex. `error` says why it did not get there; `seconds` of its item alone."""
@@ -263,9 +267,13 @@ class Engine:
         times = self.ledger.times()
         return [name for name in self.program.tasks if name not in times]
 
-    def load(self) -> list[str]:
-        """Starts all new vertices at one time; returns them. Sources must have been captured completely."""
-        new = self.missing()
+    def load(self, wanted: Collection[str] | None = None) -> list[str]:
+        """Starts new vertices at one time; returns them. Sources must have been captured completely.
+
+        All of the program, or those that some vertices need.
+        """
+        among = None if wanted is None else set(self.upstream(wanted))
+        new = [name for name in self.missing() if among is None or name in among]
         if not new:
             return []
         self._start_sources([name for name in new if isinstance(self.program.tasks[name].step, Ingest)])
@@ -291,7 +299,7 @@ class Engine:
         t = max([self.watermark(new, times), *(times[name] for name in needed)])
         failed = [pushed for pushed in self.push(needed, t) if pushed.error is not None]
         if failed:
-            raise RuntimeError(f'"{failed[0].vertex}" could not be pushed: {failed[0].error}')
+            raise NotThereYet(f'"{failed[0].vertex}" could not be pushed: {failed[0].error}')
         return t
 
     def _load_at(self, new: Sequence[str], t: int) -> None:

@@ -22,7 +22,7 @@ from headrace.model.log import Lease, Round
 from headrace.model.plan import Plan
 from headrace.plan.document import plan_document
 from headrace.run.compile import SPOOL, compile_plan
-from headrace.run.execute import Engine, Pushed
+from headrace.run.execute import Engine, NotThereYet, Pushed
 from headrace.run.ports import Ledger, Runner, Store
 from headrace.run.steps import Program
 from headrace.run.upkeep import Upkeep
@@ -97,6 +97,7 @@ class Service:
         self._threads: list[threading.Thread] = []
         self._answered = 0
         self.failure: BaseException | None = None
+        self.unloaded: dict[str, str] = {}
 
     # Life
 
@@ -175,7 +176,7 @@ class Service:
         engine = Engine(program, self.ledger, self.store, self.runner, self.lease)
         with self._upkeep_turn:  # what views start from must not be compacted past their start
             self._forget_remade(engine)
-            self._load_new(engine)
+            self._load_new(engine, plan)
             with self._swap:  # nobody pushes by the old plan while keys that only the new one has are built
                 self._switch(loading, engine, databases)
         self.deliveries.run(plan, program, self.environment)
@@ -198,16 +199,44 @@ class Service:
                 self.scheduler = None
                 self.ledger.commit(self.lease, Round(forget=(*remade, *states)))
 
-    def _load_new(self, engine: Engine) -> None:
-        """Sources of several databases may not have come to a common time yet."""
+    def _load_new(self, engine: Engine, plan: Plan) -> None:
+        """All at once; what cannot be computed is left out, and does not keep the others waiting."""
+        self.unloaded = {}
+        error = self._try_to_load(engine)
+        if error is None:
+            return
+        log.warning("loading one by one: %s", error)
+        for entry in plan.contracts:
+            error = self._try_to_load(engine, [entry.vertex])
+            if error is not None:
+                log.warning('contract "%s" cannot be loaded: %s', entry.contract, error)
+                self.unloaded[entry.contract] = error
+        if len(self.unloaded) == len(plan.contracts):
+            raise RuntimeError(next(iter(self.unloaded.values())))
+
+    def _try_to_load(self, engine: Engine, wanted: list[str] | None = None) -> str | None:
+        """Why it did not work; None if it did. Sources of several databases may not have come to a common time yet."""
         for left in range(LOAD_TRIES - 1, -1, -1):
             try:
-                engine.load()
-                return
-            except RuntimeError as error:
+                engine.load(wanted)
+                return None
+            except NotThereYet as error:
                 if not left or self._stop.wait(1.0):
-                    raise
-                log.warning("loading again: %s", error)
+                    return str(error)
+            except RuntimeError as error:
+                return str(error)
+        return None
+
+    def _load_left_out(self) -> None:
+        """What could not be computed may be computed now."""
+        assert self.plan is not None and self.scheduler is not None
+        for entry in self.plan.contracts:
+            if entry.contract in self.unloaded:
+                error = self._try_to_load(self.scheduler.engine, [entry.vertex])
+                if error is None:
+                    del self.unloaded[entry.contract]
+                else:
+                    self.unloaded[entry.contract] = error
 
     def _wait_for_sources(self, used: frozenset[str], loading: Loading) -> None:
         while not self._stop.is_set():
@@ -339,6 +368,7 @@ class Service:
                     if time.monotonic() - trimmed > TRIM_EVERY_S:
                         trimmed = time.monotonic()
                         self.accounts.keep(self.clock())
+                        self._load_left_out()
                         cut_off = upkeep.trim(self.clock())
                         if cut_off:
                             log.warning("cut off, to be loaded again: %s", ", ".join(cut_off))

@@ -94,6 +94,8 @@ def _contract(service: Service, name: str, now: int, start: int | None, state: S
         document["forced"] = True
     if trouble:
         document["error"] = trouble[0][1].reason.splitlines()[0]
+    if name in service.unloaded:
+        document["state"], document["error"] = "failing", service.unloaded[name].splitlines()[0]
     if name in service.deliveries.errors:
         document["delivery_error"] = service.deliveries.errors[name]
     return document
