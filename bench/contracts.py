@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -30,7 +30,8 @@ from bench.workloads.live_table1 import MIXED_S, Live
 from headrace.model.plan import PlanOptions, Sharing
 
 SETTLE_S = 60.0
-FRESHNESS: dict[str, tuple[float, ...]] = {"10 s": (10.0,), "20 s": (20.0,), "45 s": (45.0,), "10/40/60 s": MIXED_S}
+FRESHNESS: dict[str, tuple[float, ...]] = {"10": (10.0,), "20": (20.0,), "45": (45.0,), "mixed": MIXED_S}
+"""Seconds; mixed are 10, 40 and 60."""
 STEPS = ((0.0, 1.0), (0.2, 1.5), (0.4, 3.0), (0.6, 6.0), (0.8, 9.0))
 """Robustness: from which share of the run on the load is how many times the first (SMILE: 50 to 150 x 50 users)."""
 
@@ -86,8 +87,8 @@ def by_rate(bench: Bench, options: argparse.Namespace) -> None:
 
 def by_freshness(bench: Bench, options: argparse.Namespace) -> None:
     print(f"\nviolations and cost against the freshness (figure 10)\n{HEAD}")
-    for name, freshness_s in FRESHNESS.items():
-        bench.run("freshness", name, replace(bench.live, freshness_s=freshness_s))
+    for name in options.freshness:
+        bench.run("freshness", name, replace(bench.live, freshness_s=FRESHNESS[name]))
     print("paper, 1000 tweets/s: episodes per sharing and hour 4 (10 s), 1 (20), 2 (30), 1 (40), 0 (50, 60, mixed)")
 
 
@@ -179,6 +180,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=3.0, help="of each run")
     parser.add_argument("--rate", type=float, default=50.0, help="tweets per second")
     parser.add_argument("--rates", type=_numbers, help="of the experiment `rate`, instead of 1, 2 and 4 times --rate")
+    parser.add_argument("--freshness", type=_freshness, default=tuple(FRESHNESS), help=f"of {','.join(FRESHNESS)}")
     parser.add_argument("--counts", type=_counts, default=(10, 25, 50), help="numbers of contracts of `count`")
     parser.add_argument("--most", type=float, default=1000.0, help="tweets per second up to which `count` looks")
     parser.add_argument("--plot", type=Path, metavar="FOLDER", help="draws figures")
@@ -192,10 +194,18 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _names(text: str) -> tuple[str, ...]:
+    return _among(text, EXPERIMENTS)
+
+
+def _freshness(text: str) -> tuple[str, ...]:
+    return _among(text, FRESHNESS)
+
+
+def _among(text: str, known: Mapping[str, object]) -> tuple[str, ...]:
     names = tuple(text.split(","))
-    unknown = [name for name in names if name not in EXPERIMENTS]
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise argparse.ArgumentTypeError(f'there is no experiment "{unknown[0]}"')
+        raise argparse.ArgumentTypeError(f'there is no "{unknown[0]}", only {", ".join(known)}')
     return names
 
 

@@ -76,8 +76,8 @@ def _batches(live: Live, tweets: int) -> Iterator[Batch]:
     for _ in range(BATCHES):
         new, joined = np.arange(tweet, tweet + tweets), np.arange(user, user + round(tweets * NEW_USERS))
         tweet, user = tweet + tweets, user + len(joined)
-        keys = {relation: _changed(relation, new, joined, live, rng) for relation in live.sources}
-        yield {one.name: inserts(_rows(one, found, live, rng)) for one, found in keys.items() if len(found)}
+        keys = [(relation, _changed(relation, new, joined, live, rng)) for relation in live.sources]
+        yield {one.name: inserts(_rows(one, found, live, rng)) for one, found in keys if len(found)}
 
 
 def _changed(
