@@ -12,6 +12,11 @@ from headrace.observe.times import Accuracy, Sample, Times, compared, observed
 from headrace.run.execute import Pushed
 
 SMOOTHING = 0.2
+AT_MOST = 4.0
+"""Predictions are believed up to so many times what the vertex lately took for as much: fits to small pushes on a busy
+machine say anything about larger ones."""
+FADES = 0.8
+"""What the longest push of a vertex still counts after each further one."""
 
 
 @dataclass(slots=True)
@@ -24,10 +29,21 @@ class Learning:
     accuracy: dict[str, Accuracy] = field(default_factory=dict)
     overhead_s: float = 0.3
     begun: dict[str, tuple[int, float]] = field(default_factory=dict)
+    longest: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """By vertex, seconds of the longest push of late, and the seconds of changes that it brought."""
 
     def work(self) -> Callable[[str, float], float]:
         """Seconds of a push inside a job, from the vertex and the seconds of changes that it lacks."""
-        return predictor(self.plan.catalogue, self.plan.graph, self.times, self.flows)
+        predict = predictor(self.plan.catalogue, self.plan.graph, self.times, self.flows)
+
+        def bounded(vertex: str, batch_s: float) -> float:
+            predicted_s = predict(vertex, batch_s)
+            if vertex not in self.longest:
+                return predicted_s
+            took_s, brought_s = self.longest[vertex]
+            return min(predicted_s, AT_MOST * took_s * max(1.0, batch_s / max(brought_s, 1e-3)))
+
+        return bounded
 
     def seconds(self) -> Callable[[str, float], float]:
         """Seconds of a push, with its share of the job."""
@@ -48,10 +64,18 @@ class Learning:
             flow = self.flows.get(one.vertex) or started(before.get(one.vertex, one.t))
             self.flows[one.vertex] = pushed(flow, one.rows_in, one.rows_out, one.bytes, one.t)
             if one.seconds:
+                self._note_longest(one, (one.t - before.get(one.vertex, one.t)) / 1e6)
                 graph = self.plan.graph
                 planned = planned_time(self.plan.catalogue, graph, one.vertex)
                 sample = Sample(one.seconds, one.rows_in, one.rows_out)
                 self.times = observed(self.times, operation_of(graph, one.vertex), one.vertex, sample, planned)
+
+    def _note_longest(self, one: Pushed, brought_s: float) -> None:
+        took_s, brought_before_s = self.longest.get(one.vertex, (0.0, 0.0))
+        if one.seconds >= FADES * took_s:
+            self.longest[one.vertex] = one.seconds, brought_s
+        else:
+            self.longest[one.vertex] = FADES * took_s, brought_before_s
 
     def learn_overhead(self, extra_s: float) -> None:
         """From a job that took so long beyond its work."""
