@@ -7,7 +7,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.model.log import PieceKind
+from headrace.model.log import PieceKind, Round
+from headrace.model.zset import ZSet
 from headrace.run.upkeep import Upkeep
 from headrace.testing import changes, tables
 from headrace.testing.worlds import quick_folder
@@ -46,8 +47,6 @@ def test_files_stay_few_however_often_the_same_rows_change(tmp_path):
     upkeep = Upkeep(world.engine, keep=0)
     row = (1, 1, 1, 1.0, None, "a", None, None, True)
     other = (1, 1, 2, 1.0, None, "b", None, None, True)
-    from headrace.model.zset import ZSet
-
     world.capture({"r": ZSet([(row, 1)])})
     world.engine.load()
     counts = []
@@ -66,8 +65,6 @@ def test_files_stay_few_however_often_the_same_rows_change(tmp_path):
 
 def test_runs_that_are_lost_are_built_again(tmp_path):
     world = world_of(VIEWS, "m1", tmp_path)
-    from headrace.model.zset import ZSet
-
     world.capture({"r": ZSet([((1, 1, 1, 1.0, None, "a", None, None, True), 1)])})
     world.engine.load()
     for log in world.ledger.logs().values():
@@ -77,3 +74,18 @@ def test_runs_that_are_lost_are_built_again(tmp_path):
     world.capture({"s": ZSet([((1, 1, None, "x", None), 1)])})
     check(world.engine.push(list(world.program.tasks), world.now))
     assert world.wrong() == []
+
+
+def test_the_spool_of_a_table_that_is_being_read_is_kept(tmp_path):
+    world = world_of(VIEWS, "m1", tmp_path)
+    row = (1, 1, 1, 1.0, None, "a", None, None, True)
+    world.capture({"r": ZSet([(row, 1)])})
+    world.engine.load()
+    check(world.engine.push(list(world.program.tasks), world.now))
+    upkeep = Upkeep(world.engine, keep=0)
+    world.ledger.commit(world.lease, Round(notes={"load:r": "{}"}))
+    upkeep.trim(world.now)
+    assert world.ledger.logs(["spool:r"])["spool:r"].of_kind(PieceKind.CHANGE)
+    world.ledger.commit(world.lease, Round(notes={"load:r": None}))
+    upkeep.trim(world.now)
+    assert not world.ledger.logs(["spool:r"])["spool:r"].of_kind(PieceKind.CHANGE)

@@ -14,6 +14,7 @@ from typing import Any
 
 from headrace.model.errors import Conflict
 from headrace.model.log import Edit, Log, Piece, PieceKind, Round
+from headrace.run.capture.spool import spool_log
 from headrace.run.execute import KEYS_NOTE, Engine
 from headrace.run.garbage import KEEP_MICROSECONDS, Reader, retain, sweep
 from headrace.run.merge import merges_due, shards_wanted
@@ -25,6 +26,7 @@ COMPACT_PIECES = 64
 TOGETHER, SMALL_BYTES = 16, 2_000_000
 """So many pieces of work that read at most so much go in one job."""
 ATTEMPTS = 5
+READING_NOTE = "load:"
 
 
 @dataclass(slots=True)
@@ -155,6 +157,7 @@ class Upkeep:
             for task in self.engine.program.tasks.values()
             if task.vertex in logs
         ]
+        readers += self._readings_under_way(logs)
         decided = retain(logs.values(), readers, now, self.budgets, self.keep)
         for trim in decided.trims:
             try:
@@ -162,6 +165,12 @@ class Upkeep:
             except Conflict:
                 continue  # it moved on meanwhile: next time
         return decided.cut_off
+
+    def _readings_under_way(self, logs: Mapping[str, Log]) -> list[Reader]:
+        """While a table is read, its whole spool is needed: at the end it says which rows were not there any more."""
+        sources = (name.removeprefix(READING_NOTE) for name in self.engine.ledger.notes(READING_NOTE))
+        spools = (spool_log(source) for source in sources)
+        return [Reader(f"reading of {spool}", {spool: logs[spool].start}) for spool in spools if spool in logs]
 
     def sweep(self, now: float, **options: Any) -> int:
         """Deletes files that nobody names any more; how many."""
