@@ -12,6 +12,7 @@ from headrace.model.errors import EvaluationError
 from headrace.model.expr import Literal, rename_columns, substitute
 from headrace.model.scalar import compile_expr
 from headrace.model.types import Row, Type, Value
+from headrace.model.zset import normal_row
 from headrace.run.arrow import arrow_table, rows_of_arrow
 from headrace.testing.engines import same_value
 from tests.model.function_cases import Calls, all_calls
@@ -69,8 +70,9 @@ def _disagreements(spark: SparkSession, cases: list[Calls]) -> Iterator[str]:
             yield f"{case.name}: Spark says the type is {type_}"
         function = compile_expr(case.call, tuple(case.columns))
         for row, value in zip(rows, column, strict=False):
-            if not same_value(function(row), value):
-                yield f"{case.name}: {row} is {value!r} in Spark, {function(row)!r} here"
+            ours = function(normal_row(row))  # tables hold no -0.0
+            if not same_value(ours, value):
+                yield f"{case.name}: {row} is {value!r} in Spark, {ours!r} here"
 
 
 def _overflows_in_spark(calls: Calls, row: Row) -> bool:

@@ -233,3 +233,9 @@ def test_blocks_are_those_of_the_example_plans(example):
 
 def as_sets(classes):
     return {frozenset(map(tuple, members)) for members in classes}
+
+
+def test_a_condition_that_follows_from_another_is_filtered_by_once():
+    """An outer join's condition on one side, and the same by way of an equality."""
+    first, *_ = blocks_of("v", read_query("SELECT r.id FROM r RIGHT JOIN t ON r.ok = t.ok AND r.ok", SCHEMA))
+    assert all(len(set(one.texts)) == len(one.texts) for one in first.filters)

@@ -54,7 +54,7 @@ def share_of_filter(filter_: BlockFilter, source: str, distinct: Distinct, decla
     A declared predicate counts if all its conjuncts are in the filter, in whatever spelling; larger ones first.
     """
     left = {_key(conjunct, source): conjunct for conjunct in filter_.conjuncts}
-    texts = dict(zip(filter_.texts, left, strict=True))
+    texts = {text: _key(one, source) for text, one in zip(filter_.texts, filter_.conjuncts, strict=True)}
     share = 1.0
     known = [(_keys_of(entry, source, texts), entry.share) for entry in declared if entry.source == source]
     for keys, entry_share in sorted(known, key=lambda entry: (-len(entry[0]), sorted(entry[0]))):

@@ -153,9 +153,10 @@ def filters_of(conditions: Iterable[Expr], default: str) -> tuple[BlockFilter, .
 
 
 def _filter(alias: str, conditions: list[Expr]) -> BlockFilter:
-    """Sorted by text; what can fail comes last, because the others may guard it."""
+    """Each once, sorted by text; what can fail comes last, because the others may guard it."""
     texts = {key_of(condition): (can_fail(condition), predicate_text(condition)) for condition in conditions}
-    ordered = sorted(conditions, key=lambda condition: (*texts[key_of(condition)], key_of(condition)))
+    different = {key_of(condition): condition for condition in conditions}.values()
+    ordered = sorted(different, key=lambda condition: (*texts[key_of(condition)], key_of(condition)))
     return BlockFilter(alias, tuple(ordered), tuple(texts[key_of(condition)][1] for condition in ordered))
 
 
