@@ -89,3 +89,21 @@ def test_the_spool_of_a_table_that_is_being_read_is_kept(tmp_path):
     world.ledger.commit(world.lease, Round(notes={"load:r": None}))
     upkeep.trim(world.now)
     assert not world.ledger.logs(["spool:r"])["spool:r"].of_kind(PieceKind.CHANGE)
+
+
+def test_a_reader_that_a_budget_cuts_off_is_named_and_loaded_anew(tmp_path):
+    world = world_of(VIEWS, "m1", tmp_path)
+    world.capture({"r": ZSet([((n, n, n, 1.0, None, "a", None, None, True), 1) for n in range(20)])})
+    world.engine.load()
+    slow = world.plan.contracts[0].vertex
+    for number in range(8):
+        world.capture({"s": ZSet([((number, 1, None, "x", None), 1)])})
+        ahead = [name for name in world.program.tasks if name != slow and slow not in world.engine.upstream([name])]
+        check(world.engine.push(ahead, world.now))
+    upkeep = Upkeep(world.engine, keep=0, budgets=dict.fromkeys(("m1", "m2", "m3"), 1))
+    cut_off = upkeep.trim(world.now)
+    assert slow in cut_off
+    assert slow in world.engine.forget(cut_off)
+    world.engine.load()
+    check(world.engine.push(list(world.program.tasks), world.now))
+    assert world.wrong() == []

@@ -282,6 +282,17 @@ class Engine:
             self._load_at(rest, self._common_time(rest))
         return new
 
+    def forget(self, vertices: Collection[str]) -> list[str]:
+        """Drops vertices and all that read them, so that they are loaded anew; returns them. Sources stay."""
+        gone: dict[str, None] = {}
+        for name, task in self.program.tasks.items():
+            if not isinstance(task.step, Ingest) and (name in vertices or any(read in gone for read in task.reads)):
+                gone[name] = None
+        states = [state.name for name in gone if (state := self.program.tasks[name].state) is not None]
+        known = self.ledger.times()
+        self.ledger.commit(self.lease, Round(forget=tuple(name for name in (*gone, *states) if name in known)))
+        return list(gone)
+
     def _start_sources(self, names: Sequence[str]) -> None:
         edits = []
         for name in names:

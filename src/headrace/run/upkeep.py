@@ -158,8 +158,15 @@ class Upkeep:
             if task.vertex in logs
         ]
         readers += self._readings_under_way(logs)
-        decided = retain(logs.values(), readers, now, self.budgets, self.keep)
-        for trim in decided.trims:
+        spools = {name for task in self.engine.program.tasks.values() for name in task.reads} - set(
+            self.engine.program.tasks
+        )
+        decided = retain(
+            (log for log in logs.values() if log.name not in spools), readers, now, self.budgets, self.keep
+        )
+        # What was captured is never given up: it cannot be computed again.
+        captured = retain((log for log in logs.values() if log.name in spools), readers, now, {}, self.keep)
+        for trim in (*decided.trims, *captured.trims):
             try:
                 self.engine.ledger.commit(self.engine.lease, Round((trim.edit(logs[trim.log]),)))
             except Conflict:

@@ -238,6 +238,17 @@ class Service:
                 else:
                     self.unloaded[entry.contract] = error
 
+    def _load_again(self, cut_off: tuple[str, ...]) -> None:
+        """Vertices that lagged behind what the budget of their site keeps start anew."""
+        if cut_off and self.scheduler is not None:
+            engine = self.scheduler.engine
+            with self._swap:
+                again = engine.forget(cut_off)
+            log.warning("cut off by the budget of their site, and loaded again: %s", ", ".join(again))
+            error = self._try_to_load(engine)
+            if error is not None:
+                log.warning("loading again failed: %s", error)
+
     def _wait_for_sources(self, used: frozenset[str], loading: Loading) -> None:
         while not self._stop.is_set():
             notes = self.ledger.notes("loaded:")
@@ -273,7 +284,7 @@ class Service:
             self.ledger.commit(self.lease, Round(notes=read, forget=gone))
         self.plan, self.forced = plan, loading.forced
         self.scheduler = Scheduler(plan, engine, forced=frozenset(loading.forced))
-        self.upkeep = Upkeep(engine, KEEP_US)
+        self.upkeep = Upkeep(engine, KEEP_US, budgets_of(plan))
         self.upkeep.build_keys()
         self.accounts.plan = plan
         self.auditor.watch(
@@ -369,14 +380,19 @@ class Service:
                         trimmed = time.monotonic()
                         self.accounts.keep(self.clock())
                         self._load_left_out()
-                        cut_off = upkeep.trim(self.clock())
-                        if cut_off:
-                            log.warning("cut off, to be loaded again: %s", ", ".join(cut_off))
+                        self._load_again(upkeep.trim(self.clock()))
                         upkeep.sweep(time.time(), grace=GRACE_S)
             except Fenced:
                 raise
             except (HeadraceError, RuntimeError) as error:
                 log.warning("upkeep: %s", error)
+
+
+def budgets_of(plan: Plan) -> dict[str, int]:
+    """Bytes that logs may take at sites whose disk is limited."""
+    return {
+        site.name: int(site.disk_capacity) for site in plan.catalogue.sites.values() if site.disk_capacity is not None
+    }
 
 
 def sources_of(program: Program) -> frozenset[str]:
