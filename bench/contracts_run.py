@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.contracts_world import Kept, Machine, keeping
 from bench.workloads.live_table1 import Live, Tweeting
 from headrace.model.plan import PlanOptions
-from headrace.run.execute import Pushed
+from headrace.run.push import Pushed
 from headrace.service.reading import Reader
 from headrace.service.recompute import recompute
 from headrace.service.service import clock_now

@@ -18,9 +18,10 @@ from headrace.model.plan import PlanOptions
 from headrace.plan.make import make_plan
 from headrace.run.changes import TIME
 from headrace.run.compile import compile_plan, spool_of
-from headrace.run.execute import Engine, Pushed
+from headrace.run.execute import Engine
 from headrace.run.operators.ingest import KEPT, NUMBER, OPERATION
 from headrace.run.ports import Runner
+from headrace.run.push import Pushed
 from headrace.run.upkeep import Upkeep
 
 START = 1_000

@@ -1,31 +1,16 @@
-"""The engine: moves the logs of a program on, and commits what was made.
-
-`push` brings vertices (and what they need) to a time, level by level: the items of a level run together, and one commit
-makes a level visible. Pushes are idempotent and commute; whatever fails before its commit leaves garbage files, nothing
-else. `load` starts new vertices at a common time.
-"""
+"""The engine of a program: pushes its vertices, and starts those that are new at a common time."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from headrace.model.errors import Conflict
-from headrace.model.log import NEVER, Edit, Lease, Log, PieceKind, Round
-from headrace.run.chains import ChainItem, Link
-from headrace.run.items import Outcome
+from headrace.model.log import Edit, Round
 from headrace.run.load_work import Loaded, LoadItem
-from headrace.run.merge import shards_wanted
-from headrace.run.next_job import together
-from headrace.run.ports import Ledger, Runner, Store
-from headrace.run.slices import run_sliced
-from headrace.run.steps import Ingest, LogSpec, Program, Task, TimedPass
-from headrace.run.timers import is_helper
-from headrace.run.work import Files, Produced, WorkItem
+from headrace.run.push import Pusher, all_files
+from headrace.run.steps import Ingest, LogSpec
 
-ATTEMPTS = 3
 KEYS_NOTE = "keys:"
 """Notes of the keys by which a log has runs: a plan that needs others has them built."""
 
@@ -34,233 +19,9 @@ class NotThereYet(RuntimeError):
     """What new vertices are to start from has no common time yet: a little later it may have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pushed:
-    """What became of a push of one vertex. `error` says why it did not get there; `seconds` of its item alone."""
-
-    vertex: str
-    t: int
-    seconds: float = 0.0
-    rows_in: int = 0
-    rows_out: int = 0
-    bytes: int = 0
-    skipped: bool = False
-    error: str | None = None
-
-
 @dataclass(slots=True)
-class Engine:
+class Engine(Pusher):
     """Holds no state of its own: everything is in the ledger and the store."""
-
-    program: Program
-    ledger: Ledger
-    store: Store
-    runner: Runner[Any]
-    lease: Lease
-
-    # Time
-
-    def watermark(self, vertices: Collection[str], times: Mapping[str, int] | None = None) -> int:
-        """The latest time to which vertices can be pushed: everything up to it is captured."""
-        times = self.ledger.times() if times is None else times
-        spools = {
-            task.step.spool
-            for name in self.upstream(vertices)
-            if isinstance((task := self.program.tasks[name]).step, Ingest)
-        }
-        return min((times.get(spool, NEVER) for spool in spools), default=NEVER)
-
-    def upstream(self, vertices: Collection[str]) -> list[str]:
-        """Vertices and all they need, inputs first."""
-        wanted, todo = set[str](), list(vertices)
-        while todo:
-            name = todo.pop()
-            if name in self.program.tasks and name not in wanted:
-                wanted.add(name)
-                todo.extend(self.program.tasks[name].reads)
-        return [name for name in self.program.tasks if name in wanted]
-
-    # Pushing
-
-    def push(self, vertices: Collection[str], t: int) -> list[Pushed]:
-        """Brings vertices to a time, and what they need; vertices that are there already are skipped."""
-        done: dict[str, Pushed] = {}
-        for level in self.levels(self.upstream(vertices)):
-            ready = [name for name in level if not self._blocked(name, done)]
-            for name in set(level) - set(ready):
-                done[name] = Pushed(name, NEVER, error="an input could not be pushed")
-            done |= {pushed.vertex: pushed for pushed in self.push_round(dict.fromkeys(ready, t))}
-        return list(done.values())
-
-    def _blocked(self, vertex: str, done: Mapping[str, Pushed]) -> bool:
-        return any(done[read].error is not None for read in self.program.tasks[vertex].reads if read in done)
-
-    def levels(self, vertices: Sequence[str]) -> list[list[str]]:
-        """Vertices by the longest way from the sources."""
-        depth: dict[str, int] = {}
-        for name in vertices:
-            depth[name] = 1 + max((depth.get(read, -1) for read in self.program.tasks[name].reads), default=-1)
-        found: list[list[str]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
-        for name in vertices:
-            found[depth[name]].append(name)
-        return found
-
-    def push_round(self, targets: Mapping[str, int]) -> list[Pushed]:
-        """Brings vertices to times that their inputs have reached: one job, one commit."""
-        if any(is_helper(read) for name in targets for read in self.program.tasks[name].reads):
-            return self.push_chains(targets)
-        for _ in range(ATTEMPTS - 1):
-            try:
-                return self._attempt_round(targets)
-            except Conflict:
-                continue  # a log moved on meanwhile: what is left to do is less
-        return self._attempt_round(targets)
-
-    def _attempt_round(self, targets: Mapping[str, int]) -> list[Pushed]:
-        logs = self.ledger.logs(self._involved(targets))
-        done, items, edits = list[Pushed](), list[WorkItem](), list[Edit]()
-        for name, t in targets.items():
-            made = self._prepared(name, t, logs)
-            match made:
-                case WorkItem():
-                    items.append(made)
-                case Pushed():
-                    done.append(made)
-                    if not made.skipped and made.error is None:
-                        edits += self._moved(self.program.tasks[name], logs[name].t, t)
-        for item, outcome in zip(items, run_sliced(self.runner, items), strict=True):
-            done.append(_pushed(item, outcome))
-            if outcome.value is not None:
-                edits += self._made(item, outcome.value)
-        if edits:
-            self.ledger.commit(self.lease, Round(tuple(edits)))
-        return done
-
-    def _prepared(self, name: str, t: int, logs: Mapping[str, Log]) -> WorkItem | Pushed:
-        """The work of a push; or what became of it without any."""
-        task, log = self.program.tasks[name], logs.get(name)
-        if log is None:
-            return Pushed(name, NEVER, error="it is not loaded")
-        if log.t >= t:
-            return Pushed(name, log.t, skipped=True)
-        late = [read for read in task.reads if read not in logs or logs[read].t < t]
-        if late:
-            return Pushed(name, log.t, error=f'its input "{late[0]}" is not there yet')
-        return self._item(task, log, t, logs) or Pushed(name, t)
-
-    def push_chains(self, targets: Mapping[str, int]) -> list[Pushed]:
-        """Brings vertices to times, each with all that it lacks among the targets: one job, one commit.
-
-        Vertices that build on each other are pushed one after the other; those that do not, side by side.
-        """
-        targets = self._with_helpers(targets)
-        for _ in range(ATTEMPTS - 1):
-            try:
-                return self._attempt_chains(targets)
-            except Conflict:
-                continue
-        return self._attempt_chains(targets)
-
-    def _with_helpers(self, targets: Mapping[str, int]) -> dict[str, int]:
-        """With the parts that vertices are made of."""
-        found = dict(targets)
-        for name in reversed(self.upstream(targets)):
-            for read in self.program.tasks[name].reads if name in found else ():
-                if is_helper(read):
-                    found[read] = max(found[name], found.get(read, NEVER))
-        return found
-
-    def _attempt_chains(self, targets: Mapping[str, int]) -> list[Pushed]:
-        logs = self.ledger.logs(self._involved(targets))
-        done, lacking = list[Pushed](), dict[str, int]()
-        for name in self.upstream(targets):
-            if name in targets and name not in logs:
-                done.append(Pushed(name, NEVER, error="it is not loaded"))
-            elif name in targets and logs[name].t >= targets[name]:
-                done.append(Pushed(name, logs[name].t, skipped=True))
-            elif name in targets and (late := self._late_input(name, targets[name], logs, lacking)) is not None:
-                done.append(Pushed(name, logs[name].t, error=f'its input "{late}" is not there yet'))
-            elif name in targets:
-                lacking[name] = targets[name]
-        chains = [
-            ChainItem(tuple(self._work(self.program.tasks[name], logs[name], lacking[name], logs) for name in chain))
-            for chain in together({name: self.program.tasks[name].reads for name in lacking}, lacking)
-        ]
-        edits = list[Edit]()
-        for chain, outcome in zip(chains, self.runner.run(chains) if chains else [], strict=True):
-            links = outcome.value or [Link(item.name, None, outcome.error, outcome.seconds) for item in chain.items]
-            for item, link in zip(chain.items, links, strict=True):
-                done.append(_pushed(item, Outcome(item.name, link.produced, link.error, link.seconds)))
-                if link.produced is not None:
-                    edits += self._made(item, link.produced)
-        if edits:
-            self.ledger.commit(self.lease, Round(tuple(edits)))
-        return done
-
-    def _late_input(self, name: str, t: int, logs: Mapping[str, Log], coming: Mapping[str, int]) -> str | None:
-        """An input that has not reached a time, and will not by what comes with it."""
-        for read in self.program.tasks[name].reads:
-            if coming.get(read, NEVER) < t and (read not in logs or logs[read].t < t):
-                return read
-        return None
-
-    def _involved(self, vertices: Iterable[str]) -> set[str]:
-        found = set[str]()
-        for name in vertices:
-            task = self.program.tasks[name]
-            found |= {name, *task.reads}
-            if task.state is not None:
-                found.add(task.state.name)
-        return found
-
-    def _moved(self, task: Task, after: int, t: int) -> list[Edit]:
-        """Nothing to do but to note the time."""
-        names = [task.vertex, *([] if task.state is None else [task.state.name])]
-        return [Edit(name, after, t) for name in names]
-
-    def _made(self, item: WorkItem, produced: Produced) -> list[Edit]:
-        names = [item.name, *([] if item.task.state is None else [item.task.state.name])]
-        return [
-            Edit(name, item.after, item.upto, tuple(piece for log, piece in produced.pieces if log == name))
-            for name in names
-        ]
-
-    def _item(self, task: Task, log: Log, t: int, logs: Mapping[str, Log]) -> WorkItem | None:
-        """The work of a push; None if no input has changed."""
-        due = isinstance(task.step, TimedPass) or any(logs[read].changes(log.t, t) for read in task.reads)
-        return self._work(task, log, t, logs) if due else None
-
-    def _work(self, task: Task, log: Log, t: int, logs: Mapping[str, Log]) -> WorkItem:
-        changes = {read: Files(logs[read].site, logs[read].changes(log.t, t)) for read in task.reads}
-        rows = sum(piece.rows for files in changes.values() for piece in files.pieces)
-        looked_up = [*task.reads, task.vertex, *([] if task.state is None else [task.state.name])]
-        runs = {
-            (name, key.columns): Files(logs[name].site, logs[name].runs(key.columns))
-            for name in looked_up
-            if name in self.program.logs
-            for key in self.program.logs[name].keys
-        }
-        earlier = Files(log.site)
-        if isinstance(task.step, Ingest):
-            spool = logs[task.step.spool]
-            earlier = Files(spool.site, tuple(p for p in spool.of_kind(PieceKind.CHANGE) if p.upto <= log.t))
-        return WorkItem(
-            task=task,
-            log=self.program.logs[task.vertex],
-            after=log.t,
-            upto=t,
-            store=self.store,
-            changes=changes,
-            runs=runs,
-            own=_all_files(log) if isinstance(task.step, Ingest) else Files(log.site),
-            earlier=earlier,
-            specs={name: self.program.logs[name] for name in looked_up if name in self.program.logs},
-            shards={where: shards_wanted(logs[where[0]].pieces, where[1], rows) for where in runs if where[0] in logs},
-            weight=float(rows + 1),
-            functions=self.program.functions,
-        )
-
-    # Loading
 
     def missing(self) -> list[str]:
         """Vertices of the program that have no log yet."""
@@ -319,7 +80,7 @@ class Engine:
         if ahead:
             raise RuntimeError(f'the contents of "{ahead[0]}" at the time of loading are gone')
         kept = {
-            name: _all_files(log)
+            name: all_files(log)
             for name, log in logs.items()
             if self.program.logs[name].has_contents and name not in new
         }
@@ -342,17 +103,3 @@ class Engine:
     def _specs(self, name: str) -> list[LogSpec]:
         state = self.program.tasks[name].state
         return [self.program.logs[name], *([] if state is None else [state])]
-
-
-def _all_files(log: Log) -> Files:
-    """Base, and the changes after it."""
-    base = log.base_t
-    pieces = [p for p in log.of_kind(PieceKind.CHANGE) if base is None or p.after >= base]
-    return Files(log.site, (*log.of_kind(PieceKind.BASE), *pieces))
-
-
-def _pushed(item: WorkItem, outcome: Outcome[Produced]) -> Pushed:
-    if outcome.value is None:
-        return Pushed(item.name, item.after, outcome.seconds, error=outcome.error)
-    made = outcome.value
-    return Pushed(item.name, item.upto, outcome.seconds, made.rows_in, made.rows_out, made.bytes)

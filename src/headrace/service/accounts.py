@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from headrace.model.plan import Operator, Plan
 from headrace.observe.cost import Account, Usage, charged
-from headrace.run.execute import Pushed
 from headrace.run.ports import Ledger
+from headrace.run.push import Pushed
 
 ACCOUNT_NOTE = "account:"
 

@@ -25,8 +25,8 @@ from headrace.declare.read import read_project
 from headrace.model.errors import ConnectError
 from headrace.model.plan import Operator, Plan, PlanOptions, Sharing
 from headrace.plan.make import make_plan
-from headrace.run.execute import Pushed
 from headrace.run.perform import perform
+from headrace.run.push import Pushed
 from headrace.service.folder import Folder
 from headrace.service.late_runner import LateRunner
 from headrace.service.reading import Reader

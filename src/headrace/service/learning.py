@@ -9,7 +9,7 @@ from headrace.model.plan import Plan
 from headrace.observe.predict import operation_of, planned_time, predictor
 from headrace.observe.rates import Flow, Statistics, pushed, started, statistics
 from headrace.observe.times import Accuracy, Sample, Times, compared, observed
-from headrace.run.execute import Pushed
+from headrace.run.push import Pushed
 
 SMOOTHING = 0.2
 AT_MOST = 4.0

@@ -20,7 +20,8 @@ from headrace.run.view import changes_after, rows_at
 from headrace.service.auditor import Auditor
 from headrace.service.databases import databases_of
 from headrace.service.folder import Folder
-from headrace.service.service import clock_now, sources_of, watched_of
+from headrace.service.plan_facts import sources_of, watched_of
+from headrace.service.service import clock_now
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 
 from headrace.model.log import NEVER
 from headrace.model.plan import Plan
-from headrace.run.execute import Engine, Pushed
+from headrace.run.execute import Engine
 from headrace.run.next_job import length_s, next_job, parts_of
 from headrace.run.next_push import Decision, Due, Paths, Scene, longest_item_s, next_pushes, path_s, paths_of
 from headrace.run.next_round import next_round
+from headrace.run.push import Pushed
 from headrace.run.steps import Ingest
 from headrace.service.learning import Learning
 

@@ -22,16 +22,17 @@ from headrace.model.log import Lease, Round
 from headrace.model.plan import Plan
 from headrace.plan.document import plan_document
 from headrace.run.compile import SPOOL, compile_plan
-from headrace.run.execute import Engine, NotThereYet, Pushed
+from headrace.run.execute import Engine, NotThereYet
 from headrace.run.ports import Ledger, Runner, Store
-from headrace.run.steps import Program
+from headrace.run.push import Pushed
 from headrace.run.upkeep import Upkeep
 from headrace.service.accounts import Accounts
-from headrace.service.auditor import Auditor, Watched
+from headrace.service.auditor import Auditor
 from headrace.service.captures import Captures
-from headrace.service.databases import Database, by_contract, databases_of
+from headrace.service.databases import Database, databases_of
 from headrace.service.deliveries import Deliveries
 from headrace.service.folder import Folder
+from headrace.service.plan_facts import budgets_of, sources_of, watched_of
 from headrace.service.scheduler import Scheduler
 
 log = logging.getLogger("headrace.service")
@@ -386,30 +387,3 @@ class Service:
                 raise
             except (HeadraceError, RuntimeError) as error:
                 log.warning("upkeep: %s", error)
-
-
-def budgets_of(plan: Plan) -> dict[str, int]:
-    """Bytes that logs may take at sites whose disk is limited."""
-    return {
-        site.name: int(site.disk_capacity) for site in plan.catalogue.sites.values() if site.disk_capacity is not None
-    }
-
-
-def sources_of(program: Program) -> frozenset[str]:
-    """The sources that a program reads."""
-    return frozenset(
-        read.removeprefix(SPOOL) for task in program.tasks.values() for read in task.reads if read.startswith(SPOOL)
-    )
-
-
-def watched_of(plan: Plan, program: Program, databases: tuple[Database, ...]) -> tuple[Watched, ...]:
-    """The contracts of a plan, as the auditor sees them."""
-    sources: dict[str, frozenset[str]] = {}
-    for name, task in program.tasks.items():
-        own = {read.removeprefix(SPOOL) for read in task.reads if read.startswith(SPOOL)}
-        inner = {source for read in task.reads for source in sources.get(read, ())}
-        sources[name] = frozenset(own | inner)
-    reads = by_contract(databases, {one.contract: sources[one.vertex] for one in plan.contracts})
-    return tuple(
-        Watched(one.contract, one.vertex, one.freshness_s, one.penalty, reads[one.contract]) for one in plan.contracts
-    )

@@ -1,0 +1,36 @@
+"""What a service must know of a plan: which sources it reads, what contracts to watch, how much its logs may take."""
+
+from __future__ import annotations
+
+from headrace.model.plan import Plan
+from headrace.run.compile import SPOOL
+from headrace.run.steps import Program
+from headrace.service.auditor import Watched
+from headrace.service.databases import Database, by_contract
+
+
+def budgets_of(plan: Plan) -> dict[str, int]:
+    """Bytes that logs may take at sites whose disk is limited."""
+    return {
+        site.name: int(site.disk_capacity) for site in plan.catalogue.sites.values() if site.disk_capacity is not None
+    }
+
+
+def sources_of(program: Program) -> frozenset[str]:
+    """The sources that a program reads."""
+    return frozenset(
+        read.removeprefix(SPOOL) for task in program.tasks.values() for read in task.reads if read.startswith(SPOOL)
+    )
+
+
+def watched_of(plan: Plan, program: Program, databases: tuple[Database, ...]) -> tuple[Watched, ...]:
+    """The contracts of a plan, as the auditor sees them."""
+    sources: dict[str, frozenset[str]] = {}
+    for name, task in program.tasks.items():
+        own = {read.removeprefix(SPOOL) for read in task.reads if read.startswith(SPOOL)}
+        inner = {source for read in task.reads for source in sources.get(read, ())}
+        sources[name] = frozenset(own | inner)
+    reads = by_contract(databases, {one.contract: sources[one.vertex] for one in plan.contracts})
+    return tuple(
+        Watched(one.contract, one.vertex, one.freshness_s, one.penalty, reads[one.contract]) for one in plan.contracts
+    )
