@@ -18,6 +18,7 @@ from headrace.model.log import Log, PieceKind
 from headrace.model.plan import PlanOptions
 from headrace.run.items import HereRunner
 from headrace.run.perform import perform
+from headrace.service.databases import databases_of
 from headrace.service.folder import Folder
 from headrace.service.reading import Reader
 from headrace.service.recompute import Recomputation, ask_for_views, recompute
@@ -167,3 +168,14 @@ def test_writers_that_never_end_keep_a_cut_away(world: World, monkeypatch: pytes
         with pytest.raises(ConnectError, match="nobody writes"):
             world.recomputed()
     assert world.recomputed().equal
+
+
+def test_a_database_that_no_plan_reads_keeps_no_log_for_us(world: World) -> None:
+    captures, plan = world.service.captures, world.service.plan
+    assert plan is not None
+    slots = "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()"
+    with psycopg.connect(world.environment["EU_DSN"]) as session:
+        assert session.execute(slots).fetchone() == (1,)
+        captures.keep_only(plan, databases_of(plan.catalogue, frozenset({"users"})))
+        assert session.execute(slots).fetchone() == (0,)
+        assert _publications(world) == []

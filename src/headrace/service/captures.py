@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headrace.connect.postgres.capture import Capture, CaptureSettings, clock_now
+from headrace.connect.postgres.capture import Capture, CaptureSettings, clock_now, give_back
 from headrace.connect.tables.folder import FolderCapture, FolderStream
 from headrace.declare.variables import fill
 from headrace.model.catalogue import FileFolder
@@ -55,19 +55,28 @@ class Captures:
         self._turn = threading.Lock()
 
     def run(self, plan: Plan, databases: tuple[Database, ...]) -> None:
-        """Captures exactly these; one whose tables changed is started again."""
+        """Captures these, beside what is captured already; one whose tables changed is started again."""
         wanted: dict[str, CaptureSettings | FolderStream] = {
             **{database.name: self._settings(plan, database) for database in databases},
             **folder_streams(plan, self.folder.project),
         }
         with self._turn:
-            for name in list(self.running):
-                if name not in wanted or self.running[name].settings != wanted[name]:
-                    self._end(self.running.pop(name))
             for name, settings in wanted.items():
+                if name in self.running and self.running[name].settings != settings:
+                    self._end(self.running.pop(name))
                 if name not in self.running:
                     self.running[name] = Running(settings)
                     self._start(self.running[name])
+
+    def keep_only(self, plan: Plan, databases: tuple[Database, ...]) -> None:
+        """Ends all captures but these, and has their databases keep no log for them any more."""
+        wanted = {database.name for database in databases} | folder_streams(plan, self.folder.project).keys()
+        with self._turn:
+            for name in [name for name in self.running if name not in wanted]:
+                running = self.running.pop(name)
+                self._end(running)
+                if isinstance(running.settings, CaptureSettings):
+                    _give_back(running.settings)
 
     def _settings(self, plan: Plan, database: Database) -> CaptureSettings:
         return CaptureSettings(
@@ -162,6 +171,19 @@ class Captures:
 def project_on_this_machine(project: str, folder: Folder) -> str:
     """Two checkouts of a project on one database do not share a slot."""
     return f"{project}:{folder.project.absolute()}"
+
+
+def _give_back(settings: CaptureSettings) -> None:
+    """A slot that nobody reads would fill the disk of its database."""
+    try:
+        give_back(settings)
+    except HeadraceError as error:
+        log.warning(
+            'slot "%s" of database %s could not be dropped: %s; drop it with pg_drop_replication_slot',
+            settings.names.slot,
+            settings.database,
+            error,
+        )
 
 
 def _spawn(folder: Folder, settings: CaptureSettings) -> subprocess.Popen[bytes]:

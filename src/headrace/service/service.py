@@ -180,6 +180,7 @@ class Service:
             self._load_new(engine, plan)
             with self._swap:  # nobody pushes by the old plan while keys that only the new one has are built
                 self._switch(loading, engine, databases)
+        self.captures.keep_only(plan, databases)
         self.deliveries.run(plan, program, self.environment)
         loading.phase = "running"
 
@@ -193,12 +194,11 @@ class Service:
             lacks_state = task.state is not None and task.state.name not in times
             if name in times and (lacks_state or any(read in remade for read in task.reads)):
                 remade[name] = None
-        states = [state.name for name in remade if (state := tasks[name].state) is not None and state.name in times]
         if remade:
             log.warning("loaded anew, since they are made in another way: %s", ", ".join(remade))
             with self._swap:
                 self.scheduler = None
-                self.ledger.commit(self.lease, Round(forget=(*remade, *states)))
+                engine.forget(remade)
 
     def _load_new(self, engine: Engine, plan: Plan) -> None:
         """All at once; what cannot be computed is left out, and does not keep the others waiting."""

@@ -37,6 +37,7 @@ from headrace.connect.postgres.slots import (
     capture_names,
     create_slot,
     publish,
+    remove_capture,
     slot_state,
 )
 from headrace.connect.postgres.spill import SpillFolder
@@ -345,6 +346,12 @@ def _continues(state: SlotState, last: Position, log_end: int) -> bool:
     was committed any more. A log that ends before where we stopped is of a database that was restored.
     """
     return not state.lost and state.confirmed_lsn <= last.lsn <= log_end
+
+
+def give_back(settings: CaptureSettings) -> None:
+    """After the last capture: the database keeps no log for us any more."""
+    with connect_session(settings.dsn) as session, _database_errors(settings.dsn):
+        remove_capture(session, settings.names)
 
 
 @contextmanager
