@@ -16,8 +16,9 @@ from headrace.model.catalogue import Catalogue
 from headrace.model.log import Edit, Piece, PieceKind, Round
 from headrace.model.plan import PlanOptions
 from headrace.plan.make import make_plan
+from headrace.run.capture.spool import spool_log
 from headrace.run.changes import TIME
-from headrace.run.compile import compile_plan, spool_of
+from headrace.run.compile import compile_plan
 from headrace.run.execute import Engine
 from headrace.run.operators.ingest import KEPT, NUMBER, OPERATION
 from headrace.run.ports import Runner
@@ -54,7 +55,7 @@ class EngineWorld:
         self.engine = Engine(self.program, self.ledger, self.store, self.runner, self.lease)
         self.upkeep = Upkeep(self.engine)
         edits = [
-            Edit(spool_of(name), None, START, start=START, site=source.site)
+            Edit(spool_log(name), None, START, start=START, site=source.site)
             for name, source in self.catalogue.sources.items()
         ]
         self.ledger.commit(self.lease, Round(tuple(edits)))
@@ -63,7 +64,7 @@ class EngineWorld:
         """One transaction; its time."""
         t = self.now + 10
         edits = [
-            Edit(spool_of(name), self.now, t, tuple(self._spooled(name, *batch[name], t)) if name in batch else ())
+            Edit(spool_log(name), self.now, t, tuple(self._spooled(name, *batch[name], t)) if name in batch else ())
             for name in self.catalogue.sources
         ]
         self.ledger.commit(self.lease, Round(tuple(edits)))

@@ -70,6 +70,13 @@ class Log:
         """The time of the base; None if contents are not kept."""
         return max((piece.upto for piece in self.of_kind(PieceKind.BASE)), default=None)
 
+    @property
+    def contents(self) -> tuple[Piece, ...]:
+        """Base, and the changes after it."""
+        base = self.base_t
+        after = (piece for piece in self.of_kind(PieceKind.CHANGE) if base is None or piece.after >= base)
+        return (*self.of_kind(PieceKind.BASE), *after)
+
     def runs(self, key: tuple[str, ...]) -> tuple[Piece, ...]:
         found = [p for p in self.of_kind(PieceKind.RUN) if p.key == key]
         return tuple(sorted(found, key=lambda piece: (piece.shard, piece.after, piece.upto)))

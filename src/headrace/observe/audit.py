@@ -56,10 +56,6 @@ class Record:
         return Record(**json.loads(text))
 
 
-def is_time_to_look(record: Record, now: int) -> bool:
-    return record.looked_at is None or now - record.looked_at >= INTERVAL
-
-
 def look(record: Record, now: int, lag_s: float, freshness_s: float) -> Record:
     """The record after a look; the same record when the last look was less than an interval ago.
 

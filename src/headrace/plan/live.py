@@ -22,9 +22,6 @@ class Live:
     graph: Graph = NOTHING
     promises: tuple[Promise, ...] = field(default=())
 
-    def with_plan(self, vertices: Mapping[str, Vertex], edges: Mapping[str, Edge], promise: Promise) -> Live:
-        return Live(self.tariff, self.extended(vertices, edges), (*self.promises, promise))
-
     def extended(self, vertices: Mapping[str, Vertex], edges: Mapping[str, Edge]) -> Graph:
         return Graph({**vertices, **self.graph.vertices}, {**edges, **self.graph.edges})
 

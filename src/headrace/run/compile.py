@@ -11,6 +11,7 @@ from headrace.model.catalogue import Catalogue
 from headrace.model.expr import TRUE, Column, Expr, columns_of, conjunction, substitute
 from headrace.model.plan import Edge, Operator, Plan, PlannedBlock, Stage, Vertex, VertexKind
 from headrace.model.relation import Field, Output
+from headrace.run.capture.spool import spool_log
 from headrace.run.columns import Held, Names, split
 from headrace.run.derive_keys import keys_of
 from headrace.run.functions import functions_of
@@ -39,10 +40,6 @@ STATE = "#state"
 def compile_plan(plan: Plan) -> Program:
     """Raises AssertionError where a plan does not fit together: that is our own fault."""
     return with_timers(_Compilation(plan).program())
-
-
-def spool_of(source: str) -> str:
-    return SPOOL + source
 
 
 @dataclass
@@ -99,7 +96,7 @@ class _Compilation:
         key = tuple(f"{source.name}.{column}" for column in source.key)
         if key:
             self._look_up(vertex.id, LookupKey(key))
-        return Ingest(spool_of(source.name), self.columns[vertex.id], key)
+        return Ingest(spool_log(source.name), self.columns[vertex.id], key)
 
     # Rows that go on
 

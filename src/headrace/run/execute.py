@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from headrace.model.log import Edit, Round
 from headrace.run.load_work import Loaded, LoadItem
-from headrace.run.push import Pusher, all_files
+from headrace.run.push import Pusher
 from headrace.run.steps import Ingest, LogSpec
+from headrace.run.work import Files
 
 KEYS_NOTE = "keys:"
 """Notes of the keys by which a log has runs: a plan that needs others has them built."""
@@ -80,7 +81,7 @@ class Engine(Pusher):
         if ahead:
             raise RuntimeError(f'the contents of "{ahead[0]}" at the time of loading are gone')
         kept = {
-            name: all_files(log)
+            name: Files(log.site, log.contents)
             for name, log in logs.items()
             if self.program.logs[name].has_contents and name not in new
         }

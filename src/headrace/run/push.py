@@ -244,20 +244,13 @@ class Pusher:
             store=self.store,
             changes=changes,
             runs=runs,
-            own=all_files(log) if isinstance(task.step, Ingest) else Files(log.site),
+            own=Files(log.site, log.contents if isinstance(task.step, Ingest) else ()),
             earlier=earlier,
             specs={name: self.program.logs[name] for name in looked_up if name in self.program.logs},
             shards={where: shards_wanted(logs[where[0]].pieces, where[1], rows) for where in runs if where[0] in logs},
             weight=float(rows + 1),
             functions=self.program.functions,
         )
-
-
-def all_files(log: Log) -> Files:
-    """Base, and the changes after it."""
-    base = log.base_t
-    pieces = [p for p in log.of_kind(PieceKind.CHANGE) if base is None or p.after >= base]
-    return Files(log.site, (*log.of_kind(PieceKind.BASE), *pieces))
 
 
 def _pushed(item: WorkItem, outcome: Outcome[Produced]) -> Pushed:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from headrace.model.errors import Conflict
-from headrace.model.log import Edit, Log, Piece, PieceKind, Round
+from headrace.model.log import Edit, Log, PieceKind, Round
 from headrace.run.capture.spool import spool_log
 from headrace.run.execute import KEYS_NOTE, Engine
 from headrace.run.garbage import KEEP_MICROSECONDS, Reader, retain, sweep
@@ -81,20 +81,20 @@ class Upkeep:
         known = {tuple(columns) for columns in json.loads(noted)} if noted else set()
         missing = tuple(key for key in spec.keys if key.columns not in known)
         if missing:
-            rows = sum(piece.rows for piece in contents_pieces(log))
+            rows = sum(piece.rows for piece in log.contents)
             shards = shards_wanted((), missing[0].columns, rows)
             yield UpkeepItem(
                 spec,
                 self.engine.store,
                 log.t,
-                pieces=contents_pieces(log),
+                pieces=log.contents,
                 keys=missing,
                 shards=shards,
                 functions=self.engine.program.functions,
             )
 
     def _compaction(self, spec: LogSpec, log: Log, since: int) -> Iterator[UpkeepItem]:
-        pieces = contents_pieces(log)
+        pieces = log.contents
         changes = [piece for piece in pieces if piece.kind is PieceKind.CHANGE and piece.upto <= since]
         base_rows = sum(piece.rows for piece in pieces if piece.kind is PieceKind.BASE)
         many = len(changes) > COMPACT_PIECES or (len(changes) > 8 and sum(p.rows for p in changes) > base_rows / 2)
@@ -187,13 +187,6 @@ class Upkeep:
         for site, file in decided.delete:
             self.engine.store.delete(site, file)
         return len(decided.delete)
-
-
-def contents_pieces(log: Log) -> tuple[Piece, ...]:
-    """Base, and the changes after it."""
-    base = log.base_t
-    changes = [p for p in log.of_kind(PieceKind.CHANGE) if base is None or p.after >= base]
-    return (*log.of_kind(PieceKind.BASE), *changes)
 
 
 def _stale_runs(item: UpkeepItem, log: Log) -> tuple[str, ...]:

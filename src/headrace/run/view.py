@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.model.log import Log, PieceKind
+from headrace.model.log import Log
 from headrace.model.relation import Field, Output
 from headrace.run.arrow import arrow_table
 from headrace.run.changes import ORDER, TIME, WEIGHT, consolidate, contents, interval
@@ -24,9 +24,8 @@ def rows_at(
     """The rows of a view as of a time that its log reaches, each as often as it occurs."""
     base = log.base_t
     assert t <= log.t and (base is None or t >= base), f'"{log.name}" is known from {base} to {log.t}, not at {t}'
-    pieces = [p for p in log.of_kind(PieceKind.CHANGE) if base is None or p.after >= base]
     schema = schema_of(columns)
-    tables = [store.read(log.site, piece.file, schema.names) for piece in (*log.of_kind(PieceKind.BASE), *pieces)]
+    tables = [store.read(log.site, piece.file, schema.names) for piece in log.contents]
     rows = contents([schema.empty_table(), *tables], t)
     repeated = np.repeat(np.arange(rows.num_rows), rows.column(WEIGHT).to_numpy())
     return _projected(rows.take(pa.array(repeated)), outputs, functions)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.model.catalogue import Catalogue, FileFolder, PostgresTable, Source
+from headrace.model.catalogue import Catalogue, PostgresTable
 from headrace.model.errors import UsageError
 
 
@@ -39,11 +39,6 @@ def databases_of(catalogue: Catalogue, used: frozenset[str]) -> tuple[Database, 
                 f"give it `postgres: {{dsn: ..., table: ...}}` at {catalogue.sources[name].declared_at}",
             )
     return tuple(Database(database_name(dsn), dsn, tuple(sources)) for dsn, sources in found.items())
-
-
-def folders_of(catalogue: Catalogue, used: frozenset[str]) -> tuple[Source, ...]:
-    """The sources that are folders of files."""
-    return tuple(catalogue.sources[n] for n in sorted(used) if isinstance(catalogue.sources[n].origin, FileFolder))
 
 
 def by_contract(

@@ -16,7 +16,6 @@ from headrace.run.push import Pushed
 from headrace.run.steps import Ingest
 from headrace.service.learning import Learning
 
-TRIES = 3
 REST_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 """After so many failures in a row a vertex is left alone for so long."""
 
@@ -28,10 +27,6 @@ class Trouble:
     failures: int
     reason: str
     until: int
-
-    @property
-    def is_suspect(self) -> bool:
-        return self.failures >= TRIES
 
 
 @dataclass(slots=True)

@@ -23,8 +23,9 @@ from headrace.model.scalar_time import from_micros
 from headrace.model.types import BIGINT, STRING, Array, Row, Type
 from headrace.model.zset import EMPTY, ZSet
 from headrace.run.arrow import arrow_table, rows_of_arrow
+from headrace.run.capture.spool import spool_log
 from headrace.run.changes import TIME
-from headrace.run.compile import compile_plan, source_fields, spool_of, view_outputs
+from headrace.run.compile import compile_plan, source_fields, view_outputs
 from headrace.run.evaluate import Python, evaluate
 from headrace.run.execute import Engine
 from headrace.run.items import HereRunner
@@ -69,7 +70,7 @@ class World:
             }
         )
         self.history[self.start] = dict.fromkeys(self.plan.catalogue.sources, EMPTY)
-        edits = [Edit(spool_of(s), None, self.start, start=self.start, site=self._site(s)) for s in self.sources]
+        edits = [Edit(spool_log(s), None, self.start, start=self.start, site=self._site(s)) for s in self.sources]
         self.ledger.commit(self.lease, Round(tuple(edits)))
         self.now = self.start
         self.open()
@@ -104,7 +105,7 @@ class World:
     def capture_raw(self, rows: Mapping[str, Sequence[tuple[Row, str]]], t: int) -> None:
         """Rows with their operations, as a spool holds them."""
         edits = [
-            Edit(spool_of(source), self.now, t, tuple(self._piece(source, rows.get(source, ()), t)))
+            Edit(spool_log(source), self.now, t, tuple(self._piece(source, rows.get(source, ()), t)))
             for source in self.sources
         ]
         self.ledger.commit(self.lease, Round(tuple(edits)))
