@@ -14,7 +14,7 @@ import pytest
 
 from headrace.declare.sql import read_query
 from headrace.model.catalogue import Source
-from headrace.model.errors import EvaluationError, UnsupportedSql
+from headrace.model.errors import UnsupportedSql
 from headrace.model.plan import PlanOptions
 from headrace.model.types import DATE, STRING, Decimal, Kind, Row, Simple, Type, Value
 from headrace.model.zset import ZSet, normal_row
@@ -77,8 +77,8 @@ def changed(
     return found
 
 
-def maintain(sql: str, schema: Mapping[str, Source], seed: int) -> None:
-    """Loaded, then kept through four batches; queries that fail on their data are left where they fail."""
+def maintain(sql: str, schema: Mapping[str, Source], seed: int = 1) -> None:
+    """Loaded, then kept through four batches."""
     rng = random.Random(seed)
     meaning = read_query(sql, schema)
     used = {name: source for name, source in schema.items() if name in _reads(meaning)}
@@ -106,29 +106,26 @@ def _reads(meaning) -> set[str]:
     return {scan.source for scan in scans_of(meaning)}
 
 
-def attempt(sql: str, schema: Mapping[str, Source], seed: int = 1) -> None:
-    try:
-        maintain(sql, schema, seed)
-    except UnsupportedSql as refusal:
-        pytest.skip(f"refused: {refusal.operator}")
-    except EvaluationError:
-        pytest.skip("has no answer on these rows")
-    except RuntimeError as error:
-        if "EvaluationError" not in str(error):
-            raise
-        pytest.skip("has no answer on these rows")
+REFUSED = {6: "window function: avg", 11: "session window", 12: "now() outside a filter on time"}
+"""Queries of Nexmark that are not maintained, by the operator that is named."""
 
 
 @pytest.mark.parametrize("number", range(1, 23))
 def test_the_queries_of_tpc_h(number):
-    attempt((schemas.FOLDER / "tpch" / f"q{number:02}.sql").read_text(), schemas.TPCH)
+    maintain((schemas.FOLDER / "tpch" / f"q{number:02}.sql").read_text(), schemas.TPCH)
 
 
 @pytest.mark.parametrize("number", range(23))
 def test_the_queries_of_nexmark(number):
-    attempt((schemas.FOLDER / "nexmark" / f"q{number:02}.sql").read_text(), schemas.NEXMARK)
+    sql = (schemas.FOLDER / "nexmark" / f"q{number:02}.sql").read_text()
+    if number in REFUSED:
+        with pytest.raises(UnsupportedSql) as refused:
+            maintain(sql, schemas.NEXMARK)
+        assert refused.value.operator == REFUSED[number]
+    else:
+        maintain(sql, schemas.NEXMARK)
 
 
 @pytest.mark.parametrize("sql", schemas.understood())
 def test_every_kind_of_query_that_is_understood(sql):
-    attempt(sql, SCHEMA)
+    maintain(sql, SCHEMA)
