@@ -67,7 +67,7 @@ class Learning:
                 self._note_longest(one, (one.t - before.get(one.vertex, one.t)) / 1e6)
                 graph = self.plan.graph
                 planned = planned_time(self.plan.catalogue, graph, one.vertex)
-                sample = Sample(one.seconds, one.rows_in, one.rows_out)
+                sample = Sample(one.rows_in, one.rows_out, one.seconds)
                 self.times = observed(self.times, operation_of(graph, one.vertex), one.vertex, sample, planned)
 
     def _note_longest(self, one: Pushed, brought_s: float) -> None:

@@ -1,0 +1,45 @@
+"""What a running plan teaches: predictions come to what pushes take."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from bench.workloads.live_table1 import Live, live_catalogue
+from headrace.model.plan import Plan
+from headrace.plan.make import make_plan
+from headrace.run.push import Pushed
+from headrace.service.learning import Learning
+
+SECOND = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return make_plan(live_catalogue(Live(contracts=3, tweets=1000)))
+
+
+def took_s(rows_in: int, rows_out: int) -> float:
+    return 0.002 + 4e-6 * rows_in + 9e-6 * rows_out
+
+
+def taught(plan: Plan, pushes: int) -> Learning:
+    """After pushes of all vertices, of some seconds each: 50 rows come in a second, and 100 go out."""
+    learning, chance, at = Learning(plan), random.Random(1), 0
+    for _ in range(pushes):
+        batch_s = chance.uniform(2.0, 20.0)
+        before, at = dict.fromkeys(plan.graph.vertices, at), at + round(batch_s * SECOND)
+        rows_in, rows_out = round(50 * batch_s), round(100 * batch_s)
+        learning.learn(
+            [Pushed(name, at, took_s(rows_in, rows_out), rows_in, rows_out) for name in plan.graph.vertices], before
+        )
+    return learning
+
+
+@pytest.mark.parametrize("batch_s", [1.0, 10.0, 40.0])
+def test_after_some_pushes_the_next_is_predicted(plan: Plan, batch_s: float):
+    predict = taught(plan, 30).work()
+    for name in plan.graph.vertices:
+        expected = took_s(round(50 * batch_s), round(100 * batch_s))
+        assert predict(name, batch_s) == pytest.approx(expected, rel=0.1)
