@@ -103,7 +103,8 @@ class Stays:
 class Source:
     """Rows that live at a site. `rate` counts changed rows per second: an update counts 2.
 
-    `columns` is None until the source is inspected. Streams have `time` (a column) and `retention_s`.
+    `columns` is None until the source is inspected. Streams have `time` (a column) and `retention_s`. `measured_rate`
+    is what a running project found and was planned with instead of `rate`.
     """
 
     name: str
@@ -120,6 +121,7 @@ class Source:
     retention_s: float | None
     origin: PostgresTable | FileFolder | None
     declared_at: Location
+    measured_rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

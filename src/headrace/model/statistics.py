@@ -38,13 +38,15 @@ def are_rows_assumed(source: Source) -> bool:
 
 
 def is_rate_assumed(source: Source) -> bool:
-    return source.rate is None and not source.static
+    return source.rate is None and source.measured_rate is None and not source.static
 
 
 def rate_of(source: Source) -> float:
     """Changed rows per second: an update counts 2."""
     if source.static:
         return 0.0
+    if source.measured_rate is not None:
+        return source.measured_rate
     return ASSUMED_RATE if source.rate is None else source.rate
 
 

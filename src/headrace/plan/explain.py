@@ -199,7 +199,8 @@ def changed(catalogue: Catalogue, contract: str, change: Change) -> Catalogue:
         replace(link, bandwidth=change.bandwidth.get((link.src, link.dst), link.bandwidth)) for link in catalogue.links
     )
     sources = {
-        name: replace(source, rate=change.rate.get(name, source.rate)) for name, source in catalogue.sources.items()
+        name: replace(source, rate=change.rate[name], measured_rate=None) if name in change.rate else source
+        for name, source in catalogue.sources.items()
     }
     return replace(catalogue, contracts={**catalogue.contracts, contract: terms}, links=links, sources=sources)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from headrace.model.plan import Plan
     from headrace.run.ports import Ledger
 
-RUNNING_FORMAT = "running/1"
+RUNNING_FORMAT = "running/2"
 
 
 @dataclass(frozen=True, slots=True)

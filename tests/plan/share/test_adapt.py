@@ -7,15 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.model.catalogue import Contract
+from headrace.model.catalogue import Catalogue, Contract, Link
 from headrace.model.plan import Plan
+from headrace.model.statistics import rate_of
 from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
 from headrace.plan.figures import plan_of
 from headrace.plan.make import make_plan
 from headrace.plan.share.adapt import Action, Moved, Proposal, adapt, is_rested, look
-from headrace.plan.share.arrangement import arrangement_of
-from headrace.plan.share.revalue import Measured, cores_of_kept, revalued
+from headrace.plan.share.arrangement import Arrangement, arrangement_of
+from headrace.plan.share.revalue import Measured, as_measured, cores_of_kept, revalued
 from headrace.plan.share.watch import Condition, Trouble, Watch, concerned
 from tests.plan.share.projects import plan_for, shop, wanted, with_contracts
 
@@ -137,7 +138,7 @@ def test_a_site_that_is_down_is_left_and_who_needs_it_waits():
     assert proposal.stranded == ("sales_us",)
     assert {entry.contract for entry in proposal.plan.contracts} == {"bought_items_us"}
     assert all(vertex.site != "eu" for vertex in proposal.plan.graph.vertices.values())
-    assert proposal.plan.catalogue.sources["items"].rate == 160.0
+    assert proposal.plan.catalogue.sources["items"].measured_rate == 160.0
 
 
 def test_nothing_moves_when_everyone_needs_the_site_that_is_down():
@@ -154,6 +155,32 @@ def test_work_moves_from_a_link_that_is_too_narrow():
     assert proposal.restores
     assert any(">".join(ends) in reason for reason in proposal.reasons)
     assert len(proposal.contracts) <= 3
+
+
+def test_a_link_is_not_narrower_because_more_is_sent_over_it():
+    plan = plan_for(wanted("sales", "asia", 60.0))
+    ends, capacity = crossing(plan), 10e6
+    grown = as_measured(arrangement_of(plan), Measured(0, rates={"orders": 500.0, "customers": 20.0}))[0]
+    load = grown.live.bill.link[ends] / capacity
+    found = as_measured(arrangement_of(plan), Measured(0, grown_rates(grown), load={ends: load}))[0]
+    assert link_of(found.catalogue, ends).bandwidth == pytest.approx(capacity)
+    full = as_measured(arrangement_of(plan), Measured(0, grown_rates(grown), load={ends: 2 * load}))[0]
+    assert link_of(full.catalogue, ends).bandwidth == pytest.approx(capacity / 2)
+
+
+def grown_rates(now: Arrangement) -> dict[str, float]:
+    return {name: rate_of(source) for name, source in now.catalogue.sources.items()}
+
+
+def link_of(catalogue: Catalogue, ends: tuple[str, str]) -> Link:
+    return next(link for link in catalogue.links if (link.src, link.dst) == ends)
+
+
+def test_sites_of_one_machine_are_slow_together():
+    plan = plan_for(wanted("sales", "asia", 60.0))
+    slow = Measured(0, slowness={name: 3.0 for name, vertex in plan.graph.vertices.items() if vertex.site == "us"})
+    found = as_measured(arrangement_of(plan), slow)[0]
+    assert [site.speed for site in found.catalogue.sites.values()] == [pytest.approx(1 / 3)] * 3
 
 
 def test_new_vertices_are_there_before_readers_switch_and_old_ones_go():

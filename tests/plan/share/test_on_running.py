@@ -12,12 +12,19 @@ from hypothesis import strategies as st
 from headrace.model.catalogue import Catalogue, Contract
 from headrace.model.errors import UsageError
 from headrace.model.plan import Plan
+from headrace.model.statistics import rate_of
 from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
+from headrace.plan.figures import plan_of
 from headrace.plan.make import make_plan, plan_on_running
+from headrace.plan.share.adapt import adapt, look
+from headrace.plan.share.arrangement import arrangement_of
 from headrace.plan.share.change import add_contract, remove_contract
 from headrace.plan.share.difference import difference, difference_of
+from headrace.plan.share.keeps import late_contracts
 from headrace.plan.share.outline import outline_of_document
+from headrace.plan.share.revalue import Measured, at_rates, cores_of_kept, revalued
+from headrace.plan.share.watch import Watch
 from tests.plan.share import nested
 from tests.plan.share.projects import SITES, VIEWS, plan_for, shop, wanted, with_contracts
 
@@ -75,6 +82,42 @@ def test_a_contract_whose_view_was_rewritten_is_planned_anew():
     view = next(entry.vertex for entry in then.contracts if entry.contract == "sales_eu")
     assert view not in running.graph.vertices
     assert view.partition("~")[0] == "r:customers,orders@eu"
+
+
+def moved_for(rate: float) -> Plan:
+    """A plan that was moved because customers change more than declared."""
+    plan, found = plan_for(wanted("sales")), Measured(0, rates={"customers": rate})
+    proposal = adapt(plan, replace(found, clock_s=60.0), look(Watch(), plan, found))
+    assert proposal is not None
+    return proposal.plan
+
+
+def test_what_was_moved_for_measured_rates_is_not_moved_back():
+    running = moved_for(200.0)
+    again = on_running(running, wanted("sales"))
+    assert difference(running, again).is_nothing
+    assert rate_of(again.catalogue.sources["customers"]) == 200.0
+    assert {entry.contract for entry in on_running(running, wanted("sales"), wanted("names")).contracts} == {
+        "sales_eu",
+        "names_eu",
+    }
+
+
+def test_a_rate_that_is_declared_anew_replaces_the_measured_one():
+    sources = dict(shop().sources)
+    sources["customers"] = replace(sources["customers"], rate=3.0)
+    again = on_running(moved_for(200.0), wanted("sales"), catalogue=replace(shop(), sources=sources))
+    assert rate_of(again.catalogue.sources["customers"]) == 3.0
+
+
+def test_a_contract_that_is_late_as_measured_keeps_what_it_has():
+    plan = plan_for(wanted("sales"), wanted("bought", "asia"))
+    now = arrangement_of(plan)
+    catalogue = at_rates(now.catalogue, {"orders": 1e6})
+    running = plan_of(revalued(now, catalogue, cores_of_kept(now, catalogue)))
+    assert late_contracts(arrangement_of(running))
+    again = plan_on_running(running, with_contracts(shop(), [wanted("sales"), wanted("bought", "asia")]))
+    assert difference(running, again).is_nothing
 
 
 def test_what_runs_is_valued_at_the_statistics_of_today():

@@ -9,7 +9,7 @@ for a while: plans must not swing. A move is made before the old way is broken.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -21,7 +21,7 @@ from headrace.plan.share.difference import difference
 from headrace.plan.share.keeps import has_room, late_contracts
 from headrace.plan.share.order import Cores
 from headrace.plan.share.place import place
-from headrace.plan.share.revalue import Measured, cores_of_kept, measured_catalogue, revalued
+from headrace.plan.share.revalue import Measured, as_measured
 from headrace.plan.share.watch import Condition, Trouble, Watch, concerned, conditions, watch
 
 MOST_MOVES = 3
@@ -90,18 +90,15 @@ def adapt(plan: Plan, measured: Measured, watched: Watch, history: tuple[Moved, 
     now, cores = _as_measured(plan, measured)
     names = _candidates(plan, due, history, measured.clock_s)
     is_down = any(condition.trouble is Trouble.SITE_DOWN for condition in due)
-    for count in (len(names),) if is_down else range(min(MOST_MOVES, len(names)), 0, -1):
-        proposal = _proposal(plan, now, cores, names[:count], due, measured)
+    for chosen in [names] if is_down else _choices(names):
+        proposal = _proposal(plan, now, cores, chosen, due, measured)
         if proposal is not None and not _returns_too_soon(proposal, history, watched, measured.clock_s):
             return proposal
     return None
 
 
 def _as_measured(plan: Plan, measured: Measured) -> tuple[Arrangement, Cores]:
-    now = arrangement_of(plan)
-    catalogue = measured_catalogue(plan.catalogue, measured, plan.totals, plan.graph)
-    cores = cores_of_kept(now, catalogue)
-    return revalued(now, catalogue, cores), cores
+    return as_measured(arrangement_of(plan), measured)
 
 
 def _candidates(plan: Plan, due: Iterable[Condition], history: tuple[Moved, ...], clock_s: float) -> tuple[str, ...]:
@@ -110,6 +107,12 @@ def _candidates(plan: Plan, due: Iterable[Condition], history: tuple[Moved, ...]
     cost = {entry.contract: entry.cost for entry in plan.contracts}
     rested = (name for name in names if name in cost and is_rested(name, history, clock_s))
     return tuple(sorted(rested, key=lambda name: (-cost[name], name)))
+
+
+def _choices(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The dearest together, then fewer of them, then each of the others alone."""
+    yield from (names[:count] for count in range(min(MOST_MOVES, len(names)), 0, -1))
+    yield from ((name,) for name in names[MOST_MOVES:])
 
 
 def is_rested(contract: str, history: Iterable[Moved], clock_s: float) -> bool:
@@ -131,12 +134,12 @@ def _proposal(
     if (len(moved) < len(names) and not measured.down) or still_broken & set(moved) or still_broken - broken:
         return None
     new = plan_of(replace(then, catalogue=replace(plan.catalogue, sources=then.catalogue.sources)))
-    found, cost = difference(plan, new), {entry.contract: entry.cost for entry in plan.contracts}
+    found = difference(plan, new)
     if not (found.added or found.moved or found.rewired or found.removed):
         return None
     restores, saving = tuple(sorted(broken & set(moved))), now.live.bill.rescost - then.live.bill.rescost
     migration = migration_cost(then, (*found.added, *(target for _, target in found.moved)))
-    pays = saving > LEAST_SAVING * sum(cost[name] for name in names) and saving * PAYS_WITHIN_S > migration
+    pays = saving > LEAST_SAVING * _cost_of(now, names) and saving * PAYS_WITHIN_S > migration
     if not restores and not (pays and moved == names):
         return None
     said = conditions(plan, now, measured)
@@ -164,6 +167,15 @@ def _placed_anew(now: Arrangement, cores: Cores, names: tuple[str, ...]) -> Arra
         placed = place(now, contract, cores[contract.view])
         now = placed if len(placed.kept) > len(now.kept) else now
     return now
+
+
+def _cost_of(now: Arrangement, names: Iterable[str]) -> float:
+    """$/s of contracts: their shares of everything that serves them."""
+    served, cost = now.live.served, now.live.bill.cost_of
+    serving = {vertex: [promise.contract for promise in promises] for vertex, promises in served.items()}
+    return sum(
+        cost[vertex] * contracts.count(name) / len(contracts) for vertex, contracts in serving.items() for name in names
+    )
 
 
 def broken_contracts(now: Arrangement, measured: Measured) -> frozenset[str]:

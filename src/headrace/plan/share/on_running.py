@@ -1,10 +1,11 @@
 """The plan of a project on top of what runs: contracts that are asked for as before keep their vertices.
 
     gone or changed    taken out, with what served nobody else
-    kept               as they are, valued at today's statistics; those that would be late are planned anew
+    kept               as they are, valued at today's statistics; those that this makes late are planned anew
     new or changed     planned on top, small views first
 
-When a site, a link, a source or a view has changed under a contract, the contract has changed.
+When a site, a link, a source or a view has changed under a contract, the contract has changed. Rates that were measured
+while it ran stand until the project declares others: what a service moved by itself is not moved back.
 """
 
 from __future__ import annotations
@@ -32,15 +33,29 @@ Views = Mapping[str, tuple[Block, ...] | Refusal]
 def arranged_on(running: Plan, catalogue: Catalogue, views: Views) -> Arrangement | None:
     """Everything that the catalogue asks for, on what runs; None if what runs has no room any more."""
     old = arrangement_of(running)
+    catalogue = _with_measured(catalogue, running.catalogue)
     same = [kept for kept in old.kept if _is_same(kept, old, catalogue, views)]
     kept = _carried_over(old, same, catalogue, views)
-    if not has_room(kept):
+    if not has_room(kept) and has_room(old):
         return None
+    late_before = late_contracts(old)  # as they run already: taking them out would help nobody
     for name in late_contracts(kept):
-        kept = kept.without(name)
+        kept = kept if name in late_before else kept.without(name)
     there = {entry.contract.name for entry in kept.kept}
     wanted = [contract for name, contract in catalogue.contracts.items() if name not in there]
     return _with_all(kept, wanted, views)
+
+
+def _with_measured(catalogue: Catalogue, running: Catalogue) -> Catalogue:
+    """What was measured of sources that are declared as they were."""
+    before = running.sources
+    sources = {
+        name: replace(source, measured_rate=before[name].measured_rate)
+        if name in before and before[name].rate == source.rate
+        else source
+        for name, source in catalogue.sources.items()
+    }
+    return replace(catalogue, sources=sources)
 
 
 def _is_same(kept: Kept, old: Arrangement, catalogue: Catalogue, views: Views) -> bool:

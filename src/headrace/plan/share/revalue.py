@@ -12,7 +12,7 @@ from math import inf
 from statistics import median
 
 from headrace.model.catalogue import Catalogue, Link, Site
-from headrace.model.plan import Graph, Totals, Vertex, VertexKind
+from headrace.model.plan import Graph, Vertex, VertexKind
 from headrace.model.rate import Rate
 from headrace.plan.outputs import block_facts, facts_of_block
 from headrace.plan.share.arrangement import Arrangement, Kept
@@ -35,30 +35,42 @@ class Measured:
     down: frozenset[str] = frozenset()
 
 
-def measured_catalogue(catalogue: Catalogue, measured: Measured, totals: Totals, graph: Graph) -> Catalogue:
-    """The catalogue as it was found: a link that is fuller than planned is narrower, a site whose operators take longer
-    is slower, and going to or from a site that is down takes forever.
-    """
+def at_rates(catalogue: Catalogue, rates: Mapping[str, float]) -> Catalogue:
+    """The catalogue with the rates of sources that were measured (rows/s)."""
     sources = {
-        name: replace(source, rate=measured.rates.get(name, source.rate)) for name, source in catalogue.sources.items()
+        name: replace(source, measured_rate=rates.get(name, source.measured_rate))
+        for name, source in catalogue.sources.items()
     }
-    links = tuple(_link(link, measured, totals) for link in catalogue.links)
-    sites = {name: _site(site, measured, graph) for name, site in catalogue.sites.items()}
-    return replace(catalogue, sources=sources, links=links, sites=sites)
+    return replace(catalogue, sources=sources)
 
 
-def _link(link: Link, measured: Measured, totals: Totals) -> Link:
+def as_measured(now: Arrangement, measured: Measured) -> tuple[Arrangement, Cores]:
+    """The arrangement as it was found: a link that is fuller than its traffic explains is narrower, a host whose
+    operators take longer is slower, and going to or from a site that is down takes forever.
+    """
+    catalogue = at_rates(now.catalogue, measured.rates)
+    cores = cores_of_kept(now, catalogue)
+    found = revalued(now, catalogue, cores)
+    links = tuple(_link(link, measured, found.live.bill.link) for link in catalogue.links)
+    sites = {name: _site(site, measured, found) for name, site in catalogue.sites.items()}
+    return replace(found, catalogue=replace(catalogue, links=links, sites=sites)), cores
+
+
+def _link(link: Link, measured: Measured, traffic: Mapping[tuple[str, str], float]) -> Link:
+    """`traffic` is bytes/s at the measured rates."""
     if measured.down & {link.src, link.dst}:
         return replace(link, latency_s=inf)
-    load, planned = measured.load.get((link.src, link.dst)), totals.link.get((link.src, link.dst), 0.0)
-    return link if not load or not planned else replace(link, bandwidth=planned / load)
+    load, sent = measured.load.get((link.src, link.dst)), traffic.get((link.src, link.dst), 0.0)
+    return replace(link, bandwidth=min(link.bandwidth or inf, sent / load)) if load and sent else link
 
 
-def _site(site: Site, measured: Measured, graph: Graph) -> Site:
+def _site(site: Site, measured: Measured, now: Arrangement) -> Site:
+    """Sites of one host are as slow as one another; those that name none are in one process."""
+    sites, vertices = now.catalogue.sites, now.graph.vertices
     found = [
         factor
         for name, factor in measured.slowness.items()
-        if name in graph.vertices and graph.vertices[name].site == site.name
+        if name in vertices and sites[vertices[name].site].host == site.host
     ]
     return replace(site, speed=site.speed / median(found)) if found else site
 
