@@ -100,7 +100,7 @@ class Edit:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What a source database had committed when it was captured up to `t`: its own commit time, microseconds UTC."""
+    """What a source database had committed when it was captured up to `t`, and when: microseconds of our own clock."""
 
     database: str
     t: int

@@ -16,6 +16,8 @@ from headrace.run.changes import TIME, WEIGHT
 from headrace.run.ports import Ledger, Store
 
 AUDIT_NOTE = "audit:"
+MOST_MOMENTS = 10_000
+"""To look through for the oldest: captures make two with each commit, several a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +58,24 @@ class Auditor:
             for name, text in self.ledger.notes("position:").items()
         }
         self.lags_s = {
-            one.contract: lag_s(now, times[one.vertex], self._captured(one, times[one.vertex], last))
+            one.contract: lag_s(now, times[one.vertex], self._captured(one, times[one.vertex], last, now))
             for one in self.watched
             if one.vertex in times
         }
         return self.lags_s
 
-    def _captured(self, one: Watched, view_t: int, last: Mapping[str, Moment]) -> list[Captured]:
-        found = []
-        for database in one.databases:
-            lacking = self.ledger.moments(database, view_t, 1)
-            found.append(Captured(database, lacking[0] if lacking else None, last.get(database)))
-        return found
+    def _captured(self, one: Watched, view_t: int, last: Mapping[str, Moment], now: int) -> list[Captured]:
+        return [
+            Captured(database, self._oldest_after(database, view_t, now), last.get(database))
+            for database in one.databases
+        ]
+
+    def _oldest_after(self, database: str, view_t: int, now: int) -> Moment | None:
+        """The first; unless our clock was put back since then. Then the oldest by the clock as it is now."""
+        lacking = self.ledger.moments(database, view_t, 1)
+        if lacking and lacking[0].commit_time > now:
+            lacking = self.ledger.moments(database, view_t, MOST_MOMENTS)
+        return min(lacking, key=lambda moment: moment.commit_time, default=None)
 
     def audit(self, lease: Lease, more_notes: Mapping[str, str]) -> None:
         """Looks at all contracts, and keeps what was seen."""

@@ -27,7 +27,7 @@ from headrace.connect.postgres.facts import TableFacts
 from headrace.connect.postgres.inspect import ask_table, reason
 from headrace.connect.postgres.intake import Intake, Outside, Target
 from headrace.connect.postgres.load import Load, LoadProgress, Loads
-from headrace.connect.postgres.reading import emit, writers_of
+from headrace.connect.postgres.reading import clock_of, emit, writers_of
 from headrace.connect.postgres.replication import LogStream
 from headrace.connect.postgres.sessions import connect_session
 from headrace.connect.postgres.slots import (
@@ -42,7 +42,7 @@ from headrace.connect.postgres.slots import (
 )
 from headrace.connect.postgres.spill import SpillFolder
 from headrace.model.errors import ConnectError
-from headrace.run.capture.clock import next_time
+from headrace.run.capture.clock import DatabaseClock, Skew, measured, next_time
 from headrace.run.capture.pgoutput import Relation
 from headrace.run.capture.position import Position, parse_lsn
 from headrace.run.capture.row_changes import Layout, layout_of
@@ -54,6 +54,8 @@ LEASE_S = 15.0
 HEARTBEAT_EVERY_S = 1.0
 LOOK_AT_TABLES_EVERY_S = 10.0
 LOADING_WAIT_S = 0.02
+BEAT = "beat:"
+"""Marks of heartbeats begin so, and end with our time when we asked for them."""
 ROWS_AT_ONCE = 200_000
 """A batch ends after so many rows, even if there are more."""
 BYTES_IN_MEMORY = 64_000_000
@@ -113,6 +115,7 @@ class Capture:
         self._now = now
         self._stream: Stream | None = None
         self._beat = self._looked = 0.0
+        self._beats: dict[bytes, tuple[int, int]] = {}
         holder = f"{socket.gethostname()}:{os.getpid()}"
         self._lease = ledger.acquire(f"capture:{settings.database}", holder, LEASE_S)
         self._renewed = time.monotonic()
@@ -131,7 +134,17 @@ class Capture:
         self._oids = self._ask_oids(facts)
         added = self._publish(facts)
         position, anew = self._position()
-        outside = Outside(settings.database, store, self._spills, self._now, self._resolve, self._on_mark, self._answer)
+        self._clock = DatabaseClock(self._ask_clock(), position.commit_time)
+        outside = Outside(
+            settings.database,
+            store,
+            self._spills,
+            self._now,
+            self._clock,
+            self._resolve,
+            self._on_mark,
+            self._answer,
+        )
         self._intake = Intake(outside, self._targets(), position)
         self._loads = Loads(settings.dsn, self._session, self._intake, self._spills)
         self._stream = settings.stream(settings.dsn, settings.names.slot, settings.names.publications, position.lsn)
@@ -176,6 +189,11 @@ class Capture:
             self._session.execute("SELECT pg_drop_replication_slot(%s)", [slot])
         lsn = create_slot(self._session, slot)
         return Position(lsn, next_time(last.t if last else 0, self._now()), self._now(), slot), True
+
+    def _ask_clock(self) -> Skew:
+        asked, started = self._now(), time.monotonic()
+        shown = clock_of(self._session)
+        return measured(asked, shown, asked + _since(started))
 
     def _log_end(self) -> int:
         row = self._session.execute("SELECT pg_current_wal_lsn()::text AS lsn").fetchone()
@@ -245,6 +263,7 @@ class Capture:
         """Take what comes within the time, commit it, confirm it."""
         with _database_errors(self._settings.dsn):
             self._keep_up()
+            self._intake.reached = max(self._ledger.times().values(), default=self._intake.t)
             self._loads.advance()
             # While tables are read every mark in the log is waited for: at once, not at the end of a batch.
             self._take(min(wait_s, LOADING_WAIT_S) if self._loads.waiting else wait_s)
@@ -281,7 +300,7 @@ class Capture:
             self._ledger.renew(self._lease, LEASE_S)
             self._renewed = now
         if now - self._beat >= HEARTBEAT_EVERY_S:
-            emit(self._session, "beat")
+            self._send_beat()
             self._beat = now
         if now - self._looked >= LOOK_AT_TABLES_EVERY_S:
             if self._looked:
@@ -289,6 +308,13 @@ class Capture:
                     {t.source: ask_table(self._session, t.table, count=False) for t in self._settings.tables}
                 )
             self._looked = now
+
+    def _send_beat(self) -> None:
+        """It is committed between now and the answer, which tells the database's clock when it comes by in the log."""
+        asked, started = self._now(), time.monotonic()
+        mark = f"{BEAT}{asked}"
+        emit(self._session, mark)
+        self._beats[mark.encode()] = asked, asked + _since(started)
 
     def _take(self, wait_s: float) -> None:
         """At most the time, but transactions whole."""
@@ -324,7 +350,10 @@ class Capture:
         progress, self._loads.progress = tuple(self._loads.progress), []
         return Captured(self._intake.position.t, rows, progress)
 
-    def _on_mark(self, content: bytes) -> None:
+    def _on_mark(self, content: bytes, commit_time: int) -> None:
+        if content in self._beats:
+            asked, answered = self._beats.pop(content)
+            self._clock.measure(measured(asked, commit_time, answered))
         if content.startswith(CUT_MARK.encode()):
             name = content.decode().removeprefix(CUT_MARK)
             self._intake.notes[CUT_MARK + self._settings.database] = f"{name} {self._intake.t}"
@@ -337,6 +366,11 @@ class Capture:
         if time.monotonic() - self._renewed > LEASE_S / 3:
             self._ledger.renew(self._lease, LEASE_S)
             self._renewed = time.monotonic()
+
+
+def _since(started: float) -> int:
+    """Microseconds since a time of `time.monotonic`, which nobody puts forward or back."""
+    return round((time.monotonic() - started) * 1e6)
 
 
 def _continues(state: SlotState, last: Position, log_end: int) -> bool:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from headrace.connect.postgres.spill import Spill, SpillFolder
 from headrace.model.log import Edit, Moment, Piece, PieceKind, Round
 from headrace.run.capture.chunks import Window
-from headrace.run.capture.clock import next_time
+from headrace.run.capture.clock import DatabaseClock, next_time
 from headrace.run.capture.pgoutput import Begin, Commit, Message, Relation, RowChange, StreamCommit
 from headrace.run.capture.position import Position
 from headrace.run.capture.row_changes import Layout, add_change, touched
@@ -78,14 +78,18 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What a batch needs: `resolve` finds the sources that a table is, `answer` is called during long work."""
+    """What a batch needs: `resolve` finds the sources that a table is, `answer` is called during long work.
+
+    `on_mark` gets what a mark of ours in the log says, and what the database's clock showed at its commit.
+    """
 
     database: str
     store: Store
     spills: SpillFolder
     now: Callable[[], int]
+    clock: DatabaseClock
     resolve: Callable[[Relation], tuple[Layout, ...]]
-    on_mark: Callable[[bytes], None]
+    on_mark: Callable[[bytes, int], None]
     answer: Callable[[], None]
 
 
@@ -103,7 +107,9 @@ class Intake:
         self._layouts: dict[int, tuple[Relation, tuple[Layout, ...]]] = {}
         self._skip = False
         self._xid = 0
+        self._commit_time = 0
         self.t = position.t
+        self.reached = position.t
         self.rows_waiting = 0
 
     # Transactions that come whole
@@ -111,8 +117,15 @@ class Intake:
     def begin(self, begin: Begin) -> None:
         self._skip = begin.commit_lsn < self.position.lsn
         self._xid = begin.xid
+        self._commit_time = begin.commit_time
         if not self._skip:
-            self.t = next_time(self.t, self._outside.now())
+            self.t = self._next_time()
+
+    def _next_time(self) -> int:
+        """Not before what others have reached: a view over several databases has a change only when all are that far.
+        So when our clock is put back nobody waits until it has caught up.
+        """
+        return next_time(max(self.t, self.reached - 1), self._outside.now())
 
     def change(self, relation: Relation, change: RowChange) -> None:
         if not self._skip:
@@ -157,7 +170,7 @@ class Intake:
 
     def message(self, message: Message) -> None:
         if not self._skip and message.prefix == OUR_PREFIX:
-            self._outside.on_mark(message.content)
+            self._outside.on_mark(message.content, self._commit_time)
 
     def commit(self, commit: Commit) -> None:
         if not self._skip:
@@ -165,8 +178,9 @@ class Intake:
 
     def _committed(self, xid: int, end_lsn: int, commit_time: int) -> None:
         self.recent.append(xid)
-        self.position = Position(end_lsn, self.t, commit_time, self.position.slot)
-        moment = Moment(self._outside.database, self.t, commit_time)
+        committed_at = self._outside.clock.committed_at(commit_time, self._outside.now())
+        self.position = Position(end_lsn, self.t, committed_at, self.position.slot)
+        moment = Moment(self._outside.database, self.t, committed_at)
         # The first and the last of a batch: what a view lacks is measured from the first that it has not.
         if len(self._moments) == 2:
             self._moments.popitem()
@@ -200,7 +214,7 @@ class Intake:
     def open_commit(self, commit: StreamCommit) -> None:
         spill = self._open.pop(commit.xid, None)
         if commit.commit_lsn >= self.position.lsn:
-            self.t = next_time(self.t, self._outside.now())
+            self.t = self._next_time()
             for source in () if spill is None else spill.sources:
                 self._release_open(self.targets[source], spill, commit.xid)
             self._committed(commit.xid, commit.end_lsn, commit.commit_time)

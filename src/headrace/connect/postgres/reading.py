@@ -22,6 +22,13 @@ def emit(session: Connection, content: str) -> None:
     session.execute("SELECT pg_logical_emit_message(true, %s, %s)", [OUR_PREFIX, content])
 
 
+def clock_of(session: Connection) -> int:
+    """What the database's clock shows, microseconds since 1970."""
+    row = session.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now").fetchone()
+    assert row is not None
+    return int(row["now"])
+
+
 def writers_of(session: Connection, table: Table) -> frozenset[str]:
     """Transactions that may have written to a table and are not over."""
     rows = session.execute(

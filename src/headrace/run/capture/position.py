@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 class Position:
     """The log up to `lsn` (where the next transaction may begin) is in the spools, and `t` is the last time given.
 
-    `commit_time` is the database's own, of the last transaction; microseconds. `slot` keeps the log from there on.
+    `commit_time` is that of the last transaction, on our clock; microseconds. `slot` keeps the log from there on.
     """
 
     lsn: int
