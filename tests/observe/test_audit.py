@@ -35,9 +35,11 @@ def test_looks_within_an_interval_change_nothing():
     assert look(record, (record.looked_at or 0) + INTERVAL - 1, 100.0, FRESHNESS_S) == record
 
 
-def test_a_clock_that_is_put_back_changes_nothing():
-    record = looked([19.0, 19.0])
-    assert look(record, 0, 100.0, FRESHNESS_S) == record
+def test_after_a_clock_is_put_back_promises_are_watched_from_there():
+    record = looked([19.0] * 720)
+    back = look(record, 0, 100.0, FRESHNESS_S)
+    assert (back.looked_at, back.intervals, back.bad_intervals) == (0, 720, 0)
+    assert looked([21.0, 3.0], back).bad_intervals == 1
 
 
 def test_late_rows_are_counted_and_paid_for():

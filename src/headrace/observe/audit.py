@@ -59,12 +59,12 @@ class Record:
 def look(record: Record, now: int, lag_s: float, freshness_s: float) -> Record:
     """The record after a look; the same record when the last look was less than an interval ago.
 
-    The first look only starts the clock. After a pause the looks that are missing are judged as if nothing had been
-    pushed since: the lag was smaller by the time that has passed.
+    The first look only starts the clock, and so does one after the clock was put back. After a pause the looks that are
+    missing are judged as if nothing had been pushed since: the lag was smaller by the time that has passed.
     """
-    if record.looked_at is None:
-        return replace(record, looked_at=now, worst_lag_s=lag_s)
-    passed = max(0, now - record.looked_at) // INTERVAL
+    if record.looked_at is None or now < record.looked_at:
+        return replace(record, looked_at=now, worst_lag_s=max(record.worst_lag_s, lag_s))
+    passed = (now - record.looked_at) // INTERVAL
     if not passed:
         return record
     bad = min(passed, max(0, math.ceil((lag_s - freshness_s) / INTERVAL_S)))

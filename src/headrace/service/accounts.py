@@ -57,7 +57,7 @@ class Accounts:
         before, self._kept_until = self._kept_until, now
         if before is None or self.plan is None:
             return
-        seconds = (now - before) / 1e6
+        seconds = max(0, now - before) / 1e6  # our clock may have been put back
         logs = self.ledger.logs()
         self._charge(
             (

@@ -16,6 +16,8 @@ from headrace.run.changes import TIME, WEIGHT
 from headrace.run.ports import Ledger, Store
 
 AUDIT_NOTE = "audit:"
+PAUSE = 2_000_000
+"""Microseconds without a look, though there is one every second, mean that the process stood still."""
 MOST_MOMENTS = 10_000
 """To look through for the oldest: captures make two with each commit, several a second."""
 
@@ -40,6 +42,7 @@ class Auditor:
     records: dict[str, Record] = field(default_factory=dict)
     judged: dict[str, int] = field(default_factory=dict)
     """Up to which time rows of each contract's view were judged late or not."""
+    _looked_at: int | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def resume(self) -> None:
@@ -79,14 +82,24 @@ class Auditor:
 
     def audit(self, lease: Lease, more_notes: Mapping[str, str]) -> None:
         """Looks at all contracts, and keeps what was seen."""
+        self._look()
+        with self._turn:
+            notes = {AUDIT_NOTE + name: record.to_json() for name, record in self.records.items()}
+        self.ledger.commit(lease, Round(notes={**notes, **more_notes}))
+
+    def look_before_pushing(self) -> None:
+        """After a pause of the whole process: a push would hide how late views were until then."""
+        if self._looked_at is None or not 0 <= self.clock() - self._looked_at < PAUSE:
+            self._look()
+
+    def _look(self) -> None:
         lags, now = self.measure(), self.clock()
+        self._looked_at = now
         with self._turn:
             for one in self.watched:
                 if one.contract in lags:
                     record = self.records.get(one.contract, Record())
                     self.records[one.contract] = look(record, now, lags[one.contract], one.freshness_s)
-            notes = {AUDIT_NOTE + name: record.to_json() for name, record in self.records.items()}
-        self.ledger.commit(lease, Round(notes={**notes, **more_notes}))
 
     def watch(self, watched: tuple[Watched, ...]) -> None:
         """These from now on; rows that a view has already are judged no more."""

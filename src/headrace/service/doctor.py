@@ -139,8 +139,12 @@ def _clock(database: str, found: Checkup) -> Looked:
     seen = f"clock within {format_seconds(round(max(skew, found.round_trip_s / 2), 3))} of ours"
     if skew <= MOST_SKEW_S + found.round_trip_s:
         return Looked(database, seen)
-    what = f"the clock of {database} is {format_seconds(round(skew, 1))} {which} ours: lags are wrong by as much"
-    return Looked(database, "clock differs", Problem(what, None, "let both machines keep their time by NTP"))
+    apart = format_seconds(round(skew, 1))
+    what = (
+        f"the clock of {database} is {apart} {which} ours: lags are right all the same, "
+        "but times that it writes into rows are not ours, which matters to views that compare them with now()"
+    )
+    return Looked(database, f"clock {apart} {which} ours", Problem(what, None, "let both machines keep time by NTP"))
 
 
 def _slot(database: str, found: Checkup) -> Looked:

@@ -329,6 +329,7 @@ class Service:
     def _push(self) -> bool:
         """One round; whether there was anything to do."""
         assert self.scheduler is not None
+        self.auditor.look_before_pushing()
         now, times = self.clock(), self.ledger.times()
         self.scheduler.decide(now, times, self.auditor.lags_s)
         if not self.scheduler.pending:
@@ -360,11 +361,14 @@ class Service:
             self.slots.look({name: one for name, one in settings.items() if isinstance(one, CaptureSettings)})
 
     def _audit(self) -> None:
-        renewed = 0.0
+        renewed = time.monotonic()
         while not self._stop.wait(AUDIT_EVERY_S):
-            if time.monotonic() - renewed > LEASE_S / 4:
+            since = time.monotonic() - renewed
+            if since > LEASE_S / 4:
                 self.ledger.renew(self.lease, LEASE_S)
                 renewed = time.monotonic()
+            if since > LEASE_S:
+                log.warning("stood still for %.0f s; nobody else took the project, so it goes on", since)
             self.auditor.audit(self.lease, self.accounts.notes())
             self.captures.check()
 

@@ -92,7 +92,7 @@ class FolderCapture:
         rows = sum(self._take(name, looks[name]) for name in ready)
         gone = [name for name in self._taken if name not in looks]
         notes: dict[str, str | None] = {f"{self._prefix}{name}": None for name in gone}
-        t = next_time(self._t or 0, self._now())
+        t = self._next_time()
         if self._looked_before:
             notes[f"loaded:{self._stream.source}"] = str(t)
         self._looked_before = True
@@ -100,6 +100,10 @@ class FolderCapture:
         for name in gone:
             del self._taken[name]
         return rows
+
+    def _next_time(self) -> int:
+        """Not before what other captures have reached, so that nobody waits for our clock when it is put back."""
+        return next_time(max(self._t or 0, max(self._ledger.times().values(), default=0) - 1), self._now())
 
     def close(self) -> None:
         self._ledger.release(self._lease)
@@ -110,7 +114,7 @@ class FolderCapture:
 
     def _take(self, name: str, look: Look) -> int:
         """A file is one transaction; what it wrote before it turned out to be wrong is garbage."""
-        t = next_time(self._t or 0, self._now())
+        t = self._next_time()
         file = self._stream.folder / name
         pieces: list[tuple[str, int, int]] = []
         latest: int | None = None
@@ -129,7 +133,7 @@ class FolderCapture:
         notes: dict[str, str | None] = {f"{self._prefix}{name}": note, f"rejected:{self._stream.source}:{name}": None}
         if latest is not None:
             notes[self._watermark] = str(max(latest, self._known_watermark(latest)))
-        self._commit(t, tuple(pieces), notes, look.modified_ns // 1000)
+        self._commit(t, tuple(pieces), notes, min(look.modified_ns // 1000, self._now()))
         self._taken[name] = note
         return count
 
