@@ -17,6 +17,7 @@ from bench.workloads.live_table1 import DATABASE, Live, fill_database, live_cata
 from headrace.connect.postgres.embedded import EmbeddedPostgres
 from headrace.connect.spark.items import SparkRunner, warm_up
 from headrace.connect.spark.session import SparkSettings, start_session, stop_session
+from headrace.model.catalogue import Catalogue
 from headrace.model.plan import Plan, PlanOptions
 from headrace.plan.make import make_plan
 from headrace.run.perform import perform
@@ -103,9 +104,12 @@ class Kept:
 
 
 @contextmanager
-def keeping(machine: Machine, live: Live, options: PlanOptions) -> Iterator[Kept]:
-    """Plans, loads, and keeps the contracts until the block ends. What is refused is not kept."""
-    plan = make_plan(live_catalogue(live), options)
+def keeping(machine: Machine, live: Live, options: PlanOptions, catalogue: Catalogue | None = None) -> Iterator[Kept]:
+    """Plans, loads, and keeps the contracts until the block ends. What is refused is not kept.
+
+    `catalogue` asks for something else than all contracts.
+    """
+    plan = make_plan(live_catalogue(live) if catalogue is None else catalogue, options)
     dsn = machine.new_database()
     project = machine.folder / f"project{machine.runs}"
     service = Service(Folder(project), {DATABASE: dsn}, machine.runner)
