@@ -185,7 +185,8 @@ def _run(host: Host, prepared: Prepared, settings: UpSettings, serve: Serve, say
         process = this_process(host.service.lease, server.port, token)
         write_process(host.folder, process)
         host.start(prepared)
-        _until_told(host, process, began, say)
+        with host.replanning():
+            _until_told(host, process, began, say)
     finally:
         server.stop()
 

@@ -47,6 +47,33 @@ def test_status_names_what_goes_wrong() -> None:
     assert "us: the database does not answer" in text and "connection refused" in text
 
 
+MOVE = {
+    "at": 88.0,
+    "contracts": ["sales"],
+    "because": ["orders changes 500 rows/s instead of 50"],
+    "restores": [],
+    "saving_h": 0.0012,
+    "migration": 0.00017,
+    "made": ["a", "b"],
+    "dropped": ["c"],
+    "error": None,
+}
+
+
+def test_status_tells_what_was_moved_and_why() -> None:
+    failed = {**MOVE, "restores": ["sales"], "error": "the disk is full\ntraceback"}
+    document = {"contracts": [], "slots": [], "service": SERVICE, "moves": [MOVE, failed]}
+    assert status_text(document, 100.0).splitlines() == [
+        "running as process 7",
+        "  moved sales 12.0 s ago",
+        "    because orders changes 500 rows/s instead of 50",
+        "    saves 0.0012 $/h, moving cost 0.00017 $; 2 datasets made, 1 dropped",
+        "  could not move sales 12.0 s ago",
+        "    because orders changes 500 rows/s instead of 50",
+        "    what ran still runs: the disk is full",
+    ]
+
+
 def test_a_service_that_is_gone_without_a_word_has_failed(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.prepare()

@@ -5,22 +5,27 @@ Everything that doors show of a running service comes from here.
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.model.errors import UsageError
 from headrace.model.plan import Plan
 from headrace.model.running import ApplyWishes
-from headrace.plan.share.difference import Difference
+from headrace.plan.share.difference import Difference, difference
 from headrace.service.folder import Folder
 from headrace.service.last_status import FILE as STATUS_FILE
 from headrace.service.last_status import State
 from headrace.service.reading import Reader
+from headrace.service.replanning import LOOK_EVERY_S, Replanning, measured_of
 from headrace.service.service import Loading, Service
 from headrace.service.status import status_document
+
+log = logging.getLogger("headrace.service")
 
 FORCED_FILE = "forced.json"
 
@@ -55,11 +60,13 @@ class Host:
 
     def __post_init__(self) -> None:
         self._turn, self._writing = threading.Lock(), threading.Lock()
+        self._replanning: Replanning | None = None
 
     # Telling
 
     def status(self) -> dict[str, Any]:
-        return status_document(self.service, self.state, os.getpid())
+        moves = () if self._replanning is None else self._replanning.moves
+        return status_document(self.service, self.state, os.getpid(), moves)
 
     def write_status(self) -> None:
         with self._writing:
@@ -96,6 +103,51 @@ class Host:
                     raise UsageError(f"the plan could not be applied: {loading.error.splitlines()[0]}", hint)
                 self.write_status()
             return Applied(prepared, done=True)
+
+    # Moving by itself
+
+    @contextmanager
+    def replanning(self, look_every_s: float = LOOK_EVERY_S) -> Iterator[None]:
+        """While this holds, what runs is moved when measured statistics say so. Needs an open service."""
+        self._replanning = Replanning(self.service.ledger, self.service.lease)
+        self._replanning.resume()
+        end = threading.Event()
+        thread = threading.Thread(target=self._replan_until, args=(end, look_every_s), name="replan", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            end.set()
+            thread.join(timeout=10)
+
+    def _replan_until(self, end: threading.Event, look_every_s: float) -> None:
+        while not end.wait(look_every_s):
+            try:
+                self._replan(end)
+            except Exception:  # whatever it is: what runs goes on as it is
+                log.exception("looking for a better plan failed")
+
+    def _replan(self, end: threading.Event) -> None:
+        """One look; none while somebody applies a plan."""
+        service, loading = self.service, self.service.loading
+        if loading is None or not loading.done.is_set() or not self._turn.acquire(blocking=False):
+            return
+        try:
+            if service.plan is not None and service.scheduler is not None:
+                assert self._replanning is not None
+                measured = measured_of(service.scheduler.learning, service.clock() / 1e6)
+                self._replanning.step(service.plan, measured, lambda plan: self._go_over(plan, end))
+        finally:
+            self._turn.release()
+
+    def _go_over(self, plan: Plan, end: threading.Event) -> str | None:
+        """To a plan for the same contracts; why that did not work."""
+        assert self.service.plan is not None
+        loading = self.start(Prepared(plan, self.service.forced, difference(self.service.plan, plan)))
+        while not loading.done.wait(0.1):
+            if end.is_set():
+                return "the service was stopped meanwhile"
+        return loading.error
 
     def _is_same(self, prepared: Prepared) -> bool:
         running = self.service.plan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,21 @@ from headrace.observe.audit import Record
 from headrace.observe.cost import Account
 from headrace.run.next_push import next_starts
 from headrace.service.last_status import State
+from headrace.service.replanning import Move
 from headrace.service.service import Service
 
 LONGEST_EVENT = 4000
 TELLING_US = 60_000_000
+MOVES_TOLD = 5
 
 
-def status_document(service: Service, state: State, pid: int) -> dict[str, Any]:
-    """`written` is in seconds since 1970."""
+def status_document(service: Service, state: State, pid: int, moves: Sequence[Move] = ()) -> dict[str, Any]:
+    """`written` is in seconds since 1970. Of `moves`, the last few are told."""
     loading = service.loading
     return {
         "contracts": _contracts(service, state),
         "slots": list(service.slots.found),
+        "moves": [_move(move) for move in moves[-MOVES_TOLD:]],
         "service": {
             "state": state.value,
             "pid": pid,
@@ -35,6 +39,20 @@ def status_document(service: Service, state: State, pid: int) -> dict[str, Any]:
             "pushed_rows": service.pushed_rows,
             "push_seconds": service.push_seconds,
         },
+    }
+
+
+def _move(move: Move) -> dict[str, Any]:
+    return {
+        "at": move.at_s,
+        "contracts": list(move.contracts),
+        "because": list(move.reasons),
+        "restores": list(move.restores),
+        "saving_h": move.saving * 3600.0,
+        "migration": move.migration,
+        "made": list(move.made),
+        "dropped": list(move.dropped),
+        "error": move.error,
     }
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from headrace.doors.cli.output import table, wrap
+from headrace.doors.cli.output import count, table, wrap
 from headrace.model import amounts
 
 Document = dict[str, Any]
 
 
 def status_text(document: Document, now: float) -> str:
-    return "\n".join([*_service(document["service"], now), *_contracts(document), *_slots(document["slots"])])
+    service, slots, moves = document["service"], document["slots"], document.get("moves", ())
+    return "\n".join([*_service(service, now), *_contracts(document), *_slots(slots), *_moves(moves, now)])
 
 
 def _service(service: Document, now: float) -> Iterator[str]:
@@ -55,6 +56,26 @@ def _row(contract: Document) -> list[str]:
         "-" if next_push is None else "now" if next_push <= 0 else f"in {short_seconds(next_push)}",
         contract["state"] + (", forced" if contract.get("forced") else ""),
     ]
+
+
+def _moves(moves: Sequence[Document], now: float) -> Iterator[str]:
+    for move in moves:
+        names, when = ", ".join(move["contracts"]), ago(now - move["at"])
+        failed = move["error"] is not None
+        yield from wrap(f"{'could not move' if failed else 'moved'} {names} {when}", "  ", "    ")
+        yield from wrap(f"because {'; '.join(move['because'])}", "    ", "      ")
+        if failed:
+            yield from wrap(f"what ran still runs: {move['error'].splitlines()[0]}", "    ", "      ")
+        else:
+            yield from wrap(_gain(move), "    ", "      ")
+
+
+def _gain(move: Document) -> str:
+    changed = f"{count(len(move['made']), 'dataset')} made, {len(move['dropped'])} dropped"
+    kept = f"{', '.join(move['restores'])} can be kept again" if move["restores"] else ""
+    saving = move["saving_h"]
+    money = f"saves {saving:.2g} $/h" if saving >= 0 else f"costs {-saving:.2g} $/h more"
+    return "; ".join(filter(None, (kept, f"{money}, moving cost {move['migration']:.2g} $", changed)))
 
 
 def _slots(slots: list[Document]) -> Iterator[str]:

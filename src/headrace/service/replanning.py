@@ -1,0 +1,151 @@
+"""Goes over to a better plan when what is measured differs from what was planned, and says why.
+
+    every few seconds       looks at rates, links and times           plan/share/watch.py
+    when something lasts    asks whether a move is worth it           plan/share/adapt.py
+    if one is               goes over to it as `apply` does; what ran goes on if that fails
+
+Moves are noted in the ledger: a restart forgets neither them nor how long contracts rest between them. A move that
+failed counts as one that led back: it is not tried again before its contracts have rested.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from pydantic import TypeAdapter, ValidationError
+
+from headrace.model.log import Lease, Round
+from headrace.model.plan import Plan
+from headrace.plan.share.adapt import Action, Moved, Proposal, Step, adapt, look
+from headrace.plan.share.revalue import Measured
+from headrace.plan.share.watch import Condition, Watch
+from headrace.run.ports import Ledger
+from headrace.service.learning import Learning
+
+log = logging.getLogger("headrace.service")
+
+LOOK_EVERY_S = 5.0
+
+ASK_AGAIN_S = 300.0
+"""While the same lasts, a move is looked for so often: contracts have rested then, and rates may have changed more."""
+
+REMEMBERED = 100
+"""Moves that are kept; the longest rest is an hour, and a contract moves at most every five minutes."""
+
+MOVES_NOTE = "moves"
+
+GoOver = Callable[[Plan], str | None]
+"""Goes over to a plan; why that did not work, None if it did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What was moved, when (seconds since 1970) and why. `saving` is $/s, `migration` $; `error` says why it failed."""
+
+    at_s: float
+    contracts: tuple[str, ...]
+    reasons: tuple[str, ...]
+    restores: tuple[str, ...]
+    saving: float
+    migration: float
+    steps: tuple[Step, ...]
+    parts: tuple[Moved, ...]
+    error: str | None = None
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        return tuple(step.what for step in self.steps if step.action is Action.LOAD)
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        return tuple(step.what for step in self.steps if step.action is Action.DRAIN)
+
+    @property
+    def history(self) -> Iterator[Moved]:
+        """For who decides about the next move."""
+        return (part if self.error is None else replace(part, after=part.before) for part in self.parts)
+
+
+_MOVES: TypeAdapter[tuple[Move, ...]] = TypeAdapter(tuple[Move, ...])
+
+
+@dataclass(slots=True)
+class Replanning:
+    """Call `resume` before the first step."""
+
+    ledger: Ledger
+    lease: Lease
+    moves: tuple[Move, ...] = ()
+    watched: Watch = field(default_factory=Watch)
+    _asked_about: frozenset[Condition] = frozenset()
+    _asked_at_s: float = float("-inf")
+
+    def resume(self) -> None:
+        """Moves of earlier runs."""
+        try:
+            self.moves = _MOVES.validate_json(self.ledger.notes(MOVES_NOTE)[MOVES_NOTE])
+        except (KeyError, ValidationError):
+            self.moves = ()  # there are none, or another version wrote them
+
+    def step(self, plan: Plan, measured: Measured, go_over: GoOver) -> Move | None:
+        """Looks at a plan that runs; the move that was made or tried, None if there was none."""
+        self.watched = look(self.watched, plan, measured)
+        if not self._is_time_to_ask(measured.clock_s):
+            return None
+        proposal = adapt(plan, measured, self.watched, tuple(part for move in self.moves for part in move.history))
+        if proposal is None:
+            return None
+        tell(move := _move(proposal, measured.clock_s))
+        error = go_over(proposal.plan)
+        if error is not None:
+            log.warning("what ran still runs, since the move failed: %s", error)
+        self._note(move := replace(move, error=error))
+        return move
+
+    def _is_time_to_ask(self, clock_s: float) -> bool:
+        """When something new lasts, and again after a while."""
+        due = frozenset(self.watched.due(clock_s))
+        is_new = not due <= self._asked_about
+        if not due or not (is_new or clock_s - self._asked_at_s >= ASK_AGAIN_S):
+            self._asked_about &= due
+            return False
+        self._asked_about, self._asked_at_s = due, clock_s
+        return True
+
+    def _note(self, move: Move) -> None:
+        self.moves = (*self.moves, move)[-REMEMBERED:]
+        self.ledger.commit(self.lease, Round(notes={MOVES_NOTE: _MOVES.dump_json(self.moves).decode()}))
+
+
+def measured_of(learning: Learning, clock_s: float) -> Measured:
+    """What a running plan taught. Sites that are down would be known by their silence; here all are in one process."""
+    found = learning.statistics()
+    return Measured(clock_s, found.sources, dict(learning.times.slowness), found.load)
+
+
+def _move(proposal: Proposal, clock_s: float) -> Move:
+    return Move(
+        at_s=clock_s,
+        contracts=proposal.contracts,
+        reasons=proposal.reasons,
+        restores=proposal.restores,
+        saving=proposal.saving,
+        migration=proposal.migration,
+        steps=proposal.steps,
+        parts=proposal.moves,
+    )
+
+
+def tell(move: Move) -> None:
+    log.info(
+        "moving %s, because %s: saves %.3g $/h, moving costs %.3g $, keeps promises of %s again; made: %s; dropped: %s",
+        ", ".join(move.contracts),
+        "; ".join(move.reasons),
+        move.saving * 3600.0,
+        move.migration,
+        ", ".join(move.restores) or "nobody",
+        ", ".join(move.made) or "nothing",
+        ", ".join(move.dropped) or "nothing",
+    )
