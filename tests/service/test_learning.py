@@ -43,3 +43,26 @@ def test_after_some_pushes_the_next_is_predicted(plan: Plan, batch_s: float):
     for name in plan.graph.vertices:
         expected = took_s(round(50 * batch_s), round(100 * batch_s))
         assert predict(name, batch_s) == pytest.approx(expected, rel=0.1)
+
+
+def test_what_was_learnt_survives_a_restart(plan: Plan):
+    before = taught(plan, 30)
+    after = Learning.from_json(plan, before.to_json())
+    assert (after.times, after.flows, after.jobs) == (before.times, before.flows, before.jobs)
+
+
+def test_what_was_learnt_of_vertices_that_are_gone_is_forgotten(plan: Plan):
+    smaller = make_plan(live_catalogue(Live(contracts=1, tweets=1000)))
+    kept = taught(plan, 30).moved_to(smaller)
+    assert set(kept.flows) <= set(smaller.graph.vertices) and kept.flows
+    assert kept.times.fits.keys() == taught(plan, 30).times.fits.keys()
+
+
+def test_jobs_are_predicted_from_their_pushes(plan: Plan):
+    learning, chance = Learning(plan), random.Random(2)
+    for _ in range(40):
+        pushes, predicted_s = chance.randint(5, 80), chance.uniform(0.05, 2.0)
+        learning.learn_job(pushes, predicted_s, 0.1 + 0.002 * pushes + 0.7 * predicted_s)
+    assert learning.job.fixed == pytest.approx(0.1, rel=0.05)
+    assert learning.job.per_in == pytest.approx(0.002, rel=0.05)
+    assert learning.job.per_out == pytest.approx(0.7, rel=0.05)

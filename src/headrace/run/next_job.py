@@ -98,10 +98,16 @@ def parts_of(paths: Paths, job: Job, slots: int, overhead_s: float) -> tuple[Map
 
 
 def length_s(paths: Paths, seconds: Mapping[str, float], names: Collection[str], slots: int) -> float:
-    """Seconds until all is done, each group of what builds on each other in one slot."""
-    lengths = [sum(seconds.get(name, 0.0) for name in group) for group in together(paths.inputs, names)]
-    shares = (sum(lengths[position] for position in share) for share in grouped(lengths, slots))
-    return max(shares, default=0.0)
+    """Seconds until all is done."""
+    return sum(seconds[name] for name in longest_share(paths, seconds, names, slots))
+
+
+def longest_share(paths: Paths, seconds: Mapping[str, float], names: Collection[str], slots: int) -> list[str]:
+    """The vertices of the slot that is done last; each group of what builds on each other is in one slot."""
+    groups = together(paths.inputs, names)
+    lengths = [sum(seconds[name] for name in group) for group in groups]
+    shares = [[name for position in share for name in groups[position]] for share in grouped(lengths, slots)]
+    return max(shares, key=lambda share: sum(seconds[name] for name in share), default=[])
 
 
 def together(inputs: Mapping[str, Iterable[str]], names: Collection[str]) -> list[list[str]]:

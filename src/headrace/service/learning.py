@@ -2,54 +2,60 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
+from headrace.model.catalogue import OperatorTime
 from headrace.model.plan import Plan
 from headrace.observe.predict import operation_of, planned_time, predictor
 from headrace.observe.rates import Flow, Statistics, pushed, started, statistics
-from headrace.observe.times import Accuracy, Sample, Times, compared, observed
+from headrace.observe.times import Accuracy, Fit, Operation, Sample, Times, compared, fitted, forget, observed
 from headrace.run.push import Pushed
 
-SMOOTHING = 0.2
-AT_MOST = 4.0
-"""Predictions are believed up to so many times what the vertex lately took for as much: fits to small pushes on a busy
-machine say anything about larger ones."""
-FADES = 0.8
-"""What the longest push of a vertex still counts after each further one."""
+VERSION = 1
+AS_PLANNED = OperatorTime(fixed=0.3, per_in=0.0, per_out=1.0)
+"""Of jobs, before there were any: what one takes, what each push in it adds, and what each predicted second becomes."""
 
 
 @dataclass(slots=True)
 class Learning:
-    """`overhead_s` is what a job takes beyond the work of its items; it counts once for each view that is pushed."""
+    """`jobs` is learnt of jobs: their seconds from how many pushes follow each other in them, and the sum of these
+    pushes' predicted seconds. `begun` has the start of a contract's push and the seconds predicted for it.
+    """
 
     plan: Plan
     times: Times = field(default_factory=Times)
     flows: dict[str, Flow] = field(default_factory=dict)
     accuracy: dict[str, Accuracy] = field(default_factory=dict)
-    overhead_s: float = 0.3
+    jobs: Fit = field(default_factory=Fit)
     begun: dict[str, tuple[int, float]] = field(default_factory=dict)
-    longest: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """By vertex, seconds of the longest push of late, and the seconds of changes that it brought."""
+
+    # Predicting
+
+    def alone(self) -> Callable[[str, float], float]:
+        """Seconds of a push by itself, from the vertex and the seconds of changes that it lacks."""
+        return predictor(self.plan.catalogue, self.plan.graph, self.times, self.flows)
 
     def work(self) -> Callable[[str, float], float]:
-        """Seconds of a push inside a job, from the vertex and the seconds of changes that it lacks."""
-        predict = predictor(self.plan.catalogue, self.plan.graph, self.times, self.flows)
-
-        def bounded(vertex: str, batch_s: float) -> float:
-            predicted_s = predict(vertex, batch_s)
-            if vertex not in self.longest:
-                return predicted_s
-            took_s, brought_s = self.longest[vertex]
-            return min(predicted_s, AT_MOST * took_s * max(1.0, batch_s / max(brought_s, 1e-3)))
-
-        return bounded
+        """Seconds that a push adds to a job."""
+        predict, job = self.alone(), self.job
+        return lambda vertex, batch_s: job.per_in + job.per_out * predict(vertex, batch_s)
 
     def seconds(self) -> Callable[[str, float], float]:
-        """Seconds of a push, with its share of the job."""
-        predict, views = self.work(), frozenset(one.vertex for one in self.plan.contracts)
+        """Seconds of a push, where that of a view is one more job."""
+        work, views = self.work(), frozenset(one.vertex for one in self.plan.contracts)
         overhead_s = self.overhead_s
-        return lambda vertex, batch_s: predict(vertex, batch_s) + (overhead_s if vertex in views else 0.0)
+        return lambda vertex, batch_s: work(vertex, batch_s) + (overhead_s if vertex in views else 0.0)
+
+    @property
+    def job(self) -> OperatorTime:
+        return self.jobs.time or AS_PLANNED
+
+    @property
+    def overhead_s(self) -> float:
+        """What a job takes beyond its pushes."""
+        return self.job.fixed
 
     @property
     def margins(self) -> dict[str, float]:
@@ -64,24 +70,17 @@ class Learning:
             flow = self.flows.get(one.vertex) or started(before.get(one.vertex, one.t))
             self.flows[one.vertex] = pushed(flow, one.rows_in, one.rows_out, one.bytes, one.t)
             if one.seconds:
-                self._note_longest(one, (one.t - before.get(one.vertex, one.t)) / 1e6)
                 graph = self.plan.graph
                 planned = planned_time(self.plan.catalogue, graph, one.vertex)
                 sample = Sample(one.rows_in, one.rows_out, one.seconds)
                 self.times = observed(self.times, operation_of(graph, one.vertex), one.vertex, sample, planned)
 
-    def _note_longest(self, one: Pushed, brought_s: float) -> None:
-        took_s, brought_before_s = self.longest.get(one.vertex, (0.0, 0.0))
-        if one.seconds >= FADES * took_s:
-            self.longest[one.vertex] = one.seconds, brought_s
-        else:
-            self.longest[one.vertex] = FADES * took_s, brought_before_s
-
-    def learn_overhead(self, extra_s: float) -> None:
-        """From a job that took so long beyond its work."""
-        self.overhead_s += SMOOTHING * (max(0.0, extra_s) - self.overhead_s)
+    def learn_job(self, pushes: int, predicted_s: float, took_s: float) -> None:
+        """From a job in which so many pushes, of so many predicted seconds by themselves, followed each other."""
+        self.jobs = fitted(self.jobs, Sample(pushes, predicted_s, took_s), AS_PLANNED)
 
     def begin(self, contract: str, now: int, predicted_s: float) -> None:
+        """The push of a contract starts to run; nothing new if it had."""
         self.begun.setdefault(contract, (now, predicted_s))
 
     def end(self, contract: str, now: int) -> None:
@@ -91,6 +90,46 @@ class Learning:
             known = self.accuracy.get(contract, Accuracy())
             self.accuracy[contract] = compared(known, predicted_s, (now - at) / 1e6)
 
+    # Going on
+
+    def moved_to(self, plan: Plan) -> Learning:
+        """What is still true of another plan."""
+        kept, contracts = plan.graph.vertices, {one.contract for one in plan.contracts}
+        gone = frozenset(name for name in self.times.corrections if name not in kept)
+        return Learning(
+            plan,
+            forget(self.times, gone),
+            {name: flow for name, flow in self.flows.items() if name in kept},
+            {name: one for name, one in self.accuracy.items() if name in contracts},
+            self.jobs,
+        )
+
+    def to_json(self) -> str:
+        """What a later run of the service goes on with."""
+        fits = [[*astuple(operation), fit.to_json()] for operation, fit in self.times.fits.items()]
+        flows = {name: flow.to_json() for name, flow in dict(self.flows).items()}  # pushes go on meanwhile
+        return json.dumps(
+            {
+                "version": VERSION,
+                "fits": fits,
+                "corrections": dict(self.times.corrections),
+                "slowness": dict(self.times.slowness),
+                "flows": flows,
+                "jobs": self.jobs.to_json(),
+            }
+        )
+
+    @staticmethod
+    def from_json(plan: Plan, text: str) -> Learning:
+        """As far as it is true of the plan. Raises KeyError, TypeError or ValueError for a text of another kind."""
+        found = json.loads(text)
+        if found["version"] != VERSION:
+            raise ValueError(f"version {found['version']}")
+        fits = {Operation(op, site, origin): Fit.from_json(fit) for op, site, origin, fit in found["fits"]}
+        flows = {name: Flow.from_json(flow) for name, flow in found["flows"].items()}
+        times = Times(fits, found["corrections"], found["slowness"])
+        return Learning(plan, times, flows, jobs=Fit.from_json(found["jobs"])).moved_to(plan)
+
     def statistics(self) -> Statistics:
-        """To plan again with."""
-        return statistics(self.plan.graph, self.flows, self.plan.catalogue.links)
+        """To plan again with; of a copy, since pushes go on meanwhile."""
+        return statistics(self.plan.graph, dict(self.flows), self.plan.catalogue.links)

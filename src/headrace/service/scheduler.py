@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from headrace.model.log import NEVER
 from headrace.model.plan import Plan
 from headrace.run.execute import Engine
-from headrace.run.next_job import length_s, next_job, parts_of
-from headrace.run.next_push import Decision, Due, Paths, Scene, longest_item_s, next_pushes, path_s, paths_of
+from headrace.run.next_job import Job, length_s, longest_share, next_job, parts_of
+from headrace.run.next_push import SECOND, Decision, Due, Paths, Scene, longest_item_s, next_pushes, path_s, paths_of
 from headrace.run.next_round import next_round
 from headrace.run.push import Pushed
 from headrace.run.steps import Ingest
@@ -33,19 +33,13 @@ class Trouble:
 class Scheduler:
     plan: Plan
     engine: Engine
+    learning: Learning
     slots: int = 2
     forced: frozenset[str] = frozenset()
     """Contracts that go after all others."""
     pending: dict[str, Due] = field(default_factory=dict)
     trouble: dict[str, Trouble] = field(default_factory=dict)
-    _learning: Learning | None = None
     _paths: Paths | None = None
-
-    @property
-    def learning(self) -> Learning:
-        if self._learning is None:
-            self._learning = Learning(self.plan)
-        return self._learning
 
     @property
     def paths(self) -> Paths:
@@ -87,7 +81,6 @@ class Scheduler:
         for due in decision.due:
             if not self._is_resting(due.contract, now):
                 self.pending[due.contract] = due
-                self.learning.begin(due.contract, now, path_s(self.paths, scene, due.contract, due.target))
         return decision
 
     def round(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> list[Pushed]:
@@ -98,27 +91,39 @@ class Scheduler:
         scene = self.scene(now, times, lags_s)
         working = replace(scene, seconds=self.learning.work())
         job = next_job(self.paths, working, self.pending.values(), self.learning.overhead_s)
-        if job is not None:
-            parts = parts_of(self.paths, job, self.slots, self.learning.overhead_s)
-            pushed = [one for part in parts for one in self._run(self.engine.push_chains, part)]
-        else:
-            moves = next_round(self.paths, scene, self.pending.values())
-            targets = {move.vertex: move.target for move in moves if not self._rests(move.vertex, now)}
-            pushed = self._run(self.engine.push_round, targets) if targets else []
+        pushed = self._by_chains(job, now, times) if job is not None else self._by_levels(scene)
         for one in pushed:
             self._note(one, now)
         self.learning.learn(pushed, times)
         return pushed
 
-    def _run(self, push: Callable[[Mapping[str, int]], list[Pushed]], targets: Mapping[str, int]) -> list[Pushed]:
-        """One job; what it took beyond its work is learnt."""
+    def _by_chains(self, job: Job, now: int, times: Mapping[str, int]) -> list[Pushed]:
+        parts = parts_of(self.paths, job, self.slots, self.learning.overhead_s)
+        lengths = [length_s(self.paths, job.seconds, part, self.slots) for part in parts]
+        for contract, due in self.pending.items():
+            if job.targets.get(due.vertex, NEVER) >= due.target:
+                self.learning.begin(contract, now, sum(lengths) + len(parts) * self.learning.overhead_s)
+        return [one for part in parts for one in self._run(part, times)]
+
+    def _run(self, part: Mapping[str, int], times: Mapping[str, int]) -> list[Pushed]:
+        """One job; what it took is learnt."""
+        predict = self.learning.alone()
+        alone = {name: predict(name, (t - times[name]) / SECOND) for name, t in part.items()}
+        share = longest_share(self.paths, alone, part, self.slots)
         started = time.perf_counter()
-        pushed = push(targets)
-        took = {one.vertex: one.seconds for one in pushed}
-        if any(took.values()):
-            work_s = length_s(self.paths, took, targets, self.slots)
-            self.learning.learn_overhead(time.perf_counter() - started - work_s)
+        pushed = self.engine.push_chains(part)
+        if any(one.seconds for one in pushed):
+            took_s = time.perf_counter() - started
+            self.learning.learn_job(len(share), sum(alone[name] for name in share), took_s)
         return pushed
+
+    def _by_levels(self, scene: Scene) -> list[Pushed]:
+        moves = next_round(self.paths, scene, self.pending.values())
+        for move in moves:
+            due = self.pending[move.contract]
+            self.learning.begin(move.contract, scene.now, path_s(self.paths, scene, move.contract, due.target))
+        targets = {move.vertex: move.target for move in moves if not self._rests(move.vertex, scene.now)}
+        return self.engine.push_round(targets) if targets else []
 
     def _note(self, pushed: Pushed, now: int) -> None:
         if pushed.error is not None:

@@ -32,6 +32,7 @@ from headrace.service.captures import Captures
 from headrace.service.databases import Database, databases_of
 from headrace.service.deliveries import Deliveries
 from headrace.service.folder import Folder
+from headrace.service.learning import Learning
 from headrace.service.plan_facts import budgets_of, sources_of, watched_of
 from headrace.service.scheduler import Scheduler
 
@@ -51,6 +52,9 @@ KEEP_US = 600 * 1_000_000
 GRACE_S = 60.0
 WANTED_NOTE = "wanted"
 """The note of a time to which somebody wants all views to be pushed."""
+
+LEARNT_NOTE = "learnt"
+"""The note of how long pushes take."""
 
 
 def clock_now() -> int:
@@ -284,7 +288,7 @@ class Service:
             read = {"loaded:" + name.removeprefix(SPOOL): None for name in gone if name.startswith(SPOOL)}
             self.ledger.commit(self.lease, Round(notes=read, forget=gone))
         self.plan, self.forced = plan, loading.forced
-        self.scheduler = Scheduler(plan, engine, forced=frozenset(loading.forced))
+        self.scheduler = Scheduler(plan, engine, forced=frozenset(loading.forced), learning=self._learnt(plan))
         self.upkeep = Upkeep(engine, KEEP_US, budgets_of(plan))
         self.upkeep.build_keys()
         self.accounts.plan = plan
@@ -294,6 +298,17 @@ class Service:
                 for one in watched_of(plan, program, databases)
             )
         )
+
+    def _learnt(self, plan: Plan) -> Learning:
+        """What the plan before taught, or an earlier run of the service."""
+        if self.scheduler is not None:
+            return self.scheduler.learning.moved_to(plan)
+        text = self.ledger.notes(LEARNT_NOTE).get(LEARNT_NOTE)
+        try:
+            return Learning(plan) if text is None else Learning.from_json(plan, text)
+        except (KeyError, TypeError, ValueError) as error:
+            log.info("starts to learn how long pushes take: what was kept of that is not readable (%s)", error)
+            return Learning(plan)
 
     def push_to(self, t: int) -> list[Pushed]:
         """Brings every view to a time up to which everything is captured."""
@@ -372,6 +387,10 @@ class Service:
             self.auditor.audit(self.lease, self.accounts.notes())
             self.captures.check()
 
+    def _keep_learnt(self) -> None:
+        if self.scheduler is not None:
+            self.ledger.commit(self.lease, Round(notes={LEARNT_NOTE: self.scheduler.learning.to_json()}))
+
     def _keep_up(self) -> None:
         trimmed, pause = time.monotonic(), UPKEEP_EVERY_S
         while not self._stop.wait(pause):
@@ -384,6 +403,7 @@ class Service:
                     if time.monotonic() - trimmed > TRIM_EVERY_S:
                         trimmed = time.monotonic()
                         self.accounts.keep(self.clock())
+                        self._keep_learnt()
                         self._load_left_out()
                         self._load_again(upkeep.trim(self.clock()))
                         upkeep.sweep(time.time(), grace=GRACE_S)
