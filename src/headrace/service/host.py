@@ -21,7 +21,7 @@ from headrace.service.folder import Folder
 from headrace.service.last_status import FILE as STATUS_FILE
 from headrace.service.last_status import State
 from headrace.service.reading import Reader
-from headrace.service.replanning import LOOK_EVERY_S, Replanning, measured_of
+from headrace.service.replanning import LOOK_EVERY_S, Measure, Replanning, measured_of
 from headrace.service.service import Loading, Service
 from headrace.service.status import status_document
 
@@ -107,12 +107,13 @@ class Host:
     # Moving by itself
 
     @contextmanager
-    def replanning(self, look_every_s: float = LOOK_EVERY_S) -> Iterator[None]:
+    def replanning(self, look_every_s: float = LOOK_EVERY_S, measure: Measure = measured_of) -> Iterator[None]:
         """While this holds, what runs is moved when measured statistics say so. Needs an open service."""
         self._replanning = Replanning(self.service.ledger, self.service.lease)
         self._replanning.resume()
         end = threading.Event()
-        thread = threading.Thread(target=self._replan_until, args=(end, look_every_s), name="replan", daemon=True)
+        settings = end, look_every_s, measure
+        thread = threading.Thread(target=self._replan_until, args=settings, name="replan", daemon=True)
         thread.start()
         try:
             yield
@@ -120,14 +121,14 @@ class Host:
             end.set()
             thread.join(timeout=10)
 
-    def _replan_until(self, end: threading.Event, look_every_s: float) -> None:
+    def _replan_until(self, end: threading.Event, look_every_s: float, measure: Measure) -> None:
         while not end.wait(look_every_s):
             try:
-                self._replan(end)
+                self._replan(end, measure)
             except Exception:  # whatever it is: what runs goes on as it is
                 log.exception("looking for a better plan failed")
 
-    def _replan(self, end: threading.Event) -> None:
+    def _replan(self, end: threading.Event, measure: Measure) -> None:
         """One look; none while somebody applies a plan."""
         service, loading = self.service, self.service.loading
         if loading is None or not loading.done.is_set() or not self._turn.acquire(blocking=False):
@@ -135,7 +136,7 @@ class Host:
         try:
             if service.plan is not None and service.scheduler is not None:
                 assert self._replanning is not None
-                measured = measured_of(service.scheduler.learning, service.clock() / 1e6)
+                measured = measure(service.scheduler.learning, service.clock() / 1e6)
                 self._replanning.step(service.plan, measured, lambda plan: self._go_over(plan, end))
         finally:
             self._turn.release()

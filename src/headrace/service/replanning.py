@@ -39,6 +39,9 @@ MOVES_NOTE = "moves"
 GoOver = Callable[[Plan], str | None]
 """Goes over to a plan; why that did not work, None if it did."""
 
+Measure = Callable[[Learning, float], Measured]
+"""What was measured until now, which is in seconds since 1970."""
+
 
 @dataclass(frozen=True, slots=True)
 class Move:
