@@ -73,7 +73,7 @@ def load(project: RunningProject, first: int) -> Iterator[None]:
 def rising_times(folder: Path) -> Iterator[None]:
     """No log goes back in time meanwhile."""
     stop, ledger = threading.Event(), open_sqlite(folder / ".headrace" / "ledger.db")
-    went_back = []
+    went_back: list[str] = []
 
     def watch() -> None:
         before = dict(ledger.times())
