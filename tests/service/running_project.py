@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ import psycopg
 import pytest
 
 from headrace.doors.cli import main
+from headrace.service.process import birth_of
 
 PROJECT = """
 project: shop
@@ -96,6 +98,54 @@ class RunningProject:
         self.eu.execute("INSERT INTO posts VALUES (%s, %s, %s)", (number, number % 20, f"name {number % 30}"))
         self.eu.execute("DELETE FROM posts WHERE pid = %s", (number - 40,))
         self.us.execute("UPDATE users SET country = %s WHERE uid = %s", (f"c{number % 3}", number % 20))
+
+
+@contextmanager
+def load(project: RunningProject, first: int) -> Iterator[None]:
+    """Changes all the time."""
+    stop = threading.Event()
+
+    def change() -> None:
+        number = first
+        while not stop.wait(0.05):
+            number += 1
+            project.change_something(number)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def recomputed(project: RunningProject) -> list[dict[str, Any]]:
+    """Every view against its query. Exit 1 would also be said for promises that were broken on a busy machine."""
+    project.out.readouterr()
+    main.run(["audit", str(project.folder), "--recompute", "--json"])
+    found: list[dict[str, Any]] = json.loads(project.out.readouterr().out)["recompute"]
+    return found
+
+
+def passed(seconds: float) -> Callable[[], bool]:
+    """For `until`: whether so much time has passed."""
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() > end
+
+
+def children(pid: int) -> set[int]:
+    """The processes that a process started and that still live."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and birth_of(int(entry.name)) is not None:
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+            if parent == pid:
+                found.add(int(entry.name))
+    return found
 
 
 def until(holds: Callable[[], bool], what: str, within_s: float = 60.0) -> None:

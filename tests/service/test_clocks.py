@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +15,8 @@ import pytest
 
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.postgres.embedded import EmbeddedPostgres
-from headrace.doors.cli import main
 from tests.connect.postgres.shifted_clock import HOUR_S, ShiftedClock, postgres_with, shifted_clock
-from tests.service.running_project import RunningProject, a_project, until
+from tests.service.running_project import RunningProject, a_project, load, passed, recomputed, until
 
 FAR_S = 60.0
 """More than a lag gets on a busy machine, and much less than an hour."""
@@ -47,26 +45,6 @@ def shifted_database(server: EmbeddedPostgres, clock: ShiftedClock) -> Iterator[
             "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = 'shifted'"
         )
         connection.execute("DROP DATABASE shifted WITH (FORCE)")
-
-
-@contextmanager
-def load(project: RunningProject, first: int) -> Iterator[None]:
-    """Changes all the time."""
-    stop = threading.Event()
-
-    def change() -> None:
-        number = first
-        while not stop.wait(0.05):
-            number += 1
-            project.change_something(number)
-
-    thread = threading.Thread(target=change)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
 
 
 @contextmanager
@@ -114,11 +92,6 @@ def pushes(project: RunningProject) -> int:
     return int(status(project)["service"]["pushes"])
 
 
-def passed(seconds: float) -> Callable[[], bool]:
-    end = time.monotonic() + seconds
-    return lambda: time.monotonic() > end
-
-
 @pytest.mark.parametrize("ahead", [-HOUR_S, pytest.param(HOUR_S, marks=pytest.mark.slow)])
 def test_a_database_whose_clock_is_wrong_and_jumps_has_right_lags_and_loses_nothing(
     tmp_path: Path,
@@ -147,13 +120,6 @@ def test_a_database_whose_clock_is_wrong_and_jumps_has_right_lags_and_loses_noth
             project.until_equal("named", "counts")
             assert all(one["equal"] for one in recomputed(project))
         assert worst_lag(project) < FAR_S
-
-
-def recomputed(project: RunningProject) -> Any:
-    """Exit 1 would also be said for promises that were broken on a busy machine."""
-    project.out.readouterr()
-    main.run(["audit", str(project.folder), "--recompute", "--json"])
-    return json.loads(project.out.readouterr().out)["recompute"]
 
 
 def test_the_service_goes_on_through_jumps_of_its_own_clock_and_while_it_stands_still(

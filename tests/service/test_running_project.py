@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 import headrace
-from headrace.service.process import birth_of
-from tests.service.running_project import RunningProject, a_project, until
+from headrace.connect.processes import birth_of
+from tests.service.running_project import RunningProject, a_project, children, until
 
 
 @pytest.fixture
@@ -29,20 +29,6 @@ def project(
 ) -> Iterator[RunningProject]:
     with a_project(tmp_path, postgres_database(), postgres_database(), monkeypatch, capsys) as made:
         yield made
-
-
-def children(pid: int) -> set[int]:
-    """The processes that a process started and that still live."""
-    found = set()
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal() and birth_of(int(entry.name)) is not None:
-            try:
-                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:
-                continue
-            if parent == pid:
-                found.add(int(entry.name))
-    return found
 
 
 def get(project: RunningProject, path: str, token: str | None = None) -> tuple[int, str]:
