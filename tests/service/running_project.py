@@ -14,8 +14,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from headrace.connect.processes import birth_of
 from headrace.doors.cli import main
-from headrace.service.process import birth_of
 
 PROJECT = """
 project: shop
