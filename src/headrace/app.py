@@ -31,12 +31,15 @@ from headrace.model.statistics import rate_of
 
 if TYPE_CHECKING:
     from headrace.model.difference import Difference
-    from headrace.model.explanation import WhatIf, Why
+    from headrace.model.explanation import Change, Grounds, WhatIf, Why
     from headrace.model.plan import Plan, PlanOptions
+    from headrace.plan.share.revalue import Measured
 
 __all__ = [
     "CheckReport",
     "Difference",
+    "Explained",
+    "Imagined",
     "LoadedProject",
     "Planned",
     "Project",
@@ -174,8 +177,9 @@ def _running_document(directory: Path) -> object | None:
 
 def _running_plan(directory: Path) -> Plan | None:
     from headrace.service.folder import Folder
+    from headrace.service.measured import running_to_plan_on
 
-    return Folder(directory).running()
+    return running_to_plan_on(Folder(directory))
 
 
 def planned_catalogue(directory: Path, environment: Mapping[str, str]) -> Catalogue:
@@ -192,13 +196,47 @@ def plan_document(plan: Plan) -> dict[str, object]:
     return document_of(plan)
 
 
-def explain(directory: Path, environment: Mapping[str, str], name: str) -> tuple[Plan, tuple[Why, ...]]:
-    """The plan, and why it is so for a contract, a view or a vertex."""
-    from headrace.model.plan import PlanOptions
-    from headrace.plan.explain import why
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Answers about a name, the plan that they are about, and the statistics that they rest on."""
 
+    plan: Plan
+    answers: tuple[Why, ...]
+    grounds: Grounds
+
+
+def explain(directory: Path, environment: Mapping[str, str], name: str) -> Explained:
+    """Why a plan is as it is for a contract, a view or a vertex: the plan that runs, as measured, if it has one of that
+    name; else that of the files.
+    """
+    from headrace.model.plan import PlanOptions
+    from headrace.plan.explain import grounds, sources_of, why
+
+    running, measured = _as_it_runs(directory)
+    if running is not None:
+        try:
+            answers = why(running, name)
+            return Explained(running, answers, grounds(running.catalogue, sources_of(running, name), measured))
+        except UsageError:
+            pass  # what is not applied yet may be in the files
     plan = plan_project(directory, environment, PlanOptions())
-    return plan, why(plan, name)
+    return Explained(plan, why(plan, name), grounds(plan.catalogue, sources_of(plan, name)))
+
+
+def _as_it_runs(directory: Path) -> tuple[Plan, Measured] | tuple[None, None]:
+    """The plan of a service that runs now, with what it measured."""
+    from headrace.plan.share.adapt import plan_as_measured
+    from headrace.plan.share.revalue import Measured
+    from headrace.service.folder import Folder
+    from headrace.service.measured import read_measured
+    from headrace.service.process import running_process
+
+    folder = Folder(directory)
+    plan = None if running_process(folder) is None else folder.running()
+    if plan is None:
+        return None, None
+    measured = read_measured(folder) or Measured(0.0)
+    return plan_as_measured(plan, measured), measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,14 +249,33 @@ class Wishes:
     rates: tuple[str, ...] = ()
 
 
-def imagine(directory: Path, environment: Mapping[str, str], contract: str, wishes: Wishes) -> WhatIf:
-    """The contract, and what else changes, before and after."""
-    from headrace.model.explanation import Change
-    from headrace.plan.explain import what_if
+@dataclass(frozen=True, slots=True)
+class Imagined:
+    answer: WhatIf
+    grounds: Grounds
 
-    catalogue = planned_catalogue(directory, environment)
+
+def imagine(directory: Path, environment: Mapping[str, str], contract: str, wishes: Wishes) -> Imagined:
+    """The contract, and what else changes, before and after: from what runs, as measured, if it has the contract; else
+    from the files.
+    """
+    from headrace.plan.explain import grounds, what_if, what_if_running
+
+    running, measured = _as_it_runs(directory)
+    if running is not None and contract in running.catalogue.contracts:
+        catalogue = running.catalogue
+        answer = what_if_running(running, contract, _change(catalogue, wishes))
+    else:
+        catalogue = planned_catalogue(directory, environment)
+        answer = what_if(catalogue, contract, _change(catalogue, wishes))
+    return Imagined(answer, grounds(catalogue, _reads(catalogue, catalogue.contracts[contract].view), measured))
+
+
+def _change(catalogue: Catalogue, wishes: Wishes) -> Change:
+    from headrace.model.explanation import Change
+
     try:
-        change = Change(
+        return Change(
             freshness_s=None if wishes.freshness is None else read_amount(wishes.freshness, DURATION),
             site=wishes.site,
             bandwidth={_ends(name): read_amount(amount, BANDWIDTH) for name, amount in map(_pair, wishes.links)},
@@ -226,7 +283,6 @@ def imagine(directory: Path, environment: Mapping[str, str], contract: str, wish
         )
     except Unreadable as error:
         raise UsageError(error.message, error.hint) from error
-    return what_if(catalogue, contract, change)
 
 
 def _pair(wish: str) -> tuple[str, str]:
@@ -242,7 +298,7 @@ def _ends(link: str) -> tuple[str, str]:
 
 
 def _rate(catalogue: Catalogue, source: str, amount: str) -> float:
-    """`2x` is twice what is declared or assumed now."""
+    """`2x` is twice what is measured, declared or assumed now."""
     if amount.endswith("x") and source in catalogue.sources:
         return rate_of(catalogue.sources[source]) * read_amount(amount, FACTOR)
     return read_amount(amount, RATE)

@@ -37,7 +37,7 @@ __all__ = [
     "changes_as_json",
     "export",
     "first",
-    "measured",
+    "known_status",
     "moment_text",
     "project_status",
     "read",
@@ -58,10 +58,9 @@ def project_status(directory: Path) -> dict[str, Any]:
     return found
 
 
-def measured(directory: Path) -> dict[str, Any]:
-    """What is known of contracts that run or ran, by their names; nothing if none did."""
-    found = last_status(Folder(directory))
-    return {} if found is None else {contract["id"]: contract for contract in found["contracts"]}
+def known_status(directory: Path) -> dict[str, Any]:
+    """The same; of what never ran, that it has no contracts."""
+    return last_status(Folder(directory)) or {"contracts": []}
 
 
 def read(view: str, directory: str | Path = ".") -> pa.Table:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from headrace.app import load_project, planned_catalogue
+from headrace.app import Explained, load_project, planned_catalogue
 from headrace.model.catalogue import Catalogue
 from headrace.model.errors import ConnectError, Held, InputError, UsageError
 from headrace.model.plan import Plan, PlanOptions
@@ -33,6 +33,7 @@ from headrace.service.folder import Folder
 from headrace.service.host import FORCED_FILE, Applied, Host, Prepared
 from headrace.service.last_status import State, last_status
 from headrace.service.late_runner import LateRunner
+from headrace.service.measured import running_to_plan_on
 from headrace.service.process import (
     ServiceProcess,
     exit_status,
@@ -47,7 +48,6 @@ from headrace.service.service import Service
 from headrace.service.status import error_of
 
 if TYPE_CHECKING:
-    from headrace.model.explanation import Why
     from headrace.run.ports import Runner
 
 __all__ = [
@@ -100,7 +100,7 @@ def prepare(directory: Path, environment: Mapping[str, str], wishes: ApplyWishes
     """The project's plan on what runs. Contracts that were forced stay so while they ask for the same."""
     declared = load_project(directory, environment, True) if connect else planned_catalogue(directory, environment)
     folder = Folder(directory)
-    running = folder.running()
+    running = running_to_plan_on(folder)
     for name in wishes.force:
         if name not in declared.contracts:
             raise UsageError(f'contract "{name}" does not exist', "contracts are listed by `headrace plan`")
@@ -356,10 +356,14 @@ def _tell_more(file: Path, told: int, say: Say) -> int:
     return told + len(whole)
 
 
-def explain_running(host: Host, name: str) -> tuple[Why, ...]:
-    from headrace.plan.explain import why
+def explain_running(host: Host, name: str) -> Explained:
+    """Why the plan that runs is so, at what is measured now."""
+    from headrace.plan.explain import grounds, sources_of, why
+    from headrace.plan.share.adapt import plan_as_measured
 
-    return why(host.reader().plan, name)
+    measured = host.measured()
+    plan = plan_as_measured(host.reader().plan, measured)
+    return Explained(plan, why(plan, name), grounds(plan.catalogue, sources_of(plan, name), measured))
 
 
 def examine(directory: Path, environment: Mapping[str, str]) -> list[Looked]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from headrace.model.plan import ContractPlan, Edge, Rejection, Vertex
 
@@ -68,6 +69,35 @@ class WhyVertex:
 
 
 Why = WhyContract | WhyRejected | WhyVertex
+
+
+class Origin(StrEnum):
+    """Where a statistic comes from."""
+
+    MEASURED = "measured"
+    DECLARED = "declared"
+    ASSUMED = "assumed"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRate:
+    """Changed rows per second of a source, and what the project declares."""
+
+    source: str
+    rate: float
+    origin: Origin
+    declared: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Grounds:
+    """What answers rest on: the plan that runs or that of the files alone, rates, and how many times as long as planned
+    pushes take; None while nobody measured that.
+    """
+
+    is_running: bool
+    rates: tuple[SourceRate, ...]
+    slowness: float | None
 
 
 @dataclass(frozen=True, slots=True)

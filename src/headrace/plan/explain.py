@@ -2,24 +2,29 @@
 
     why       a contract: its critical path step by step, what it shares, and the plans it was preferred to
               a vertex: how it is made, who reads it, whom it serves, and what it costs
-    what_if   a project before and after a change: which contracts would be kept, and what each would cost
+    what_if   a project before and after a change: which contracts would be kept, and what each would cost; of a
+              running one, from the plan that runs
 
 Alternatives are planned afresh with everybody else unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from statistics import median
 
 import numpy as np
 
-from headrace.model.catalogue import Catalogue
+from headrace.model.catalogue import Catalogue, Source
 from headrace.model.errors import UsageError, nearest_name
 from headrace.model.explanation import (
     Alternative,
     Change,
+    Grounds,
+    Origin,
     Outcome,
+    SourceRate,
     Step,
     WhatIf,
     Why,
@@ -28,12 +33,14 @@ from headrace.model.explanation import (
     WhyVertex,
 )
 from headrace.model.plan import ContractPlan, Edge, Method, Plan, PlanOptions, Rejection, Sharing, Vertex
+from headrace.model.statistics import rate_of
 from headrace.plan.admit import Answer, Question, best_plan, cheapest_plan, fastest_plan, keeps, next_best_plan
 from headrace.plan.live import Live
-from headrace.plan.make import make_plan
+from headrace.plan.make import make_plan, plan_on_running
 from headrace.plan.price import Promise, arrivals, charge, tariff_of, time_of_edge, upstream_first
 from headrace.plan.share.arrangement import arrangement_of
 from headrace.plan.share.forms import form_of
+from headrace.plan.share.revalue import Measured
 
 
 def why(plan: Plan, name: str) -> tuple[Why, ...]:
@@ -170,20 +177,53 @@ def _why_vertex(plan: Plan, vertex: Vertex) -> WhyVertex:
     )
 
 
+# What answers rest on
+
+
+def grounds(catalogue: Catalogue, sources: Collection[str], measured: Measured | None = None) -> Grounds:
+    """The statistics behind an answer about what is made of some sources; `measured` is what a running plan taught."""
+    rates = (_source_rate(source) for name, source in catalogue.sources.items() if name in sources)
+    taken = [] if measured is None else list(measured.slowness.values())
+    return Grounds(measured is not None, tuple(rates), median(taken) if taken else None)
+
+
+def sources_of(plan: Plan, name: str) -> frozenset[str]:
+    """The sources that a contract, a view or a vertex is made of; all that the plan reads, if it has none such."""
+    graph = plan.graph
+    named = [entry.vertex for entry in plan.contracts if name in (entry.contract, entry.view)]
+    named += [vertex for vertex in graph.vertices if name in (vertex, vertex.split("~")[0])]
+    upstream = upstream_first(graph, named or graph.vertices)
+    return frozenset(graph.vertices[vertex].scope[0] for vertex in upstream if graph.vertices[vertex].base)
+
+
+def _source_rate(source: Source) -> SourceRate:
+    measured, declared = source.measured_rate is not None, source.rate is not None or source.static
+    origin = Origin.MEASURED if measured else Origin.DECLARED if declared else Origin.ASSUMED
+    return SourceRate(source.name, rate_of(source), origin, 0.0 if source.static else source.rate)
+
+
 # What if
 
 
 def what_if(catalogue: Catalogue, contract: str, change: Change, options: PlanOptions | None = None) -> WhatIf:
     """Plans the project as it is and as it would be. Raises UsageError for names that do not exist."""
     options = options or PlanOptions()
-    plans = [make_plan(project, options) for project in (catalogue, changed(catalogue, contract, change))]
-    before, after = (_outcomes(plan) for plan in plans)
+    return _compared(make_plan(catalogue, options), make_plan(changed(catalogue, contract, change), options), contract)
+
+
+def what_if_running(running: Plan, contract: str, change: Change) -> WhatIf:
+    """What runs, and what it would become: contracts that the change does not concern keep their vertices."""
+    return _compared(running, plan_on_running(running, changed(running.catalogue, contract, change)), contract)
+
+
+def _compared(now: Plan, then: Plan, contract: str) -> WhatIf:
+    before, after = _outcomes(now), _outcomes(then)
     others = {
         name: (before[name], after[name])
-        for name in catalogue.contracts
+        for name in now.catalogue.contracts
         if name != contract and not _alike(before[name], after[name])
     }
-    return WhatIf(before[contract], after[contract], others, (plans[0].totals.rescost, plans[1].totals.rescost))
+    return WhatIf(before[contract], after[contract], others, (now.totals.rescost, then.totals.rescost))
 
 
 def changed(catalogue: Catalogue, contract: str, change: Change) -> Catalogue:
@@ -199,7 +239,7 @@ def changed(catalogue: Catalogue, contract: str, change: Change) -> Catalogue:
         replace(link, bandwidth=change.bandwidth.get((link.src, link.dst), link.bandwidth)) for link in catalogue.links
     )
     sources = {
-        name: replace(source, rate=change.rate[name], measured_rate=None) if name in change.rate else source
+        name: replace(source, measured_rate=change.rate.get(name, source.measured_rate))
         for name, source in catalogue.sources.items()
     }
     return replace(catalogue, contracts={**catalogue.contracts, contract: terms}, links=links, sources=sources)

@@ -17,9 +17,11 @@ from headrace.model.errors import UsageError
 from headrace.model.plan import Plan
 from headrace.model.running import ApplyWishes
 from headrace.plan.share.difference import Difference, difference
+from headrace.plan.share.revalue import Measured
 from headrace.service.folder import Folder
 from headrace.service.last_status import FILE as STATUS_FILE
 from headrace.service.last_status import State
+from headrace.service.measured import write_measured
 from headrace.service.reading import Reader
 from headrace.service.replanning import LOOK_EVERY_S, Measure, Replanning, measured_of
 from headrace.service.service import Loading, Service
@@ -79,6 +81,12 @@ class Host:
             raise UsageError("the views are not loaded yet", "`headrace status` says how far they are")
         return Reader(service.plan, service.scheduler.engine.program, service.ledger, service.store, service.forced)
 
+    def measured(self) -> Measured:
+        """What the plan that runs has taught so far."""
+        service = self.service
+        assert service.scheduler is not None, "nothing runs yet"
+        return measured_of(service.scheduler.learning, service.clock() / 1e6)
+
     # Acting
 
     def start(self, prepared: Prepared) -> Loading:
@@ -137,6 +145,7 @@ class Host:
             if service.plan is not None and service.scheduler is not None:
                 assert self._replanning is not None
                 measured = measure(service.scheduler.learning, service.clock() / 1e6)
+                write_measured(self.folder, measured)
                 self._replanning.step(service.plan, measured, lambda plan: self._go_over(plan, end))
         finally:
             self._turn.release()

@@ -24,7 +24,7 @@ from headrace.app_run import Host
 from headrace.doors.api.metrics import metrics_text
 from headrace.doors.api.page import documentation_page
 from headrace.doors.cli.output import problem_document
-from headrace.doors.cli.why_text import why_document
+from headrace.doors.cli.why_text import explained_document
 from headrace.doors.documents import applied_document, seen_document
 from headrace.model.errors import ConnectError, InputError, Problem, UsageError
 from headrace.model.running import ApplyWishes
@@ -112,9 +112,8 @@ def _reading_routes(api: FastAPI, host: Host, allowed: Any) -> None:
 
     @api.get("/why/{name}", dependencies=[Depends(allowed)], summary="Why a contract, view or vertex is planned so")
     def why(name: str) -> JSONResponse:
-        answers = app_run.explain_running(host, name)
-        measured = {contract["id"]: contract for contract in host.status()["contracts"]}
-        return JSONResponse({"name": name, "answers": [why_document(answer, measured) for answer in answers]})
+        found, status = app_run.explain_running(host, name), host.status()
+        return JSONResponse(explained_document(name, found, status))
 
     @api.get("/audit", dependencies=[Depends(allowed)], summary="What became of promises, and what they cost")
     def audit() -> dict[str, Any]:

@@ -13,7 +13,7 @@ Document = dict[str, Any]
 
 def status_text(document: Document, now: float) -> str:
     service, slots, moves = document["service"], document["slots"], document.get("moves", ())
-    return "\n".join([*_service(service, now), *_contracts(document), *_slots(slots), *_moves(moves, now)])
+    return "\n".join([*_service(service, now), *_contracts(document), *_slots(slots), *move_lines(moves, now)])
 
 
 def _service(service: Document, now: float) -> Iterator[str]:
@@ -58,7 +58,7 @@ def _row(contract: Document) -> list[str]:
     ]
 
 
-def _moves(moves: Sequence[Document], now: float) -> Iterator[str]:
+def move_lines(moves: Sequence[Document], now: float) -> Iterator[str]:
     for move in moves:
         names, when = ", ".join(move["contracts"]), ago(now - move["at"])
         failed = move["error"] is not None

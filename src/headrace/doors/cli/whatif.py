@@ -13,7 +13,8 @@ from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, show, table
 
 if TYPE_CHECKING:
-    from headrace.model.explanation import Outcome, WhatIf
+    from headrace.app import Imagined
+    from headrace.model.explanation import Outcome
 
 
 def whatif(
@@ -29,19 +30,22 @@ def whatif(
     from headrace import app
 
     wishes = app.Wishes(freshness, at, tuple(link or ()), tuple(rate or ()))
-    answer = app.imagine(directory, os.environ, contract, wishes)
-    status = Exit.DONE if answer.after.kept else Exit.NO
-    return show(json, status, text=lambda: _text(contract, answer), document=lambda: _document(contract, answer))
+    found = app.imagine(directory, os.environ, contract, wishes)
+    status = Exit.DONE if found.answer.after.kept else Exit.NO
+    return show(json, status, text=lambda: _text(contract, found), document=lambda: _document(contract, found))
 
 
-def _text(contract: str, answer: WhatIf) -> str:
+def _text(contract: str, found: Imagined) -> str:
     from headrace.doors.cli.plan_text import dollars_per_hour
+    from headrace.doors.cli.why_text import grounds_lines
+
+    answer = found.answer
 
     rows = [["", "now", "then"], [contract, _said(answer.before), _said(answer.after)]]
     rows += [[name, _said(before), _said(after)] for name, (before, after) in answer.others.items()]
     before, after = answer.rescost
     rows.append(["all resources", dollars_per_hour(before), dollars_per_hour(after)])
-    return "\n".join(table(rows, indent=0))
+    return "\n".join((*table(rows, indent=0), *grounds_lines(found.grounds)))
 
 
 def _said(outcome: Outcome) -> str:
@@ -54,11 +58,13 @@ def _said(outcome: Outcome) -> str:
     return f"refused: {outcome.reason}" + (f", from {format_seconds(offer)} on" if offer is not None else "")
 
 
-def _document(contract: str, answer: WhatIf) -> dict[str, object]:
+def _document(contract: str, found: Imagined) -> dict[str, object]:
+    answer = found.answer
     return {
         "contract": contract,
         "before": asdict(answer.before),
         "after": asdict(answer.after),
         "others": {name: {"before": asdict(a), "after": asdict(b)} for name, (a, b) in answer.others.items()},
         "rescost": {"before": answer.rescost[0], "after": answer.rescost[1]},
+        "grounds": asdict(found.grounds),
     }

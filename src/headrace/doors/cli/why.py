@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -19,13 +20,12 @@ def why(
 ) -> int:
     """Explain a decision: its numbers, what it shares, the alternatives."""
     from headrace import app, app_read
-    from headrace.doors.cli.why_text import why_document, why_text
+    from headrace.doors.cli.why_text import explained_document, explained_text
 
-    plan, answers = app.explain(directory, os.environ, name)
-    measured = app_read.measured(directory)
+    found, status = app.explain(directory, os.environ, name), app_read.known_status(directory)
     return show(
         json,
         Exit.DONE,
-        text=lambda: "\n\n".join(why_text(plan, answer, measured) for answer in answers),
-        document=lambda: {"name": name, "answers": [why_document(answer, measured) for answer in answers]},
+        text=lambda: explained_text(found, status, time.time()),
+        document=lambda: explained_document(name, found, status),
     )

@@ -8,14 +8,62 @@ from math import isclose
 from types import MappingProxyType
 from typing import Any
 
+from headrace.app import Explained
 from headrace.doors.cli.output import count, table, wrap
 from headrace.doors.cli.plan_text import dataset, dollars_per_hour, refusal_lines, step
+from headrace.doors.cli.status_text import move_lines
 from headrace.model import amounts
-from headrace.model.explanation import Alternative, Why, WhyContract, WhyRejected, WhyVertex
+from headrace.model.explanation import (
+    Alternative,
+    Grounds,
+    Origin,
+    SourceRate,
+    Why,
+    WhyContract,
+    WhyRejected,
+    WhyVertex,
+)
 from headrace.model.plan import Plan
 
 Measured = Mapping[str, Mapping[str, Any]]
 """What is known of contracts that run, by their names, as `headrace status` has it."""
+
+
+def explained_text(found: Explained, status: Mapping[str, Any], now: float) -> str:
+    """Everything about a name. `status` is the last that a service told, with what it moved."""
+    measured = _by_name(status)
+    told = {one.plan.contract for one in found.answers if isinstance(one, WhyContract)}
+    moves = [move for move in status.get("moves", ()) if told & set(move["contracts"])]
+    answers = (why_text(found.plan, answer, measured) for answer in found.answers)
+    behind = "\n".join((*grounds_lines(found.grounds), *move_lines(moves, now)))
+    return "\n\n".join(filter(None, (*answers, behind)))
+
+
+def explained_document(name: str, found: Explained, status: Mapping[str, Any]) -> dict[str, object]:
+    measured = _by_name(status)
+    answers = [why_document(answer, measured) for answer in found.answers]
+    return {"name": name, "answers": answers, "grounds": asdict(found.grounds)}
+
+
+def _by_name(status: Mapping[str, Any]) -> Measured:
+    return {contract["id"]: contract for contract in status["contracts"]}
+
+
+def grounds_lines(grounds: Grounds) -> Iterator[str]:
+    """What answers about a running plan rest on; nothing to say of files alone."""
+    if grounds.is_running:
+        yield "this is the plan that runs, at"
+        yield from table([[one.source, *_rate(one)] for one in grounds.rates])
+        slowness = grounds.slowness
+        yield "  pushes take " + ("what is planned" if slowness is None else f"{slowness:.2g} times what is planned")
+
+
+def _rate(one: SourceRate) -> list[str]:
+    """Nobody needs more than three digits of what is measured."""
+    rate = amounts.format_rate(float(f"{one.rate:.3g}"))
+    if one.origin is not Origin.MEASURED:
+        return [rate, one.origin.value]
+    return [rate, "measured" + ("" if one.declared is None else f", {amounts.format_rate(one.declared)} declared")]
 
 
 def why_text(plan: Plan, answer: Why, measured: Measured = MappingProxyType({})) -> str:

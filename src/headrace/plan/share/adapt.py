@@ -97,6 +97,11 @@ def adapt(plan: Plan, measured: Measured, watched: Watch, history: tuple[Moved, 
     return None
 
 
+def plan_as_measured(plan: Plan, measured: Measured) -> Plan:
+    """The same graph with the figures that follow from what was measured."""
+    return plan_of(_as_measured(plan, measured)[0])
+
+
 def _as_measured(plan: Plan, measured: Measured) -> tuple[Arrangement, Cores]:
     return as_measured(arrangement_of(plan), measured)
 

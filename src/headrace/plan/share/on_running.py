@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from headrace.model.block import Block
-from headrace.model.catalogue import Catalogue, Contract, Refusal
+from headrace.model.catalogue import Catalogue, Contract, Refusal, Source
 from headrace.model.plan import Operator, Plan, PlannedBlock
 from headrace.plan.cores import cores_of, planned_block
 from headrace.plan.price import upstream_first
@@ -48,14 +48,16 @@ def arranged_on(running: Plan, catalogue: Catalogue, views: Views) -> Arrangemen
 
 def _with_measured(catalogue: Catalogue, running: Catalogue) -> Catalogue:
     """What was measured of sources that are declared as they were."""
-    before = running.sources
-    sources = {
-        name: replace(source, measured_rate=before[name].measured_rate)
-        if name in before and before[name].rate == source.rate
-        else source
-        for name, source in catalogue.sources.items()
-    }
-    return replace(catalogue, sources=sources)
+    return replace(
+        catalogue,
+        sources={name: _as_it_was(source, running.sources.get(name)) for name, source in catalogue.sources.items()},
+    )
+
+
+def _as_it_was(source: Source, before: Source | None) -> Source:
+    if before is None or before.rate != source.rate or source.measured_rate is not None:
+        return source
+    return replace(source, measured_rate=before.measured_rate)
 
 
 def _is_same(kept: Kept, old: Arrangement, catalogue: Catalogue, views: Views) -> bool:

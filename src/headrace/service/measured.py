@@ -1,0 +1,59 @@
+"""What a running service measured last, for who plans or explains from outside: `.headrace/measured.json`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from pydantic import TypeAdapter, ValidationError
+
+from headrace.model.plan import Plan
+from headrace.plan.share.adapt import plan_as_measured
+from headrace.plan.share.revalue import Measured
+from headrace.service.folder import Folder
+
+FILE = "measured.json"
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """As `Measured`, with links written `a>b`."""
+
+    clock_s: float
+    rates: dict[str, float] = field(default_factory=dict)
+    slowness: dict[str, float] = field(default_factory=dict)
+    load: dict[str, float] = field(default_factory=dict)
+
+
+_WRITTEN = TypeAdapter(_Written)
+
+
+def write_measured(folder: Folder, measured: Measured) -> None:
+    load = {">".join(ends): share for ends, share in measured.load.items()}
+    written = _Written(measured.clock_s, dict(measured.rates), dict(measured.slowness), load)
+    folder.write_json(FILE, _WRITTEN.dump_python(written))
+
+
+def read_measured(folder: Folder) -> Measured | None:
+    """None if nothing was measured yet."""
+    try:
+        found = _WRITTEN.validate_python(folder.read_json(FILE))
+    except ValidationError:
+        return None
+    load = {(src, dst): share for link, share in found.load.items() for src, _, dst in [link.partition(">")]}
+    return Measured(found.clock_s, found.rates, found.slowness, load)
+
+
+def running_as_measured(folder: Folder) -> Plan | None:
+    """The plan that runs, with everything that was measured; None if there is none."""
+    running, measured = folder.running(), read_measured(folder)
+    return running if running is None or measured is None else plan_as_measured(running, measured)
+
+
+def running_to_plan_on(folder: Folder) -> Plan | None:
+    """The plan that runs, at the rates that were measured of sources for which none is declared."""
+    running, measured = folder.running(), read_measured(folder)
+    if running is None or measured is None:
+        return running
+    sources = running.catalogue.sources
+    rates = {name: rate for name, rate in measured.rates.items() if name in sources and sources[name].rate is None}
+    return plan_as_measured(running, replace(measured, rates=rates, slowness={}, load={}))
