@@ -13,11 +13,12 @@ import psycopg
 
 from bench.contracts_world import Kept
 from bench.workloads.live_table1 import DATABASE
+from headrace.run.compile import SPOOL
 from headrace.run.execute import KEYS_NOTE
 from headrace.service.accounts import ACCOUNT_NOTE
 from headrace.service.auditor import AUDIT_NOTE
 from headrace.service.plan_facts import sources_of
-from headrace.service.service import GRACE_S, SPOOL, TRIM_EVERY_S
+from headrace.service.service import GRACE_S, TRIM_EVERY_S
 
 SPARE = 8
 """Threads and open files may vary by so many: pools of libraries start theirs when they are first used."""
@@ -38,7 +39,7 @@ def footprint(kept: Kept) -> Footprint:
     return Footprint(
         {
             "threads": threading.active_count(),
-            "open files": len(os.listdir("/proc/self/fd")),
+            "open files": len(list(Path("/proc/self/fd").iterdir())),
             "processes": len(_children(os.getpid())),
             "anonymous memory, bytes": _anonymous_bytes(os.getpid()),
             "with children, bytes": sum(map(_anonymous_bytes, (os.getpid(), *_children(os.getpid())))),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from headrace.model.log import Edit, Round
 from headrace.run.load_work import Loaded, LoadItem
 from headrace.run.push import Pusher
-from headrace.run.steps import Ingest, LogSpec
+from headrace.run.steps import Ingest, LogSpec, Program
 from headrace.run.work import Files
 
 KEYS_NOTE = "keys:"
@@ -55,6 +55,34 @@ class Engine(Pusher):
         self.ledger.commit(self.lease, Round(forget=tuple(name for name in (*gone, *states) if name in known)))
         return list(gone)
 
+    def level(self, program: Program) -> list[str]:
+        """Brings what another program makes in another way so far that it can go on with it; what that was.
+
+        That is where the logs start that it is made from, and as far as possible if a state has to be started. Raises
+        `NotThereYet` while something is not captured as far.
+        """
+        logs = self.ledger.logs(program.logs)
+        behind = {
+            name: max(logs[read].start for read in task.reads if read in logs)
+            for name, task in program.tasks.items()
+            if name in logs and any(read in logs and logs[read].start > logs[name].t for read in task.reads)
+        }
+        behind |= {name: self.watermark([name]) for name in _without_state(program, logs)}
+        for t in sorted(set(behind.values())):
+            self._brought([name for name, start in behind.items() if start == t], t)
+        return list(behind)
+
+    def without_state(self) -> list[str]:
+        """Vertices that lack the state of their operator, because they were made in another way."""
+        return _without_state(self.program, self.ledger.times())
+
+    def start_states(self) -> list[str]:
+        """Starts states that vertices lack; of which. Nobody else may push them meanwhile."""
+        times, lacking = self.ledger.times(), self.without_state()
+        for name in lacking:
+            self._load_at([name], times[name], states_only=True)
+        return lacking
+
     def _start_sources(self, names: Sequence[str]) -> None:
         edits = []
         for name in names:
@@ -70,12 +98,16 @@ class Engine(Pusher):
         needed = [name for name in self.upstream(new) if name not in new]
         times = self.ledger.times()
         t = max([self.watermark(new, times), *(times[name] for name in needed)])
-        failed = [pushed for pushed in self.push(needed, t) if pushed.error is not None]
-        if failed:
-            raise NotThereYet(f'"{failed[0].vertex}" could not be pushed: {failed[0].error}')
+        self._brought(needed, t)
         return t
 
-    def _load_at(self, new: Sequence[str], t: int) -> None:
+    def _brought(self, vertices: Collection[str], t: int) -> None:
+        failed = [pushed for pushed in self.push(vertices, t) if pushed.error is not None]
+        if failed:
+            raise NotThereYet(f'"{failed[0].vertex}" could not be pushed: {failed[0].error}')
+
+    def _load_at(self, new: Sequence[str], t: int, states_only: bool = False) -> None:
+        """Contents and states of vertices at a time; `states_only` of vertices that have contents at that time."""
         logs = self.ledger.logs(self.upstream(new))
         ahead = [name for name, log in logs.items() if log.base_t is not None and log.base_t > t]
         if ahead:
@@ -85,7 +117,7 @@ class Engine(Pusher):
             for name, log in logs.items()
             if self.program.logs[name].has_contents and name not in new
         }
-        item = LoadItem(self.program, tuple(new), t, self.store, kept)
+        item = LoadItem(self.program, tuple(new), t, self.store, kept, states_only)
         outcome = self.runner.run([item])[0]
         if outcome.value is None:
             raise RuntimeError(f"loading failed: {outcome.error}")
@@ -93,7 +125,7 @@ class Engine(Pusher):
         edits = [
             Edit(spec.name, None, t, tuple(p for log, p in loaded.pieces if log == spec.name), start=t, site=spec.site)
             for name in new
-            for spec in self._specs(name)
+            for spec in self._specs(name)[states_only:]
         ]
         self.ledger.commit(self.lease, Round(tuple(edits), self._key_notes([edit.log for edit in edits])))
 
@@ -104,3 +136,9 @@ class Engine(Pusher):
     def _specs(self, name: str) -> list[LogSpec]:
         state = self.program.tasks[name].state
         return [self.program.logs[name], *([] if state is None else [state])]
+
+
+def _without_state(program: Program, there: Collection[str]) -> list[str]:
+    """Vertices that are there, but whose operator's state is not."""
+    tasks = program.tasks.items()
+    return [name for name, task in tasks if name in there and task.state is not None and task.state.name not in there]

@@ -20,13 +20,17 @@ from headrace.run.work import Files, write_runs
 
 @dataclass(frozen=True, slots=True)
 class LoadItem:
-    """New vertices at time `t`; `kept` are base and changes of the logs that have contents."""
+    """New vertices at time `t`; `kept` are base and changes of the logs that have contents.
+
+    With `states_only` just the states of their operators.
+    """
 
     program: Program
     new: tuple[str, ...]
     t: int
     store: Store
     kept: Mapping[str, Files]
+    states_only: bool = False
     weight: float = 1e9
 
     @property
@@ -59,7 +63,7 @@ def _kept(item: LoadItem, name: str) -> pa.Table | None:
 def _pieces(item: LoadItem, loading: Loading) -> Iterator[tuple[str, Piece]]:
     for name in item.new:
         spec, state = item.program.logs[name], item.program.tasks[name].state
-        if spec.has_contents:
+        if spec.has_contents and not item.states_only:
             yield from ((spec.name, piece) for piece in _base(item, spec, loading.contents(name)))
         if state is not None:
             yield from ((state.name, piece) for piece in _base(item, state, loading.state(name)))

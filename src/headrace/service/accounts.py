@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from headrace.model.plan import Operator, Plan
@@ -36,6 +36,20 @@ class Accounts:
                 self.accounts[name.removeprefix(ACCOUNT_NOTE)] = Account.from_json(text)
             except (TypeError, ValueError):
                 continue  # another version wrote it
+
+    def follow(self, plan: Plan) -> None:
+        """What serves a plan is counted from now on; counts of other vertices go."""
+        self.plan = plan
+        for counts in (self.pushes, self.rows, self.bytes, self.last_s):
+            for name in [name for name in counts if name not in plan.graph.vertices]:
+                counts.pop(name, None)
+
+    def forget_others(self, contracts: Set[str]) -> dict[str, None]:
+        """Forgets all contracts but these; their notes, to be removed."""
+        with self._turn:
+            self.accounts = {name: account for name, account in self.accounts.items() if name in contracts}
+        noted = self.ledger.notes(ACCOUNT_NOTE)
+        return {note: None for note in noted if note.removeprefix(ACCOUNT_NOTE) not in contracts}
 
     def notes(self) -> dict[str, str]:
         with self._turn:

@@ -18,6 +18,8 @@ from headrace.run.ports import Ledger, Store
 AUDIT_NOTE = "audit:"
 PAUSE = 2_000_000
 """Microseconds without a look, though there is one every second, mean that the process stood still."""
+LOADED_WITHIN = 600_000_000
+"""Microseconds that loading a view may take."""
 MOST_MOMENTS = 10_000
 """To look through for the oldest: captures make two with each commit, several a second."""
 
@@ -108,6 +110,20 @@ class Auditor:
             one.contract: self.judged.get(one.contract, times[one.vertex]) for one in watched if one.vertex in times
         }
         self.watched = watched
+
+    def forget_others(self, contracts: Set[str]) -> dict[str, None]:
+        """Forgets all contracts but these; their notes, to be removed."""
+        with self._turn:
+            self.records = {name: record for name, record in self.records.items() if name in contracts}
+        noted = self.ledger.notes(AUDIT_NOTE)
+        return {note: None for note in noted if note.removeprefix(AUDIT_NOTE) not in contracts}
+
+    def forget_moments(self, lease: Lease) -> None:
+        """Those that all views have, and have had for a while: one that is being loaded may start a little earlier."""
+        times = self.ledger.times()
+        reached = [times[one.vertex] for one in self.watched if one.vertex in times]
+        if reached:
+            self.ledger.forget_moments(lease, min(reached) - LOADED_WITHIN)
 
     def judge(self, store: Store, vertices: Set[str], now: int) -> None:
         """Counts the rows that came to views since they were last judged, and those of them that came late."""

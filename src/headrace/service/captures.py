@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -10,10 +11,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from headrace.connect.postgres.capture import Capture, CaptureSettings, clock_now, give_back
+from headrace.connect.postgres.capture import CAPTURING_NOTE, Capture, CaptureSettings, clock_now, give_back
 from headrace.connect.tables.folder import FolderCapture, FolderStream
 from headrace.declare.variables import fill
 from headrace.model.catalogue import FileFolder
@@ -27,19 +28,22 @@ from headrace.service.folder import Folder
 log = logging.getLogger("headrace.capture")
 
 REST_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+LASTED_S = 10.0
+"""One that ran for so long was well: that it ended is its first failure."""
 LOOK_EVERY_S = 0.5
 DSN_VARIABLE = "HEADRACE_CAPTURE_DSN"
 
 
 @dataclass
 class Running:
-    """A capture that runs, or will again at `retry_at` (monotonic seconds)."""
+    """A capture that runs since `started_at`, or will again at `retry_at` (monotonic seconds)."""
 
     settings: CaptureSettings | FolderStream
     process: subprocess.Popen[bytes] | None = None
     thread: threading.Thread | None = None
     stop: threading.Event = field(default_factory=threading.Event)
     failures: int = 0
+    started_at: float = 0.0
     retry_at: float = 0.0
     error: str | None = None
 
@@ -55,7 +59,7 @@ class Captures:
         self._turn = threading.Lock()
 
     def run(self, plan: Plan, databases: tuple[Database, ...]) -> None:
-        """Captures these, beside what is captured already; one whose tables changed is started again."""
+        """Captures these, beside what is captured already; a process goes over to other tables as it runs."""
         wanted: dict[str, CaptureSettings | FolderStream] = {
             **{database.name: self._settings(plan, database) for database in databases},
             **folder_streams(plan, self.folder.project),
@@ -63,6 +67,8 @@ class Captures:
         with self._turn:
             for name, settings in wanted.items():
                 if name in self.running and self.running[name].settings != settings:
+                    if _go_over(self.folder, self.running[name], settings):
+                        continue
                     self._end(self.running.pop(name))
                 if name not in self.running:
                     self.running[name] = Running(settings)
@@ -78,6 +84,13 @@ class Captures:
                 if isinstance(running.settings, CaptureSettings):
                     _give_back(running.settings)
 
+    def are_settled(self, ledger: Ledger) -> bool:
+        """Whether every capture of a database captures what it was told last, and nothing else any more."""
+        noted = ledger.notes(CAPTURING_NOTE)
+        with self._turn:
+            told = [one.settings for one in self.running.values() if isinstance(one.settings, CaptureSettings)]
+        return all(noted.get(CAPTURING_NOTE + one.database) == one.digest for one in told)
+
     def _settings(self, plan: Plan, database: Database) -> CaptureSettings:
         return CaptureSettings(
             project=project_on_this_machine(plan.catalogue.project, self.folder),
@@ -92,19 +105,22 @@ class Captures:
         with self._turn:
             for running in self.running.values():
                 if running.process is not None and running.process.poll() is not None:
-                    self._failed(running, f"it ended with status {running.process.returncode}")
+                    _close_pipe(running.process)
+                    self._failed(running, _ending(running.process.returncode))
                     running.process = None
                 if running.process is None and running.thread is None and time.monotonic() >= running.retry_at:
                     self._start(running)
 
     def _failed(self, running: Running, reason: str) -> None:
-        running.failures += 1
+        lasted = time.monotonic() - running.started_at > LASTED_S
+        running.failures = 1 if lasted else running.failures + 1
         running.error = reason
         rest = REST_S[min(running.failures, len(REST_S)) - 1]
         running.retry_at = time.monotonic() + rest
         log.warning("capture of %s: %s; again in %s s", running.settings.database, reason, rest)
 
     def _start(self, running: Running) -> None:
+        running.started_at = time.monotonic()
         if isinstance(running.settings, FolderStream):
             self._start_thread(running, self._watch_folder)
             return
@@ -160,12 +176,17 @@ class Captures:
             except subprocess.TimeoutExpired:
                 running.process.kill()
                 running.process.wait()
+            _close_pipe(running.process)
 
     def stop(self) -> None:
         with self._turn:
             for running in self.running.values():
                 self._end(running)
             self.running = {}
+
+
+def _ending(status: int) -> str:
+    return f"it was killed (signal {-status})" if status < 0 else f"it ended with status {status}"
 
 
 def project_on_this_machine(project: str, folder: Folder) -> str:
@@ -188,6 +209,16 @@ def _give_back(settings: CaptureSettings) -> None:
 
 def _spawn(folder: Folder, settings: CaptureSettings) -> subprocess.Popen[bytes]:
     """The address with its password goes through the environment, which other users cannot read."""
+    command = [sys.executable, "-m", "headrace.connect.postgres.process", "-"]
+    environment = {**os.environ, DSN_VARIABLE: settings.dsn}
+    with (settings.scratch / "capture.log").open("ab") as output:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=environment)
+    _tell(process, folder, settings)
+    return process
+
+
+def _tell(process: subprocess.Popen[bytes], folder: Folder, settings: CaptureSettings) -> None:
+    """What it is to capture from now on."""
     config = {
         "project": settings.project,
         "database": settings.database,
@@ -197,14 +228,31 @@ def _spawn(folder: Folder, settings: CaptureSettings) -> subprocess.Popen[bytes]
         "scratch": str(settings.scratch),
         "tables": [_table_config(table) for table in settings.tables],
     }
-    command = [sys.executable, "-m", "headrace.connect.postgres.process", "-"]
-    environment = {**os.environ, DSN_VARIABLE: settings.dsn}
-    with (settings.scratch / "capture.log").open("ab") as output:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=environment)
     assert process.stdin is not None
-    process.stdin.write(json.dumps(config).encode())
-    process.stdin.close()
-    return process
+    process.stdin.write(json.dumps(config).encode() + b"\n")
+    process.stdin.flush()
+
+
+def _close_pipe(process: subprocess.Popen[bytes]) -> None:
+    """Of a process that has ended."""
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+
+
+def _go_over(folder: Folder, running: Running, settings: CaptureSettings | FolderStream) -> bool:
+    """Whether a process has been told to capture other tables of its database; others have to be started again."""
+    now, process = running.settings, running.process
+    if process is None or not isinstance(now, CaptureSettings) or not isinstance(settings, CaptureSettings):
+        return False
+    if replace(now, tables=settings.tables) != settings:
+        return False
+    try:
+        _tell(process, folder, settings)
+    except OSError:
+        return False  # it has ended
+    running.settings = settings
+    return True
 
 
 def _table_config(table: CapturedTable) -> dict[str, object]:

@@ -21,10 +21,11 @@ from headrace.plan.share.revalue import Measured
 from headrace.service.folder import Folder
 from headrace.service.last_status import FILE as STATUS_FILE
 from headrace.service.last_status import State
+from headrace.service.loading import Loading
 from headrace.service.measured import write_measured
 from headrace.service.reading import Reader
 from headrace.service.replanning import LOOK_EVERY_S, Measure, Replanning, measured_of
-from headrace.service.service import Loading, Service
+from headrace.service.service import Service
 from headrace.service.status import status_document
 
 log = logging.getLogger("headrace.service")

@@ -22,17 +22,20 @@ from headrace.model.log import Lease, Round
 from headrace.model.plan import Plan
 from headrace.plan.document import plan_document
 from headrace.run.compile import SPOOL, compile_plan
-from headrace.run.execute import Engine, NotThereYet
+from headrace.run.execute import KEYS_NOTE, Engine
 from headrace.run.ports import Ledger, Runner, Store
 from headrace.run.push import Pushed
-from headrace.run.upkeep import Upkeep
+from headrace.run.steps import Program
+from headrace.run.transition import between, tidied
+from headrace.run.upkeep import READING_NOTE, Upkeep
 from headrace.service.accounts import Accounts
 from headrace.service.auditor import Auditor
 from headrace.service.captures import Captures
-from headrace.service.databases import Database, databases_of
+from headrace.service.databases import databases_of
 from headrace.service.deliveries import Deliveries
 from headrace.service.folder import Folder
 from headrace.service.learning import Learning
+from headrace.service.loading import LOADED_NOTE, Loader, Loading
 from headrace.service.plan_facts import budgets_of, sources_of, watched_of
 from headrace.service.scheduler import Scheduler
 
@@ -45,8 +48,8 @@ UPKEEP_EVERY_S, NOTHING_DUE_S = 0.5, 3.0
 """Looking for upkeep reads all logs: less often when there was none."""
 TRIM_EVERY_S = 20.0
 SLOTS_EVERY_S = 3.0
-LOAD_TRIES = 5
-CATCH_UP_S = 20.0
+SPOOLS_WITHIN_S = 10.0
+"""How long a plan waits for captures to let go of a source that it wants to have read anew."""
 KEEP_US = 600 * 1_000_000
 """Changes are kept ten minutes for those who read `changes`; longer while a reader needs them."""
 GRACE_S = 60.0
@@ -60,20 +63,6 @@ LEARNT_NOTE = "learnt"
 def clock_now() -> int:
     """Microseconds since 1970."""
     return time.time_ns() // 1000
-
-
-@dataclass(slots=True)
-class Loading:
-    """What is on its way to run: a plan, and how far it is.
-
-    `forced` contracts were refused and are kept as well as it goes: what they are promised, in seconds.
-    """
-
-    plan: Plan
-    forced: Mapping[str, float] = field(default_factory=dict)
-    phase: str = "starting captures"
-    error: str | None = None
-    done: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass
@@ -99,10 +88,12 @@ class Service:
         self._stop = threading.Event()
         self._swap = threading.Lock()
         self._upkeep_turn = threading.Lock()
+        self._plan_turn = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._answered = 0
         self.failure: BaseException | None = None
         self.unloaded: dict[str, str] = {}
+        self.upkeep: Upkeep | None = None
 
     # Life
 
@@ -114,6 +105,7 @@ class Service:
         holder = f"{platform.node()}:{os.getpid()}"
         self.lease: Lease = self.ledger.acquire("service", holder, LEASE_S)
         self.captures = Captures(self.folder, self.environment, self.in_processes)
+        self.loader = Loader(self.ledger, self.captures, self._stop)
         self.auditor = Auditor(self.ledger, self.clock)
         self.auditor.resume()
         self.accounts = Accounts(self.ledger)
@@ -153,91 +145,110 @@ class Service:
         """Moves to a plan in the background: what is new is loaded first, then what is old goes."""
         loading = Loading(plan, forced or {})
         self.loading = loading
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
         thread = threading.Thread(target=self._load, args=(loading,), name="load", daemon=True)
         self._threads.append(thread)
         thread.start()
         return loading
 
     def _load(self, loading: Loading) -> None:
-        try:
-            self._bring_up(loading)
-        except Exception as error:  # whatever it is: what ran before goes on
-            log.exception("loading failed")
-            loading.error = str(error) or type(error).__name__
-        finally:
-            loading.done.set()
+        with self._plan_turn:
+            try:
+                self._bring_up(loading)
+            except Exception as error:  # whatever it is: what ran before goes on
+                log.exception("loading failed")
+                loading.error = str(error) or type(error).__name__
+                self._take_back()
+            finally:
+                loading.done.set()
 
     def _bring_up(self, loading: Loading) -> None:
-        plan = loading.plan
-        program = compile_plan(plan)
+        program = compile_plan(loading.plan)
         used = sources_of(program)
-        databases = databases_of(plan.catalogue, used)
-        self.captures.run(plan, databases)
+        self._forget_spools(used)
+        self._capture_both(loading.plan, used)
         loading.phase = "reading the sources"
-        self._wait_for_sources(used, loading)
+        self.loader.wait_for_sources(used, loading)
         loading.phase = "starting what computes"
         self.runner.run([])  # returns once it has started: what views start from is then not old already
-        loading.phase = "computing the views"
-        engine = Engine(program, self.ledger, self.store, self.runner, self.lease)
         with self._upkeep_turn:  # what views start from must not be compacted past their start
-            self._forget_remade(engine)
-            self._load_new(engine, plan)
-            with self._swap:  # nobody pushes by the old plan while keys that only the new one has are built
-                self._switch(loading, engine, databases)
-        self.captures.keep_only(plan, databases)
-        self.deliveries.run(plan, program, self.environment)
+            unloaded = self.loader.load_new(self._between(program), program, loading)
+            with self._swap:
+                self.unloaded = unloaded
+                self._switch(loading, Engine(program, self.ledger, self.store, self.runner, self.lease))
+        self._capture_only(loading.plan, used)
+        self.deliveries.run(loading.plan, program, self.environment)
         loading.phase = "running"
 
-    def _forget_remade(self, engine: Engine) -> None:
-        """Vertices that are made in another way than before, by an operator with a state that is not there, start
-        anew, and all that reads them.
-        """
-        times, tasks = self.ledger.times(), engine.program.tasks
-        remade: dict[str, None] = {}
-        for name, task in tasks.items():
-            lacks_state = task.state is not None and task.state.name not in times
-            if name in times and (lacks_state or any(read in remade for read in task.reads)):
-                remade[name] = None
-        if remade:
-            log.warning("loaded anew, since they are made in another way: %s", ", ".join(remade))
-            with self._swap:
-                self.scheduler = None
-                engine.forget(remade)
+    def _between(self, program: Program) -> Engine:
+        """Makes what runs, or ran last, as before, and from now on keeps it up for both that and the program."""
+        last = self.folder.running() if self.scheduler is None else None
+        old = None if last is None else compile_plan(last)
+        if self.scheduler is not None:
+            old = self.scheduler.engine.program
+        engine = Engine(between(old, program), self.ledger, self.store, self.runner, self.lease)
+        with self._swap:
+            if self.scheduler is not None:
+                self.scheduler.engine.program = engine.program
+        return engine
 
-    def _load_new(self, engine: Engine, plan: Plan) -> None:
-        """All at once; what cannot be computed is left out, and does not keep the others waiting."""
-        self.unloaded = {}
-        error = self._try_to_load(engine)
-        if error is None:
+    def _take_back(self) -> None:
+        """What ran before goes on, as if no other plan had been asked for."""
+        if self.plan is None or self.scheduler is None or self._stop.is_set():
             return
-        log.warning("loading one by one: %s", error)
-        for entry in plan.contracts:
-            error = self._try_to_load(engine, [entry.vertex])
-            if error is not None:
-                log.warning('contract "%s" cannot be loaded: %s', entry.contract, error)
-                self.unloaded[entry.contract] = error
-        if len(self.unloaded) == len(plan.contracts):
-            raise RuntimeError(next(iter(self.unloaded.values())))
+        program = compile_plan(self.plan)
+        with self._upkeep_turn, self._swap:
+            self.scheduler.engine.program = program
+            self._tidy(program)
+        self._capture_only(self.plan, sources_of(program))
 
-    def _try_to_load(self, engine: Engine, wanted: list[str] | None = None) -> str | None:
-        """Why it did not work; None if it did. Sources of several databases may not have come to a common time yet."""
-        for left in range(LOAD_TRIES - 1, -1, -1):
-            try:
-                engine.load(wanted)
-                return None
-            except NotThereYet as error:
-                if not left or self._stop.wait(1.0):
-                    return str(error)
-            except RuntimeError as error:
-                return str(error)
-        return None
+    def _tidy(self, program: Program) -> None:
+        """Forgets what a program has no use for; nobody may push meanwhile."""
+        logs = {name: one for name, one in self.ledger.logs().items() if not name.startswith(SPOOL)}
+        self.ledger.commit(self.lease, tidied(program, logs, self.ledger.notes(KEYS_NOTE)))
+
+    # Captures
+
+    def _capture_both(self, plan: Plan, used: frozenset[str]) -> None:
+        """What a plan reads and what is read now: views that run are kept until the plan does."""
+        sources, read = plan.catalogue.sources, used
+        if self.plan is not None and self.scheduler is not None:
+            sources = {**self.plan.catalogue.sources, **sources}
+            read = used | sources_of(compile_plan(self.plan))
+        both = replace(plan.catalogue, sources=sources)
+        self.captures.run(replace(plan, catalogue=both), databases_of(both, read))
+
+    def _capture_only(self, plan: Plan, used: frozenset[str]) -> None:
+        databases = databases_of(plan.catalogue, used)
+        self.captures.keep_only(plan, databases)
+        self.captures.run(plan, databases)
+
+    def _forget_spools(self, wanted: frozenset[str] | None = None) -> None:
+        """Spools that nothing reads go once no capture writes to them: what comes back is read anew.
+
+        Waits for that only if one of them is wanted again.
+        """
+        if self.scheduler is None:
+            return
+        read = {SPOOL + name for name in sources_of(self.scheduler.engine.program)}
+        gone = {name for name in self.ledger.times() if name.startswith(SPOOL) and name not in read}
+        until = time.monotonic() + (SPOOLS_WITHIN_S if gone & {SPOOL + name for name in wanted or ()} else 0.0)
+        while gone and not self.captures.are_settled(self.ledger):
+            if time.monotonic() > until or self._stop.wait(0.05):
+                return
+        if gone:
+            sources = [name.removeprefix(SPOOL) for name in gone]
+            notes = {note + name: None for name in sources for note in (LOADED_NOTE, READING_NOTE)}
+            self.ledger.commit(self.lease, Round(notes=notes, forget=tuple(sorted(gone))))
+
+    # Loading later
 
     def _load_left_out(self) -> None:
         """What could not be computed may be computed now."""
         assert self.plan is not None and self.scheduler is not None
         for entry in self.plan.contracts:
             if entry.contract in self.unloaded:
-                error = self._try_to_load(self.scheduler.engine, [entry.vertex])
+                error = self.loader.try_to_load(self.scheduler.engine, [entry.vertex])
                 if error is None:
                     del self.unloaded[entry.contract]
                 else:
@@ -250,54 +261,36 @@ class Service:
             with self._swap:
                 again = engine.forget(cut_off)
             log.warning("cut off by the budget of their site, and loaded again: %s", ", ".join(again))
-            error = self._try_to_load(engine)
+            error = self.loader.try_to_load(engine)
             if error is not None:
                 log.warning("loading again failed: %s", error)
 
-    def _wait_for_sources(self, used: frozenset[str], loading: Loading) -> None:
-        while not self._stop.is_set():
-            notes = self.ledger.notes("loaded:")
-            missing = sorted(name for name in used if f"loaded:{name}" not in notes)
-            if not missing:
-                self._wait_for_times({SPOOL + name: max(map(int, notes.values())) for name in used})
-                return
-            self.captures.check()
-            loading.phase = f"reading {len(missing)} of {len(used)} sources: {', '.join(missing[:3])}"
-            self._stop.wait(0.1)
-        raise RuntimeError("the service is stopping")
-
-    def _wait_for_times(self, wanted: Mapping[str, int]) -> None:
-        """Until logs have reached times: views loaded before that would lack rows that were read a moment later.
-
-        Not for ever: a source that does not move on any more holds up nobody but its own views.
-        """
-        until = time.monotonic() + CATCH_UP_S
-        while time.monotonic() < until and not self._stop.is_set():
-            times = self.ledger.times()
-            if all(times.get(name, t) >= t for name, t in wanted.items()):
-                return
-            self._stop.wait(0.05)
-
-    def _switch(self, loading: Loading, engine: Engine, databases: tuple[Database, ...]) -> None:
+    def _switch(self, loading: Loading, engine: Engine) -> None:
+        """From here on the plan runs. Nobody pushes meanwhile."""
         plan, program = loading.plan, engine.program
-        keep = set(program.logs) | {SPOOL + source for source in sources_of(program)}
-        gone = tuple(sorted(set(self.ledger.times()) - keep))
+        self._start_states(engine)
         self.folder.save_running(plan, plan_document(plan))
-        if gone:
-            # A source that comes back is read anew.
-            read = {"loaded:" + name.removeprefix(SPOOL): None for name in gone if name.startswith(SPOOL)}
-            self.ledger.commit(self.lease, Round(notes=read, forget=gone))
+        self._tidy(program)
         self.plan, self.forced = plan, loading.forced
         self.scheduler = Scheduler(plan, engine, forced=frozenset(loading.forced), learning=self._learnt(plan))
-        self.upkeep = Upkeep(engine, KEEP_US, budgets_of(plan))
-        self.upkeep.build_keys()
-        self.accounts.plan = plan
+        unnamed = self.upkeep.unnamed if self.upkeep is not None else {}
+        self.upkeep = Upkeep(engine, KEEP_US, budgets_of(plan), unnamed)
+        self.accounts.follow(plan)
         self.auditor.watch(
             tuple(
                 replace(one, freshness_s=loading.forced.get(one.contract, one.freshness_s))
-                for one in watched_of(plan, program, databases)
+                for one in watched_of(plan, program, databases_of(plan.catalogue, sources_of(program)))
             )
         )
+
+    def _start_states(self, engine: Engine) -> None:
+        """Of vertices that are made in another way than before; those for which that is too late start anew."""
+        try:
+            engine.start_states()
+        except RuntimeError as error:
+            log.warning("loaded anew, since they are made in another way: %s", error)
+            engine.forget(engine.without_state())
+            self.loader.try_to_load(engine)
 
     def _learnt(self, plan: Plan) -> Learning:
         """What the plan before taught, or an earlier run of the service."""
@@ -394,20 +387,41 @@ class Service:
     def _keep_up(self) -> None:
         trimmed, pause = time.monotonic(), UPKEEP_EVERY_S
         while not self._stop.wait(pause):
-            upkeep = getattr(self, "upkeep", None)
-            if upkeep is None:
-                continue
             try:
                 with self._upkeep_turn:
-                    pause = UPKEEP_EVERY_S if upkeep.step() is not None else NOTHING_DUE_S
+                    if self.upkeep is None:
+                        continue
+                    pause = UPKEEP_EVERY_S if self.upkeep.step() is not None else NOTHING_DUE_S
                     if time.monotonic() - trimmed > TRIM_EVERY_S:
                         trimmed = time.monotonic()
-                        self.accounts.keep(self.clock())
-                        self._keep_learnt()
-                        self._load_left_out()
-                        self._load_again(upkeep.trim(self.clock()))
-                        upkeep.sweep(time.time(), grace=GRACE_S)
+                        self._trim(self.upkeep)
+                self._tidy_spools()
             except Fenced:
                 raise
             except (HeadraceError, RuntimeError) as error:
                 log.warning("upkeep: %s", error)
+
+    def _trim(self, upkeep: Upkeep) -> None:
+        self.accounts.keep(self.clock())
+        self._keep_learnt()
+        self._load_left_out()
+        self._load_again(upkeep.trim(self.clock()))
+        upkeep.sweep(time.time(), grace=GRACE_S)
+        self._forget_withdrawn()
+        self.auditor.forget_moments(self.lease)
+
+    def _forget_withdrawn(self) -> None:
+        """Contracts that are not asked for any more: nothing is owed to them."""
+        assert self.plan is not None
+        asked = self.plan.catalogue.contracts.keys()
+        notes = {**self.auditor.forget_others(asked), **self.accounts.forget_others(asked)}
+        if notes:
+            self.ledger.commit(self.lease, Round(notes=notes))
+
+    def _tidy_spools(self) -> None:
+        """While a plan is loaded it is not certain which of them are read."""
+        if self._plan_turn.acquire(blocking=False):
+            try:
+                self._forget_spools()
+            finally:
+                self._plan_turn.release()

@@ -10,6 +10,7 @@ database was restored) is noticed when opening, and all tables are read again; s
 
 from __future__ import annotations
 
+import hashlib
 import os
 import socket
 import time
@@ -54,6 +55,7 @@ LEASE_S = 15.0
 HEARTBEAT_EVERY_S = 1.0
 LOOK_AT_TABLES_EVERY_S = 10.0
 LOADING_WAIT_S = 0.02
+CAPTURING_NOTE = "capturing:"
 BEAT = "beat:"
 """Marks of heartbeats begin so, and end with our time when we asked for them."""
 ROWS_AT_ONCE = 200_000
@@ -88,6 +90,11 @@ class CaptureSettings:
     @property
     def names(self) -> CaptureNames:
         return capture_names(self.project, self.database)
+
+    @property
+    def digest(self) -> str:
+        """Of the tables; what a capture notes under `CAPTURING_NOTE` once it captures exactly these."""
+        return hashlib.sha256(repr(self.tables).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +153,7 @@ class Capture:
             self._answer,
         )
         self._intake = Intake(outside, self._targets(), position)
+        self._intake.notes[CAPTURING_NOTE + settings.database] = settings.digest
         self._loads = Loads(settings.dsn, self._session, self._intake, self._spills)
         self._stream = settings.stream(settings.dsn, settings.names.slot, settings.names.publications, position.lsn)
         self._transactions = Transactions(self._intake)

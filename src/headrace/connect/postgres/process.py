@@ -1,7 +1,8 @@
 """Capture of one database as a process of its own: `python -m headrace.connect.postgres.process CONFIG.json`.
 
-The configuration is a JSON file, or comes on standard input when the name is `-`. It has no secrets in it: the address
-of the database is in the environment variable that it names. What happens is told in JSON lines on standard output.
+The configuration is a JSON file, or a line on standard input when the name is `-`: then each further line is one to go
+over to. It has no secrets in it: the address of the database is in the environment variable that it names. What happens
+is told in JSON lines on standard output.
 SIGTERM ends the process after the batch under way, and so does the end of its parent; the next one goes on exactly
 there, also after a kill.
 """
@@ -13,7 +14,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -91,8 +93,15 @@ def _variable(name: str, environment: Mapping[str, str]) -> str:
     return environment[name]
 
 
-def read_config(name: str) -> ConfigFile:
-    text = sys.stdin.read() if name == "-" else Path(name).read_text()
+def lines_of(handle: int) -> Iterator[str]:
+    """As they come. Not through `sys.stdin`: a thread that waits there would keep Python from ending in order."""
+    rest = b""
+    while some := os.read(handle, 1 << 16):
+        *whole, rest = (rest + some).split(b"\n")
+        yield from (line.decode() for line in whole)
+
+
+def parse_config(text: str) -> ConfigFile:
     try:
         return ConfigFile.model_validate_json(text)
     except ValidationError as error:
@@ -101,12 +110,18 @@ def read_config(name: str) -> ConfigFile:
         raise UsageError(f"the configuration is wrong at {where}: {first['msg']}") from None
 
 
-def run(
-    settings: CaptureSettings, ledger: Ledger, store: Store, stop: threading.Event, tell: Callable[..., None]
-) -> None:
+@dataclass
+class Wanted:
+    """What is to be captured: may change at any time."""
+
+    settings: CaptureSettings
+
+
+def run(wanted: Wanted, ledger: Ledger, store: Store, stop: threading.Event, tell: Callable[..., None]) -> None:
     """Capture until told to stop. A database that does not answer is asked again; a lost lease ends it."""
     failures = 0
     while not stop.is_set():
+        settings = wanted.settings
         try:
             capture = Capture(settings, ledger, store)
         except (ConnectError, Held) as error:
@@ -114,7 +129,7 @@ def run(
             continue
         try:
             tell("opened", database=settings.database)
-            while not stop.is_set():
+            while not stop.is_set() and wanted.settings is settings:
                 for report in capture.step().progress:
                     tell("loading", source=report.source, rows=report.rows, estimate=report.estimate,
                          seconds_left=report.seconds_left, complete=report.complete)  # fmt: skip
@@ -123,6 +138,11 @@ def run(
             failures = _wait(failures, error, stop, tell)
         finally:
             capture.close()
+
+
+def _follow(wanted: Wanted, lines: Iterable[str], environment: Mapping[str, str]) -> None:
+    for line in lines:
+        wanted.settings = parse_config(line).settings(environment)
 
 
 def _wait(failures: int, error: Exception, stop: threading.Event, tell: Callable[..., None]) -> int:
@@ -151,14 +171,17 @@ def main(arguments: list[str]) -> int:
         signal.signal(number, lambda *_: stop.set())
     threading.Thread(target=_end_with_parent, args=(os.getppid(), stop), daemon=True).start()
     try:
-        config = read_config(arguments[0])
+        lines = lines_of(sys.stdin.fileno()) if arguments[0] == "-" else iter([Path(arguments[0]).read_text()])
+        config = parse_config(next(lines, ""))
         settings = config.settings(os.environ)
         ledger = config.open_ledger(os.environ)
     except (UsageError, ConnectError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    wanted = Wanted(settings)
+    threading.Thread(target=_follow, args=(wanted, lines, os.environ), daemon=True).start()
     try:
-        run(settings, ledger, FileStore(config.store), stop, _tell)
+        run(wanted, ledger, FileStore(config.store), stop, _tell)
     except Fenced as error:
         _tell("fenced", message=str(error))
         return 1

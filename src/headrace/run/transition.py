@@ -1,0 +1,68 @@
+"""From one program to another while the first one runs on.
+
+    between     what runs while the new one is loaded: all that ran, as it ran, and what is new
+    tidied      what the ledger forgets once the new one runs
+
+Whoever pushes a log has to keep it up for all its readers, of the old program and of the new: a run by a key that
+misses a few changes is wrong for ever. So logs have the keys of both programs until the old one is gone, and keys that
+nobody asks for any more are forgotten with their runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from headrace.model.log import Edit, Log, PieceKind, Round
+from headrace.run.execute import KEYS_NOTE
+from headrace.run.steps import LogSpec, Program
+
+
+def between(old: Program | None, new: Program) -> Program:
+    """What runs goes on as it is made now, even if the new program makes it in another way."""
+    if old is None:
+        return new
+    tasks = {**old.tasks, **{name: task for name, task in new.tasks.items() if name not in old.tasks}}
+    logs = {name: _for_both(old.logs.get(name), new.logs.get(name)) for name in {**old.logs, **new.logs}}
+    return Program(tasks, logs, tuple(dict.fromkeys((*old.functions, *new.functions))))
+
+
+def _for_both(old: LogSpec | None, new: LogSpec | None) -> LogSpec:
+    if old is None or new is None:
+        found = old or new
+        assert found is not None
+        return found
+    known = {key.columns for key in old.keys}
+    return replace(old, keys=(*old.keys, *(key for key in new.keys if key.columns not in known)))
+
+
+def tidied(program: Program, logs: Mapping[str, Log], notes: Mapping[str, str]) -> Round:
+    """Forgets logs that a program does not have, and runs and notes of keys that it does not look up by.
+
+    `notes` are those of keys. Spools are no logs of programs, and stay.
+    """
+    gone = tuple(sorted(name for name in logs if name not in program.logs))
+    known = {**{KEYS_NOTE + name: None for name in gone}, **dict(_notes(program, logs, notes))}
+    return Round(tuple(_without_keys(program, logs)), known, forget=gone)
+
+
+def _notes(program: Program, logs: Mapping[str, Log], notes: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
+    for note, text in notes.items():
+        name = note.removeprefix(KEYS_NOTE)
+        if name not in program.logs or name not in logs:
+            yield note, None
+            continue
+        known = [tuple(columns) for columns in json.loads(text)]
+        wanted = {key.columns for key in program.logs[name].keys}
+        if not wanted.issuperset(known):
+            yield note, json.dumps([columns for columns in known if columns in wanted])
+
+
+def _without_keys(program: Program, logs: Mapping[str, Log]) -> Iterator[Edit]:
+    for name, log in logs.items():
+        if name in program.logs:
+            wanted = {key.columns for key in program.logs[name].keys}
+            files = tuple(piece.file for piece in log.of_kind(PieceKind.RUN) if piece.key not in wanted)
+            if files:
+                yield Edit(name, log.t, log.t, drop=files)

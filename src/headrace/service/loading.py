@@ -1,0 +1,135 @@
+"""Loading what a plan adds to what runs, beside everything else: sources first, then indexes, then contents.
+
+What cannot be computed is left out, and keeps nobody else waiting.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from headrace.model.plan import Plan
+from headrace.run.compile import SPOOL
+from headrace.run.execute import Engine, NotThereYet
+from headrace.run.ports import Ledger
+from headrace.run.steps import Program
+from headrace.run.upkeep import READING_NOTE, Upkeep
+from headrace.service.captures import Captures
+
+log = logging.getLogger("headrace.service")
+
+LOADED_NOTE = "loaded:"
+LOAD_TRIES = 5
+CATCH_UP_S = 20.0
+SHOWN = 3
+"""Names of sources that are told while they are read."""
+
+
+@dataclass(slots=True)
+class Loading:
+    """What is on its way to run: a plan, and how far it is.
+
+    `forced` contracts were refused and are kept as well as it goes: what they are promised, in seconds.
+    """
+
+    plan: Plan
+    forced: Mapping[str, float] = field(default_factory=dict)
+    phase: str = "starting captures"
+    error: str | None = None
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Loader:
+    ledger: Ledger
+    captures: Captures
+    stop: threading.Event
+
+    # Sources
+
+    def wait_for_sources(self, used: Collection[str], loading: Loading) -> None:
+        """Until all of them were read completely."""
+        while not self.stop.is_set():
+            notes = self.ledger.notes(LOADED_NOTE)
+            missing = sorted(name for name in used if LOADED_NOTE + name not in notes)
+            if not missing:
+                self._wait_for_times({SPOOL + name: max(map(int, notes.values())) for name in used})
+                return
+            self.captures.check()
+            told = ", ".join(self._progress(missing[:SHOWN]))
+            loading.phase = f"reading {len(missing)} of {len(used)} sources: {told}"
+            self.stop.wait(0.1)
+        raise RuntimeError("the service is stopping")
+
+    def _progress(self, sources: Collection[str]) -> Iterator[str]:
+        """How much of each was read, as far as its database knows how large it is."""
+        notes = self.ledger.notes(READING_NOTE)
+        for name in sources:
+            found = json.loads(notes.get(READING_NOTE + name, "{}"))
+            rows, estimate = found.get("rows", 0), found.get("estimate")
+            yield f"{name} {min(99, round(100 * rows / estimate))} %" if rows and estimate else name
+
+    def _wait_for_times(self, wanted: Mapping[str, int]) -> None:
+        """Until logs have reached times: views loaded before that would lack rows that were read a moment later.
+
+        Not for ever: a source that does not move on any more holds up nobody but its own views.
+        """
+        until = time.monotonic() + CATCH_UP_S
+        while time.monotonic() < until and not self.stop.is_set():
+            times = self.ledger.times()
+            if all(times.get(name, t) >= t for name, t in wanted.items()):
+                return
+            self.stop.wait(0.05)
+
+    # Vertices
+
+    def load_new(self, engine: Engine, program: Program, loading: Loading) -> dict[str, str]:
+        """All that a program needs and that is not there; by contract, why it could not be loaded.
+
+        `engine` pushes what runs as it is made now, and builds the indexes that the program asks for.
+        """
+        loading.phase = "building indexes"
+        Upkeep(engine).build_keys()
+        new = [name for name in engine.missing() if name in program.tasks]
+        loading.phase = f"computing {len(new)} datasets" if new else "switching"
+        unloaded = self._load(engine, program, loading.plan)
+        error = self._tried(lambda: engine.level(program))
+        if error is not None:
+            log.warning("what is made in another way from now on will be late: %s", error)
+        loading.phase = "switching"
+        return unloaded
+
+    def _load(self, engine: Engine, program: Program, plan: Plan) -> dict[str, str]:
+        error = self.try_to_load(engine, list(program.tasks))
+        if error is None:
+            return {}
+        log.warning("loading one by one: %s", error)
+        unloaded = {}
+        for entry in plan.contracts:
+            error = self.try_to_load(engine, [entry.vertex])
+            if error is not None:
+                log.warning('contract "%s" cannot be loaded: %s', entry.contract, error)
+                unloaded[entry.contract] = error
+        if len(unloaded) == len(plan.contracts):
+            raise RuntimeError(next(iter(unloaded.values())))
+        return unloaded
+
+    def try_to_load(self, engine: Engine, wanted: Collection[str] | None = None) -> str | None:
+        """Why it did not work; None if it did. Sources of several databases may not have come to a common time yet."""
+        return self._tried(lambda: engine.load(wanted))
+
+    def _tried(self, act: Callable[[], object]) -> str | None:
+        for left in range(LOAD_TRIES - 1, -1, -1):
+            try:
+                act()
+                return None
+            except NotThereYet as error:
+                if not left or self.stop.wait(1.0):
+                    return str(error)
+            except RuntimeError as error:
+                return str(error)
+        return None
