@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.app import Explained, load_project, planned_catalogue
 from headrace.model.catalogue import Catalogue
-from headrace.model.errors import ConnectError, Held, InputError, UsageError
+from headrace.model.errors import ConnectError, Fenced, Held, InputError, UsageError
 from headrace.model.plan import Plan, PlanOptions
 from headrace.model.running import ApplyWishes, RunEngine
 from headrace.plan.make import make_plan, plan_on_running
@@ -38,6 +38,7 @@ from headrace.service.process import (
     ServiceProcess,
     exit_status,
     forget_process,
+    read_process,
     release_remains,
     running_process,
     spawn_detached,
@@ -210,16 +211,27 @@ def _until_told(host: Host, process: ServiceProcess, began: float, say: Say) -> 
             written = 0.0
         if not host.service.is_running:
             host.state = State.FAILED
-            raise RuntimeError("the service failed") from host.service.failure
+            raise _failure(host)
         if time.monotonic() - written >= STATUS_EVERY_S:
             host.write_status()
             written = time.monotonic()
 
 
+def _failure(host: Host) -> Exception:
+    """Of a service that has ended by itself. One that lost its project did no harm: nothing of it was committed."""
+    why = host.service.failure
+    if isinstance(why, Fenced):
+        what = f'the project in "{host.folder.project}" was taken over while this process stood still: {why}'
+        return UsageError(what, "the other process goes on from what this one committed")
+    failed = RuntimeError("the service failed")
+    failed.__cause__ = why
+    return failed
+
+
 def _write_last_status(host: Host) -> None:
-    """The ledger is closed: what was written last, with how it ended."""
-    found = host.folder.read_json("status.json")
-    if isinstance(found, dict):
+    """The ledger is closed: what was written last, with how it ended; unless somebody else runs the project by now."""
+    found, process = host.folder.read_json("status.json"), read_process(host.folder)
+    if isinstance(found, dict) and process is not None and process.is_this:
         found["service"] |= {"state": host.state.value, "error": error_of(host.service), "written": time.time()}
         host.folder.write_json("status.json", found)
 

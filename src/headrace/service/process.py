@@ -37,6 +37,11 @@ class ServiceProcess:
         return f"http://127.0.0.1:{self.port}"
 
     @property
+    def is_this(self) -> bool:
+        """Whether it is the process that asks."""
+        return self.pid == os.getpid()
+
+    @property
     def is_alive(self) -> bool:
         return birth_of(self.pid) == self.birth
 
@@ -74,7 +79,10 @@ def running_process(folder: Folder) -> ServiceProcess | None:
 
 
 def forget_process(folder: Folder) -> None:
-    folder.remove(FILE)
+    """This one. If another runs the project by now, it stays known."""
+    process = read_process(folder)
+    if process is not None and process.is_this:
+        folder.remove(FILE)
 
 
 def release_remains(folder: Folder) -> ServiceProcess | None:
@@ -85,7 +93,7 @@ def release_remains(folder: Folder) -> ServiceProcess | None:
     ledger = folder.ledger()
     ledger.release(Lease("service", dead.holder, dead.epoch))
     ledger.close()
-    forget_process(folder)
+    folder.remove(FILE)
     return dead
 
 
