@@ -57,7 +57,10 @@ class Auditor:
 
     def measure(self) -> Mapping[str, float]:
         """Lags now, by contract; of those that are loaded."""
-        now, times = self.clock(), self.ledger.times()
+        return self._measured(self.clock())
+
+    def _measured(self, now: int) -> Mapping[str, float]:
+        times = self.ledger.times()
         last = {
             name.removeprefix("position:"): _moment(name.removeprefix("position:"), text)
             for name, text in self.ledger.notes("position:").items()
@@ -95,7 +98,8 @@ class Auditor:
             self._look()
 
     def _look(self) -> None:
-        lags, now = self.measure(), self.clock()
+        now = self.clock()  # before measuring: if the process stands still between, the next look finds it
+        lags = self._measured(now)
         self._looked_at = now
         with self._turn:
             for one in self.watched:
