@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
 from headrace.app import Explained, load_project, planned_catalogue
 from headrace.model.catalogue import Catalogue
@@ -29,10 +29,10 @@ from headrace.model.running import ApplyWishes, RunEngine
 from headrace.plan.make import make_plan, plan_on_running
 from headrace.plan.share.difference import difference
 from headrace.service.doctor import Looked, look_at_databases, look_at_machine, look_at_state
+from headrace.service.engines import start_engine
 from headrace.service.folder import Folder
 from headrace.service.host import FORCED_FILE, Applied, Host, Prepared
 from headrace.service.last_status import State, last_status
-from headrace.service.late_runner import LateRunner
 from headrace.service.measured import running_to_plan_on
 from headrace.service.process import (
     ServiceProcess,
@@ -47,9 +47,6 @@ from headrace.service.process import (
 )
 from headrace.service.service import Service
 from headrace.service.status import error_of
-
-if TYPE_CHECKING:
-    from headrace.run.ports import Runner
 
 __all__ = [
     "Applied",
@@ -160,8 +157,8 @@ def run_project(
     folder.prepare()
     _log_to(folder.root / "service.log")
     _tell_remains(folder, say)
-    start, end = _engine(settings.engine, folder)
-    service = Service(folder, environment, LateRunner(start))
+    runner, end = start_engine(settings.engine, folder)
+    service = Service(folder, environment, runner)
     try:
         service.open()
     except Held as error:
@@ -264,48 +261,15 @@ def _clock(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
 
 
-def _engine(engine: RunEngine, folder: Folder) -> tuple[Callable[[], Runner[Any]], Callable[[], None]]:
-    """What starts the engine, and what ends it. Functions declared in Python may lie in the project's folder."""
-    from headrace.run.perform import perform
-
-    sys.path.insert(0, str(folder.project.absolute()))
-
-    if engine is RunEngine.LOCAL:
-        from headrace.run.items import HereRunner
-
-        return lambda: HereRunner(perform), lambda: None
-    return _spark(folder)
-
-
-def _spark(folder: Folder) -> tuple[Callable[[], Runner[Any]], Callable[[], None]]:
-    from headrace.connect.spark.items import HEAVY_MODULES, SparkRunner, warm_up
-    from headrace.connect.spark.session import SparkSettings, start_session
-    from headrace.run.perform import perform
-
-    sessions = []
-
-    def start() -> Runner[Any]:
-        session = start_session(SparkSettings(folder.spark))
-        sessions.append(session)
-        warm_up(session, (*HEAVY_MODULES, "headrace.run.perform"))
-        return SparkRunner(session, perform)
-
-    def end() -> None:
-        for session in sessions:
-            session.stop()
-
-    return start, end
-
-
 def _log_to(file: Path) -> None:
     """Everything goes to the file; what people see is said to them."""
     handler = logging.handlers.RotatingFileHandler(file, maxBytes=LOG_BYTES, backupCount=1)
+    handler.addFilter(lambda record: "py4j" not in record.pathname)  # whoever asked Java is told, and tells
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     file.chmod(0o600)
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.INFO)
-    logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from headrace.plan.make import make_plan
 from headrace.run.perform import perform
 from headrace.run.push import Pushed
 from headrace.service.folder import Folder
-from headrace.service.late_runner import LateRunner
+from headrace.service.late_runner import Engine, LateRunner
 from headrace.service.reading import Reader
 from headrace.service.recompute import Recomputation, recompute
 from headrace.service.service import Service, clock_now
@@ -137,7 +137,11 @@ class Demo:
             self.plan, self._separate = planned.result()
         self._say("the databases are there; reading them")
         self._service = Service(
-            Folder(self.project), environment, LateRunner(self._spark.result), in_processes=False, on_push=self._count
+            Folder(self.project),
+            environment,
+            LateRunner(Engine("Spark", self._spark.result)),
+            in_processes=False,
+            on_push=self._count,
         )
         self._service.open()
         self._bring_up(self._service)

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from headrace.connect.processes import birth_of
 from headrace.model.log import Lease
 from headrace.service.folder import Folder
 
@@ -44,15 +45,6 @@ class ServiceProcess:
     @property
     def is_alive(self) -> bool:
         return birth_of(self.pid) == self.birth
-
-
-def birth_of(pid: int) -> int | None:
-    """None if there is no such process, or only its remains."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in "ZX" else int(fields[19])
 
 
 def this_process(lease: Lease, port: int, token: str) -> ServiceProcess:

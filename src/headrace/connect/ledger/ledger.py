@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from headrace.connect.ledger import statements as sql
 from headrace.connect.ledger.database import Database, Row, Transaction
+from headrace.connect.ledger.holder import is_gone
 from headrace.connect.ledger.rows import added, created, logs_of, moved
 from headrace.model.errors import Conflict, ConnectError, Fenced, Held
 from headrace.model.log import Edit, Lease, Log, Moment, Round
@@ -35,8 +36,12 @@ class SqlLedger:
             raise
 
     def acquire(self, name: str, holder: str, seconds: float) -> Lease:
+        """A process of this machine that has ended holds nothing any more, however long its lease was given for."""
         now = self._now()
         with self._database.write() as transaction:
+            for former, epoch, _ in transaction.rows(sql.READ_LEASE, [name]):
+                if former is not None and is_gone(str(former)):
+                    transaction.change(sql.RELEASE_LEASE, [(name, former, epoch)])
             taken = transaction.change(sql.TAKE_LEASE, [(name, holder, now + seconds, now)])
             ((current, epoch, until),) = transaction.rows(sql.READ_LEASE, [name])
         assert isinstance(epoch, int) and isinstance(until, float)

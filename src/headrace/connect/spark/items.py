@@ -16,10 +16,11 @@ from importlib import import_module
 from typing import Generic, TypeVar
 
 import pyarrow as pa
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from headrace.connect.spark.session import JAVA_GONE
 from headrace.model.errors import ConnectError
 from headrace.run.items import Item, Outcome, attempt, describe, grouped
 
@@ -28,7 +29,7 @@ Made = TypeVar("Made")
 GROUPS_PER_CORE = 2
 """So that a core which is done early takes work from the others."""
 HEAVY_MODULES = ("numpy", "pyarrow", "pyarrow.compute", "headrace.run.evaluate")
-JOB_DIED = (PySparkException, Py4JError, OSError)
+JOB_DIED = (PySparkException, *JAVA_GONE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class SparkRunner(Generic[Made]):
         try:
             return self._job(items) if items else []
         except JOB_DIED as error:
-            reason, seconds = describe(error), time.perf_counter() - started
+            reason, seconds = f"{in_words(error)}\n{describe(error)}", time.perf_counter() - started
             return [Outcome(item.name, None, reason, seconds, retryable=True) for item in items]
 
     def _job(self, items: Sequence[Item]) -> list[Outcome[Made]]:
@@ -52,6 +53,16 @@ class SparkRunner(Generic[Made]):
         pickled = [[(n, items[n].name, pickle.dumps(items[n])) for n in group] for group in groups]
         made = run_groups(self.session, self.perform, pickled)
         return [pickle.loads(made[position]) for position in range(len(items))]
+
+
+def in_words(error: Exception) -> str:
+    """Why a job died: a line without Java's."""
+    said = str(error)
+    if "Python worker exited unexpectedly" in said:
+        return "a Python worker of Spark ended in the middle of a job"
+    if isinstance(error, OSError | Py4JNetworkError) or not said.strip():
+        return "Spark's Java does not answer any more"
+    return f"a job of Spark died: {said.strip().splitlines()[0]}"
 
 
 def cores(session: SparkSession) -> int:
@@ -95,6 +106,8 @@ def warm_up(session: SparkSession, modules: tuple[str, ...] = HEAVY_MODULES) -> 
     started = time.perf_counter()
     items = [_Imports(f"warm up {number}", modules) for number in range(GROUPS_PER_CORE * cores(session))]
     for outcome in SparkRunner(session, _import).run(items):
+        if outcome.error is not None and outcome.retryable:
+            raise ConnectError(outcome.error.splitlines()[0], hint="it may work the next time")
         if outcome.error is not None:
             raise ConnectError(
                 f"Spark's Python workers cannot import what they need: {outcome.error.splitlines()[0]}",

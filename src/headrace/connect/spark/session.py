@@ -17,12 +17,16 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
 from headrace.connect.spark.java import Java, ensure_java
 from headrace.model.errors import ConnectError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+JAVA_GONE = (Py4JError, OSError)
+"""What is raised when Java ends, or has ended, while it is asked."""
 LOG_SETTINGS = """\
 status = error
 appender.file.type = File
@@ -76,8 +80,10 @@ def start_session(settings: SparkSettings) -> SparkSession:
         builder = builder.config(name, value)
     try:
         _start_java(settings, properties)
-        return builder.getOrCreate()
-    except PySparkRuntimeError as error:
+        session = builder.getOrCreate()
+        _end_in_silence(session)
+        return session
+    except (PySparkRuntimeError, *JAVA_GONE) as error:
         raise ConnectError(
             f"Spark did not start on Java {java.major} in {java.home} ({java.origin})",
             hint=f"`headrace doctor` looks for the cause; Spark's log is {log_file(settings)}",
@@ -102,6 +108,9 @@ def stop_session(session: SparkSession, within_s: float = 15.0) -> None:
     """Ends Spark and its Java; nothing of it is left, and nothing writes to its scratch any more."""
     from pyspark import SparkContext
 
+    if not is_alive(session):
+        abandon_session(session)
+        return
     session.stop()
     gateway = SparkContext._gateway
     process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
@@ -116,6 +125,42 @@ def stop_session(session: SparkSession, within_s: float = 15.0) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def is_alive(session: SparkSession) -> bool:
+    """Whether it can run jobs: asked, since a Java that was killed a moment ago may still look as if it ran."""
+    process = getattr(session.sparkContext._gateway, "proc", None)
+    try:
+        stopped = session.sparkContext._jsc.sc().isStopped()
+    except (AttributeError, *JAVA_GONE):
+        return False
+    return not stopped and (process is None or process.poll() is None)
+
+
+def abandon_session(session: SparkSession) -> None:
+    """Lets go of a session that died, so that another can be started in this process; ends what is left of its Java."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+    from pyspark.sql.context import SQLContext
+
+    process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+    if process is not None:
+        process.kill()
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+    session.sparkContext._jsc = None  # nobody there to be told
+    session.sparkContext.stop()
+    SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+    SQLContext._instantiatedContext = None
+
+
+def _end_in_silence(session: SparkSession) -> None:
+    """When Java dies, the thread that listens to its counters would print a stack; whoever asked Java is told."""
+    server = session.sparkContext._accumulatorServer
+    if server is not None:
+        server.handle_error = lambda request, client_address: None  # type: ignore[method-assign]
 
 
 def end_starting(settings: SparkSettings) -> None:

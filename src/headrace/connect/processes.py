@@ -1,0 +1,14 @@
+"""Processes of this machine: whether one lives. Numbers are given again, so that its birth belongs to its identity."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def birth_of(pid: int) -> int | None:
+    """In ticks of the kernel since it started; None if there is no such process, or only its remains."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
