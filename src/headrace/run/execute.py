@@ -80,6 +80,8 @@ class Engine(Pusher):
         """Starts states that vertices lack; of which. Nobody else may push them meanwhile."""
         times, lacking = self.ledger.times(), self.without_state()
         for name in lacking:
+            # What is read now may be behind what was read before: a state of then would miss what came in between.
+            self._brought([read for read in self.upstream([name]) if read != name], times[name])
             self._load_at([name], times[name], states_only=True)
         return lacking
 
