@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace.model.running import RunEngine
 from headrace.run.chains import ChainItem
@@ -15,9 +14,6 @@ from headrace.run.ports import Runner
 from headrace.run.work import WorkItem
 from headrace.service.folder import Folder
 from headrace.service.late_runner import Engine, LateRunner
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 HERE_AT_MOST = 50_000.0
 """Changed rows of a push that this process does while Spark is away: about a second."""
@@ -36,40 +32,15 @@ def is_small_push(item: Item) -> bool:
 
 
 def _spark(folder: Folder) -> tuple[Runner[Any], Callable[[], None]]:
-    from headrace.connect.spark.items import HEAVY_MODULES, SparkRunner, warm_up
-    from headrace.connect.spark.session import (
-        SparkSettings,
-        abandon_session,
-        end_starting,
-        is_alive,
-        start_session,
-        stop_session,
-    )
+    from headrace.connect.spark.kept_session import KeptSession
+    from headrace.connect.spark.session import SparkSettings
 
-    settings = SparkSettings(folder.spark)
-    sessions: list[SparkSession] = []
-
-    def start() -> Runner[Any]:
-        while sessions:
-            abandon_session(sessions.pop())
-        shutil.rmtree(folder.spark / "spill", ignore_errors=True)  # of one that died
-        session = start_session(settings)
-        sessions.append(session)
-        warm_up(session, (*HEAVY_MODULES, "headrace.run.perform"))
-        return SparkRunner(session, perform)
-
-    def lives(runner: Runner[Any]) -> bool:
-        return isinstance(runner, SparkRunner) and is_alive(runner.session)
-
-    runner = LateRunner(
-        Engine("Spark", start, lives, HereRunner(perform), is_small_push), resumes=folder.running() is not None
-    )
+    spark = KeptSession(SparkSettings(folder.spark), perform)
+    engine = Engine("Spark", spark.start, spark.is_alive, HereRunner(perform), is_small_push)
+    runner = LateRunner(engine, resumes=folder.running() is not None)
 
     def end() -> None:
         runner.end()
-        if not sessions:
-            end_starting(settings)
-        for session in sessions:
-            stop_session(session)
+        spark.end()
 
     return runner, end
