@@ -4,7 +4,8 @@ SMILE's experiments on the real service: its 9 relations in a PostgreSQL that pe
 sites planned by Headrace, captured, pushed by Spark, and audited. Violations and cost against rate and against
 freshness, lag before and after pushes, rows moved and processor time together and alone, predicted and measured ways,
 a load that jumps, and how many contracts fit. The same views are computed anew by PostgreSQL, DuckDB and Spark in the
-same run. A violation is an episode of a broken promise after the first minute.
+same run, and kept by Flink if a Python that has it is given. A violation is an episode of a broken promise after the
+first minute.
 
     headrace bench contracts [--quick] [--only rate,freshness] [--minutes M] [--rate R] [--rows N] [--plot FOLDER]
 
@@ -22,15 +23,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.contracts_cpu import work_of
-from bench.contracts_peers import flink_version, recomputed_by_peers
+from bench.contracts_flink import Flink, FlinkFailed, flink_version, kept_by_flink
+from bench.contracts_peers import Peer, recomputed_by_peers
 from bench.contracts_run import Run, Seen, observe
-from bench.contracts_text import HEAD, SHARING_BAR, cpu, lags, peers, row, sharing
+from bench.contracts_text import HEAD, SHARING_BAR, cpu, flink, lags, peers, row, sharing
 from bench.contracts_world import Machine, machine
 from bench.workloads.live_table1 import MIXED_S, Live
 from headrace.model.plan import PlanOptions, Sharing
 
 SETTLE_S = 60.0
-FRESHNESS: dict[str, tuple[float, ...]] = {"10": (10.0,), "20": (20.0,), "45": (45.0,), "mixed": MIXED_S}
+FRESHNESS: dict[str, tuple[float, ...]] = {
+    **{f"{seconds:g}": (seconds,) for seconds in (10.0, 20.0, 30.0, 45.0, 60.0)},
+    "mixed": MIXED_S,
+}
 """Seconds; mixed are 10, 40 and 60."""
 STEPS = ((0.0, 1.0), (0.2, 1.5), (0.4, 3.0), (0.6, 6.0), (0.8, 9.0))
 """Robustness: from which share of the run on the load is how many times the first (SMILE: 50 to 150 x 50 users)."""
@@ -44,6 +49,8 @@ class Bench:
     live: Live
     seconds: float
     seen: dict[str, list[tuple[str, Seen]]] = field(default_factory=dict)
+    peers: list[Peer] = field(default_factory=list)
+    flink: Flink | None = None
 
     def run(self, experiment: str, name: str, live: Live, **more: object) -> Seen:
         """Runs once, prints a line, and keeps it for the figures."""
@@ -73,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.plot is not None:
             from bench.contracts_plots import plot
 
-            for file in plot(bench.seen, options.plot):
+            for file in plot(bench.seen, bench.peers, options.plot):
                 print(f"drawn: {file}")
 
 
@@ -150,12 +157,29 @@ def by_count(bench: Bench, options: argparse.Namespace) -> None:
 def next_to_peers(bench: Bench, options: argparse.Namespace) -> None:
     print(f"\nnext to computing all views anew\n{HEAD}")
     ours = bench.run("peers", "pushes", replace(bench.live, freshness_s=(45.0,)))
-    print(*peers(list(recomputed_by_peers(bench.machine, bench.live)), ours), sep="\n")
-    version = flink_version(options.flink_python)
-    print(f"Flink {version} is there, but is not fed from PostgreSQL: it has no connector" if version else _NO_FLINK)
+    bench.peers = list(recomputed_by_peers(bench.machine, bench.live))
+    print(*peers(bench.peers, ours), sep="\n", flush=True)
+    if options.flink_python is None:
+        print("Flink was not asked: give a Python that has apache-flink by --flink-python")
+    else:
+        _next_to_flink(bench, options.flink_python, ours)
 
 
-_NO_FLINK = "Flink was not asked: give a Python that has apache-flink by --flink-python"
+def _next_to_flink(bench: Bench, python: str, ours: Seen) -> None:
+    version = flink_version(python)
+    if version is None:
+        print(f"there is no Flink in {python}")
+        return
+    live, tweets = replace(bench.live, freshness_s=(45.0,)), round(bench.live.tweets_per_s * bench.seconds)
+    alone = work_of(live, PlanOptions())
+    try:
+        theirs = kept_by_flink(python, version, live, tweets, bench.machine.folder / "flink")
+    except FlinkFailed as error:
+        print(f"Flink failed: {error}")
+        return
+    bench.flink = theirs
+    print(*flink(theirs, ours, alone), sep="\n", flush=True)
+
 
 EXPERIMENTS: dict[str, Callable[[Bench, argparse.Namespace], None]] = {
     "rate": by_rate,

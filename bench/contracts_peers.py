@@ -1,13 +1,12 @@
 """What keeps the same views by computing all of them anew, as often as the promise asks: PostgreSQL, DuckDB and Spark.
 
 PostgreSQL refreshes materialized views where the tables are. DuckDB and Spark first copy the tables out of PostgreSQL,
-as whoever computes elsewhere has to. Flink is asked for only if a Python that has it is given.
+as whoever computes elsewhere has to.
 """
 
 from __future__ import annotations
 
 import io
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -95,12 +94,3 @@ def _spark(machine: Machine, folder: Path, names: list[str], queries: dict[str, 
         machine.session.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
     for name, query in queries.items():
         machine.session.sql(query).write.mode("overwrite").parquet(str(folder / f"spark-{name}"))
-
-
-def flink_version(python: str | None) -> str | None:
-    """Of the Flink that a Python has; None if there is no such Python, or no Flink in it."""
-    if python is None:
-        return None
-    probe = "import importlib.metadata as m; print(m.version('apache-flink'))"
-    found = subprocess.run([python, "-c", probe], capture_output=True, text=True, check=False)
-    return found.stdout.strip() or None

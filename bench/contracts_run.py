@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +19,8 @@ from headrace.service.recompute import recompute
 from headrace.service.service import clock_now
 
 LOOK_EVERY_S = 1.0
+LOOK_AT_MEMORY_EVERY = 10
+"""Seconds."""
 PARTS = {"postgres.process": "capture", "postgres": "postgres", "java": "spark", "pyspark.daemon": "workers"}
 """Processes by what their command line has; this process is the service."""
 PUSHING = ("service", "spark", "workers")
@@ -64,6 +68,8 @@ class Seen:
     late_rows: int = 0
     view_rows: int = 0
     cpu: dict[str, float] = field(default_factory=dict)
+    memory_mb: dict[str, float] = field(default_factory=dict)
+    """The most that was seen, by part."""
     lags: list[tuple[float, Mapping[str, float]]] = field(default_factory=list)
     pushes: list[Push] = field(default_factory=list)
     rows: dict[str, int] = field(default_factory=dict)
@@ -91,6 +97,10 @@ class Seen:
     @property
     def pushing_cpu_s(self) -> float:
         return sum(self.cpu.get(part, 0.0) for part in PUSHING)
+
+    @property
+    def pushing_memory_mb(self) -> float:
+        return sum(self.memory_mb.get(part, 0.0) for part in PUSHING)
 
     @property
     def moved(self) -> int:
@@ -126,6 +136,8 @@ def _watch(kept: Kept, run: Run, seen: Seen, tweeting: Tweeting, say: Callable[[
         seen.others_load = max(seen.others_load, os.getloadavg()[0])
         if settled is None and at >= run.settle_s:
             settled, seen.behind_s = _broken(kept), 0.0
+        if round(at) % LOOK_AT_MEMORY_EVERY == 0:
+            seen.memory_mb = {part: max(mb, seen.memory_mb.get(part, 0.0)) for part, mb in memory_by_part().items()}
         if round(at) % 30 == 0:
             say(f"{at:4.0f} s, {tweeting.tweets} tweets, largest lag {max(seen.lags[-1][1].values(), default=0):.1f} s")
     tweeting.stop()
@@ -193,24 +205,44 @@ def _unequal(kept: Kept) -> tuple[str, ...]:
 
 def cpu_by_part() -> dict[str, float]:
     """Seconds of user and system time, of what ended included, by what processes below this one do."""
-    parents: dict[int, list[int]] = {}
-    own: dict[int, tuple[str, float]] = {}
+    return _by_part(lambda process: sum(map(int, _stat(process)[11:15])) / os.sysconf("SC_CLK_TCK"))
+
+
+def memory_by_part() -> dict[str, float]:
+    return _by_part(resident_mb)
+
+
+def resident_mb(process: int) -> float:
+    """What a process has in memory; pages that several share count in parts."""
+    try:
+        found = re.search(r"^Pss:\s+(\d+)", Path(f"/proc/{process}/smaps_rollup").read_text(), re.MULTILINE)
+    except OSError:  # ended meanwhile
+        return 0.0
+    return int(found[1]) / 1000 if found else 0.0
+
+
+def _by_part(measure: Callable[[int], float]) -> dict[str, float]:
+    """The sum for all processes of a part, below this one."""
+    below, parts = dict[int, list[int]](), dict[int, str]()
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
-                fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+                below.setdefault(int(_stat(int(folder.name))[1]), []).append(int(folder.name))
                 command = (folder / "cmdline").read_text(errors="replace")
             except OSError:  # ended meanwhile
                 continue
-            parents.setdefault(int(fields[1]), []).append(int(folder.name))
-            part = next((part for text, part in PARTS.items() if text in command), "")
-            own[int(folder.name)] = part, sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+            parts[int(folder.name)] = next((part for text, part in PARTS.items() if text in command), "")
     found: dict[str, float] = {}
     waiting = [(os.getpid(), "service")]
     while waiting:
         process, parent = waiting.pop()
-        part, seconds = own.get(process, ("", 0.0))
-        part = "service" if process == os.getpid() else part or parent
-        found[part] = found.get(part, 0.0) + seconds
-        waiting += [(child, part) for child in parents.get(process, [])]
+        part = "service" if process == os.getpid() else parts.get(process) or parent
+        with suppress(OSError):  # ended meanwhile
+            found[part] = found.get(part, 0.0) + measure(process)
+        waiting += [(child, part) for child in below.get(process, [])]
     return found
+
+
+def _stat(process: int) -> list[str]:
+    """From the state on, which is the third of its fields."""
+    return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()

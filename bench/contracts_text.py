@@ -5,6 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 
+from bench.contracts_cpu import Worked
+from bench.contracts_flink import Flink
 from bench.contracts_peers import Peer
 from bench.contracts_run import Seen
 
@@ -84,3 +86,24 @@ def peers(found: Sequence[Peer], ours: Seen) -> Iterable[str]:
     for peer in found:
         cells = f"{peer.wall_s:8.1f} {peer.cpu_s:8.1f} {peer.cpu_s / max(own, 1e-9):8.2f} {peer.wall_s:18.1f}"
         yield f"{peer.name:26} {cells}"
+
+
+def flink(theirs: Flink, ours: Seen, alone: Worked) -> Iterable[str]:
+    """Next to pushes of the run, and to pushes of the same changes in this process."""
+    own = 1000 * ours.pushing_cpu_s / max(ours.tweets, 1)
+    memory = f"{ours.pushing_memory_mb:9.0f}"
+    yield f"\nevery change at once, by Flink {theirs.version:16} {'cpu ms/tweet':>12} {'of ours':>8} {'memory MB':>9}"
+    yield f"{f'pushes of this run, {ours.tweets / ours.run.seconds:.0f} tweets/s':46} {own:12.2f} {1:8.2f} {memory}"
+    in_process = 1000 * (alone.push_s + alone.upkeep_s) / alone.tweets
+    ratio = in_process / max(own, 1e-9)
+    yield f"{f'pushes alone, {alone.tweets} tweets each':46} {in_process:12.2f} {ratio:8.2f}"
+    name, ratio = f"Flink, {theirs.tweets} tweets as fast as it reads", theirs.ms_per_tweet / max(own, 1e-9)
+    yield f"{name:46} {theirs.ms_per_tweet:12.2f} {ratio:8.2f} {theirs.memory_mb:9.0f}"
+    yield (
+        f"  Flink: stored rows read in {theirs.stored_s:.0f} cpu s, {theirs.live_wall_s:.0f} s for a batch,"
+        f" {theirs.idle:.2f} cores in use while nothing changes"
+    )
+    wrong = f"{', '.join(theirs.unequal)} do not" if theirs.unequal else "all do"
+    yield f"  whether its {theirs.views} views have as many rows as their queries: {wrong}"
+    yield "  not comparable: Flink reads files, not a database's log, and throws its views away without checkpoints;"
+    yield "  it computes each change at once, where pushes wait as long as the promise lets them"
