@@ -31,12 +31,13 @@ class ChainItem:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What became of one push of a chain: what it made, or why it could not."""
+    """What became of one push of a chain: what it made, or why it could not. Times are those of `run.items.Outcome`."""
 
     vertex: str
     produced: Produced | None
     error: str | None
     seconds: float
+    waited_s: float = 0.0
 
 
 def perform_chain(chain: ChainItem) -> tuple[Link, ...]:

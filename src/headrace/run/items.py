@@ -36,7 +36,8 @@ class Item(Protocol):
 class Outcome(Generic[Made]):
     """What became of an item: a value or an error.
 
-    `retryable` when it is not the item's own failure but that of whatever ran it: nobody knows how far it got.
+    `retryable` when it is not the item's own failure but that of whatever ran it: nobody knows how far it got. Of its
+    `seconds`, it was `waited_s` on its way between sites: nothing computed meanwhile.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Outcome(Generic[Made]):
     error: str | None
     seconds: float
     retryable: bool = False
+    waited_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

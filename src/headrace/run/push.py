@@ -21,14 +21,18 @@ from headrace.run.ports import Ledger, Runner, Store
 from headrace.run.slices import run_sliced
 from headrace.run.steps import Ingest, Program, Task, TimedPass
 from headrace.run.timers import is_helper
-from headrace.run.work import Files, Produced, WorkItem
+from headrace.run.work import Files, Produced, WorkItem, sent_bytes
 
 ATTEMPTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What became of a push of one vertex. `error` says why it did not get there; `seconds` of its item alone."""
+    """What became of a push of one vertex. `error` says why it did not get there; `seconds` of its item alone.
+
+    `bytes` were written, `sent` of them came from the site `origin`, if that is another one; `waited_s` of the seconds
+    were spent on their way.
+    """
 
     vertex: str
     t: int
@@ -38,6 +42,9 @@ class Pushed:
     bytes: int = 0
     skipped: bool = False
     error: str | None = None
+    origin: str | None = None
+    sent: int = 0
+    waited_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -182,7 +189,7 @@ class Pusher:
         for chain, outcome in zip(chains, self.runner.run(chains) if chains else [], strict=True):
             links = outcome.value or [Link(item.name, None, outcome.error, outcome.seconds) for item in chain.items]
             for item, link in zip(chain.items, links, strict=True):
-                done.append(_pushed(item, Outcome(item.name, link.produced, link.error, link.seconds)))
+                done.append(_pushed(item, _outcome(link)))
                 if link.produced is not None:
                     edits += self._made(item, link.produced)
         if edits:
@@ -257,4 +264,18 @@ def _pushed(item: WorkItem, outcome: Outcome[Produced]) -> Pushed:
     if outcome.value is None:
         return Pushed(item.name, item.after, outcome.seconds, error=outcome.error)
     made = outcome.value
-    return Pushed(item.name, item.upto, outcome.seconds, made.rows_in, made.rows_out, made.bytes)
+    return Pushed(
+        item.name,
+        item.upto,
+        outcome.seconds,
+        made.rows_in,
+        made.rows_out,
+        made.bytes,
+        origin=item.origin,
+        sent=sent_bytes(item, made),
+        waited_s=outcome.waited_s,
+    )
+
+
+def _outcome(link: Link) -> Outcome[Produced]:
+    return Outcome(link.vertex, link.produced, link.error, link.seconds, waited_s=link.waited_s)

@@ -57,4 +57,4 @@ def whole(parts: Sequence[Outcome[Produced]]) -> Outcome[Produced]:
         rows_out=sum(one.rows_out for one in made),
         bytes=sum(one.bytes for one in made),
     )
-    return Outcome(parts[0].name, produced, None, seconds)
+    return Outcome(parts[0].name, produced, None, seconds, waited_s=sum(part.waited_s for part in parts))

@@ -88,6 +88,11 @@ class WorkItem:
     def name(self) -> str:
         return self.task.vertex
 
+    @property
+    def origin(self) -> str | None:
+        """The site that its changes come from, if that is another one: then the push is a transfer."""
+        return next((files.site for files in self.changes.values() if files.site != self.log.site), None)
+
 
 @dataclass(frozen=True, slots=True)
 class Produced:
@@ -107,6 +112,14 @@ def perform_push(item: WorkItem) -> Produced:
     if not isinstance(item.task.step, TimedPass) and not any(files.names for files in item.changes.values()):
         return Produced(item.name, item.after, item.upto, (), 0, 0, 0)
     return _Work(item).produced()
+
+
+def sent_bytes(item: WorkItem, produced: Produced) -> int:
+    """Bytes that came from another site: the changes; runs and states are made of them where they arrive."""
+    if item.origin is None:
+        return 0
+    pieces = (piece for log, piece in produced.pieces if log == item.log.name)
+    return sum(piece.bytes for piece in pieces if piece.kind is PieceKind.CHANGE)
 
 
 def is_free(item: WorkItem) -> bool:

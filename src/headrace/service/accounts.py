@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
-from headrace.model.plan import Operator, Plan
+from headrace.model.plan import Plan
 from headrace.observe.cost import Account, Usage, charged
 from headrace.run.ports import Ledger
 from headrace.run.push import Pushed
@@ -17,7 +17,7 @@ ACCOUNT_NOTE = "account:"
 @dataclass(slots=True)
 class Accounts:
     """`rows`, `bytes` and `pushes` are by vertex since the service started; `last_s` the seconds of the round
-    that pushed it last.
+    that pushed it last. `sent` are bytes of changes by link, (from, to), since the service started.
     """
 
     ledger: Ledger
@@ -26,6 +26,7 @@ class Accounts:
     rows: dict[str, int] = field(default_factory=dict)
     bytes: dict[str, int] = field(default_factory=dict)
     last_s: dict[str, float] = field(default_factory=dict)
+    sent: dict[tuple[str, str], int] = field(default_factory=dict)
     plan: Plan | None = None
     _kept_until: int | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
@@ -56,47 +57,60 @@ class Accounts:
             return {ACCOUNT_NOTE + name: account.to_json() for name, account in self.accounts.items()}
 
     def pushed(self, pushed: Iterable[Pushed], now: int, round_s: float | None = None) -> None:
-        vertices = self.plan.graph.vertices if self.plan is not None else {}
-        done = [one for one in pushed if one.error is None and not one.skipped and one.vertex in vertices]
-        for one in done:
-            self.pushes[one.vertex] = self.pushes.get(one.vertex, 0) + 1
-            self.rows[one.vertex] = self.rows.get(one.vertex, 0) + one.rows_out
-            self.bytes[one.vertex] = self.bytes.get(one.vertex, 0) + one.bytes
-            if round_s is not None:
-                self.last_s[one.vertex] = round_s
-        self._charge(self._used(done), now)
+        """Parts of a vertex count with it: what they use, and what they are sent."""
+        plan = self.plan
+        if plan is None:
+            return
+        done = [one for one in pushed if one.error is None and not one.skipped]
+        whole = [(one, vertex) for one in done if (vertex := _vertex_of(one.vertex, plan)) is not None]
+        for one, vertex in whole:
+            if one.origin is not None:
+                ends = one.origin, plan.graph.vertices[vertex].site
+                self.sent[ends] = self.sent.get(ends, 0) + one.sent
+            if one.vertex == vertex:
+                self._count(one, round_s)
+        self._charge((_usage(one, vertex, plan.graph.vertices[vertex].site) for one, vertex in whole), now)
+
+    def _count(self, one: Pushed, round_s: float | None) -> None:
+        self.pushes[one.vertex] = self.pushes.get(one.vertex, 0) + 1
+        self.rows[one.vertex] = self.rows.get(one.vertex, 0) + one.rows_out
+        self.bytes[one.vertex] = self.bytes.get(one.vertex, 0) + one.bytes
+        if round_s is not None:
+            self.last_s[one.vertex] = round_s
 
     def keep(self, now: int) -> None:
         """Charges what is on disk for the time since the last call."""
         before, self._kept_until = self._kept_until, now
-        if before is None or self.plan is None:
+        plan = self.plan
+        if before is None or plan is None:
             return
         seconds = max(0, now - before) / 1e6  # our clock may have been put back
-        logs = self.ledger.logs()
         self._charge(
             (
-                Usage(name.partition("#")[0], log.site, kept=seconds * sum(piece.bytes for piece in log.pieces))
-                for name, log in logs.items()
-                if name.partition("#")[0] in self.plan.graph.vertices
+                Usage(vertex, log.site, kept=seconds * sum(piece.bytes for piece in log.pieces))
+                for name, log in self.ledger.logs().items()
+                if (vertex := _vertex_of(name, plan)) is not None
             ),
             now,
         )
-
-    def _used(self, done: Iterable[Pushed]) -> Iterator[Usage]:
-        assert self.plan is not None
-        graph = self.plan.graph
-        for one in done:
-            edge, site = graph.edges.get(one.vertex), graph.vertices[one.vertex].site
-            if edge is not None and edge.op is Operator.COPY:
-                origin = graph.vertices[edge.inputs[0]].site
-                yield Usage(one.vertex, site, one.seconds, origin, float(one.bytes))
-            else:
-                yield Usage(one.vertex, site, one.seconds)
 
     def _charge(self, usages: Iterable[Usage], now: int) -> None:
         if self.plan is not None:
             with self._turn:
                 self.accounts = charged(self.accounts, self.plan.catalogue, _serves(self.plan), usages, now)
+
+
+def _usage(one: Pushed, vertex: str, site: str) -> Usage:
+    return Usage(vertex, site, one.seconds - one.waited_s, one.origin, float(one.sent))
+
+
+def _vertex_of(name: str, plan: Plan) -> str | None:
+    """The vertex of a plan that a log or a task is, or is a part of; None if it has no such vertex."""
+    while name not in plan.graph.vertices:
+        name, separator, _ = name.rpartition("#")
+        if not separator:
+            return None
+    return name
 
 
 def _serves(plan: Plan) -> Mapping[str, tuple[str, ...]]:

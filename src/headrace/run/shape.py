@@ -1,0 +1,137 @@
+"""Simulated links: between sites of one machine, transfers take as long as the declared bandwidth and latency say.
+
+    a link     sends one transfer after the other at its bandwidth; each arrives a latency after it was sent
+    a push     whose changes come from another site is a transfer: it starts when what it reads is there
+
+Items run as they always do. Whoever runs them gets the outcomes when the last transfer would have arrived, and each
+outcome counts what its transfer took. Nothing that computes is held up meanwhile: no worker waits.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headrace.model.catalogue import Link as DeclaredLink
+from headrace.run.chains import ChainItem, Link
+from headrace.run.items import Item, Outcome
+from headrace.run.ports import Runner
+from headrace.run.work import Produced, WorkItem, sent_bytes
+
+Ends = tuple[str, str]
+"""(from, to)"""
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A push of a job. `reads` are others of the same job that come before it; `ends` is None if nothing is sent."""
+
+    reads: tuple[int, ...]
+    ends: Ends | None = None
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """When a push may start and when what it makes is there, seconds."""
+
+    ready: float
+    arrived: float
+
+    @property
+    def took(self) -> float:
+        return self.arrived - self.ready
+
+
+def schedule(
+    transfers: Sequence[Transfer], now: float, free_at: Mapping[Ends, float], links: Mapping[Ends, DeclaredLink]
+) -> tuple[list[Times], dict[Ends, float]]:
+    """Times of transfers that are ready now or after each other, and until when links are busy with them.
+
+    What is ready first is sent first. A link that nobody declared sends at once.
+    """
+    busy, found = dict(free_at), dict[int, Times]()
+    waiting = {number: set(transfer.reads) for number, transfer in enumerate(transfers)}
+    queue = [(now, number) for number, reads in waiting.items() if not reads]
+    heapq.heapify(queue)
+    while queue:
+        ready, number = heapq.heappop(queue)
+        found[number] = Times(ready, _arrival(transfers[number], ready, busy, links))
+        for other, reads in waiting.items():
+            if number in reads:
+                reads.discard(number)
+                if not reads:
+                    heapq.heappush(queue, (max(found[one].arrived for one in transfers[other].reads), other))
+    return [found[number] for number in range(len(transfers))], busy
+
+
+def _arrival(transfer: Transfer, ready: float, busy: dict[Ends, float], links: Mapping[Ends, DeclaredLink]) -> float:
+    """Also notes that the link is busy until all is sent."""
+    if transfer.ends is None or transfer.ends not in links:
+        return ready
+    link = links[transfer.ends]
+    sent = max(ready, busy.get(transfer.ends, ready)) + (transfer.size / link.bandwidth if link.bandwidth else 0.0)
+    busy[transfer.ends] = sent
+    return sent + link.latency_s
+
+
+@dataclass(slots=True)
+class ShapedRunner:
+    """Runs items by another runner; `links` are those that are declared now. May be used by several threads at once."""
+
+    runner: Runner[Any]
+    links: Callable[[], Iterable[DeclaredLink]]
+    clock: Callable[[], float] = time.monotonic
+    wait: Callable[[float], object] = time.sleep
+    _free_at: dict[Ends, float] = field(default_factory=dict)
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self, items: Sequence[Item]) -> list[Outcome[Any]]:
+        outcomes = self.runner.run(items)
+        pushes = [list(_pushes(item, outcome)) for item, outcome in zip(items, outcomes, strict=True)]
+        transfers = list(_transfers(pushes))
+        if not any(transfer.ends for transfer in transfers):
+            return outcomes
+        links = {(link.src, link.dst): link for link in self.links()}
+        with self._turn:
+            times, self._free_at = schedule(transfers, self.clock(), self._free_at, links)
+        self.wait(max(0.0, max(one.arrived for one in times) - self.clock()))
+        took = iter(times)
+        return [
+            _delayed(outcome, [next(took).took for _ in part]) for outcome, part in zip(outcomes, pushes, strict=True)
+        ]
+
+
+def _pushes(item: Item, outcome: Outcome[Any]) -> Iterator[tuple[WorkItem, Produced | None]]:
+    """The pushes that an item consists of, and what they made."""
+    if isinstance(item, WorkItem):
+        yield item, outcome.value
+    elif isinstance(item, ChainItem):
+        links: Sequence[Link | None] = outcome.value or [None] * len(item.items)
+        yield from ((one, link.produced if link else None) for one, link in zip(item.items, links, strict=True))
+
+
+def _transfers(pushes: Iterable[Sequence[tuple[WorkItem, Produced | None]]]) -> Iterator[Transfer]:
+    """Of all items of a job, numbered through."""
+    first = 0
+    for part in pushes:
+        numbers = {item.name: first + number for number, (item, _) in enumerate(part)}
+        for item, produced in part:
+            reads = tuple(numbers[name] for name in item.task.reads if name in numbers)
+            size = 0 if produced is None else sent_bytes(item, produced)
+            yield Transfer(reads, (item.origin, item.log.site) if item.origin and size else None, size)
+        first += len(part)
+
+
+def _delayed(outcome: Outcome[Any], seconds: Sequence[float]) -> Outcome[Any]:
+    """With what the transfers took."""
+    value = outcome.value
+    if isinstance(value, tuple):
+        value = tuple(
+            replace(link, seconds=link.seconds + more, waited_s=more) for link, more in zip(value, seconds, strict=True)
+        )
+    return replace(outcome, value=value, seconds=outcome.seconds + sum(seconds), waited_s=sum(seconds))
