@@ -28,6 +28,7 @@ from headrace.model.plan import Plan, PlanOptions
 from headrace.model.running import ApplyWishes, RunEngine
 from headrace.plan.make import make_plan, plan_on_running
 from headrace.plan.share.difference import difference
+from headrace.run.shape import ShapedRunner
 from headrace.service.doctor import Looked, look_at_databases, look_at_machine, look_at_state
 from headrace.service.engines import start_engine
 from headrace.service.folder import Folder
@@ -72,10 +73,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class UpSettings:
-    """Port 0 is any that is free."""
+    """Port 0 is any that is free. With `shape_links`, transfers between sites take as long as links are declared to."""
 
     port: int = 0
     engine: RunEngine = RunEngine.SPARK
+    shape_links: bool = False
 
 
 class Server(Protocol):
@@ -159,6 +161,8 @@ def run_project(
     _tell_remains(folder, say)
     runner, end = start_engine(settings.engine, folder)
     service = Service(folder, environment, runner)
+    if settings.shape_links:
+        service.runner = ShapedRunner(runner, lambda: service.plan.catalogue.links if service.plan else ())
     try:
         service.open()
     except Held as error:
@@ -302,6 +306,7 @@ def start_detached(directory: Path, settings: UpSettings, say: Say) -> Detached:
     folder.prepare()
     began, output, errors = time.monotonic(), folder.root / "up.log", folder.root / "up.errors"
     words = ["up", str(directory), "--port", str(settings.port), "--engine", settings.engine.value]
+    words += ["--shape-links"] if settings.shape_links else []
     with output.open("wb") as out, errors.open("wb") as err:
         child = spawn_detached([sys.executable, "-m", "headrace", *words], out, err)
     told, process, status = 0, None, None

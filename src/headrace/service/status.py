@@ -12,6 +12,7 @@ from headrace.model.plan import ContractPlan
 from headrace.observe.audit import Record
 from headrace.observe.cost import Account
 from headrace.run.next_push import next_starts
+from headrace.run.shape import ShapedRunner
 from headrace.service.last_status import State
 from headrace.service.replanning import Move
 from headrace.service.service import Service
@@ -27,6 +28,7 @@ def status_document(service: Service, state: State, pid: int, moves: Sequence[Mo
     return {
         "contracts": _contracts(service, state),
         "slots": list(service.slots.found),
+        "links": _links(service),
         "moves": [_move(move) for move in moves[-MOVES_TOLD:]],
         "service": {
             "state": state.value,
@@ -40,6 +42,15 @@ def status_document(service: Service, state: State, pid: int, moves: Sequence[Mo
             "push_seconds": service.push_seconds,
         },
     }
+
+
+def _links(service: Service) -> list[dict[str, Any]]:
+    """Bytes of changes that were sent since the service started; `simulated` if that takes as long as declared."""
+    simulated = isinstance(service.runner, ShapedRunner)
+    return [
+        {"from": origin, "to": site, "sent_bytes": size, "simulated": simulated}
+        for (origin, site), size in sorted(service.accounts.sent.items())
+    ]
 
 
 def _move(move: Move) -> dict[str, Any]:

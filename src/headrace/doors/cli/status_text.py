@@ -13,7 +13,8 @@ Document = dict[str, Any]
 
 def status_text(document: Document, now: float) -> str:
     service, slots, moves = document["service"], document["slots"], document.get("moves", ())
-    return "\n".join([*_service(service, now), *_contracts(document), *_slots(slots), *move_lines(moves, now)])
+    links = _links(document.get("links", ()))
+    return "\n".join([*_service(service, now), *_contracts(document), *links, *_slots(slots), *move_lines(moves, now)])
 
 
 def _service(service: Document, now: float) -> Iterator[str]:
@@ -76,6 +77,12 @@ def _gain(move: Document) -> str:
     saving = move["saving_h"]
     money = f"saves {saving:.2g} $/h" if saving >= 0 else f"costs {-saving:.2g} $/h more"
     return "; ".join(filter(None, (kept, f"{money}, moving cost {move['migration']:.2g} $", changed)))
+
+
+def _links(links: Sequence[Document]) -> Iterator[str]:
+    for link in links:
+        how = " over a simulated link" if link["simulated"] else ""
+        yield f"  {link['from']} to {link['to']}: {amounts.format_bytes(link['sent_bytes'])} sent{how}"
 
 
 def _slots(slots: list[Document]) -> Iterator[str]:

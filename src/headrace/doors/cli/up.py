@@ -26,17 +26,27 @@ Port = Annotated[
 EngineOption = Annotated[RunEngine, typer.Option("--engine", help="What computes; local is for small projects.")]
 
 
+ShapeLinks = Annotated[
+    bool,
+    typer.Option(
+        "--shape-links",
+        help="Simulate links: transfers between sites take as long as declared bandwidth and latency say.",
+    ),
+]
+
+
 def up(
     directory: Directory = Path(),
     detach: Detach = False,
     port: Port = 0,
     engine: EngineOption = RunEngine.SPARK,
+    shape_links: ShapeLinks = False,
     json: Json = False,
 ) -> int:
     """Run the project: load its views and keep them fresh."""
     from headrace import app_run
 
-    settings = app_run.UpSettings(port, engine)
+    settings = app_run.UpSettings(port, engine, shape_links)
     say = _say_json if json else _say
     if detach:
         return _detached(app_run.start_detached(directory, settings, _silent if json else say), json)
