@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,10 @@ class Watch:
     def _run(self) -> None:
         while not self._stop.wait(LOOK_EVERY_S):
             self.looks.append(self.look())
+
+    def write(self, file: Path) -> None:
+        """A line for each look, for who wants to know more."""
+        file.write_text("".join(json.dumps(asdict(look)) + "\n" for look in self.looks))
 
     def look(self) -> Look:
         now = time.time()

@@ -21,6 +21,7 @@ from headrace.service.folder import Folder
 from headrace.service.process import running_process
 
 KINDS = ("service", "spark", "daemon", "worker", "capture", *(f"database {name}" for name in DATABASES))
+OF_SPARK = ("spark", "daemon", "worker")
 MARKS = {"spark": b"SparkSubmit", "daemon": b"pyspark.daemon", "capture": b"headrace.connect.postgres.process"}
 """What the command line of a process of the service has in it."""
 DATABASE_AWAY_S = 2.0
@@ -32,6 +33,7 @@ class World:
 
     root: Path
     servers: dict[str, EmbeddedPostgres]
+    engine: str
     up: subprocess.Popen[bytes] | None = None
     starts: int = 0
 
@@ -54,7 +56,7 @@ class World:
         self.starts += 1
         with self.output.open("wb") as output:
             self.up = subprocess.Popen(
-                [sys.executable, "-m", "headrace", "up", str(self.project)],
+                [sys.executable, "-m", "headrace", "up", str(self.project), "--engine", self.engine],
                 env=self.environment,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -139,11 +141,11 @@ def _parent(pid: int) -> int:
 
 
 @contextmanager
-def world() -> Iterator[World]:
+def world(engine: str) -> Iterator[World]:
     """Databases with their rows and a project that does not run yet; nothing of it is left afterwards."""
     root = Path(tempfile.mkdtemp(prefix="kills-"))
     servers: dict[str, EmbeddedPostgres] = {}
-    made = World(root, servers)
+    made = World(root, servers, engine)
     try:
         for name in DATABASES:
             port = free_port()

@@ -46,7 +46,9 @@ from headrace.service.process import (
     this_process,
     write_process,
 )
-from headrace.service.service import Service
+from headrace.service.reading import forced_promises
+from headrace.service.resume import databases_away, recovered_text
+from headrace.service.service import Service, clock_now
 from headrace.service.status import error_of
 
 __all__ = [
@@ -152,7 +154,7 @@ def run_project(
     """Runs until the process is told to end, or someone asks for it. Raises what keeps the project from running."""
     folder = Folder(directory)
     _refuse_second(folder)
-    prepared = prepare(directory, environment, ApplyWishes())
+    prepared = _prepare_or_resume(folder, environment, say)
     tell_plan(prepared)
     if not prepared.plan.contracts:
         return prepared
@@ -250,15 +252,28 @@ def _held(folder: Folder, reason: str) -> UsageError:
     return UsageError(f'the project in "{folder.project}" is run by another process: {reason}', "wait, or end that one")
 
 
+def _prepare_or_resume(folder: Folder, environment: Mapping[str, str], say: Say) -> Prepared:
+    """The project's plan. While a database is away the one that ran last, so that views of the others are kept."""
+    try:
+        return prepare(folder.project, environment, ApplyWishes())
+    except InputError:
+        running = folder.running()
+        away = {} if running is None else databases_away(running, environment)
+        if running is None or not away:
+            raise
+        for name, reason in away.items():
+            say(f"database {name} does not answer: {reason}")
+        say("going on with the plan that ran last; `headrace apply` looks at the project's files again")
+        return Prepared(running, forced_promises(folder), None)
+
+
 def _tell_remains(folder: Folder, say: Say) -> None:
     dead = release_remains(folder)
     if dead is not None:
         last = last_status(folder)
         seen = last["service"]["written"] if last else dead.started
-        say(
-            f"the last run (process {dead.pid}) ended without being told to, after {_clock(seen)}; "
-            "going on from what it committed"
-        )
+        say(f"the last run (process {dead.pid}) ended without being told to, after {_clock(seen)}")
+        say(f"going on from what it committed: {recovered_text(folder, clock_now())}")
 
 
 def _clock(seconds: float) -> str:
