@@ -292,7 +292,7 @@ class Headroom:
 
 @dataclass(frozen=True, slots=True)
 class Selectivity:
-    """Declared share of a source's rows for which a conjunct holds.
+    """Share of a source's rows for which a predicate holds: declared, or measured while the project ran.
 
     `predicate` is None when the source's columns are not known.
     """
@@ -302,6 +302,7 @@ class Selectivity:
     predicate: Expr | None
     share: float
     declared_at: Location
+    measured: bool = False
 
 
 @dataclass(frozen=True, slots=True)

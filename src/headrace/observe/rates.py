@@ -18,6 +18,9 @@ from headrace.model.plan import Graph, Operator
 OVER_S = 60.0
 """The time over which meters average."""
 
+ENOUGH_ROWS = 100.0
+"""Rows that a vertex must have taken in during that time: what passed of fewer says little about the next."""
+
 SECOND = 1_000_000
 
 
@@ -61,8 +64,9 @@ class Flow:
 
     @property
     def selectivity(self) -> float | None:
-        """Rows out for each row in; None before there were any."""
-        return self.rows_out.rate / self.rows_in.rate if self.rows_in.rate > 0.0 else None
+        """Rows out for each row in; None while these are too few to tell."""
+        enough = self.rows_in.rate * OVER_S >= ENOUGH_ROWS
+        return self.rows_out.rate / self.rows_in.rate if enough else None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)

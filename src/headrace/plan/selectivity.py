@@ -1,4 +1,4 @@
-"""How many rows a filter lets through: what was declared for a conjunct, else a rule of thumb by its form.
+"""How many rows a filter lets through: what was measured of it or declared, else a rule of thumb by its form.
 
     =  1/distinct      IN  n/distinct      range  1/3      LIKE  1/10      anything else  1/3
 
@@ -51,15 +51,16 @@ def _values_of(sides: Iterable[Expr], distinct: Distinct) -> float:
 def share_of_filter(filter_: BlockFilter, source: str, distinct: Distinct, declared: Iterable[Selectivity]) -> float:
     """The share of a source's rows that its filter lets through. `distinct` is by `alias.column`.
 
-    A declared predicate counts if all its conjuncts are in the filter, in whatever spelling; larger ones first.
+    A declared predicate counts if all its conjuncts are in the filter, in whatever spelling; larger ones first, and of
+    equal ones what was measured.
     """
     left = {_key(conjunct, source): conjunct for conjunct in filter_.conjuncts}
     texts = {text: _key(one, source) for text, one in zip(filter_.texts, filter_.conjuncts, strict=True)}
     share = 1.0
-    known = [(_keys_of(entry, source, texts), entry.share) for entry in declared if entry.source == source]
-    for keys, entry_share in sorted(known, key=lambda entry: (-len(entry[0]), sorted(entry[0]))):
+    known = [(_keys_of(entry, source, texts), entry) for entry in declared if entry.source == source]
+    for keys, entry in sorted(known, key=lambda pair: (-len(pair[0]), sorted(pair[0]), not pair[1].measured)):
         if keys and keys <= left.keys():
-            share *= entry_share
+            share *= entry.share
             left = {key: conjunct for key, conjunct in left.items() if key not in keys}
     return share * prod(share_of(conjunct, distinct) for conjunct in left.values())
 

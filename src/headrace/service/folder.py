@@ -3,6 +3,7 @@
 ledger.db       what is committed          data/SITE/     files of logs
 running.plan    the plan that runs         plan.json      the same as a plan document
 status.json     what `status` shows        service.json   who runs it, and how to reach them
+measured.json   what was measured last     forced.json    what forced contracts were promised
 spark/          scratch and log of Spark   capture/       scratch and logs of captures
 
 Commands that only look at small files are quick: what reads tables and plans is imported when it is needed.

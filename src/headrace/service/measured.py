@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -22,6 +22,7 @@ class _Written:
     rates: dict[str, float] = field(default_factory=dict)
     slowness: dict[str, float] = field(default_factory=dict)
     load: dict[str, float] = field(default_factory=dict)
+    selectivities: dict[str, float] = field(default_factory=dict)
 
 
 _WRITTEN = TypeAdapter(_Written)
@@ -29,7 +30,8 @@ _WRITTEN = TypeAdapter(_Written)
 
 def write_measured(folder: Folder, measured: Measured) -> None:
     load = {">".join(ends): share for ends, share in measured.load.items()}
-    written = _Written(measured.clock_s, dict(measured.rates), dict(measured.slowness), load)
+    shares = dict(measured.selectivities)
+    written = _Written(measured.clock_s, dict(measured.rates), dict(measured.slowness), load, shares)
     folder.write_json(FILE, _WRITTEN.dump_python(written))
 
 
@@ -40,13 +42,7 @@ def read_measured(folder: Folder) -> Measured | None:
     except ValidationError:
         return None
     load = {(src, dst): share for link, share in found.load.items() for src, _, dst in [link.partition(">")]}
-    return Measured(found.clock_s, found.rates, found.slowness, load)
-
-
-def running_as_measured(folder: Folder) -> Plan | None:
-    """The plan that runs, with everything that was measured; None if there is none."""
-    running, measured = folder.running(), read_measured(folder)
-    return running if running is None or measured is None else plan_as_measured(running, measured)
+    return Measured(found.clock_s, found.rates, found.slowness, load, selectivities=found.selectivities)
 
 
 def running_to_plan_on(folder: Folder) -> Plan | None:
@@ -56,4 +52,4 @@ def running_to_plan_on(folder: Folder) -> Plan | None:
         return running
     sources = running.catalogue.sources
     rates = {name: rate for name, rate in measured.rates.items() if name in sources and sources[name].rate is None}
-    return plan_as_measured(running, replace(measured, rates=rates, slowness={}, load={}))
+    return plan_as_measured(running, Measured(measured.clock_s, rates))

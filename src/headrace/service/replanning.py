@@ -100,7 +100,7 @@ class Replanning:
         proposal = adapt(plan, measured, self.watched, tuple(part for move in self.moves for part in move.history))
         if proposal is None:
             return None
-        tell(move := _move(proposal, measured.clock_s))
+        _tell(move := _move(proposal, measured.clock_s))
         error = go_over(proposal.plan)
         if error is not None:
             log.warning("what ran still runs, since the move failed: %s", error)
@@ -125,7 +125,9 @@ class Replanning:
 def measured_of(learning: Learning, clock_s: float) -> Measured:
     """What a running plan taught. Sites that are down would be known by their silence; here all are in one process."""
     found = learning.statistics()
-    return Measured(clock_s, found.sources, dict(learning.times.slowness), found.load)
+    return Measured(
+        clock_s, found.sources, dict(learning.times.slowness), found.load, selectivities=found.selectivities
+    )
 
 
 def _move(proposal: Proposal, clock_s: float) -> Move:
@@ -141,14 +143,15 @@ def _move(proposal: Proposal, clock_s: float) -> Move:
     )
 
 
-def tell(move: Move) -> None:
+def _tell(move: Move) -> None:
     log.info(
-        "moving %s, because %s: saves %.3g $/h, moving costs %.3g $, keeps promises of %s again; made: %s; dropped: %s",
+        "moving %s, because %s; saves %.3g $/h, moving costs %.3g $, broken promises that can be kept then: %s; "
+        "made: %s; dropped: %s",
         ", ".join(move.contracts),
         "; ".join(move.reasons),
         move.saving * 3600.0,
         move.migration,
-        ", ".join(move.restores) or "nobody",
+        ", ".join(move.restores) or "none",
         ", ".join(move.made) or "nothing",
         ", ".join(move.dropped) or "nothing",
     )

@@ -8,15 +8,16 @@ from dataclasses import replace
 import pytest
 
 from headrace.model.catalogue import Catalogue, Contract, Link
-from headrace.model.plan import Plan
+from headrace.model.plan import Operator, Plan
 from headrace.model.statistics import rate_of
 from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
 from headrace.plan.figures import plan_of
-from headrace.plan.make import make_plan
+from headrace.plan.make import make_plan, plan_on_running
 from headrace.plan.share.adapt import Action, Moved, Proposal, adapt, is_rested, look
 from headrace.plan.share.arrangement import Arrangement, arrangement_of
-from headrace.plan.share.revalue import Measured, as_measured, cores_of_kept, revalued
+from headrace.plan.share.difference import difference
+from headrace.plan.share.revalue import Measured, as_measured, cores_of_kept, raw_filter, revalued
 from headrace.plan.share.watch import Condition, Trouble, Watch, concerned
 from tests.plan.share.projects import plan_for, shop, wanted, with_contracts
 
@@ -181,6 +182,35 @@ def test_sites_of_one_machine_are_slow_together():
     slow = Measured(0, slowness={name: 3.0 for name, vertex in plan.graph.vertices.items() if vertex.site == "us"})
     found = as_measured(arrangement_of(plan), slow)[0]
     assert [site.speed for site in found.catalogue.sites.values()] == [pytest.approx(1 / 3)] * 3
+
+
+def plan_with_many_changes(*contracts: Contract) -> Plan:
+    rates = {"orders": 500.0, "customers": 200.0}
+    sources = {name: replace(source, rate=rates.get(name, source.rate)) for name, source in shop().sources.items()}
+    return make_plan(with_contracts(replace(shop(), sources=sources), contracts))
+
+
+def filtering(plan: Plan) -> str:
+    return next(name for name in plan.graph.vertices if raw_filter(plan.graph, name) is not None)
+
+
+def test_a_filter_that_lets_less_through_than_planned_moves_the_join():
+    plan = plan_with_many_changes(wanted("large", "asia"))
+    proposal = proposed(plan, Measured(0, selectivities={filtering(plan): 0.01}))
+    assert proposal is not None
+    assert proposal.reasons == ("total > 100 lets 0.01 of orders through instead of 0.333",)
+    assert [block.selectivity for block in proposal.plan.blocks if block.block.id == "large"] == [{"orders": 0.01}]
+    assert check_document(json.loads(json.dumps(plan_document(proposal.plan)))) == []
+    again = plan_on_running(proposal.plan, plan.catalogue)
+    assert difference(proposal.plan, again).is_nothing
+    assert again.totals.rescost == pytest.approx(proposal.plan.totals.rescost)
+    assert proposed(proposal.plan, Measured(0, selectivities={filtering(proposal.plan): 0.01})) is None
+
+
+def test_what_passes_a_join_says_nothing_about_filters():
+    plan = plan_for(wanted("large", "eu"))
+    joins = {name: 0.01 for name, edge in plan.graph.edges.items() if edge.op is not Operator.COPY}
+    assert look(Watch(), plan, Measured(0, selectivities=joins)).since == {}
 
 
 def test_new_vertices_are_there_before_readers_switch_and_old_ones_go():

@@ -138,7 +138,8 @@ def _proposal(
     broken, still_broken = broken_contracts(now, measured), broken_contracts(then, measured)
     if (len(moved) < len(names) and not measured.down) or still_broken & set(moved) or still_broken - broken:
         return None
-    new = plan_of(replace(then, catalogue=replace(plan.catalogue, sources=then.catalogue.sources)))
+    sources, filters = then.catalogue.sources, then.catalogue.selectivity
+    new = plan_of(replace(then, catalogue=replace(plan.catalogue, sources=sources, selectivity=filters)))
     found = difference(plan, new)
     if not (found.added or found.moved or found.rewired or found.removed):
         return None

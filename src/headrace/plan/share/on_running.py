@@ -47,10 +47,22 @@ def arranged_on(running: Plan, catalogue: Catalogue, views: Views) -> Arrangemen
 
 
 def _with_measured(catalogue: Catalogue, running: Catalogue) -> Catalogue:
-    """What was measured of sources that are declared as they were."""
-    return replace(
-        catalogue,
-        sources={name: _as_it_was(source, running.sources.get(name)) for name, source in catalogue.sources.items()},
+    """What was measured of sources, and of filters, that are declared as they were."""
+    sources = {name: _as_it_was(source, running.sources.get(name)) for name, source in catalogue.sources.items()}
+    filters = (
+        one
+        for one in running.selectivity
+        if one.measured and _filters_of(catalogue, one.source) == _filters_of(running, one.source)
+    )
+    known = {(one.source, one.text) for one in catalogue.selectivity if one.measured}
+    carried = (one for one in filters if one.source in sources and (one.source, one.text) not in known)
+    return replace(catalogue, sources=sources, selectivity=(*catalogue.selectivity, *carried))
+
+
+def _filters_of(catalogue: Catalogue, source: str) -> frozenset[tuple[str, float]]:
+    """What is declared of a source's filters."""
+    return frozenset(
+        (one.text, one.share) for one in catalogue.selectivity if one.source == source and not one.measured
     )
 
 

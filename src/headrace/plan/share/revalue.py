@@ -11,9 +11,12 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from statistics import median
 
-from headrace.model.catalogue import Catalogue, Link, Site
-from headrace.model.plan import Graph, Vertex, VertexKind
+from headrace.model.block import BlockFilter
+from headrace.model.catalogue import Catalogue, Link, Selectivity, Site
+from headrace.model.expr import conjunction
+from headrace.model.plan import Graph, Operator, PlannedBlock, Vertex, VertexKind
 from headrace.model.rate import Rate
+from headrace.plan.cores import planned_block
 from headrace.plan.outputs import block_facts, facts_of_block
 from headrace.plan.share.arrangement import Arrangement, Kept
 from headrace.plan.share.forms import form_of
@@ -21,11 +24,15 @@ from headrace.plan.share.order import Cores
 from headrace.plan.share.subject import Subject, Subjects, subject_in, subject_of_input
 from headrace.plan.statistics import Core
 
+SMALLEST_SHARE = 1e-6
+"""Stands for a filter that let nothing through for a while."""
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     """What was seen until `clock_s`: changed rows per second of sources, seconds taken over seconds planned for the
-    producer of a vertex, demand over capacity of links (from, to), and sites that are down.
+    producer of a vertex, demand over capacity of links (from, to), sites that are down, and rows that producers of
+    vertices gave out for each row that they took in.
     """
 
     clock_s: float
@@ -33,6 +40,7 @@ class Measured:
     slowness: Mapping[str, float] = field(default_factory=dict)
     load: Mapping[tuple[str, str], float] = field(default_factory=dict)
     down: frozenset[str] = frozenset()
+    selectivities: Mapping[str, float] = field(default_factory=dict)
 
 
 def at_rates(catalogue: Catalogue, rates: Mapping[str, float]) -> Catalogue:
@@ -44,11 +52,34 @@ def at_rates(catalogue: Catalogue, rates: Mapping[str, float]) -> Catalogue:
     return replace(catalogue, sources=sources)
 
 
+def raw_filter(graph: Graph, vertex: str) -> tuple[str, BlockFilter] | None:
+    """A source and the filter that lets its changes through to a vertex; None if that is made in another way."""
+    edge = graph.edges.get(vertex)
+    if edge is None or edge.op not in (Operator.COPY, Operator.APPLY) or len(edge.select) != 1:
+        return None
+    read = graph.vertices[edge.inputs[0]]
+    return (read.scope[0], edge.select[0]) if read.base else None
+
+
+def with_filters(catalogue: Catalogue, graph: Graph, selectivities: Mapping[str, float]) -> Catalogue:
+    """The catalogue with what filters of sources were seen to let through."""
+    found = {}
+    for vertex, share in selectivities.items():
+        filtered = raw_filter(graph, vertex)
+        if filtered is not None:
+            source, filter_ = filtered
+            predicate, where = conjunction(filter_.conjuncts), catalogue.sources[source].declared_at
+            share = min(1.0, max(SMALLEST_SHARE, share))
+            found[source, filter_.text] = Selectivity(source, filter_.text, predicate, share, where, measured=True)
+    others = (one for one in catalogue.selectivity if not (one.measured and (one.source, one.text) in found))
+    return replace(catalogue, selectivity=(*others, *found.values()))
+
+
 def as_measured(now: Arrangement, measured: Measured) -> tuple[Arrangement, Cores]:
     """The arrangement as it was found: a link that is fuller than its traffic explains is narrower, a host whose
     operators take longer is slower, and going to or from a site that is down takes forever.
     """
-    catalogue = at_rates(now.catalogue, measured.rates)
+    catalogue = with_filters(at_rates(now.catalogue, measured.rates), now.graph, measured.selectivities)
     cores = cores_of_kept(now, catalogue)
     found = revalued(now, catalogue, cores)
     links = tuple(_link(link, measured, found.live.bill.link) for link in catalogue.links)
@@ -89,7 +120,16 @@ def revalued(now: Arrangement, catalogue: Catalogue, cores: Cores) -> Arrangemen
     subjects = Subjects(now.graph, now.blocks)
     vertices = {name: _revalued(vertex, subjects.of(vertex), facts) for name, vertex in now.graph.vertices.items()}
     kept = tuple(_at_new_rate(entry, cores[entry.contract.view]) for entry in now.kept)
-    return replace(now, catalogue=catalogue, graph=Graph(vertices, now.graph.edges), kept=kept)
+    known = {core.block.id: core for view in cores.values() for core in view}
+    blocks = tuple(_at_new_share(entry, known.get(entry.block.id)) for entry in now.blocks)
+    return replace(now, catalogue=catalogue, graph=Graph(vertices, now.graph.edges), kept=kept, blocks=blocks)
+
+
+def _at_new_share(block: PlannedBlock, core: Core | None) -> PlannedBlock:
+    if core is None:
+        return block
+    found = planned_block(core, block.inner)
+    return replace(block, selectivity=found.selectivity, facts=found.facts)
 
 
 def _at_new_rate(kept: Kept, cores: tuple[Core, ...]) -> Kept:

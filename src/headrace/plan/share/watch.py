@@ -10,7 +10,7 @@ from headrace.model.plan import Operator, Plan
 from headrace.model.statistics import rate_of
 from headrace.plan.price import arrivals
 from headrace.plan.share.arrangement import Arrangement
-from headrace.plan.share.revalue import Measured
+from headrace.plan.share.revalue import Measured, raw_filter
 
 FULL, CALM = 0.9, 0.7
 """Demand over capacity above which a link is full, and below which one may return to it."""
@@ -18,7 +18,7 @@ FULL, CALM = 0.9, 0.7
 CALM_FOR_S = 300.0
 
 RATE_OFF, SLOW = 0.3, 1.5
-"""Relative distance from the planned rate; seconds taken over seconds planned."""
+"""Relative distance from what was planned for a rate or a filter; seconds taken over seconds planned."""
 
 LONGEST_PATH = 0.45
 """Share of the freshness that a push may take before it is too close to the half that it may take at most."""
@@ -27,12 +27,13 @@ LONGEST_PATH = 0.45
 class Trouble(StrEnum):
     LINK_FULL = "link full"
     RATE_OFF = "rate off"
+    FILTER_OFF = "filter off"
     OPERATOR_SLOW = "operator slow"
     PATH_LONG = "path long"
     SITE_DOWN = "site down"
 
 
-LASTS_S = {Trouble.LINK_FULL: 10.0, Trouble.RATE_OFF: 60.0, Trouble.OPERATOR_SLOW: 60.0}
+LASTS_S = {Trouble.LINK_FULL: 10.0, Trouble.RATE_OFF: 60.0, Trouble.FILTER_OFF: 60.0, Trouble.OPERATOR_SLOW: 60.0}
 """How long a trouble must last; others count at once."""
 
 
@@ -89,7 +90,21 @@ def conditions(plan: Plan, now: Arrangement, measured: Measured) -> dict[Conditi
             found[Condition(Trouble.OPERATOR_SLOW, vertex)] = f"{vertex} takes {factor:.3g} times as long as planned"
     for site in measured.down:
         found[Condition(Trouble.SITE_DOWN, site)] = f"site {site} is down"
-    return found | _long_paths(now)
+    return found | _filters_off(plan, measured) | _long_paths(now)
+
+
+def _filters_off(plan: Plan, measured: Measured) -> dict[Condition, str]:
+    blocks, found = {entry.block.id: entry for entry in plan.blocks}, {}
+    for name, share in measured.selectivities.items():
+        filtered, edge = raw_filter(plan.graph, name), plan.graph.edges.get(name)
+        block = None if edge is None else blocks.get(edge.block or "")
+        if filtered is not None and block is not None:
+            source, filter_ = filtered
+            planned = block.selectivity[filter_.alias]
+            if abs(share - planned) > RATE_OFF * planned:
+                what = f"{filter_.text} lets {share:.3g} of {source} through instead of {planned:.3g}"
+                found[Condition(Trouble.FILTER_OFF, name)] = what
+    return found
 
 
 def _long_paths(now: Arrangement) -> dict[Condition, str]:
@@ -108,7 +123,7 @@ def concerned(plan: Plan, condition: Condition) -> frozenset[str]:
     match condition.trouble:
         case Trouble.PATH_LONG:
             return frozenset((condition.where,))
-        case Trouble.OPERATOR_SLOW:
+        case Trouble.OPERATOR_SLOW | Trouble.FILTER_OFF:
             names = [condition.where]
         case Trouble.SITE_DOWN:
             names = [name for name, vertex in graph.vertices.items() if vertex.site == condition.where]
