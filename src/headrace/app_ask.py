@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any
 
 from headrace.connect.service_client import ask
-from headrace.model.errors import ConnectError, UsageError
+from headrace.model.errors import ConnectError, InputError, UsageError
 from headrace.model.running import ApplyWishes
 from headrace.service.folder import Folder
 from headrace.service.process import ServiceProcess, end_process, running_process
 
 END_WITHIN_S = 60.0
+LOOK_EVERY_S = 0.2
+QUIET_S = 1.0
+"""What is done sooner needs no telling."""
 
 
 def stop_project(directory: Path) -> ServiceProcess | None:
@@ -29,11 +36,37 @@ def is_running(directory: Path) -> bool:
     return running_process(Folder(directory)) is not None
 
 
-def apply_project(directory: Path, wishes: ApplyWishes) -> dict[str, Any]:
-    """What changed, as a document: from the service that runs."""
+def apply_project(directory: Path, wishes: ApplyWishes, say: Callable[[str], None]) -> dict[str, Any]:
+    """What changed, as a document: from the service that runs. Tells what it is doing if that takes a while."""
     process = running_process(Folder(directory))
     if process is None:
         raise UsageError(f'the project in "{directory}" does not run', "start it with `headrace up`")
     body = {"replan": wishes.replan, "force": list(wishes.force), "dry_run": wishes.dry_run}
-    answer: dict[str, Any] = ask(process.port, process.token, "POST", "/apply", body)
-    return answer
+    answer: Future[dict[str, Any]] = Future()
+    # Not a thread that is waited for: whoever interrupts the command does not interrupt the service.
+    threading.Thread(target=_ask, args=(answer, process, body), daemon=True).start()
+    _tell_phases(process, answer, say)
+    return answer.result()
+
+
+def _ask(answer: Future[dict[str, Any]], process: ServiceProcess, body: Mapping[str, Any]) -> None:
+    try:
+        answer.set_result(ask(process.port, process.token, "POST", "/apply", body))
+    except Exception as error:
+        answer.set_exception(error)
+
+
+def _tell_phases(process: ServiceProcess, answer: Future[dict[str, Any]], say: Callable[[str], None]) -> None:
+    started, told = time.monotonic(), ""
+    while not wait([answer], LOOK_EVERY_S).done:
+        passed = time.monotonic() - started
+        if passed < QUIET_S:
+            continue
+        try:
+            phase = ask(process.port, process.token, "GET", "/status")["service"]["phase"] or ""
+        except (ConnectError, InputError):
+            continue  # the answer says what is wrong
+        phase = "planning" if phase == "running" else phase
+        if phase != told:
+            say(f"{phase} ({passed:.0f} s)")
+            told = phase

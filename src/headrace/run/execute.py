@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from headrace.model.log import Edit, Round
 from headrace.run.load_work import Loaded, LoadItem
-from headrace.run.push import Pusher
+from headrace.run.push import Pushed, Pusher
 from headrace.run.steps import Ingest, LogSpec, Program
 from headrace.run.work import Files
 
@@ -22,7 +23,12 @@ class NotThereYet(RuntimeError):
 
 @dataclass(slots=True)
 class Engine(Pusher):
-    """Holds no state of its own: everything is in the ledger and the store."""
+    """Holds no state of its own: everything is in the ledger and the store.
+
+    `turn` is there if somebody else pushes what runs: who loads takes it to do the same, or both would be in vain.
+    """
+
+    turn: AbstractContextManager[object] | None = None
 
     def missing(self) -> list[str]:
         """Vertices of the program that have no log yet."""
@@ -38,10 +44,11 @@ class Engine(Pusher):
         new = [name for name in self.missing() if among is None or name in among]
         if not new:
             return []
-        self._start_sources([name for name in new if isinstance(self.program.tasks[name].step, Ingest)])
-        rest = [name for name in new if not isinstance(self.program.tasks[name].step, Ingest)]
+        sources = [name for name in new if isinstance(self.program.tasks[name].step, Ingest)]
+        rest = [name for name in new if name not in sources]
+        self._start_sources(sources)
         if rest:
-            self._load_at(rest, self._common_time(rest))
+            self._load_at(rest, self._common_time(rest, sources))
         return new
 
     def forget(self, vertices: Collection[str]) -> list[str]:
@@ -69,7 +76,7 @@ class Engine(Pusher):
         }
         behind |= {name: self.watermark([name]) for name in _without_state(program, logs)}
         for t in sorted(set(behind.values())):
-            self._brought([name for name, start in behind.items() if start == t], t)
+            self._bring([name for name, start in behind.items() if start == t], t)
         return list(behind)
 
     def without_state(self) -> list[str]:
@@ -81,7 +88,7 @@ class Engine(Pusher):
         times, lacking = self.ledger.times(), self.without_state()
         for name in lacking:
             # What is read now may be behind what was read before: a state of then would miss what came in between.
-            self._brought([read for read in self.upstream([name]) if read != name], times[name])
+            self._bring([read for read in self.upstream([name]) if read != name], times[name])
             self._load_at([name], times[name], states_only=True)
         return lacking
 
@@ -95,18 +102,22 @@ class Engine(Pusher):
         if edits:
             self.ledger.commit(self.lease, Round(tuple(edits), self._key_notes(names)))
 
-    def _common_time(self, new: Sequence[str]) -> int:
-        """Brings all that new vertices read to one time."""
+    def _common_time(self, new: Sequence[str], sources: Collection[str]) -> int:
+        """Brings all that new vertices read to one time; new sources first, of which there may be much to read."""
         needed = [name for name in self.upstream(new) if name not in new]
         times = self.ledger.times()
         t = max([self.watermark(new, times), *(times[name] for name in needed)])
-        self._brought(needed, t)
+        _check(self.push([name for name in needed if name in sources], t))
+        self._bring(needed, t)
         return t
 
-    def _brought(self, vertices: Collection[str], t: int) -> None:
-        failed = [pushed for pushed in self.push(vertices, t) if pushed.error is not None]
-        if failed:
-            raise NotThereYet(f'"{failed[0].vertex}" could not be pushed: {failed[0].error}')
+    def _bring(self, vertices: Collection[str], t: int) -> None:
+        """What runs is never far behind: it goes as one job if somebody waits for the turn."""
+        if self.turn is None:
+            _check(self.push(vertices, t))
+            return
+        with self.turn:
+            _check(self.push_chains(dict.fromkeys(self.upstream(vertices), t)))
 
     def _load_at(self, new: Sequence[str], t: int, states_only: bool = False) -> None:
         """Contents and states of vertices at a time; `states_only` of vertices that have contents at that time."""
@@ -138,6 +149,12 @@ class Engine(Pusher):
     def _specs(self, name: str) -> list[LogSpec]:
         state = self.program.tasks[name].state
         return [self.program.logs[name], *([] if state is None else [state])]
+
+
+def _check(pushed: Iterable[Pushed]) -> None:
+    for one in pushed:
+        if one.error is not None:
+            raise NotThereYet(f'"{one.vertex}" could not be pushed: {one.error}')
 
 
 def _without_state(program: Program, there: Collection[str]) -> list[str]:

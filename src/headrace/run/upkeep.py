@@ -161,9 +161,8 @@ class Upkeep:
         spools = {name for task in self.engine.program.tasks.values() for name in task.reads} - set(
             self.engine.program.tasks
         )
-        decided = retain(
-            (log for log in logs.values() if log.name not in spools), readers, now, self.budgets, self.keep
-        )
+        held = (log for log in logs.values() if log.name not in spools and not self._is_all_contents(log))
+        decided = retain(held, readers, now, self.budgets, self.keep)
         # What was captured is never given up: it cannot be computed again.
         captured = retain((log for log in logs.values() if log.name in spools), readers, now, {}, self.keep)
         for trim in (*decided.trims, *captured.trims):
@@ -172,6 +171,11 @@ class Upkeep:
             except Conflict:
                 continue  # it moved on meanwhile: next time
         return decided.cut_off
+
+    def _is_all_contents(self, log: Log) -> bool:
+        """Whether all changes of a log are what it holds: it has no base yet."""
+        spec = self.engine.program.logs.get(log.name)
+        return spec is not None and spec.has_contents and log.base_t is None
 
     def _readings_under_way(self, logs: Mapping[str, Log]) -> list[Reader]:
         """While a table is read, its whole spool is needed: at the end it says which rows were not there any more."""

@@ -67,14 +67,16 @@ class Deliveries:
     delivered: dict[str, int] = field(default_factory=dict)
     _running: dict[str, _Running] = field(default_factory=dict)
 
-    def run(self, plan: Plan, program: Program, environment: Mapping[str, str]) -> None:
-        """Delivers exactly what the plan's contracts ask for. Tables of contracts that are gone are dropped."""
+    def run(self, plan: Plan, program: Program, environment: Mapping[str, str], before: Plan | None = None) -> None:
+        """Delivers exactly what the plan's contracts ask for. What the plan before delivered elsewhere is dropped."""
         wanted = {copy.contract: copy for copy in self._wanted(plan, program, environment)}
         for name, running in list(self._running.items()):
             if wanted.get(name) != running.copy:
                 self._end(self._running.pop(name))
-                if name not in plan.catalogue.contracts:
-                    self._drop(running.copy)
+        asked = {(contract.name, contract.deliver) for contract in plan.catalogue.contracts.values()}
+        for contract in () if before is None else before.catalogue.contracts.values():
+            if contract.deliver is not None and (contract.name, contract.deliver) not in asked:
+                self._drop(plan.catalogue.project, contract, contract.deliver, environment)
         for name, copy in wanted.items():
             if name not in self._running:
                 self._start(copy)
@@ -104,7 +106,19 @@ class Deliveries:
     ) -> tuple[DeliveredTable | DeliveredFolder, str]:
         columns = tuple(Field(output.name, output.expr.type) for output in outputs)
         meaning = next(planned.block.fingerprint for planned in plan.blocks if planned.block.id == contract.view)
-        about = (plan.catalogue.project, contract.name, contract.view, meaning, contract.freshness_s)
+        return self._place(plan.catalogue.project, contract, to, columns, meaning, environment)
+
+    def _place(
+        self,
+        project: str,
+        contract: Contract,
+        to: PostgresTable | DeltaFolder,
+        columns: tuple[Field, ...],
+        meaning: str,
+        environment: Mapping[str, str],
+    ) -> tuple[DeliveredTable | DeliveredFolder, str]:
+        """Where a contract's copy is; and the address, of a table."""
+        about = (project, contract.name, contract.view, meaning, contract.freshness_s)
         if isinstance(to, DeltaFolder):
             path = self.project / fill(to.path, environment, contract.declared_at)
             return DeliveredFolder(path, columns, *about), ""
@@ -145,13 +159,19 @@ class Deliveries:
             deliver(delivery, self.store, found, copy.columns, copy.outputs, copy.functions)
             self.delivered[copy.contract] = found.t
 
-    def _drop(self, copy: Copy) -> None:
+    def _drop(
+        self, project: str, contract: Contract, to: PostgresTable | DeltaFolder, environment: Mapping[str, str]
+    ) -> None:
+        """There may be none any more. Whose it is is looked at, not what it holds."""
         try:
-            delivery = copy.open(self.lease.epoch)
-            delivery.drop()
-            delivery.close()
+            target, dsn = self._place(project, contract, to, (), "", environment)
+            delivery = Copy(contract.name, target, dsn, "", (), (), ()).open(self.lease.epoch)
+            try:
+                delivery.drop()
+            finally:
+                delivery.close()
         except HeadraceError as error:
-            log.warning("the table of %s was not dropped: %s", copy.contract, error)
+            log.warning('the copy of contract "%s" was not dropped: %s', contract.name, error)
 
     def _end(self, running: _Running) -> None:
         running.stop.set()

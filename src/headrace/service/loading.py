@@ -71,7 +71,7 @@ class Loader:
         for name in sources:
             found = json.loads(notes.get(READING_NOTE + name, "{}"))
             rows, estimate = found.get("rows", 0), found.get("estimate")
-            yield f"{name} {min(99, round(100 * rows / estimate))} %" if rows and estimate else name
+            yield f"{name} {min(90, int(10 * rows / estimate) * 10)} %" if rows and estimate else name
 
     def _wait_for_times(self, wanted: Mapping[str, int]) -> None:
         """Until logs have reached times: views loaded before that would lack rows that were read a moment later.

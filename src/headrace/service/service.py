@@ -17,7 +17,7 @@ from typing import Any
 
 from headrace.connect.postgres.capture import CaptureSettings
 from headrace.connect.postgres.slot_watch import SlotWatch
-from headrace.model.errors import Fenced, HeadraceError
+from headrace.model.errors import Conflict, Fenced, HeadraceError
 from headrace.model.log import Lease, Round
 from headrace.model.plan import Plan
 from headrace.plan.document import plan_document
@@ -86,7 +86,7 @@ class Service:
 
     def __post_init__(self) -> None:
         self._stop = threading.Event()
-        self._swap = threading.Lock()
+        self._swap = threading.RLock()
         self._upkeep_turn = threading.Lock()
         self._plan_turn = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -163,7 +163,7 @@ class Service:
                 loading.done.set()
 
     def _bring_up(self, loading: Loading) -> None:
-        program = compile_plan(loading.plan)
+        program, before = compile_plan(loading.plan), self.plan or self.folder.running()
         used = sources_of(program)
         self._forget_spools(used)
         self._capture_both(loading.plan, used)
@@ -175,10 +175,14 @@ class Service:
             unloaded = self.loader.load_new(self._between(program), program, loading)
             with self._swap:
                 self.unloaded = unloaded
-                self._switch(loading, Engine(program, self.ledger, self.store, self.runner, self.lease))
+                self._switch(loading, self._engine(program, running=True))
         self._capture_only(loading.plan, used)
-        self.deliveries.run(loading.plan, program, self.environment)
+        self.deliveries.run(loading.plan, program, self.environment, before)
         loading.phase = "running"
+
+    def _engine(self, program: Program, running: bool) -> Engine:
+        turn = self._swap if running else None
+        return Engine(program, self.ledger, self.store, self.runner, self.lease, turn)
 
     def _between(self, program: Program) -> Engine:
         """Makes what runs, or ran last, as before, and from now on keeps it up for both that and the program."""
@@ -186,7 +190,7 @@ class Service:
         old = None if last is None else compile_plan(last)
         if self.scheduler is not None:
             old = self.scheduler.engine.program
-        engine = Engine(between(old, program), self.ledger, self.store, self.runner, self.lease)
+        engine = self._engine(between(old, program), running=self.scheduler is not None)
         with self._swap:
             if self.scheduler is not None:
                 self.scheduler.engine.program = engine.program
@@ -343,7 +347,11 @@ class Service:
         if not self.scheduler.pending:
             return False
         started = time.perf_counter()
-        pushed = self.scheduler.round(now, times, self.auditor.lags_s)
+        try:
+            pushed = self.scheduler.round(now, times, self.auditor.lags_s)
+        except Conflict as error:
+            log.warning("somebody else moved what was pushed: %s", error)
+            return True
         if pushed:
             self.pushes += len(pushed)
             seconds = time.perf_counter() - started

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,7 +36,7 @@ def apply(
     if dry_run and not app_ask.is_running(directory):
         answer = _imagined(directory, wishes)
     else:
-        answer = app_ask.apply_project(directory, wishes)
+        answer = app_ask.apply_project(directory, wishes, lambda what: print(what, file=sys.stderr, flush=True))
     status = Exit.NO if answer["rejected"] else Exit.DONE
     return show(json, status, text=lambda: "\n".join(_lines(answer)), document=lambda: answer)
 
