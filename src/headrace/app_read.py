@@ -88,13 +88,23 @@ def export(directory: Path, view: str, file: Path, limit: int | None = None) -> 
 
 
 def changes(directory: Path, view: str, after: int | None, follow: threading.Event | None) -> Iterator[JsonChange]:
-    """Changes after a time (microseconds) as JSON values; while `follow` is not set, those to come as well."""
-    with _reader(directory) as reader:
-        while True:
-            after, found = changes_as_json(reader, view, after)
-            yield from found
-            if follow is None or follow.wait(FOLLOW_EVERY_S):
-                return
+    """Changes after a time (microseconds) as JSON values; while `follow` is not set, those to come as well, also when
+    the view has moved meanwhile.
+    """
+    folder = Folder(directory)
+    while True:
+        version = folder.running_version
+        with _reader(directory) as reader:
+            while version == folder.running_version:
+                try:
+                    after, found = changes_as_json(reader, view, after)
+                except UsageError:
+                    if version == folder.running_version:
+                        raise
+                    break
+                yield from found
+                if follow is None or follow.wait(FOLLOW_EVERY_S):
+                    return
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.model.log import Round
 from headrace.model.plan import Plan
 from headrace.model.statistics import rate_of
+from headrace.plan.share.change import add_contract
 from headrace.run.ports import Ledger
 from headrace.run.push import Pushed
 from headrace.service.learning import Learning
@@ -154,6 +155,19 @@ def test_a_rate_that_swings_moves_a_contract_ever_less_often(swinging: Running):
     rests = [after - before for before, after in pairwise(at_s)]
     assert len(rests) >= 2
     assert all(rest >= least for rest, least in zip(rests, [300, 600, 1200], strict=False))
+
+
+def test_contracts_are_planned_once_more_some_time_after_others_came(ledger: Ledger):
+    plan = plan_for(wanted("countries", "eu"))
+    for later in (wanted("sales", "us"), wanted("bought_items", "eu"), wanted("top", "eu")):
+        plan = add_contract(plan, later)
+    running = Running(plan, Replanning(ledger, ledger.acquire("service", "test", 1e9)))
+    running.run(595, as_planned)
+    assert running.moves == []
+    running.run(2400, as_planned)
+    (move,) = running.moves
+    assert move.contracts == ("countries_eu",)
+    assert running.plan.totals.rescost < 0.9 * plan.totals.rescost
 
 
 def test_a_restart_forgets_neither_moves_nor_rests(running: Running, ledger: Ledger):

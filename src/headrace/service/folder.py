@@ -86,6 +86,14 @@ class Folder:
             return None
         return plan if version == _version() and isinstance(plan, Plan) else None
 
+    @property
+    def running_version(self) -> int | None:
+        """Differs when another plan runs; None if none does."""
+        try:
+            return (self.root / "running.plan").stat().st_mtime_ns
+        except FileNotFoundError:
+            return None
+
     # Small files
 
     def write_json(self, name: str, value: object) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ from headrace.service.status import status_document
 log = logging.getLogger("headrace.service")
 
 FORCED_FILE = "forced.json"
+LOOKING = 0.05
+"""Share of the time that may be spent on looking for better plans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +134,14 @@ class Host:
             thread.join(timeout=10)
 
     def _replan_until(self, end: threading.Event, look_every_s: float, measure: Measure) -> None:
-        while not end.wait(look_every_s):
+        pause_s = look_every_s
+        while not end.wait(pause_s):
+            started = time.perf_counter()
             try:
                 self._replan(end, measure)
             except Exception:  # whatever it is: what runs goes on as it is
                 log.exception("looking for a better plan failed")
+            pause_s = max(look_every_s, (time.perf_counter() - started) / LOOKING)
 
     def _replan(self, end: threading.Event, measure: Measure) -> None:
         """One look; none while somebody applies a plan."""

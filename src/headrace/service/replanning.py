@@ -1,7 +1,9 @@
 """Goes over to a better plan when what is measured differs from what was planned, and says why.
 
-    every few seconds       looks at rates, links and times           plan/share/watch.py
+    every few seconds       looks at rates, filters, links and times  plan/share/watch.py
     when something lasts    asks whether a move is worth it           plan/share/adapt.py
+    some time after an      asks the same of each contract, once:
+    apply                   others may have come or gone
     if one is               goes over to it as `apply` does; what ran goes on if that fails
 
 Moves are noted in the ledger: a restart forgets neither them nor how long contracts rest between them. A move that
@@ -18,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from headrace.model.log import Lease, Round
 from headrace.model.plan import Plan
-from headrace.plan.share.adapt import Action, Moved, Proposal, Step, adapt, look
+from headrace.plan.share.adapt import Action, Moved, Proposal, Step, adapt, improve, look
 from headrace.plan.share.revalue import Measured
 from headrace.plan.share.watch import Condition, Watch
 from headrace.run.ports import Ledger
@@ -30,6 +32,9 @@ LOOK_EVERY_S = 5.0
 
 ASK_AGAIN_S = 300.0
 """While the same lasts, a move is looked for so often: contracts have rested then, and rates may have changed more."""
+
+IMPROVE_AFTER_S = 600.0
+"""After somebody applied a plan: more may follow."""
 
 REMEMBERED = 100
 """Moves that are kept; the longest rest is an hour, and a contract moves at most every five minutes."""
@@ -84,6 +89,9 @@ class Replanning:
     watched: Watch = field(default_factory=Watch)
     _asked_about: frozenset[Condition] = frozenset()
     _asked_at_s: float = float("-inf")
+    _plan: Plan | None = None
+    _changed_at_s: float = 0.0
+    _to_improve: tuple[str, ...] = ()
 
     def resume(self) -> None:
         """Moves of earlier runs."""
@@ -94,18 +102,36 @@ class Replanning:
 
     def step(self, plan: Plan, measured: Measured, go_over: GoOver) -> Move | None:
         """Looks at a plan that runs; the move that was made or tried, None if there was none."""
+        self._note_plan(plan, measured.clock_s)
         self.watched = look(self.watched, plan, measured)
-        if not self._is_time_to_ask(measured.clock_s):
-            return None
-        proposal = adapt(plan, measured, self.watched, tuple(part for move in self.moves for part in move.history))
+        history = tuple(part for move in self.moves for part in move.history)
+        if self._is_time_to_ask(measured.clock_s):
+            proposal = adapt(plan, measured, self.watched, history)
+        else:
+            proposal = self._improvement(plan, measured.clock_s, history)
         if proposal is None:
             return None
         _tell(move := _move(proposal, measured.clock_s))
         error = go_over(proposal.plan)
         if error is not None:
             log.warning("what ran still runs, since the move failed: %s", error)
+        else:
+            self._plan = proposal.plan
         self._note(move := replace(move, error=error))
         return move
+
+    def _note_plan(self, plan: Plan, clock_s: float) -> None:
+        if plan is not self._plan:
+            self._plan, self._changed_at_s = plan, clock_s
+            self._to_improve = tuple(entry.contract for entry in sorted(plan.contracts, key=lambda one: -one.cost))
+
+    def _improvement(self, plan: Plan, clock_s: float, history: tuple[Moved, ...]) -> Proposal | None:
+        """Of one contract at a time: planning takes long where there are many."""
+        if not self._to_improve or clock_s - self._changed_at_s < IMPROVE_AFTER_S:
+            return None
+        contract, *rest = self._to_improve
+        self._to_improve = tuple(rest)
+        return improve(plan, contract, clock_s, history)
 
     def _is_time_to_ask(self, clock_s: float) -> bool:
         """When something new lasts, and again after a while."""

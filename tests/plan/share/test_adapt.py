@@ -14,8 +14,9 @@ from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
 from headrace.plan.figures import plan_of
 from headrace.plan.make import make_plan, plan_on_running
-from headrace.plan.share.adapt import Action, Moved, Proposal, adapt, is_rested, look
+from headrace.plan.share.adapt import Action, Moved, Proposal, adapt, improve, is_rested, look
 from headrace.plan.share.arrangement import Arrangement, arrangement_of
+from headrace.plan.share.change import add_contract
 from headrace.plan.share.difference import difference
 from headrace.plan.share.revalue import Measured, as_measured, cores_of_kept, raw_filter, revalued
 from headrace.plan.share.watch import Condition, Trouble, Watch, concerned
@@ -211,6 +212,19 @@ def test_what_passes_a_join_says_nothing_about_filters():
     plan = plan_for(wanted("large", "eu"))
     joins = {name: 0.01 for name, edge in plan.graph.edges.items() if edge.op is not Operator.COPY}
     assert look(Watch(), plan, Measured(0, selectivities=joins)).since == {}
+
+
+def test_a_contract_is_planned_on_what_came_after_it():
+    plan = plan_for(wanted("countries", "eu"))
+    for later in (wanted("sales", "us"), wanted("bought_items", "eu"), wanted("top", "eu")):
+        plan = add_contract(plan, later)
+    proposal = improve(plan, "countries_eu", 1000.0)
+    assert proposal is not None
+    assert proposal.plan.totals.rescost == pytest.approx(plan.totals.rescost - proposal.saving)
+    assert proposal.reasons == ("other contracts came or went since it was planned",)
+    assert check_document(json.loads(json.dumps(plan_document(proposal.plan)))) == []
+    assert improve(proposal.plan, "countries_eu", 2000.0) is None
+    assert improve(plan, "countries_eu", 1000.0, (Moved("countries_eu", 900.0, NOWHERE, NOWHERE, ()),)) is None
 
 
 def test_new_vertices_are_there_before_readers_switch_and_old_ones_go():

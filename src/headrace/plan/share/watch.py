@@ -33,8 +33,10 @@ class Trouble(StrEnum):
     SITE_DOWN = "site down"
 
 
-LASTS_S = {Trouble.LINK_FULL: 10.0, Trouble.RATE_OFF: 60.0, Trouble.FILTER_OFF: 60.0, Trouble.OPERATOR_SLOW: 60.0}
-"""How long a trouble must last; others count at once."""
+LASTS_S = {Trouble.LINK_FULL: 10.0, Trouble.SITE_DOWN: 0.0}
+"""How long a trouble must last; others a minute, also a push that would take too long: the first ones are slow."""
+
+LASTS_ELSE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Watch:
         return tuple(
             condition
             for condition, start_s in sorted(self.since.items(), key=lambda entry: (entry[0].trouble, entry[0].where))
-            if clock_s - start_s >= LASTS_S.get(condition.trouble, 0.0)
+            if clock_s - start_s >= LASTS_S.get(condition.trouble, LASTS_ELSE_S)
         )
 
     def is_calm(self, link: str, clock_s: float) -> bool:
