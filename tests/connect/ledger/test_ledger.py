@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -133,6 +137,18 @@ def test_a_held_lease_is_refused_until_it_runs_out(open_ledger: Open, clock: Clo
         second.acquire("service", "b", 10)
     clock.seconds += 1
     assert second.acquire("service", "b", 10).epoch > lease.epoch
+
+
+def test_the_lease_of_a_process_that_was_killed_is_free_at_once(open_ledger: Open):
+    ledger, me = open_ledger(), f"{platform.node()}:{os.getpid()}"
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        lease = ledger.acquire("service", f"{platform.node()}:{child.pid}", 10)
+        with pytest.raises(Held):
+            ledger.acquire("service", me, 10)
+        child.kill()
+    assert ledger.acquire("service", me, 10).epoch == lease.epoch + 1
+    with pytest.raises(Fenced):
+        ledger.commit(lease, Round())
 
 
 def test_a_second_writer_fences_the_first(open_ledger: Open, clock: Clock):
