@@ -11,7 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psycopg
@@ -19,9 +19,11 @@ import pytest
 
 from headrace.connect.files import FileStore
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.connect.postgres.capture import Capture, CaptureSettings
+from headrace.connect.postgres.capture import CAPTURING_NOTE, Capture, CaptureSettings
 from headrace.connect.postgres.polling import PolledLog
 from headrace.connect.postgres.process import main
+from headrace.model.log import Round
+from headrace.run.capture.spool import CapturedTable
 from headrace.run.ports import Ledger
 from tests.connect.postgres.histories import CREATE, TABLES, TICKS, History
 from tests.connect.postgres.spools import contents_now
@@ -30,6 +32,12 @@ SOURCE = Path(__file__).parents[3] / "src"
 
 
 def config(folder: Path) -> Path:
+    file = folder / "capture.json"
+    file.write_text(config_of(folder, TABLES))
+    return file
+
+
+def config_of(folder: Path, captured: Sequence[CapturedTable]) -> str:
     tables = [
         {
             "source": table.source,
@@ -38,18 +46,19 @@ def config(folder: Path) -> Path:
             "columns": {name: str(type_) for name, type_ in table.columns},
             "key": list(table.key),
         }
-        for table in TABLES
+        for table in captured
     ]
     paths = {"ledger": str(folder / "ledger.db"), "store": str(folder / "files"), "scratch": str(folder / "scratch")}
-    file = folder / "capture.json"
-    file.write_text(json.dumps({"project": "p", "database": "d", "dsn_variable": "THE_DSN", "tables": tables, **paths}))
-    return file
+    return json.dumps({"project": "p", "database": "d", "dsn_variable": "THE_DSN", "tables": tables, **paths})
 
 
-def start(folder: Path, dsn: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "headrace.connect.postgres.process", str(folder / "capture.json")]
+def start(folder: Path, dsn: str, configuration: str = "capture.json") -> subprocess.Popen[str]:
+    """`-` has it wait for lines."""
+    name = configuration if configuration == "-" else str(folder / configuration)
+    command = [sys.executable, "-m", "headrace.connect.postgres.process", name]
     environment = {**os.environ, "THE_DSN": dsn, "PYTHONPATH": str(SOURCE)}
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    stdin = subprocess.PIPE if configuration == "-" else None
+    return subprocess.Popen(command, env=environment, stdin=stdin, stdout=subprocess.PIPE, text=True)
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
@@ -93,6 +102,41 @@ def test_a_process_that_is_killed_again_and_again_loses_and_doubles_nothing(post
         told, _ = process.communicate(timeout=30)
         assert process.returncode == 0
         assert json.loads(told.splitlines()[-1]) == {"event": "stopped"}
+    ledger.close()
+    check(tmp_path, history)
+
+
+def test_a_process_goes_over_to_other_tables_and_lets_go_of_those_that_it_had(postgres_dsn: str, tmp_path: Path):
+    ledger = open_sqlite(tmp_path / "ledger.db")
+    with psycopg.connect(postgres_dsn, autocommit=True) as connection:
+        execute(connection, CREATE)
+        history = History(connection, random.Random(12))
+        process = start(tmp_path, postgres_dsn, "-")
+
+        def captures(tables: Sequence[CapturedTable]) -> None:
+            assert process.stdin is not None
+            process.stdin.write(config_of(tmp_path, tables) + "\n")
+            process.stdin.flush()
+            digest = CaptureSettings("p", "d", postgres_dsn, tuple(tables), tmp_path).digest
+            wait_for(lambda: ledger.notes(CAPTURING_NOTE) == {CAPTURING_NOTE + "d": digest})
+
+        captures([TICKS])
+        history.transaction()
+        captures(TABLES)
+        history.transaction()
+        wait_for(lambda: has_all(ledger, tmp_path, history))
+        check(tmp_path, history)
+        gone = next(table for table in TABLES if table is not TICKS)
+        captures([table for table in TABLES if table is not gone])
+        lease = ledger.acquire("service", "test", 60)
+        ledger.commit(lease, Round(notes={f"loaded:{gone.source}": None}, forget=(gone.log,)))
+        history.transaction()
+        captures(TABLES)
+        wait_for(lambda: has_all(ledger, tmp_path, history))
+        process.send_signal(signal.SIGTERM)
+        told, _ = process.communicate(timeout=30)
+        events = [json.loads(line)["event"] for line in told.splitlines()]
+        assert process.returncode == 0 and "failed" not in events, events
     ledger.close()
     check(tmp_path, history)
 
