@@ -57,6 +57,9 @@ class FileStore:
         except OSError as error:  # pa.ArrowInvalid, of a damaged file, says more than we could
             raise ConnectError(f'cannot read "{path}": {error}', hint="was it deleted by hand?") from error
 
+    def has(self, site: str, file: str) -> bool:
+        return (self._folder(site) / file).exists()
+
     def list(self) -> Iterator[tuple[str, str, float]]:
         now = time.time()
         folders = sorted(self.root.iterdir()) if self.root.is_dir() else []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import pyarrow as pa
@@ -42,6 +42,9 @@ class Ledger(Protocol):
 
     def files(self) -> frozenset[str]:
         """Every file that a log names, as `SITE/FILE`."""
+
+    def delete_unnamed(self, files: Sequence[tuple[str, str]], delete: Callable[[str, str], None]) -> int:
+        """Has those (site, file) deleted that no log names, while nobody can give them a name; how many."""
 
     def close(self) -> None: ...
 

@@ -188,9 +188,8 @@ class Upkeep:
         listed = list(self.engine.store.list())
         decided = sweep(listed, self.engine.ledger.files(), self.unnamed, now, **options)
         self.unnamed = decided.unnamed_since
-        for site, file in decided.delete:
-            self.engine.store.delete(site, file)
-        return len(decided.delete)
+        # However long whoever wrote them stood still: what is committed from now on has its files, or is refused.
+        return self.engine.ledger.delete_unnamed(decided.delete, self.engine.store.delete)
 
 
 def _stale_runs(item: UpkeepItem, log: Log) -> tuple[str, ...]:

@@ -55,7 +55,7 @@ class Folder:
     def ledger(self) -> Ledger:
         from headrace.connect.ledger.sqlite import open_sqlite
 
-        return open_sqlite(self.root / "ledger.db")
+        return open_sqlite(self.root / "ledger.db", is_stored=self.store().has)
 
     def store(self) -> FileStore:
         from headrace.connect.files import FileStore

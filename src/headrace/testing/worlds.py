@@ -58,7 +58,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.store = FileStore(self.folder / "data")
-        self.ledger: Ledger = open_sqlite(self.folder / "ledger.db")
+        self.ledger: Ledger = open_sqlite(self.folder / "ledger.db", is_stored=self.store.has)
         self.lease: Lease = self.ledger.acquire("service", "test", 1e9)
         self.program = compile_plan(self.plan)
         self.sources = sorted(

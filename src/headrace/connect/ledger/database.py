@@ -28,6 +28,9 @@ class Database(Protocol):
     def write(self) -> AbstractContextManager[Transaction]:
         """Commits, durably, unless an exception leaves it."""
 
+    def alone(self) -> AbstractContextManager[Transaction]:
+        """Like `write`, and nobody else adds pieces of logs meanwhile."""
+
     def migrate(self) -> AbstractContextManager[Transaction]:
         """Like `write`, and nobody else migrates meanwhile."""
 

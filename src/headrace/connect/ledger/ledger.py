@@ -15,18 +15,29 @@ from headrace.connect.ledger.rows import added, created, logs_of, moved
 from headrace.model.errors import Conflict, ConnectError, Fenced, Held
 from headrace.model.log import Edit, Lease, Log, Moment, Round
 
+IsStored = Callable[[str, str], bool]
+"""Whether a file of a site is there."""
+
 NAMES_AT_ONCE = 10_000
 """Databases limit the parameters of a statement, SQLite to 32,766."""
+
+
+DELETED_AT_ONCE = 500
+"""Others wait meanwhile."""
 
 
 class SqlLedger:
     """Brings the tables of an older version up to date, and refuses those of a newer one.
 
-    `clock` replaces the database's own, in seconds; only the ends of leases depend on it.
+    `clock` replaces the database's own, in seconds; only the ends of leases depend on it. With `is_stored`, a commit
+    that names a file which is not there any more is refused: whoever wrote it stood still until it was swept away.
     """
 
-    def __init__(self, database: Database, clock: Callable[[], float] | None = None) -> None:
+    def __init__(
+        self, database: Database, clock: Callable[[], float] | None = None, is_stored: IsStored | None = None
+    ) -> None:
         self._database = database
+        self._is_stored = is_stored
         self._now = clock or database.now
         try:
             with database.migrate() as transaction:
@@ -71,8 +82,19 @@ class SqlLedger:
             transaction.change(sql.FORGET_PIECES, forgotten)
             _move(transaction, edits)
             _exchange_pieces(transaction, edits)
+            self._check_stored(transaction, edits)
             _write_notes(transaction, round_.notes)
             transaction.change(sql.WRITE_MOMENT, [(m.database, m.t, m.commit_time) for m in round_.moments])
+
+    def _check_stored(self, transaction: Transaction, edits: list[Edit]) -> None:
+        """After the names are written: from here on nobody sweeps these files away."""
+        new = {edit.log: edit.add for edit in edits if edit.add}
+        if self._is_stored is None or not new:
+            return
+        sites = {str(name): str(site) for name, site, *_ in _rows_of(transaction, sql.READ_LOGS, "name", sorted(new))}
+        lost = [(log, p.file) for log, pieces in new.items() for p in pieces if not self._is_stored(sites[log], p.file)]
+        if lost:
+            raise Conflict(f"some of these files are not there any more: {_some(lost)}")
 
     def logs(self, names: Iterable[str] | None = None) -> Mapping[str, Log]:
         with self._database.read() as transaction:
@@ -105,6 +127,18 @@ class SqlLedger:
     def files(self) -> frozenset[str]:
         with self._database.read() as transaction:
             return frozenset(f"{site}/{file}" for site, file in transaction.rows(sql.READ_FILES))
+
+    def delete_unnamed(self, files: Sequence[tuple[str, str]], delete: Callable[[str, str], None]) -> int:
+        deleted = 0
+        for at in range(0, len(files), DELETED_AT_ONCE):
+            some = files[at : at + DELETED_AT_ONCE]
+            with self._database.alone() as transaction:
+                named = set(_rows_of(transaction, sql.READ_FILES, "file", sorted({file for _, file in some})))
+                for site, file in some:
+                    if (site, file) not in named:
+                        delete(site, file)
+                        deleted += 1
+        return deleted
 
     def close(self) -> None:
         self._database.close()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import psycopg
 
 from headrace.connect.ledger.database import Row, Transaction, Value
-from headrace.connect.ledger.ledger import SqlLedger
+from headrace.connect.ledger.ledger import IsStored, SqlLedger
 from headrace.model.errors import ConnectError
 
 CONNECT_WITHIN_S = 10
@@ -18,9 +18,11 @@ MIGRATION_LOCK = 0x4845_4144_5241_4345
 """An advisory lock's number, ours alone by improbability."""
 
 
-def open_postgres(address: str, clock: Callable[[], float] | None = None) -> SqlLedger:
+def open_postgres(
+    address: str, clock: Callable[[], float] | None = None, is_stored: IsStored | None = None
+) -> SqlLedger:
     """The ledger in the schema "headrace" of this database, made if it is not there."""
-    return SqlLedger(PostgresDatabase(address), clock)
+    return SqlLedger(PostgresDatabase(address), clock, is_stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,11 @@ class PostgresDatabase:
 
     def write(self) -> AbstractContextManager[Transaction]:
         return self._transaction(b"BEGIN ISOLATION LEVEL READ COMMITTED")
+
+    def alone(self) -> AbstractContextManager[Transaction]:
+        return self._transaction(
+            b"BEGIN ISOLATION LEVEL READ COMMITTED", b"LOCK TABLE pieces IN SHARE ROW EXCLUSIVE MODE"
+        )
 
     def migrate(self) -> AbstractContextManager[Transaction]:
         return self._transaction(

@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.connect.ledger.database import Row, Transaction, Value
-from headrace.connect.ledger.ledger import SqlLedger
+from headrace.connect.ledger.ledger import IsStored, SqlLedger
 from headrace.model.errors import ConnectError
 
 BUSY_SECONDS = 30.0
 """How long to wait for other writers: thousands of commits."""
 
 
-def open_sqlite(file: Path, clock: Callable[[], float] | None = None) -> SqlLedger:
+def open_sqlite(file: Path, clock: Callable[[], float] | None = None, is_stored: IsStored | None = None) -> SqlLedger:
     """The ledger in this file, made with its folder if it is not there. Close it before the process forks."""
-    return SqlLedger(SqliteDatabase(file), clock)
+    return SqlLedger(SqliteDatabase(file), clock, is_stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class SqliteDatabase:
         # Takes the write lock at once: one that reads first and writes later would fail when someone wrote between.
         return self._transaction("BEGIN IMMEDIATE")
 
-    migrate = write
+    migrate = alone = write
 
     def now(self) -> float:
         return time.time()

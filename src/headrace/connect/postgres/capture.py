@@ -42,7 +42,7 @@ from headrace.connect.postgres.slots import (
     slot_state,
 )
 from headrace.connect.postgres.spill import SpillFolder
-from headrace.model.errors import ConnectError
+from headrace.model.errors import Conflict, ConnectError
 from headrace.run.capture.clock import DatabaseClock, Skew, measured, next_time
 from headrace.run.capture.pgoutput import Relation
 from headrace.run.capture.position import Position, parse_lsn
@@ -352,7 +352,11 @@ class Capture:
         round_ = self._intake.take_round()
         rows = self._intake.rows_waiting
         if round_ is not None:
-            self._ledger.commit(self._lease, round_)
+            try:
+                self._ledger.commit(self._lease, round_)
+            except Conflict as error:
+                # We stood still for so long that our files were swept away: the log has all of it.
+                raise ConnectError(f"what was read could not be kept, and is read again: {error}") from error
             self._intake.committed()
             self._stream.confirm(self._intake.position.lsn)
         progress, self._loads.progress = tuple(self._loads.progress), []

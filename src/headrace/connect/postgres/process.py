@@ -75,10 +75,10 @@ class ConfigFile(BaseModel):
 
     def open_ledger(self, environment: Mapping[str, str]) -> Ledger:
         if self.ledger_variable is not None:
-            return open_postgres(_variable(self.ledger_variable, environment))
+            return open_postgres(_variable(self.ledger_variable, environment), is_stored=FileStore(self.store).has)
         if self.ledger is None:
             raise UsageError("the configuration names no ledger")
-        return open_sqlite(self.ledger)
+        return open_sqlite(self.ledger, is_stored=FileStore(self.store).has)
 
     def settings(self, environment: Mapping[str, str]) -> CaptureSettings:
         dsn = _variable(self.dsn_variable, environment)
