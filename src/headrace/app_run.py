@@ -283,7 +283,6 @@ def _clock(seconds: float) -> str:
 def _log_to(file: Path) -> None:
     """Everything goes to the file; what people see is said to them."""
     handler = logging.handlers.RotatingFileHandler(file, maxBytes=LOG_BYTES, backupCount=1)
-    handler.addFilter(lambda record: "py4j" not in record.pathname)  # whoever asked Java is told, and tells
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     file.chmod(0o600)
     root = logging.getLogger()

@@ -199,11 +199,17 @@ def _prepare_environment() -> None:
 
 
 def _log_each_failure_once() -> None:
-    """A query that fails raises; pyspark would print it to stderr as well, JVM stack and all."""
+    """What fails raises; pyspark and py4j would print it as well, stacks and all."""
     from pyspark.logger import PySparkLogger
 
+    logging.getLogger().addFilter(_is_not_of_py4j)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """It logs by nobody's name."""
+    return "py4j" not in Path(record.pathname).parts
 
 
 def spark_properties(settings: SparkSettings, java: Java) -> dict[str, str]:
