@@ -9,8 +9,8 @@ first minute.
 
     headrace bench contracts [--quick] [--only rate,freshness] [--minutes M] [--rate R] [--rows N] [--plot FOLDER]
 
-`--quick` is few contracts for half a minute. `--rows 1000000 --minutes 10` is the full run; nothing else should run
-then.
+`--quick` is few contracts of 10 s for half a minute, to see that all is there. `--rows 1000000 --minutes 10` is the
+full run; nothing else should run then.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bench.contracts_cpu import work_of
 from bench.contracts_flink import Flink, FlinkFailed, flink_version, kept_by_flink
 from bench.contracts_peers import Peer, recomputed_by_peers
 from bench.contracts_run import Run, Seen, observe
-from bench.contracts_text import HEAD, SHARING_BAR, cpu, flink, lags, peers, row, sharing
+from bench.contracts_text import HEAD, SHARING_BAR, details, flink, peers, row, sharing
 from bench.contracts_world import Machine, machine
 from bench.workloads.live_table1 import MIXED_S, Live
 from headrace.model.plan import PlanOptions, Sharing
@@ -47,6 +47,7 @@ class Bench:
 
     machine: Machine
     live: Live
+    """Its freshness is that of all contracts, where the experiment is not about it."""
     seconds: float
     seen: dict[str, list[tuple[str, Seen]]] = field(default_factory=dict)
     peers: list[Peer] = field(default_factory=list)
@@ -56,18 +57,16 @@ class Bench:
         """Runs once, prints a line, and keeps it for the figures."""
         settle_s = min(SETTLE_S, self.seconds / 3)
         run = replace(Run(live, PlanOptions(), self.seconds, settle_s), **more)  # type: ignore[arg-type]
-        seen = observe(self.machine, run, lambda text: print(f"  {name}: {text}", file=sys.stderr))
+        seen = observe(self.machine, run, lambda text: _say(f"{name}: {text}"))
         self.seen.setdefault(experiment, []).append((name, seen))
-        print(row(name, seen), *lags(seen), cpu(seen), sep="\n", flush=True)
-        if seen.unequal is not None:
-            print(f"    compared with their queries: {', '.join(seen.unequal) or 'none'} not equal")
+        print(row(name, seen), *details(seen), sep="\n", flush=True)
         return seen
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _options(arguments)
-    seconds = 30.0 if options.quick else options.minutes * 60
-    live = Live(contracts=options.contracts, tweets=options.rows, tweets_per_s=options.rate)
+    seconds, freshness_s = options.minutes * 60, 10.0 if options.quick else 45.0
+    live = Live(options.contracts, tweets=options.rows, tweets_per_s=options.rate, freshness_s=(freshness_s,))
     print(
         f"{live.contracts} contracts, {live.tweets} tweets stored, {seconds:g} s a run, {os.cpu_count()} cores,"
         f" load before {os.getloadavg()[0]:.1f}"
@@ -85,9 +84,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def by_rate(bench: Bench, options: argparse.Namespace) -> None:
-    print(f"\nviolations and cost against the rate, freshness 45 s (figures 6 and 8)\n{HEAD}")
+    print(f"\nviolations and cost against the rate, {_promise(bench)} (figures 6 and 8)\n{HEAD}")
     for rate in options.rates or (bench.live.tweets_per_s, 2 * bench.live.tweets_per_s, 4 * bench.live.tweets_per_s):
-        bench.run("rate", f"{rate:g} tweets/s", replace(bench.live, tweets_per_s=rate, freshness_s=(45.0,)))
+        bench.run("rate", f"{rate:g} tweets/s", replace(bench.live, tweets_per_s=rate))
     print("paper, 6 machines: none at 100 and 1000 tweets/s, 3 episodes per sharing and hour at 6000;")
     print("  lag just below 45 s before a push and below 10 s after, pushes of 25-40 s; $6 to $25 per sharing and hour")
 
@@ -118,10 +117,9 @@ def processor_time(bench: Bench, options: argparse.Namespace) -> None:
 
 
 def together_and_alone(bench: Bench, options: argparse.Namespace) -> None:
-    print(f"\ntogether and alone\n{HEAD}")
-    live = replace(bench.live, freshness_s=(45.0,))
-    together = bench.run("sharing", "together", live, compare=options.check)
-    alone = bench.run("sharing", "alone", live, options=PlanOptions(sharing=Sharing.NONE))
+    print(f"\ntogether and alone, {_promise(bench)}\n{HEAD}")
+    together = bench.run("sharing", "together", bench.live, compare=options.check)
+    alone = bench.run("sharing", "alone", bench.live, options=PlanOptions(sharing=Sharing.NONE))
     print(*sharing(together, alone), sep="\n")
 
 
@@ -141,11 +139,11 @@ def load_step(bench: Bench, options: argparse.Namespace) -> None:
 
 def by_count(bench: Bench, options: argparse.Namespace) -> None:
     """Doubles the rate until a promise breaks."""
-    print(f"\nlargest rate that is kept, against the number of contracts; freshness 45 s (figure 11)\n{HEAD}")
+    print(f"\nlargest rate that is kept, against the number of contracts; {_promise(bench)} (figure 11)\n{HEAD}")
     for count in options.counts:
         rate, kept = bench.live.tweets_per_s, 0.0
         while rate <= options.most:
-            live = replace(bench.live, contracts=count, tweets_per_s=rate, freshness_s=(45.0,))
+            live = replace(bench.live, contracts=count, tweets_per_s=rate)
             seen = bench.run("count", f"{count} at {rate:g}/s", live)
             if not seen.kept_up or seen.refused:
                 break
@@ -155,8 +153,8 @@ def by_count(bench: Bench, options: argparse.Namespace) -> None:
 
 
 def next_to_peers(bench: Bench, options: argparse.Namespace) -> None:
-    print(f"\nnext to computing all views anew\n{HEAD}")
-    ours = bench.run("peers", "pushes", replace(bench.live, freshness_s=(45.0,)))
+    print(f"\nnext to computing all views anew, {_promise(bench)}\n{HEAD}")
+    ours = bench.run("peers", "pushes", bench.live)
     bench.peers = list(recomputed_by_peers(bench.machine, bench.live))
     print(*peers(bench.peers, ours), sep="\n", flush=True)
     if options.flink_python is None:
@@ -170,15 +168,23 @@ def _next_to_flink(bench: Bench, python: str, ours: Seen) -> None:
     if version is None:
         print(f"there is no Flink in {python}")
         return
-    live, tweets = replace(bench.live, freshness_s=(45.0,)), round(bench.live.tweets_per_s * bench.seconds)
-    alone = work_of(live, PlanOptions())
+    tweets, alone = round(bench.live.tweets_per_s * bench.seconds), work_of(bench.live, PlanOptions())
+    folder = bench.machine.folder / "flink"
     try:
-        theirs = kept_by_flink(python, version, live, tweets, bench.machine.folder / "flink")
+        theirs = kept_by_flink(python, version, bench.live, tweets, folder, lambda text: _say(f"Flink: {text}"))
     except FlinkFailed as error:
         print(f"Flink failed: {error}")
         return
     bench.flink = theirs
     print(*flink(theirs, ours, alone), sep="\n", flush=True)
+
+
+def _say(text: str) -> None:
+    print(f"  {text}", file=sys.stderr, flush=True)
+
+
+def _promise(bench: Bench) -> str:
+    return f"freshness {bench.live.freshness_s[0]:g} s"
 
 
 EXPERIMENTS: dict[str, Callable[[Bench, argparse.Namespace], None]] = {
@@ -194,14 +200,16 @@ EXPERIMENTS: dict[str, Callable[[Bench, argparse.Namespace], None]] = {
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="headrace bench contracts", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--quick", action="store_true", help="5 contracts, 30 s a run, together and alone only")
+    parser.add_argument(
+        "--quick", action="store_true", help="5 contracts of 10 s, half a minute a run, together and alone"
+    )
     parser.add_argument("--only", type=_names, help=f"experiments, of {','.join(EXPERIMENTS)}")
     parser.add_argument("--contracts", type=int)
     parser.add_argument("--check", action="store_true", help="compare views with their queries after `sharing`; slow")
     parser.add_argument(
         "--rows", type=int, help="tweets that are stored before, 100000 by default; 1000000 is the full run"
     )
-    parser.add_argument("--minutes", type=float, default=3.0, help="of each run")
+    parser.add_argument("--minutes", type=float, help="of each run; 3 by default")
     parser.add_argument("--rate", type=float, default=50.0, help="tweets per second")
     parser.add_argument("--rates", type=_numbers, help="of the experiment `rate`, instead of 1, 2 and 4 times --rate")
     parser.add_argument("--freshness", type=_freshness, default=tuple(FRESHNESS), help=f"of {','.join(FRESHNESS)}")
@@ -211,6 +219,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--flink-python", metavar="FILE", help="a Python that has apache-flink")
     options = parser.parse_args(arguments)
     options.contracts = options.contracts or (5 if options.quick else 25)
+    options.minutes = options.minutes or (0.5 if options.quick else 3.0)
     options.rows = options.rows or (5_000 if options.quick else 100_000)
     options.check = options.check or options.quick
     options.only = options.only or (("sharing",) if options.quick else tuple(EXPERIMENTS))

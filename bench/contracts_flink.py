@@ -12,11 +12,10 @@ import os
 import re
 import shutil
 import socket
-import statistics
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,7 +42,8 @@ class FlinkFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Flink:
-    """`live_s` are processor seconds of the median batch of `tweets`; `idle` are cores in use when nothing changes.
+    """`live_s` are processor seconds of the median batch of `tweets`; `idle` are cores in use when nothing changes,
+    which are in `live_s` for as long as a batch takes.
 
     `unequal` are views that Flink counts differently from DuckDB; none should be.
     """
@@ -60,7 +60,11 @@ class Flink:
 
     @property
     def ms_per_tweet(self) -> float:
-        return 1000 * self.live_s / self.tweets
+        return 1000 * max(0.0, self.live_s - self.idle * self.live_wall_s) / self.tweets
+
+    def ms_per_tweet_at(self, tweets_per_s: float) -> float:
+        """With what is used whether or not anything changes."""
+        return self.ms_per_tweet + 1000 * self.idle / tweets_per_s
 
 
 def flink_version(python: str) -> str | None:
@@ -73,20 +77,23 @@ def flink_version(python: str) -> str | None:
     return found.stdout.strip() or None
 
 
-def kept_by_flink(python: str, version: str, live: Live, tweets: int, folder: Path) -> Flink:
+def kept_by_flink(
+    python: str, version: str, live: Live, tweets: int, folder: Path, say: Callable[[str], None]
+) -> Flink:
     """Batches of so many tweets, as fast as Flink takes them. `folder` is made, and may be large."""
     feed = write_feed(live, tweets, BATCHES, folder / "feed")
+    say("changes are written")
     measured = _measure(python, live, feed, folder / "measured")
+    say("views are kept")
     unequal = _miscounted(python, live, feed, folder / "counted")
     stored, *batches = measured.phases
-    median = statistics.median_low([one.cpu_s for one in batches])
-    wall_s = statistics.median([one.wall_s for one in batches])
+    median = sorted(batches, key=lambda one: one.cpu_s)[len(batches) // 2]
     return Flink(
         version,
         tweets,
         stored_s=stored.cpu_s,
-        live_s=median,
-        live_wall_s=wall_s,
+        live_s=median.cpu_s,
+        live_wall_s=median.wall_s,
         idle=measured.idle,
         memory_mb=measured.memory_mb,
         views=len(feed.counts),
@@ -203,8 +210,8 @@ class _Job:
     def _processes(self) -> dict[int, Process]:
         known = processes()
         ours = {self.process.pid}
-        for _ in known:
-            ours |= {number for number, one in known.items() if one.parent in ours}
+        while more := {number for number, one in known.items() if one.parent in ours} - ours:
+            ours |= more
         return {number: one for number, one in known.items() if number in ours}
 
     def _moved(self) -> int:
@@ -214,10 +221,16 @@ class _Job:
         )
 
     def _asked(self) -> dict[str, Any]:
-        with urllib.request.urlopen(f"{self.address}/jobs/{self.number}") as answer:
-            found: dict[str, Any] = json.load(answer)
+        try:
+            with urllib.request.urlopen(f"{self.address}/jobs/{self.number}") as answer:
+                found: dict[str, Any] = json.load(answer)
+        except OSError as error:
+            raise FlinkFailed(self._last_words()) from error
         return found
 
     def _must_run(self) -> None:
         if self.process.poll() is not None or (self.number and self._asked()["state"] in ("FAILED", "FAILING")):
-            raise FlinkFailed((self.folder / "output").read_text()[-2000:])
+            raise FlinkFailed(self._last_words())
+
+    def _last_words(self) -> str:
+        return (self.folder / "output").read_text(errors="replace")[-2000:]

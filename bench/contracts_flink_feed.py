@@ -19,6 +19,9 @@ SETTINGS = {
     "taskmanager.memory.network.min": "256m",
     "taskmanager.memory.network.max": "256m",
     "pipeline.object-reuse": "true",
+    "rest.bind-address": "127.0.0.1",
+    "jobmanager.bind-host": "127.0.0.1",
+    "taskmanager.bind-host": "127.0.0.1",
     "metrics.fetcher.update-interval": "500",
 }
 LAZILY = {

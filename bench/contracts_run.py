@@ -141,6 +141,7 @@ def _watch(kept: Kept, run: Run, seen: Seen, tweeting: Tweeting, say: Callable[[
         if round(at) % 30 == 0:
             say(f"{at:4.0f} s, {tweeting.tweets} tweets, largest lag {max(seen.lags[-1][1].values(), default=0):.1f} s")
     tweeting.stop()
+    service.on_push = None
     seen.failure = tweeting.error or (None if service.failure is None else str(service.failure))
     seen.tweets, seen.cpu = tweeting.tweets, {part: s - cpu.get(part, 0.0) for part, s in cpu_by_part().items()}
     _judge(kept, seen, settled or {})
