@@ -333,6 +333,7 @@ class Service:
         while not self._stop.is_set():
             with self._swap:
                 if self.scheduler is not None:
+                    self.auditor.look_before_pushing()
                     self._push_as_asked()
                 busy = self._push() if self.scheduler is not None else False
             if not busy:
@@ -341,7 +342,6 @@ class Service:
     def _push(self) -> bool:
         """One round; whether there was anything to do."""
         assert self.scheduler is not None
-        self.auditor.look_before_pushing()
         now, times = self.clock(), self.ledger.times()
         self.scheduler.decide(now, times, self.auditor.lags_s)
         if not self.scheduler.pending:

@@ -201,7 +201,11 @@ class Capture:
     def _ask_clock(self) -> Skew:
         asked, started = self._now(), time.monotonic()
         shown = clock_of(self._session)
-        return measured(asked, shown, asked + _since(started))
+        return measured(asked, shown, self._answered(asked, started))
+
+    def _answered(self, asked: int, started: float) -> int:
+        """Our time now, not before `asked`: clocks may be put back meanwhile, or not count while a machine sleeps."""
+        return max(self._now(), asked + round((time.monotonic() - started) * 1e6))
 
     def _log_end(self) -> int:
         row = self._session.execute("SELECT pg_current_wal_lsn()::text AS lsn").fetchone()
@@ -322,7 +326,7 @@ class Capture:
         asked, started = self._now(), time.monotonic()
         mark = f"{BEAT}{asked}"
         emit(self._session, mark)
-        self._beats[mark.encode()] = asked, asked + _since(started)
+        self._beats[mark.encode()] = asked, self._answered(asked, started)
 
     def _take(self, wait_s: float) -> None:
         """At most the time, but transactions whole."""
@@ -378,11 +382,6 @@ class Capture:
         if time.monotonic() - self._renewed > LEASE_S / 3:
             self._ledger.renew(self._lease, LEASE_S)
             self._renewed = time.monotonic()
-
-
-def _since(started: float) -> int:
-    """Microseconds since a time of `time.monotonic`, which nobody puts forward or back."""
-    return round((time.monotonic() - started) * 1e6)
 
 
 def _continues(state: SlotState, last: Position, log_end: int) -> bool:
