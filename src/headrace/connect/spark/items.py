@@ -16,11 +16,10 @@ from importlib import import_module
 from typing import Generic, TypeVar
 
 import pyarrow as pa
-from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from headrace.connect.spark.session import JAVA_GONE
+from headrace.connect.spark.session import JAVA_GONE, is_alive
 from headrace.model.errors import ConnectError
 from headrace.run.items import Item, Outcome, attempt, describe, grouped
 
@@ -44,8 +43,12 @@ class SparkRunner(Generic[Made]):
         started = time.perf_counter()
         try:
             return self._job(items) if items else []
-        except JOB_DIED as error:
-            reason, seconds = f"{in_words(error)}\n{describe(error)}", time.perf_counter() - started
+        except Exception as error:  # with a Java that is being replaced, anything
+            alive = is_alive(self.session)
+            if alive and not isinstance(error, JOB_DIED):
+                raise
+            words = in_words(error) if alive else "Spark's Java does not answer any more"
+            reason, seconds = f"{words}\n{describe(error)}", time.perf_counter() - started
             return [Outcome(item.name, None, reason, seconds, retryable=True) for item in items]
 
     def _job(self, items: Sequence[Item]) -> list[Outcome[Made]]:
@@ -57,12 +60,10 @@ class SparkRunner(Generic[Made]):
 
 def in_words(error: Exception) -> str:
     """Why a job died: a line without Java's."""
-    said = str(error)
+    said = str(error).strip() or type(error).__name__
     if "Python worker exited unexpectedly" in said:
         return "a Python worker of Spark ended in the middle of a job"
-    if isinstance(error, OSError | Py4JNetworkError) or not said.strip():
-        return "Spark's Java does not answer any more"
-    return f"a job of Spark died: {said.strip().splitlines()[0]}"
+    return f"a job of Spark died: {said.splitlines()[0]}"
 
 
 def cores(session: SparkSession) -> int:
