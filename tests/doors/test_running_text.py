@@ -10,7 +10,9 @@ from headrace.app_read import read_moment
 from headrace.doors.cli import main
 from headrace.doors.cli.output import Exit
 from headrace.doors.cli.status_text import status_text
+from headrace.doors.cli.why_text import grounds_lines
 from headrace.model.errors import UsageError
+from headrace.model.explanation import Grounds, Origin, SourceRate
 from headrace.service.folder import Folder
 from headrace.service.last_status import last_status
 
@@ -72,6 +74,24 @@ def test_status_tells_what_was_moved_and_why() -> None:
         "    because orders changes 500 rows/s instead of 50",
         "    what ran still runs: the disk is full",
     ]
+
+
+def test_answers_about_what_runs_say_where_their_rates_are_from() -> None:
+    rates = (
+        SourceRate("orders", 512.3456, Origin.MEASURED, 50.0),
+        SourceRate("items", 3.0, Origin.MEASURED, None),
+        SourceRate("customers", 2.0, Origin.DECLARED, 2.0),
+        SourceRate("tags", 1.0, Origin.ASSUMED, None),
+    )
+    assert list(grounds_lines(Grounds(True, rates, 1.25))) == [
+        "this is the plan that runs, at",
+        "  orders     512 rows/s  measured, 50 rows/s declared",
+        "  items      3 rows/s    measured",
+        "  customers  2 rows/s    declared",
+        "  tags       1 row/s     assumed",
+        "  pushes take 1.2 times what is planned",
+    ]
+    assert list(grounds_lines(Grounds(False, rates, None))) == []
 
 
 def test_a_service_that_is_gone_without_a_word_has_failed(tmp_path: Path) -> None:

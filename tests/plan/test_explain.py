@@ -7,10 +7,12 @@ import pytest
 from headrace import Project
 from headrace.declare.read import read_project
 from headrace.model.errors import UsageError
-from headrace.model.explanation import Change, WhyContract, WhyRejected, WhyVertex
+from headrace.model.explanation import Change, Origin, WhyContract, WhyRejected, WhyVertex
 from headrace.model.plan import Operator, PlanOptions, Sharing
-from headrace.plan.explain import what_if, why
+from headrace.plan.explain import grounds, sources_of, what_if, what_if_running, why
 from headrace.plan.make import make_plan
+from headrace.plan.share.adapt import plan_as_measured
+from headrace.plan.share.revalue import Measured
 from tests.plan.share import nested
 from tests.plan.share import test_nested_groups as groups
 from tests.plan.test_document import VIEWS, written_project
@@ -134,6 +136,23 @@ def test_another_site_or_a_wider_link_is_imagined_without_doing_it(project):
     assert moved.after.cost != moved.before.cost
     same = what_if(project, "regions_us", Change(bandwidth={("us", "eu"): 12.5e6}))
     assert (same.after, same.others) == (same.before, {})
+
+
+def test_what_runs_is_changed_from_what_was_measured(plan):
+    measured = Measured(0, rates={"orders": 360.0}, slowness=dict.fromkeys(plan.graph.edges, 2.0))
+    running = plan_as_measured(plan, measured)
+    assert running.graph.edges == plan.graph.edges
+    same = what_if_running(running, "joined_eu", Change())
+    assert same.before == same.after and not same.others
+    less = what_if_running(running, "joined_eu", Change(rate={"orders": 120.0}))
+    assert less.after.cost < less.before.cost
+    known = grounds(running.catalogue, sources_of(running, "joined_eu"), measured)
+    assert known.is_running and known.slowness == 2.0
+    assert {one.source: (one.rate, one.origin, one.declared) for one in known.rates}["orders"] == (
+        360.0,
+        Origin.MEASURED,
+        running.catalogue.sources["orders"].rate,
+    )
 
 
 @pytest.mark.parametrize(

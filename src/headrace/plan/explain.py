@@ -212,8 +212,11 @@ def what_if(catalogue: Catalogue, contract: str, change: Change, options: PlanOp
 
 
 def what_if_running(running: Plan, contract: str, change: Change) -> WhatIf:
-    """What runs, and what it would become: contracts that the change does not concern keep their vertices."""
-    return _compared(running, plan_on_running(running, changed(running.catalogue, contract, change)), contract)
+    """What runs, and what it would become: contracts that the change does not concern keep their vertices. Those that
+    were refused are judged anew, at today's statistics.
+    """
+    now = plan_on_running(running, running.catalogue)
+    return _compared(now, plan_on_running(running, changed(running.catalogue, contract, change)), contract)
 
 
 def _compared(now: Plan, then: Plan, contract: str) -> WhatIf:
