@@ -33,6 +33,7 @@ VIEWS = {
     "broken": "SELECT pid, 1 / (pid - pid) AS nothing FROM posts",
     "odd": "SELECT 1 / (uid - uid) AS x, count(*) AS n FROM users GROUP BY 1 / (uid - uid)",
     "by_body": "SELECT p.pid, u.uid FROM posts p JOIN users u ON p.body = u.name",
+    "by_pid": "SELECT pid, body FROM posts WHERE uid > 3",
 }
 CONTRACTS = {
     "named": '{view: named, at: eu, freshness: 4 s, deliver: {postgres: {dsn: "${EU_DSN}", table: named_copy}}}',
@@ -40,6 +41,7 @@ CONTRACTS = {
     "broken": "{view: broken, at: eu, freshness: 4 s}",
     "odd": "{view: odd, at: us, freshness: 4 s}",
     "by_body": "{view: by_body, at: eu, freshness: 4 s}",
+    "by_pid": "{view: by_pid, at: eu, freshness: 4 s}",
 }
 
 

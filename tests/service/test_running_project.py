@@ -17,6 +17,7 @@ import pytest
 
 import headrace
 from headrace.connect.processes import birth_of
+from headrace.service.folder import Folder
 from tests.service.running_project import RunningProject, a_project, children, until
 
 
@@ -123,6 +124,34 @@ def test_contracts_come_and_go_under_load_and_a_killed_service_goes_on(project: 
     project.until_equal("named", "by_body", "counts")
     assert "ended without being told to" in (project.folder / ".headrace" / "up.log").read_text()
     project.document("audit", status=1)  # nobody kept promises while it was dead
+
+
+def test_nothing_is_left_of_a_contract_that_went(project: RunningProject) -> None:
+    project.declare("named", "counts")
+    project.up()
+    copies = "SELECT count(*) FROM pg_class WHERE relname = 'named_copy'"
+    slots = "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()"
+    until(lambda: project.eu.execute(copies).fetchone() == (1,), "it is delivered")
+    project.declare("by_pid")
+    said = project.headrace("apply")
+    assert "contracts added: by_pid" in said and "contracts removed: counts, named" in said
+    assert project.eu.execute(copies).fetchone() == (0,)
+    assert project.us.execute(slots).fetchone() == (0,)
+    plan = json.loads(get(project, "/plan")[1])
+    ledger = Folder(project.folder).ledger()
+    kept = {vertex["id"] for vertex in plan["vertices"]} | {"spool:posts"}
+    until(lambda: set(ledger.times()) == kept, "no other log is there")
+    until(lambda: set(ledger.notes("loaded:")) == {"loaded:posts"}, "what comes back is read anew")
+    until(lambda: set(ledger.notes("audit:")) == {"audit:by_pid"}, "nothing is owed to those that went")
+    ledger.close()
+    project.change_something(4000)
+    project.declare("named", "by_pid")
+    project.document("apply")
+    project.until_equal("named")
+    project.document("down")
+    project.declare("by_pid")
+    project.up()
+    until(lambda: project.eu.execute(copies).fetchone() == (0,), "a copy that nobody wants any more is dropped")
 
 
 def test_a_refused_contract_is_kept_only_when_it_is_forced(project: RunningProject) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.doors.cli.options import Directory, Json
-from headrace.doors.cli.output import Exit, count, show, wrap
+from headrace.doors.cli.output import Exit, count, show, wrap, write
 from headrace.model.amounts import format_seconds
 from headrace.model.running import ApplyWishes
 
@@ -36,9 +36,17 @@ def apply(
     if dry_run and not app_ask.is_running(directory):
         answer = _imagined(directory, wishes)
     else:
-        answer = app_ask.apply_project(directory, wishes, lambda what: print(what, file=sys.stderr, flush=True))
+        answer = app_ask.apply_project(directory, wishes, _silent if json else _say)
     status = Exit.NO if answer["rejected"] else Exit.DONE
     return show(json, status, text=lambda: "\n".join(_lines(answer)), document=lambda: answer)
+
+
+def _say(what: str) -> None:
+    write(what, sys.stderr)
+
+
+def _silent(what: str) -> None:
+    """There is one document at the end."""
 
 
 def _imagined(directory: Path, wishes: ApplyWishes) -> dict[str, Any]:
