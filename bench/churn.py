@@ -155,6 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(churn: Churn, terms: Terms) -> bool:
     first = footprint(churn.kept)
     at_first, settled = come_and_go(churn, terms)
+    churned = footprint(churn.kept)  # before views are compared, which takes memory of its own
     print_applies(churn)
     broken = print_broken(churn, at_first)
     wrong = churn.unequal()
@@ -162,7 +163,7 @@ def run(churn: Churn, terms: Terms) -> bool:
     churn.turn(sorted(churn.there))
     left = until_clear(churn, first)
     print(left.text())
-    grown = print_footprints(first, settled, footprint(churn.kept))
+    grown = print_footprints(first, settled, churned, footprint(churn.kept))
     wrong_after = churn.unequal()
     print(f"views after the others went: {', '.join(wrong_after) or 'none'} not equal to their queries")
     failure = churn.kept.service.failure
@@ -222,16 +223,16 @@ def until_clear(churn: Churn, first: Footprint) -> Leftovers:
     return left
 
 
-def print_footprints(first: Footprint, settled: Footprint, last: Footprint) -> list[str]:
-    """What has grown."""
-    print(f"{'':26} {'loaded':>10} {'first minute':>12} {'end':>10}")
+def print_footprints(first: Footprint, settled: Footprint, churned: Footprint, last: Footprint) -> list[str]:
+    """What has grown while contracts came and went."""
+    print(f"{'':24} {'loaded':>13} {'first minute':>13} {'last minute':>13} {'end':>13}")
     for what in settled.amounts:
-        amounts = [one.amounts.get(what, 0) for one in (first, settled, last)]
-        print(f"{what:26} {amounts[0]:10,} {amounts[1]:12,} {amounts[2]:10,}")
+        amounts = [one.amounts[what] for one in (first, settled, churned, last)]
+        print(f"{what:24}" + "".join(f" {amount:13,}" for amount in amounts))
     grown = [
         what
         for what in ("anonymous memory, bytes", "ledger, bytes")
-        if last.amounts[what] > max(settled.amounts[what] * (1 + GROWN), settled.amounts[what] + GROWN_BYTES)
+        if churned.amounts[what] > max(settled.amounts[what] * (1 + GROWN), settled.amounts[what] + GROWN_BYTES)
     ]
     print(f"grown: {', '.join(grown) or 'nothing'}")
     return grown
