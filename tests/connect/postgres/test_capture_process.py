@@ -106,6 +106,31 @@ def test_a_process_that_is_killed_again_and_again_loses_and_doubles_nothing(post
     check(tmp_path, history)
 
 
+def test_a_process_that_waits_for_a_database_which_stands_still_ends_when_it_is_told_to(
+    postgres_dsn: str, tmp_path: Path
+):
+    config(tmp_path)
+    ours = (
+        b"SELECT pid FROM pg_stat_activity WHERE application_name = 'headrace capture' AND datname = current_database()"
+    )
+    ledger = open_sqlite(tmp_path / "ledger.db")
+    with psycopg.connect(postgres_dsn, autocommit=True) as connection:
+        execute(connection, CREATE)
+        process = start(tmp_path, postgres_dsn)
+        wait_for(lambda: bool(ledger.notes("position:")))
+        servers = [pid for (pid,) in connection.execute(ours)]
+        for pid in servers:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            process.send_signal(signal.SIGTERM)
+            told, _ = process.communicate(timeout=60)
+        finally:
+            for pid in servers:
+                os.kill(pid, signal.SIGCONT)
+    ledger.close()
+    assert (process.returncode, json.loads(told.splitlines()[-1])["event"]) == (1, "abandoned")
+
+
 def test_a_process_goes_over_to_other_tables_and_lets_go_of_those_that_it_had(postgres_dsn: str, tmp_path: Path):
     ledger = open_sqlite(tmp_path / "ledger.db")
     with psycopg.connect(postgres_dsn, autocommit=True) as connection:

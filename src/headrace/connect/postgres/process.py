@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,9 @@ from headrace.run.ports import Ledger, Store
 
 AGAIN_AFTER_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 """How long to wait before another attempt when the database does not answer; the last holds for all further ones."""
+
+ENDS_WITHIN_S = 10.0
+"""How long a batch may go on after we were told to end."""
 
 
 def _type_name(text: str) -> str:
@@ -152,10 +156,16 @@ def _wait(failures: int, error: Exception, stop: threading.Event, tell: Callable
 
 
 def _end_with_parent(parent: int, stop: threading.Event) -> None:
-    """Whoever started us is gone, perhaps killed: the next one will start its own capture, which needs our lease."""
+    """Whoever started us is gone, perhaps killed: the next one will start its own capture, which needs our lease.
+
+    A database that stands still never answers: then we end in the midst of it, as if killed.
+    """
     while not stop.wait(0.5):
         if os.getppid() != parent:
             stop.set()
+    time.sleep(ENDS_WITHIN_S)
+    _tell("abandoned", message="the database did not answer")
+    os._exit(1)
 
 
 def _tell(event: str, **fields: object) -> None:
