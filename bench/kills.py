@@ -50,7 +50,9 @@ class Kill:
         share, whose = self.worst
         lag = f"largest lag {100 * share:.0f} % of its promise ({whose})" if whose else ""
         what = f"{self.at - started:7.1f} s  {self.kind:15} pid {self.pid:<7}"
-        return f"{what} well again after {self.recovery_s:5.1f} s, {lag}"
+        known = self.recovery_s < float("inf")
+        again = f"well again after {self.recovery_s:4.1f} s" if known else "not well before the next"
+        return f"{what} {again}, {lag}"
 
 
 @dataclass
@@ -68,7 +70,7 @@ class Findings:
     def wrong(self) -> Iterator[str]:
         for kill in self.kills:
             if kill.recovery_s > RECOVERED_WITHIN_S:
-                yield f"{kill.kind}: not well again within {RECOVERED_WITHIN_S:g} s"
+                yield f"{kill.kind} (pid {kill.pid}): not well again within {RECOVERED_WITHIN_S:g} s"
         for name in self.unequal:
             yield f"the view of {name} is not equal to its query"
         if len(self.audit["recompute"]) < len(self.audit["contracts"]):
