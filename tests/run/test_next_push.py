@@ -107,6 +107,17 @@ def test_the_skew_of_clocks_is_kept_free():
     assert due.deadline == NOON - round(34.5 * SECOND) + 44 * SECOND
 
 
+@pytest.mark.parametrize(("age_s", "together"), [(32.5, True), (30.0, False)])
+def test_what_is_due_soon_goes_with_what_is_due_now(age_s: float, together: bool):
+    """Both of 45 s: one is due at an age of 36 s, the other goes along if it will be within 4.5 s."""
+    paths = Paths(
+        {"source": (), "a": ("source",), "b": ("source",)}, (Promised("a", "a", 45.0), Promised("b", "b", 45.0))
+    )
+    times = {"source": NOON, "a": NOON - 36 * SECOND, "b": NOON - round(age_s * SECOND)}
+    found = next_pushes(paths, Scene(NOON, times, {"source": NOON}, lambda name, batch_s: 0.0, slots=2))
+    assert [due.contract for due in found.due] == (["a", "b"] if together else ["a"])
+
+
 def test_a_contract_that_may_have_to_wait_starts_earlier_but_not_before_half():
     scene = scene_of(Line(1.0, 0.0), 0.0)
     wakes = [next_pushes(view(), replace(scene, blocking_s=wait_s)).next_wake for wait_s in (5.0, 20.0, 40.0)]

@@ -8,10 +8,11 @@ up to age + CP(t). So
     order    earliest deadline first; the deadline is when the view's age reaches its freshness. What is late anyway
              gives way to what is not, for a while: otherwise one delay makes everybody late in turn
 
-The paper's inequality bounds the age after a push from below, which makes pushes small and many. Contracts compete for
-slots: when many promises end together (as they do after a recovery) their pushes would all be due at once and be late.
-The last starts with which all could keep their promises are then earlier, and those contracts start one after the
-other, though never before half of their freshness, which is the batch that was planned for.
+The paper's inequality bounds the age after a push from below, which makes pushes small and many. What is due soon goes
+along with what is due: one job costs less than two. Contracts compete for slots: when many promises end together (as
+they do after a recovery) their pushes would all be due at once and be late. The last starts with which all could keep
+their promises are then earlier, and those contracts start one after the other, though never before half of their
+freshness, which is the batch that was planned for.
 
 Times are microseconds of the service's clock, durations seconds. A vertex that is ahead of its readers has less to do:
 the batch of each is what it itself lacks.
@@ -31,6 +32,9 @@ START_AT = 0.8
 
 EARLIEST = 0.5
 """Share of the freshness before which nothing starts for the sake of others."""
+
+ALONG = 0.1
+"""Share of the freshness by which a push starts early to go with others."""
 
 GIVES_WAY = 1, 10
 """A push that is overdue by more than so many times the freshness gives way, until it is by so many times."""
@@ -145,15 +149,18 @@ def next_pushes(paths: Paths, scene: Scene) -> Decision:
     """What is due now; the same contracts are due again until they are in flight."""
     waiting = [standing for entry in paths.contracts if (standing := _standing(paths, scene, entry)) is not None]
     early = _starts_in_turn(waiting, scene.slots)
-    due, wake = list[Due](), scene.now + 3600 * SECOND
+    due, later, wake = list[Due](), list[_Standing](), scene.now + 3600 * SECOND
     for standing in waiting:
         in_turn = early[standing.entry.contract]
         if not standing.is_due(scene.now) and in_turn > scene.now:
+            later.append(standing)
             wake = min(wake, in_turn, standing.next_start(wake))
         elif standing.watermark > standing.m:
             due.append(standing.due())
         else:
             wake = min(wake, scene.now + LOOK_AGAIN)
+    if due:
+        due += [standing.due() for standing in later if standing.goes_along(early[standing.entry.contract])]
     return Decision(tuple(sorted(due, key=lambda entry: entry.urgency)), max(wake, scene.now + 1))
 
 
@@ -188,6 +195,11 @@ class _Standing:
         target = self.watermark + (at - self.scene.now)
         end = at + self.path_s(target) * SECOND
         return end >= self.deadline - (1 - START_AT) * self.freshness or (end >= self.end and at >= self.halfway)
+
+    def goes_along(self, in_turn: int) -> bool:
+        """Whether it is due so soon that it goes with what is due now: another job costs more than a smaller batch."""
+        soon = self.scene.now + round(ALONG * self.freshness)
+        return self.watermark > self.m and self.scene.now >= self.halfway and (in_turn <= soon or self.is_due(soon))
 
     @property
     def halfway(self) -> int:
