@@ -27,7 +27,7 @@ from headrace.run.ports import Ledger, Runner, Store
 from headrace.run.push import Pushed
 from headrace.run.steps import Program
 from headrace.run.transition import between, tidied
-from headrace.run.upkeep import READING_NOTE, Upkeep
+from headrace.run.upkeep import Upkeep
 from headrace.service.accounts import Accounts
 from headrace.service.auditor import Auditor
 from headrace.service.captures import Captures
@@ -35,21 +35,21 @@ from headrace.service.databases import databases_of
 from headrace.service.deliveries import Deliveries
 from headrace.service.folder import Folder
 from headrace.service.learning import Learning
-from headrace.service.loading import LOADED_NOTE, Loader, Loading
+from headrace.service.loading import Loader, Loading
 from headrace.service.plan_facts import budgets_of, sources_of, watched_of
 from headrace.service.scheduler import Scheduler
+from headrace.service.sources import Sources
 
 log = logging.getLogger("headrace.service")
 
 LEASE_S = 30.0
-IDLE_S = 0.25
+IDLE_S, YIELD_S = 0.25, 0.001
+"""Pauses between rounds; however much there is to push, who waits for its turn to load gets it."""
 AUDIT_EVERY_S = 1.0
 UPKEEP_EVERY_S, NOTHING_DUE_S = 0.5, 3.0
 """Looking for upkeep reads all logs: less often when there was none."""
 TRIM_EVERY_S = 20.0
 SLOTS_EVERY_S = 3.0
-SPOOLS_WITHIN_S = 10.0
-"""How long a plan waits for captures to let go of a source that it wants to have read anew."""
 KEEP_US = 600 * 1_000_000
 """Changes are kept ten minutes for those who read `changes`; longer while a reader needs them."""
 GRACE_S = 60.0
@@ -106,6 +106,7 @@ class Service:
         self.lease: Lease = self.ledger.acquire("service", holder, LEASE_S)
         self.captures = Captures(self.folder, self.environment, self.in_processes)
         self.loader = Loader(self.ledger, self.captures, self._stop)
+        self.sources = Sources(self.ledger, self.captures, self._stop)
         self.auditor = Auditor(self.ledger, self.clock)
         self.auditor.resume()
         self.accounts = Accounts(self.ledger)
@@ -165,8 +166,9 @@ class Service:
     def _bring_up(self, loading: Loading) -> None:
         program, before = compile_plan(loading.plan), self.plan or self.folder.running()
         used = sources_of(program)
-        self._forget_spools(used)
-        self._capture_both(loading.plan, used)
+        if self.plan is not None:
+            self.sources.forget_unread(self._read(), self.lease, used)
+        self.sources.capture_both(self.plan, loading.plan)
         loading.phase = "reading the sources"
         self.loader.wait_for_sources(used, loading)
         loading.phase = "starting what computes"
@@ -176,7 +178,7 @@ class Service:
             with self._swap:
                 self.unloaded = unloaded
                 self._switch(loading, self._engine(program, running=True))
-        self._capture_only(loading.plan, used)
+        self.sources.capture_only(loading.plan)
         self.deliveries.run(loading.plan, program, self.environment, before)
         loading.phase = "running"
 
@@ -204,46 +206,17 @@ class Service:
         with self._upkeep_turn, self._swap:
             self.scheduler.engine.program = program
             self._tidy(program)
-        self._capture_only(self.plan, sources_of(program))
+        self.sources.capture_only(self.plan)
+
+    def _read(self) -> frozenset[str]:
+        """Sources that what runs reads."""
+        assert self.scheduler is not None
+        return sources_of(self.scheduler.engine.program)
 
     def _tidy(self, program: Program) -> None:
         """Forgets what a program has no use for; nobody may push meanwhile."""
         logs = {name: one for name, one in self.ledger.logs().items() if not name.startswith(SPOOL)}
         self.ledger.commit(self.lease, tidied(program, logs, self.ledger.notes(KEYS_NOTE)))
-
-    # Captures
-
-    def _capture_both(self, plan: Plan, used: frozenset[str]) -> None:
-        """What a plan reads and what is read now: views that run are kept until the plan does."""
-        sources, read = plan.catalogue.sources, used
-        if self.plan is not None and self.scheduler is not None:
-            sources = {**self.plan.catalogue.sources, **sources}
-            read = used | sources_of(compile_plan(self.plan))
-        both = replace(plan.catalogue, sources=sources)
-        self.captures.run(replace(plan, catalogue=both), databases_of(both, read))
-
-    def _capture_only(self, plan: Plan, used: frozenset[str]) -> None:
-        databases = databases_of(plan.catalogue, used)
-        self.captures.keep_only(plan, databases)
-        self.captures.run(plan, databases)
-
-    def _forget_spools(self, wanted: frozenset[str] | None = None) -> None:
-        """Spools that nothing reads go once no capture writes to them: what comes back is read anew.
-
-        Waits for that only if one of them is wanted again.
-        """
-        if self.scheduler is None:
-            return
-        read = {SPOOL + name for name in sources_of(self.scheduler.engine.program)}
-        gone = {name for name in self.ledger.times() if name.startswith(SPOOL) and name not in read}
-        until = time.monotonic() + (SPOOLS_WITHIN_S if gone & {SPOOL + name for name in wanted or ()} else 0.0)
-        while gone and not self.captures.are_settled(self.ledger):
-            if time.monotonic() > until or self._stop.wait(0.05):
-                return
-        if gone:
-            sources = [name.removeprefix(SPOOL) for name in gone]
-            notes = {note + name: None for name in sources for note in (LOADED_NOTE, READING_NOTE)}
-            self.ledger.commit(self.lease, Round(notes=notes, forget=tuple(sorted(gone))))
 
     # Loading later
 
@@ -336,8 +309,7 @@ class Service:
                     self.auditor.look_before_pushing()
                     self._push_as_asked()
                 busy = self._push() if self.scheduler is not None else False
-            if not busy:
-                self._stop.wait(IDLE_S)
+            self._stop.wait(YIELD_S if busy else IDLE_S)
 
     def _push(self) -> bool:
         """One round; whether there was anything to do."""
@@ -428,8 +400,8 @@ class Service:
 
     def _tidy_spools(self) -> None:
         """While a plan is loaded it is not certain which of them are read."""
-        if self._plan_turn.acquire(blocking=False):
+        if self.plan is not None and self._plan_turn.acquire(blocking=False):
             try:
-                self._forget_spools()
+                self.sources.forget_unread(self._read(), self.lease)
             finally:
                 self._plan_turn.release()
