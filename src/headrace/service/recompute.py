@@ -141,6 +141,7 @@ def recompute(
     databases = databases_of(catalogue, used)
     with _cut(reader, databases, environment) as (cuts, t):
         push(t)
+        views = {one.contract: _rows_at(reader, one, t) for one in compared}
         tables = {source: cuts[database.name].rows(source) for database in databases for source in database.sources}
     cut = Cut(t, tables, reader.program.functions)
     expected: dict[str, list[Row]] = {}
@@ -148,15 +149,24 @@ def recompute(
     for one in compared:
         if one.view not in expected:
             expected[one.view] = list(evaluate(_query(catalogue, one.view), cut))
-        found.append(_compared(reader, one, expected[one.view], t))
+        found.append(_compared(one, expected[one.view], views[one.contract], t))
     return Recomputation(tuple(found), left_out)
 
 
-def _compared(reader: Reader, contract: ContractPlan, expected: list[Row], t: int) -> Recomputed:
-    log = reader.ledger.logs([contract.vertex])[contract.vertex]
+def _rows_at(reader: Reader, contract: ContractPlan, t: int) -> pa.Table:
+    """Read as soon as the view is there: it moves on, and its log is compacted behind it."""
+    log = reader.ledger.logs([contract.vertex]).get(contract.vertex)
+    if log is None or log.t < t or (log.base_t is not None and log.base_t > t):
+        raise ConnectError(
+            f'the view of contract "{contract.contract}" moved on before it was read', "try again: nothing is wrong with it"
+        )
     outputs = view_outputs(reader.plan, reader.program, contract.view, contract.vertex)
     columns, functions = reader.program.logs[contract.vertex].columns, reader.program.functions
-    rows = rows_of_arrow(rows_at(reader.store, log, columns, outputs, t, functions))
+    return rows_at(reader.store, log, columns, outputs, t, functions)
+
+
+def _compared(contract: ContractPlan, expected: list[Row], view: pa.Table, t: int) -> Recomputed:
+    rows = rows_of_arrow(view)
     missing, extra = differing(expected, rows)
     return Recomputed(
         contract.view,
