@@ -158,7 +158,7 @@ def _rows_at(reader: Reader, contract: ContractPlan, t: int) -> pa.Table:
     log = reader.ledger.logs([contract.vertex]).get(contract.vertex)
     if log is None or log.t < t or (log.base_t is not None and log.base_t > t):
         raise ConnectError(
-            f'the view of contract "{contract.contract}" moved on before it was read', "try again: nothing is wrong with it"
+            f'the view of contract "{contract.contract}" moved on before it was read', "try again: nothing is wrong"
         )
     outputs = view_outputs(reader.plan, reader.program, contract.view, contract.vertex)
     columns, functions = reader.program.logs[contract.vertex].columns, reader.program.functions
