@@ -11,12 +11,15 @@ from headrace.run.chains import ChainItem
 from headrace.run.items import HereRunner, Item
 from headrace.run.perform import perform
 from headrace.run.ports import Runner
+from headrace.run.upkeep_work import UpkeepItem
 from headrace.run.work import WorkItem
 from headrace.service.folder import Folder
 from headrace.service.late_runner import Engine, LateRunner
 
-HERE_AT_MOST = 50_000.0
-"""Changed rows of a push that this process does while Spark is away: about a second."""
+HERE_AT_MOST, HERE_AT_MOST_BYTES = 500_000.0, 20_000_000
+"""Changed rows of a push, counted at each of its steps, and bytes of upkeep that this process does while Spark is away:
+a few seconds of work.
+"""
 
 
 def start_engine(engine: RunEngine, folder: Folder) -> tuple[Runner[Any], Callable[[], None]]:
@@ -27,8 +30,15 @@ def start_engine(engine: RunEngine, folder: Folder) -> tuple[Runner[Any], Callab
     return _spark(folder)
 
 
-def is_small_push(item: Item) -> bool:
-    return isinstance(item, WorkItem | ChainItem) and item.weight <= HERE_AT_MOST
+def is_small(item: Item) -> bool:
+    """Whether it need not wait for Spark: what is too much for this process would take the service along."""
+    match item:
+        case WorkItem() | ChainItem():
+            return item.weight <= HERE_AT_MOST
+        case UpkeepItem():
+            return item.bytes <= HERE_AT_MOST_BYTES
+        case _:
+            return False
 
 
 def _spark(folder: Folder) -> tuple[Runner[Any], Callable[[], None]]:
@@ -36,7 +46,7 @@ def _spark(folder: Folder) -> tuple[Runner[Any], Callable[[], None]]:
     from headrace.connect.spark.session import SparkSettings
 
     spark = KeptSession(SparkSettings(folder.spark), perform)
-    engine = Engine("Spark", spark.start, spark.is_alive, HereRunner(perform), is_small_push)
+    engine = Engine("Spark", spark.start, spark.is_alive, HereRunner(perform), is_small)
     runner = LateRunner(engine, resumes=folder.running() is not None)
 
     def end() -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 SCRIPT = """
-import os, signal, sys
+import os, signal, sys, time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from pyspark import SparkContext
 from headrace.connect.spark.kept_session import KeptSession
@@ -18,6 +19,12 @@ from headrace.service.late_runner import Engine, LateRunner
 from tests.connect.spark.item_work import Job, perform
 
 spark = KeptSession(SparkSettings(Path(sys.argv[1]), short_lived=True), perform)
+with ThreadPoolExecutor(1) as starter:
+    starting = starter.submit(spark.start)
+    while SparkContext._gateway is None:
+        time.sleep(0.001)
+    os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
+print(str(starting.exception()).split(" on Java")[0])
 runner = LateRunner(Engine("Spark", spark.start, spark.is_alive))
 print(runner.run([Job("before", 1)])[0].value)
 java = SparkContext._gateway.proc.pid
@@ -37,6 +44,6 @@ def test_a_spark_that_was_killed_is_started_again_in_the_same_process(tmp_path: 
     checkout = Path(__file__).parents[3]
     ran = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True, cwd=checkout)
     said = ran.stdout.splitlines()
-    assert said[:4] == ["2", "6", "True", "[8, None]"], ran.stderr
-    assert said[4:] == ["a Python worker of Spark ended in the middle of a job"]
+    assert said[:5] == ["Spark did not start", "2", "6", "True", "[8, None]"], ran.stderr
+    assert said[5:] == ["a Python worker of Spark ended in the middle of a job"]
     assert "Traceback" not in ran.stderr and "at org.apache" not in ran.stderr

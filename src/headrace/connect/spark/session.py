@@ -71,7 +71,6 @@ def start_session(settings: SparkSettings) -> SparkSession:
     settings.scratch.mkdir(parents=True, exist_ok=True)
     _log_settings_file(settings).write_text(LOG_SETTINGS.format(log=log_file(settings)))
     _log_each_failure_once()
-    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     builder = SparkSession.Builder().master(settings.master).appName(settings.name)
@@ -83,7 +82,8 @@ def start_session(settings: SparkSettings) -> SparkSession:
         session = builder.getOrCreate()
         _end_in_silence(session)
         return session
-    except (PySparkRuntimeError, *JAVA_GONE) as error:
+    except Exception as error:  # of a Java that is killed while it starts, anything
+        _abandon_java()
         raise ConnectError(
             f"Spark did not start on Java {java.major} in {java.home} ({java.origin})",
             hint=f"`headrace doctor` looks for the cause; Spark's log is {log_file(settings)}",
@@ -139,6 +139,12 @@ def is_alive(session: SparkSession) -> bool:
 
 def abandon_session(session: SparkSession) -> None:
     """Lets go of a session that died, so that another can be started in this process; ends what is left of its Java."""
+    session.sparkContext._jsc = None  # nobody there to be told
+    session.sparkContext.stop()
+    _abandon_java()
+
+
+def _abandon_java() -> None:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
     from pyspark.sql.context import SQLContext
@@ -149,9 +155,7 @@ def abandon_session(session: SparkSession) -> None:
         process.wait()
         if process.stdin is not None:
             process.stdin.close()
-    session.sparkContext._jsc = None  # nobody there to be told
-    session.sparkContext.stop()
-    SparkContext._gateway = SparkContext._jvm = None
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = SparkSession._activeSession = None
     SQLContext._instantiatedContext = None
 
