@@ -89,7 +89,7 @@ def _around_pushes(axis: Axes, row: tuple[str, Seen]) -> None:
     axis.plot([at for at, _ in seen.lags], [lags.get("S1", 0.0) for _, lags in seen.lags], label=f"S1 at {name}")
     axis.axhline(seen.promised["S1"], color="grey", linestyle="--", label="promise; paper: just below before a push")
     axis.axhline(10, color="black", linestyle=":", label="paper: below after a push")
-    axis.set(xlabel="seconds", ylabel="lag, s", title="lag before and after pushes (figure 7)")
+    axis.set(xlabel="seconds", ylabel="lag, s", title="lag before and after pushes")
     _finish(axis)
 
 
@@ -127,20 +127,22 @@ def _gains(axes: Sequence[Axes], rows: Rows) -> None:
 
 
 def _step(axes: Sequence[Axes], rows: Rows) -> None:
-    """All contracts as shares of their promises, and the load behind them."""
+    """Lags as shares of their promises, S4's being the paper's figure, and the load behind them."""
     _, seen = rows[-1]
     times = [at for at, _ in seen.lags]
-    for name in seen.promised:
-        shares = [100 * lags.get(name, 0.0) / seen.promised[name] for _, lags in seen.lags]
-        axes[0].plot(times, shares, linewidth=0.7, color="C0", alpha=0.6)
+    shares = [{name: 100 * lag / seen.promised[name] for name, lag in lags.items()} for _, lags in seen.lags]
+    axes[0].plot(times, [max(one.values(), default=0.0) for one in shares], color="C2", label="the latest contract")
+    axes[0].plot(times, [one.get("S4", 0.0) for one in shares], color="C0", label="S4")
     axes[0].axhline(100, color="grey", linestyle="--", label="promise")
     axes[0].axhline(100 * PAPER_STEP, color="black", linestyle=":", label="paper, S4: never above")
     load = axes[0].twinx()
     rate = seen.run.rate or (lambda _: seen.run.live.tweets_per_s)
     load.step(times, [rate(at) for at in times], color="C1", where="post")
     load.set(ylabel="tweets/s (orange)", ylim=(0, None))
-    axes[0].set(xlabel="seconds", ylabel="lag, % of the promise, each contract", title="a load that jumps (figure 14)")
+    axes[0].set(xlabel="seconds", ylabel="lag, % of the promise", title="a load that jumps (figure 14)")
     _finish(axes[0])
+    axes[0].set_ylim(0, 1.25 * max(100.0, axes[0].get_ylim()[1]))
+    axes[0].legend(loc="upper left", fontsize=8, ncols=2)
 
 
 def _counts(axes: Sequence[Axes], rows: Rows) -> None:
@@ -164,7 +166,7 @@ def _peers(axes: Sequence[Axes], rows: Rows, peers: Sequence[Peer]) -> None:
     axes[0].invert_yaxis()
     axes[0].margins(x=0.12)
     axes[0].set(xlabel=f"processor s to keep all views for {period_s:g} s")
-    _finish(axes[0], legend=False)
+    axes[0].grid(alpha=0.3, axis="x")
 
 
 def _points(numbers: Mapping[float, float]) -> tuple[list[float], list[float]]:
