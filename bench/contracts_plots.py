@@ -101,7 +101,7 @@ def _by_freshness(axes: Sequence[Axes], rows: Rows) -> None:
         known = [(number + shift, numbers[name]) for number, name in enumerate(names) if name in numbers]
         episodes.bar([x for x, _ in known], [height for _, height in known], width=0.4, label=label)
         for x, height in known:
-            episodes.annotate(f"{height:.2g}", (x, height), ha="center", va="bottom", fontsize=8)
+            episodes.annotate(f"{height:.3g}", (x, height), ha="center", va="bottom", fontsize=8)
     episodes.set(xticks=range(len(names)), xticklabels=names, xlabel="freshness, s")
     episodes.set(ylabel="episodes per contract and hour", title="broken promises (figure 10)")
     costs.bar([name for name, _ in rows], [cost_each(seen) for _, seen in rows])
