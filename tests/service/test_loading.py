@@ -82,7 +82,7 @@ names = st.lists(st.sampled_from(sorted(TEXTS)), min_size=1, max_size=4, unique=
 
 @settings(
     deadline=None,
-    max_examples=12,
+    max_examples=8,
     suppress_health_check=list(HealthCheck),
     phases=(Phase.explicit, Phase.reuse, Phase.generate),
 )
@@ -92,7 +92,7 @@ def test_views_stay_right_while_others_come_and_go(data: st.DataObject) -> None:
         world = World(plan_for(sorted(TEXTS), "m1", Sharing.MARGINAL), QUERIES, Path(folder))
         world.capture(data.draw(tables(max_rows=4)))
         world.engine.load()
-        for _ in range(6):
+        for _ in range(5):
             sharing = data.draw(st.sampled_from([Sharing.MARGINAL, Sharing.PLUMB]))
             plan = plan_for(data.draw(names), data.draw(st.sampled_from(SITES[:2])), sharing)
             go_over(world, plan, data.draw(st.booleans()), Path(folder))
