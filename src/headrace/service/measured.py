@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -23,6 +23,7 @@ class _Written:
     slowness: dict[str, float] = field(default_factory=dict)
     load: dict[str, float] = field(default_factory=dict)
     selectivities: dict[str, float] = field(default_factory=dict)
+    blocking_s: float = 0.0
 
 
 _WRITTEN = TypeAdapter(_Written)
@@ -30,8 +31,14 @@ _WRITTEN = TypeAdapter(_Written)
 
 def write_measured(folder: Folder, measured: Measured) -> None:
     load = {">".join(ends): share for ends, share in measured.load.items()}
-    shares = dict(measured.selectivities)
-    written = _Written(measured.clock_s, dict(measured.rates), dict(measured.slowness), load, shares)
+    written = _Written(
+        measured.clock_s,
+        dict(measured.rates),
+        dict(measured.slowness),
+        load,
+        dict(measured.selectivities),
+        measured.blocking_s,
+    )
     folder.write_json(FILE, _WRITTEN.dump_python(written))
 
 
@@ -42,14 +49,25 @@ def read_measured(folder: Folder) -> Measured | None:
     except ValidationError:
         return None
     load = {(src, dst): share for link, share in found.load.items() for src, _, dst in [link.partition(">")]}
-    return Measured(found.clock_s, found.rates, found.slowness, load, selectivities=found.selectivities)
+    return Measured(
+        found.clock_s,
+        found.rates,
+        found.slowness,
+        load,
+        selectivities=found.selectivities,
+        blocking_s=found.blocking_s,
+    )
 
 
 def running_to_plan_on(folder: Folder) -> Plan | None:
-    """The plan that runs, at the rates that were measured of sources for which none is declared."""
+    """The plan that runs, at the rates that were measured of sources for which none is declared, and with the time that
+    pushes wait for each other.
+    """
     running, measured = folder.running(), read_measured(folder)
     if running is None or measured is None:
         return running
     sources = running.catalogue.sources
     rates = {name: rate for name, rate in measured.rates.items() if name in sources and sources[name].rate is None}
-    return plan_as_measured(running, Measured(measured.clock_s, rates))
+    plan = plan_as_measured(running, Measured(measured.clock_s, rates))
+    headroom = replace(plan.catalogue.headroom, blocking_s=measured.blocking_s)
+    return replace(plan, catalogue=replace(plan.catalogue, headroom=headroom))

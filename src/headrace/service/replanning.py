@@ -23,6 +23,7 @@ from headrace.model.plan import Plan
 from headrace.plan.share.adapt import Action, Moved, Proposal, Step, adapt, improve, look
 from headrace.plan.share.revalue import Measured
 from headrace.plan.share.watch import Condition, Watch
+from headrace.run.next_push import longest_item_s, paths_of
 from headrace.run.ports import Ledger
 from headrace.service.learning import Learning
 
@@ -152,7 +153,12 @@ def measured_of(learning: Learning, clock_s: float) -> Measured:
     """What a running plan taught. Sites that are down would be known by their silence; here all are in one process."""
     found = learning.statistics()
     return Measured(
-        clock_s, found.sources, dict(learning.times.slowness), found.load, selectivities=found.selectivities
+        clock_s,
+        found.sources,
+        dict(learning.times.slowness),
+        found.load,
+        selectivities=found.selectivities,
+        blocking_s=longest_item_s(paths_of(learning.plan.graph, learning.plan.contracts), learning.seconds()),
     )
 
 

@@ -120,6 +120,17 @@ def test_a_contract_that_is_late_as_measured_keeps_what_it_has():
     assert difference(running, again).is_nothing
 
 
+def test_what_is_new_must_have_time_to_wait_for_what_runs():
+    running, asked = plan_for(wanted("sales")), (wanted("sales"), wanted("names", freshness=2.0))
+    assert not on_running(running, *asked).rejected
+    waiting = replace(running.catalogue, headroom=replace(running.catalogue.headroom, blocking_s=0.95))
+    catalogue = replace(shop(), headroom=replace(shop().headroom, blocking_s=None))
+    then = on_running(replace(running, catalogue=waiting), *asked, catalogue=catalogue)
+    assert [(one.contract, one.reason) for one in then.rejected] == [("names_eu", "freshness")]
+    declared = replace(catalogue, headroom=replace(catalogue.headroom, blocking_s=0.0))
+    assert not on_running(replace(running, catalogue=waiting), *asked, catalogue=declared).rejected
+
+
 def test_what_runs_is_valued_at_the_statistics_of_today():
     running = plan_for(wanted("sales"))
     sources = {**shop().sources, "orders": replace(shop().sources["orders"], rate=100.0)}

@@ -47,7 +47,7 @@ def arranged_on(running: Plan, catalogue: Catalogue, views: Views) -> Arrangemen
 
 
 def _with_measured(catalogue: Catalogue, running: Catalogue) -> Catalogue:
-    """What was measured of sources, and of filters, that are declared as they were."""
+    """What was measured of sources and of filters that are declared as they were, and of waiting."""
     sources = {name: _as_it_was(source, running.sources.get(name)) for name, source in catalogue.sources.items()}
     filters = (
         one
@@ -56,7 +56,10 @@ def _with_measured(catalogue: Catalogue, running: Catalogue) -> Catalogue:
     )
     known = {(one.source, one.text) for one in catalogue.selectivity if one.measured}
     carried = (one for one in filters if one.source in sources and (one.source, one.text) not in known)
-    return replace(catalogue, sources=sources, selectivity=(*catalogue.selectivity, *carried))
+    headroom = catalogue.headroom
+    if headroom.blocking_s is None:
+        headroom = replace(headroom, blocking_s=running.headroom.blocking_s)
+    return replace(catalogue, sources=sources, selectivity=(*catalogue.selectivity, *carried), headroom=headroom)
 
 
 def _filters_of(catalogue: Catalogue, source: str) -> frozenset[tuple[str, float]]:

@@ -31,8 +31,8 @@ SMALLEST_SHARE = 1e-6
 @dataclass(frozen=True, slots=True)
 class Measured:
     """What was seen until `clock_s`: changed rows per second of sources, seconds taken over seconds planned for the
-    producer of a vertex, demand over capacity of links (from, to), sites that are down, and rows that producers of
-    vertices gave out for each row that they took in.
+    producer of a vertex, demand over capacity of links (from, to), sites that are down, rows that producers of vertices
+    gave out for each row that they took in, and the seconds that a push may have to wait for another.
     """
 
     clock_s: float
@@ -41,6 +41,7 @@ class Measured:
     load: Mapping[tuple[str, str], float] = field(default_factory=dict)
     down: frozenset[str] = frozenset()
     selectivities: Mapping[str, float] = field(default_factory=dict)
+    blocking_s: float = 0.0
 
 
 def at_rates(catalogue: Catalogue, rates: Mapping[str, float]) -> Catalogue:
