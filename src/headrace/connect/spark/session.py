@@ -206,13 +206,14 @@ def _log_each_failure_once() -> None:
     """What fails raises; pyspark and py4j would print it as well, stacks and all."""
     from pyspark.logger import PySparkLogger
 
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_not_of_py4j)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """It logs by nobody's name."""
+    """Some of what it logs has nobody's name."""
     return "py4j" not in Path(record.pathname).parts
 
 
