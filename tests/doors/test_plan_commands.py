@@ -148,3 +148,9 @@ def test_a_plan_that_runs_and_cannot_be_read_is_said_to_be_broken(
 def test_wrong_use_ends_with_2_and_says_what_to_do(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(words) == 2
     assert "hint: " in capsys.readouterr().err
+
+
+def test_what_follows_the_name_of_a_benchmark_goes_to_it(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run(["bench", "search", "--help"])
+    assert "headrace bench search" in capsys.readouterr().out

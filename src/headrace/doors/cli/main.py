@@ -60,7 +60,7 @@ cli.command("check-plan")(check_plan.check_plan)
 cli.command()(demo.demo)
 cli.command()(place.place)
 cli.add_typer(feeds.feeds, name="feeds")
-cli.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(bench.bench)
+cli.command(context_settings={"allow_extra_args": True, "allow_interspersed_args": False})(bench.bench)
 
 
 def print_version(wanted: bool) -> None:
