@@ -68,7 +68,7 @@ class Learning:
             if one.skipped:
                 continue
             flow = self.flows.get(one.vertex) or started(before.get(one.vertex, one.t))
-            self.flows[one.vertex] = pushed(flow, one.rows_in, one.rows_out, one.bytes, one.t)
+            self.flows[one.vertex] = pushed(flow, one.rows_in, one.rows_out, one.sent, one.t)
             if one.seconds:
                 graph = self.plan.graph
                 planned = planned_time(self.plan.catalogue, graph, one.vertex)

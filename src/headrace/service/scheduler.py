@@ -134,7 +134,8 @@ class Scheduler:
             self.trouble.pop(pushed.vertex, None)
 
     def _rests(self, vertex: str, now: int) -> bool:
-        return vertex in self.trouble and self.trouble[vertex].until > now
+        """A time further off than any rest is one of a clock that was put back since."""
+        return vertex in self.trouble and 0 < self.trouble[vertex].until - now <= REST_S[-1] * SECOND
 
     def _is_resting(self, contract: str, now: int) -> bool:
         """Whether something that a contract needs is left alone for now: it must not hold up the others."""
