@@ -128,7 +128,8 @@ def test_a_process_that_waits_for_a_database_which_stands_still_ends_when_it_is_
             for pid in servers:
                 os.kill(pid, signal.SIGCONT)
     ledger.close()
-    assert (process.returncode, json.loads(told.splitlines()[-1])["event"]) == (1, "abandoned")
+    ended = process.returncode, json.loads(told.splitlines()[-1])["event"]
+    assert ended in ((0, "stopped"), (1, "abandoned")), "by itself unless it was in the midst of a question"
 
 
 def test_a_process_goes_over_to_other_tables_and_lets_go_of_those_that_it_had(postgres_dsn: str, tmp_path: Path):
@@ -176,6 +177,18 @@ def has_all(ledger: Ledger, folder: Path, history: History) -> bool:
     loaded = len(ledger.notes("loaded:")) == len(TABLES)
     ticks = contents_now(TICKS, ledger, FileStore(folder / "files"))
     return loaded and (len(history.expected) - 1,) in ticks
+
+
+def test_a_process_ends_when_nobody_tells_it_what_to_capture_any_more(postgres_dsn: str, tmp_path: Path):
+    """Whoever started it may have died before it knew who that was."""
+    with psycopg.connect(postgres_dsn, autocommit=True) as connection:
+        execute(connection, CREATE)
+    process = start(tmp_path, postgres_dsn, "-")
+    assert process.stdin is not None
+    process.stdin.write(config_of(tmp_path, TABLES) + "\n")
+    told, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert json.loads(told.splitlines()[-1]) == {"event": "stopped"}
 
 
 def test_polling_captures_the_same(postgres_dsn: str, tmp_path: Path):

@@ -144,9 +144,11 @@ def run(wanted: Wanted, ledger: Ledger, store: Store, stop: threading.Event, tel
             capture.close()
 
 
-def _follow(wanted: Wanted, lines: Iterable[str], environment: Mapping[str, str]) -> None:
+def _follow(wanted: Wanted, lines: Iterable[str], environment: Mapping[str, str], stop: threading.Event) -> None:
+    """Who tells us what to capture holds the pipe open as long as it lives."""
     for line in lines:
         wanted.settings = parse_config(line).settings(environment)
+    stop.set()
 
 
 def _wait(failures: int, error: Exception, stop: threading.Event, tell: Callable[..., None]) -> int:
@@ -189,7 +191,8 @@ def main(arguments: list[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     wanted = Wanted(settings)
-    threading.Thread(target=_follow, args=(wanted, lines, os.environ), daemon=True).start()
+    if arguments[0] == "-":
+        threading.Thread(target=_follow, args=(wanted, lines, os.environ, stop), daemon=True).start()
     try:
         run(wanted, ledger, FileStore(config.store), stop, _tell)
     except Fenced as error:
