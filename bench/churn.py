@@ -30,9 +30,9 @@ from headrace.model.running import ApplyWishes
 from headrace.plan.make import plan_on_running
 from headrace.plan.share.difference import difference
 from headrace.service.host import Host, Prepared
+from headrace.service.housekeeping import GRACE_S
 from headrace.service.reading import Reader
 from headrace.service.recompute import recompute
-from headrace.service.service import GRACE_S
 
 FRESHNESS_S = (20.0, 30.0, 45.0)
 SETTLE_S = 60.0

@@ -17,8 +17,8 @@ from headrace.run.compile import SPOOL
 from headrace.run.execute import KEYS_NOTE
 from headrace.service.accounts import ACCOUNT_NOTE
 from headrace.service.auditor import AUDIT_NOTE
+from headrace.service.housekeeping import GRACE_S, TRIM_EVERY_S
 from headrace.service.plan_facts import sources_of
-from headrace.service.service import GRACE_S, TRIM_EVERY_S
 
 SPARE = 8
 """Threads and open files may vary by so many: pools of libraries start theirs when they are first used."""

@@ -1,0 +1,98 @@
+"""What is done beside pushing: logs are kept in shape, what nobody needs goes, what is not loaded is tried again."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from headrace.model.errors import Fenced, HeadraceError
+from headrace.model.log import Round
+from headrace.run.upkeep import Upkeep
+from headrace.service.moving import LEARNT_NOTE
+
+if TYPE_CHECKING:
+    from headrace.service.service import Service
+
+log = logging.getLogger("headrace.service")
+
+UPKEEP_EVERY_S, NOTHING_DUE_S = 0.5, 3.0
+"""Looking for upkeep reads all logs: less often when there was none."""
+TRIM_EVERY_S = 20.0
+GRACE_S = 60.0
+"""Files that nobody names stay for so long: who wrote them may be about to."""
+
+
+def keep_up(service: Service) -> None:
+    trimmed, pause = time.monotonic(), UPKEEP_EVERY_S
+    while not service.stop.wait(pause):
+        try:
+            with service.upkeep_turn:
+                if service.upkeep is None:
+                    continue
+                pause = UPKEEP_EVERY_S if service.upkeep.step() is not None else NOTHING_DUE_S
+                if time.monotonic() - trimmed > TRIM_EVERY_S:
+                    trimmed = time.monotonic()
+                    _trim(service, service.upkeep)
+            _tidy_spools(service)
+        except Fenced:
+            raise
+        except (HeadraceError, RuntimeError) as error:
+            log.warning("upkeep: %s", error)
+
+
+def _trim(service: Service, upkeep: Upkeep) -> None:
+    service.accounts.keep(service.clock())
+    _keep_learnt(service)
+    _load_left_out(service)
+    _load_again(service, upkeep.trim(service.clock()))
+    upkeep.sweep(time.time(), grace=GRACE_S)
+    _forget_withdrawn(service)
+    service.auditor.forget_moments(service.lease)
+
+
+def _keep_learnt(service: Service) -> None:
+    if service.scheduler is not None:
+        service.ledger.commit(service.lease, Round(notes={LEARNT_NOTE: service.scheduler.learning.to_json()}))
+
+
+def _load_left_out(service: Service) -> None:
+    """What could not be computed may be computed now."""
+    assert service.plan is not None and service.scheduler is not None
+    for entry in service.plan.contracts:
+        if entry.contract in service.unloaded:
+            error = service.loader.try_to_load(service.scheduler.engine, [entry.vertex])
+            if error is None:
+                del service.unloaded[entry.contract]
+            else:
+                service.unloaded[entry.contract] = error
+
+
+def _load_again(service: Service, cut_off: tuple[str, ...]) -> None:
+    """Vertices that lagged behind what the budget of their site keeps start anew."""
+    if cut_off and service.scheduler is not None:
+        engine = service.scheduler.engine
+        with service.pushing:
+            again = engine.forget(cut_off)
+        log.warning("cut off by the budget of their site, and loaded again: %s", ", ".join(again))
+        error = service.loader.try_to_load(engine)
+        if error is not None:
+            log.warning("loading again failed: %s", error)
+
+
+def _forget_withdrawn(service: Service) -> None:
+    """Contracts that are not asked for any more: nothing is owed to them."""
+    assert service.plan is not None
+    asked = service.plan.catalogue.contracts.keys()
+    notes = {**service.auditor.forget_others(asked), **service.accounts.forget_others(asked)}
+    if notes:
+        service.ledger.commit(service.lease, Round(notes=notes))
+
+
+def _tidy_spools(service: Service) -> None:
+    """While a plan is loaded it is not certain which of them are read."""
+    if service.plan is not None and service.plan_turn.acquire(blocking=False):
+        try:
+            service.sources.forget_unread(service.read(), service.lease)
+        finally:
+            service.plan_turn.release()

@@ -1,0 +1,139 @@
+"""Goes over from what runs to another plan: what is new is loaded first, then what is old goes."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headrace.model.plan import Plan
+from headrace.plan.document import plan_document
+from headrace.run.compile import SPOOL, compile_plan
+from headrace.run.execute import KEYS_NOTE, Engine
+from headrace.run.steps import Program
+from headrace.run.transition import between, tidied
+from headrace.run.upkeep import Upkeep
+from headrace.service.databases import databases_of
+from headrace.service.learning import Learning
+from headrace.service.loading import Loading
+from headrace.service.plan_facts import budgets_of, sources_of, watched_of
+from headrace.service.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from headrace.service.service import Service
+
+log = logging.getLogger("headrace.service")
+
+KEEP_US = 600 * 1_000_000
+"""Changes are kept ten minutes for those who read `changes`; longer while a reader needs them."""
+LEARNT_NOTE = "learnt"
+"""The note of how long pushes take."""
+
+
+def go_over(service: Service, loading: Loading) -> None:
+    """Returns when the plan runs, or what ran before does; `loading` says which."""
+    with service.plan_turn:
+        try:
+            _bring_up(service, loading)
+        except Exception as error:  # whatever it is: what ran before goes on
+            log.exception("loading failed")
+            loading.error = str(error) or type(error).__name__
+            _take_back(service)
+        finally:
+            loading.done.set()
+
+
+def _bring_up(service: Service, loading: Loading) -> None:
+    program, before = compile_plan(loading.plan), service.plan or service.folder.running()
+    used = sources_of(program)
+    if service.plan is not None:
+        service.sources.forget_unread(service.read(), service.lease, used)
+    service.sources.capture_both(service.plan, loading.plan)
+    loading.phase = "reading the sources"
+    service.loader.wait_for_sources(used, loading)
+    loading.phase = "starting what computes"
+    service.runner.run([])  # returns once it has started: what views start from is then not old already
+    with service.upkeep_turn:  # what views start from must not be compacted past their start
+        unloaded = service.loader.load_new(_between(service, program), program, loading)
+        with service.pushing:
+            service.unloaded = unloaded
+            _switch(service, loading, _engine(service, program, running=True))
+    service.sources.capture_only(loading.plan)
+    service.deliveries.run(loading.plan, program, service.environment, before)
+    loading.phase = "running"
+
+
+def _engine(service: Service, program: Program, running: bool) -> Engine:
+    turn = service.pushing if running else None
+    return Engine(program, service.ledger, service.store, service.runner, service.lease, turn)
+
+
+def _between(service: Service, program: Program) -> Engine:
+    """Makes what runs, or ran last, as before, and from now on keeps it up for both that and the program."""
+    last = service.folder.running() if service.scheduler is None else None
+    old = None if last is None else compile_plan(last)
+    if service.scheduler is not None:
+        old = service.scheduler.engine.program
+    engine = _engine(service, between(old, program), running=service.scheduler is not None)
+    with service.pushing:
+        if service.scheduler is not None:
+            service.scheduler.engine.program = engine.program
+    return engine
+
+
+def _take_back(service: Service) -> None:
+    """What ran before goes on, as if no other plan had been asked for."""
+    if service.plan is None or service.scheduler is None or service.stop.is_set():
+        return
+    program = compile_plan(service.plan)
+    with service.upkeep_turn, service.pushing:
+        service.scheduler.engine.program = program
+        _tidy(service, program)
+    service.sources.capture_only(service.plan)
+
+
+def _tidy(service: Service, program: Program) -> None:
+    """Forgets what a program has no use for; nobody may push meanwhile."""
+    logs = {name: one for name, one in service.ledger.logs().items() if not name.startswith(SPOOL)}
+    service.ledger.commit(service.lease, tidied(program, logs, service.ledger.notes(KEYS_NOTE)))
+
+
+def _switch(service: Service, loading: Loading, engine: Engine) -> None:
+    """From here on the plan runs. Nobody pushes meanwhile."""
+    plan, program = loading.plan, engine.program
+    _start_states(service, engine)
+    service.folder.save_running(plan, plan_document(plan))
+    _tidy(service, program)
+    service.plan, service.forced = plan, loading.forced
+    service.scheduler = Scheduler(plan, engine, forced=frozenset(loading.forced), learning=_learnt(service, plan))
+    unnamed = service.upkeep.unnamed if service.upkeep is not None else {}
+    service.upkeep = Upkeep(engine, KEEP_US, budgets_of(plan), unnamed)
+    service.accounts.follow(plan)
+    service.auditor.watch(
+        tuple(
+            replace(one, freshness_s=loading.forced.get(one.contract, one.freshness_s))
+            for one in watched_of(plan, program, databases_of(plan.catalogue, sources_of(program)))
+        )
+    )
+
+
+def _start_states(service: Service, engine: Engine) -> None:
+    """Of vertices that are made in another way than before; those for which that is too late start anew."""
+    try:
+        engine.start_states()
+    except RuntimeError as error:
+        log.warning("loaded anew, since they are made in another way: %s", error)
+        engine.forget(engine.without_state())
+        service.loader.try_to_load(engine)
+
+
+def _learnt(service: Service, plan: Plan) -> Learning:
+    """What the plan before taught, or an earlier run of the service."""
+    if service.scheduler is not None:
+        return service.scheduler.learning.moved_to(plan)
+    text = service.ledger.notes(LEARNT_NOTE).get(LEARNT_NOTE)
+    try:
+        return Learning(plan) if text is None else Learning.from_json(plan, text)
+    except (KeyError, TypeError, ValueError) as error:
+        log.info("starts to learn how long pushes take: what was kept of that is not readable (%s)", error)
+        return Learning(plan)
