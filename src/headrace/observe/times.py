@@ -56,9 +56,12 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
+    """What a push took; `weight` is how much it counts, compared with others."""
+
     rows_in: float
     rows_out: float
     seconds: float
+    weight: float = 1.0
 
 
 def seconds_of(time: OperatorTime, rows_in: float, rows_out: float) -> float:
@@ -99,8 +102,8 @@ def fitted(fit: Fit, sample: Sample, planned: OperatorTime) -> Fit:
     deviation = sample.seconds - predicted
     seconds = predicted + _clipped(deviation, fit.deviations, predicted)
     x = np.array([1.0, sample.rows_in, sample.rows_out])
-    squares = FORGET * np.reshape(fit.squares, (3, 3)) + np.outer(x, x)
-    products = FORGET * np.array(fit.products) + x * seconds
+    squares = FORGET * np.reshape(fit.squares, (3, 3)) + sample.weight * np.outer(x, x)
+    products = FORGET * np.array(fit.products) + sample.weight * x * seconds
     samples = fit.samples + 1
     return Fit(
         samples,

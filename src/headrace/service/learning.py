@@ -17,6 +17,9 @@ VERSION = 1
 AS_PLANNED = OperatorTime(fixed=0.3, per_in=0.0, per_out=1.0)
 """Of jobs, before there were any: what one takes, what each push in it adds, and what each predicted second becomes."""
 
+SHORTEST_S = 0.05
+"""Jobs that are shorter count like this one."""
+
 
 @dataclass(slots=True)
 class Learning:
@@ -76,8 +79,12 @@ class Learning:
                 self.times = observed(self.times, operation_of(graph, one.vertex), one.vertex, sample, planned)
 
     def learn_job(self, pushes: int, predicted_s: float, took_s: float) -> None:
-        """From a job in which so many pushes, of so many predicted seconds by themselves, followed each other."""
-        self.jobs = fitted(self.jobs, Sample(pushes, predicted_s, took_s), AS_PLANNED)
+        """From a job in which so many pushes, of so many predicted seconds by themselves, followed each other.
+
+        Short jobs count as much as long ones: how good a prediction is, is a share of what it is for.
+        """
+        weight = 1 / max(took_s, SHORTEST_S) ** 2
+        self.jobs = fitted(self.jobs, Sample(pushes, predicted_s, took_s, weight), AS_PLANNED)
 
     def begin(self, contract: str, now: int, predicted_s: float) -> None:
         """The push of a contract starts to run; nothing new if it had."""
