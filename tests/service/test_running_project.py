@@ -79,6 +79,7 @@ def test_a_project_is_kept_and_read_and_changed_while_it_runs(project: RunningPr
     assert json.loads(get(project, "/views/counts?limit=1")[1])["columns"] == ["country", "n", "last"]
     assert get(project, "/views/nothing")[0] == get(project, "/views/counts?limit=-1")[0] == 422
     assert 'headrace_freshness_seconds{contract="named"} 4.0' in get(project, "/metrics")[1]
+    assert 'headrace_prediction_error_ratio{contract="named"}' in get(project, "/metrics")[1]
     assert "https://" not in get(project, "/docs")[1]
 
     assert "runs already" in project.headrace("up", "--engine=local", status=2)

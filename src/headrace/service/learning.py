@@ -60,6 +60,10 @@ class Learning:
         """What a job takes beyond its pushes."""
         return self.job.fixed
 
+    def error_of(self, contract: str) -> float | None:
+        """By how much of what they took nine of ten pushes were predicted wrong at most; None before the first."""
+        return self.accuracy[contract].error_90 if contract in self.accuracy else None
+
     @property
     def margins(self) -> dict[str, float]:
         return {contract: one.margin for contract, one in self.accuracy.items()}

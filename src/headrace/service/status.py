@@ -118,6 +118,7 @@ def _contract(service: Service, name: str, now: int, start: int | None, state: S
         "view": entry.view,
         "site": entry.site,
         "last_push_s": service.accounts.last_s.get(entry.vertex),
+        "prediction_error": service.scheduler.learning.error_of(name),
     }
     if name in service.forced:
         document["forced"] = True

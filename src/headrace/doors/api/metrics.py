@@ -40,6 +40,10 @@ def _of_contracts(contracts: list[dict[str, object]]) -> Iterator[Metric]:
     gauges = {
         "lag_s": ("headrace_lag_seconds", "How far a view is behind its sources."),
         "freshness_s": ("headrace_freshness_seconds", "How far a view may be behind its sources."),
+        "prediction_error": (
+            "headrace_prediction_error_ratio",
+            "By how much of what they took nine of ten pushes were predicted wrong at most.",
+        ),
         "cost_h": ("headrace_cost_dollars_per_hour", "What a contract costs, on average since it runs."),
     }
     for field, (name, text) in gauges.items():

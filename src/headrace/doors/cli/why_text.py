@@ -144,6 +144,8 @@ def _measured(found: Mapping[str, Any] | None) -> Iterator[str]:
     if found is None or found["lag_s"] is None:
         return
     took = "" if found["last_push_s"] is None else f", the last push took {found['last_push_s']:.2g} s"
+    error = found.get("prediction_error")
+    took += "" if error is None else f" (nine of ten are predicted within {error:.0%})"
     yield from wrap(
         f"{found['lag_s']:.1f} s behind{took}, {count(found['violations'], 'violation')}, {found['state']}",
         "measured: ",
