@@ -145,7 +145,7 @@ def test_what_runs_is_changed_from_what_was_measured(plan):
     same = what_if_running(running, "joined_eu", Change())
     assert same.before == same.after and not same.others
     less = what_if_running(running, "joined_eu", Change(rate={"orders": 120.0}))
-    assert less.after.cost < less.before.cost
+    assert less.after.cost is not None and less.before.cost is not None and less.after.cost < less.before.cost
     known = grounds(running.catalogue, sources_of(running, "joined_eu"), measured)
     assert known.is_running and known.slowness == 2.0
     assert {one.source: (one.rate, one.origin, one.declared) for one in known.rates}["orders"] == (

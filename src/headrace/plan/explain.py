@@ -16,6 +16,7 @@ from statistics import median
 
 import numpy as np
 
+from headrace.model.amounts import format_seconds
 from headrace.model.catalogue import Catalogue, Source
 from headrace.model.errors import UsageError, nearest_name
 from headrace.model.explanation import (
@@ -38,6 +39,7 @@ from headrace.plan.admit import Answer, Question, best_plan, cheapest_plan, fast
 from headrace.plan.live import Live
 from headrace.plan.make import make_plan, plan_on_running
 from headrace.plan.price import Promise, arrivals, charge, tariff_of, time_of_edge, upstream_first
+from headrace.plan.refuse import what_is_left
 from headrace.plan.share.arrangement import arrangement_of
 from headrace.plan.share.forms import form_of
 from headrace.plan.share.revalue import Measured
@@ -150,7 +152,7 @@ def _alternative(question: Question, name: str, answer: Answer) -> Alternative:
 
 def _why_not(question: Question, answer: Answer) -> str | None:
     if answer.path_s > question.limit_s:
-        return f"takes {answer.path_s:.4g} s, and {question.limit_s:.4g} s are left"
+        return f"takes {format_seconds(answer.path_s)}, and {what_is_left(question)}"
     if answer.peak >= 1.0:
         return "an operator cannot keep up"
     if answer.overloaded:

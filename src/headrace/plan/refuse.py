@@ -91,11 +91,18 @@ def _binding(question: Question, fastest: Answer) -> tuple[str, str]:
             return _saturated(question, fastest)
         return "freshness", (
             f"the fastest plan takes {format_seconds(fastest.path_s)} for {format_seconds(question.batch_s)} "
-            f"of changes, and {format_seconds(question.limit_s)} are left"
+            f"of changes, and {what_is_left(question)}"
         )
     if fastest_plan(question, limit_s=question.limit_s) is None:
         return _saturated(question, fastest)
     return _exhausted(question)
+
+
+def what_is_left(question: Question) -> str:
+    """Of half the freshness, the time that pushes may wait for each other is not left."""
+    if question.limit_s <= 0.0:
+        return f"it may have to wait {format_seconds(question.batch_s - question.limit_s)} for others"
+    return f"{format_seconds(question.limit_s)} are left"
 
 
 def _binding_for_method(question: Question, fastest: Answer) -> tuple[str, str]:
@@ -104,8 +111,8 @@ def _binding_for_method(question: Question, fastest: Answer) -> tuple[str, str]:
     if found is None or fastest.path_s > question.limit_s:
         return _binding(question, fastest)
     if found.path_s > question.limit_s:
-        took, left = format_seconds(found.path_s), format_seconds(question.limit_s)
-        return "freshness", f"the plan that {question.method} finds takes {took}, and {left} are left"
+        took = format_seconds(found.path_s)
+        return "freshness", f"the plan that {question.method} finds takes {took}, and {what_is_left(question)}"
     return _reason(question, found.overloaded[0])
 
 

@@ -127,6 +127,10 @@ def test_what_is_new_must_have_time_to_wait_for_what_runs():
     catalogue = replace(shop(), headroom=replace(shop().headroom, blocking_s=None))
     then = on_running(replace(running, catalogue=waiting), *asked, catalogue=catalogue)
     assert [(one.contract, one.reason) for one in then.rejected] == [("names_eu", "freshness")]
+    assert then.rejected[0].detail.endswith("of changes, and 50 ms are left")
+    worse = replace(waiting, headroom=replace(waiting.headroom, blocking_s=1.5))
+    then = on_running(replace(running, catalogue=worse), *asked, catalogue=catalogue)
+    assert then.rejected[0].detail.endswith("of changes, and it may have to wait 1.5 s for others")
     declared = replace(catalogue, headroom=replace(catalogue.headroom, blocking_s=0.0))
     assert not on_running(replace(running, catalogue=waiting), *asked, catalogue=declared).rejected
 
