@@ -39,6 +39,8 @@ def read_ranking(stage: Stage, node: exp.Window) -> Expr:
         raise Mistake(f'"{name}" takes no arguments')
     partition = tuple(read_value(part, stage) for part in node.args.get("partition_by") or ())
     order = read_order(node.args["order"], stage) if node.args.get("order") else ()
+    if not order and node.args.get("order") and (stage.environment.report.errors or not stage.scope.complete):
+        raise Mistake("")  # it is there, and what is wrong with it is told already
     if not order:
         raise Mistake(f'"{name}" needs ORDER BY', f"{name}() OVER (PARTITION BY ... ORDER BY ...)")
     return _ranked(stage, node, (Ranking(name), partition, order))
