@@ -26,6 +26,7 @@ from headrace.declare.variables import fill
 from headrace.declare.write import Started, write_starter
 from headrace.model.catalogue import Catalogue, PostgresTable, Refresh, Refusal, Source, View
 from headrace.model.errors import InputError, Problem, Severity, UsageError
+from headrace.model.full_query import FullQuery
 from headrace.model.relation import Field, fields_of
 from headrace.model.statistics import rate_of
 
@@ -71,7 +72,10 @@ class LoadedProject:
 
 @dataclass(frozen=True, slots=True)
 class ViewReport:
-    """What became of a view: its columns and fingerprint, or why it is not maintained."""
+    """What became of a view: its columns and fingerprint, or why it is not maintained.
+
+    One that is recomputed instead has columns, too.
+    """
 
     name: str
     columns: tuple[Field, ...]
@@ -347,14 +351,17 @@ def sample_project(name: str) -> Path | None:
 
 def _report(view: View) -> ViewReport:
     if isinstance(view.query, Refusal):
-        return ViewReport(view.name, (), None, view.reads, view.query)
+        columns = view.recomputed.fields if isinstance(view.recomputed, FullQuery) else ()
+        return ViewReport(view.name, columns, None, view.reads, view.query)
     from headrace.plan.canonical.fingerprint import fingerprint_of
 
     return ViewReport(view.name, fields_of(view.query), fingerprint_of(view.query), view.reads, None)
 
 
 def _refusal(catalogue: Catalogue, view: View, refusal: Refusal) -> Problem:
-    """A mistake, unless every contract that needs the view asks for it to be recomputed."""
+    """A mistake, unless every contract that needs the view asks for it to be recomputed, and it can be."""
+    if isinstance(view.recomputed, Refusal):
+        return view.recomputed.problem
     needed_by = [contract for contract in catalogue.contracts.values() if view.name in _reads(catalogue, contract.view)]
     if not needed_by or any(contract.refresh is not Refresh.FULL for contract in needed_by):
         return refusal.problem

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Iterable
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.declare.sql import read_predicate, read_query
-from headrace.model.errors import InputError, Location
+from headrace.declare.recompute import Reader
+from headrace.declare.sql import ViewText, read_predicate, read_query, read_views
+from headrace.model.catalogue import Refusal
+from headrace.model.errors import InputError, Location, Problem, UnsupportedSql
 from headrace.testing import SCHEMA
 from tests.declare.query.well_formed import flaws
 from tests.queries.schemas import NEXMARK, TPCH, queries, understood
@@ -28,9 +31,26 @@ TOKENS = sorted({token for query in QUERIES for token in query} | set(ODDITIES))
 def check(sql: str) -> None:
     try:
         wrong = flaws(read_query(sql, SOURCES))
+    except UnsupportedSql as refusal:
+        wrong = [*outside(refusal.problems, sql), *outside(in_full(sql), sql)]
     except InputError as error:
-        wrong = [str(problem) for problem in error.problems if not _is_inside(problem.where, sql)]
+        wrong = outside(error.problems, sql)
     assert not wrong
+
+
+def in_full(sql: str) -> tuple[Problem, ...]:
+    """What is wrong with a refused query as one that is recomputed."""
+    texts = {"query": ViewText("query", sql, "query.sql")}
+    views, _ = read_views(texts, SOURCES, {})
+    try:
+        found = Reader(texts, SOURCES, {}).recomputed(views["query"])
+    except InputError as error:
+        return error.problems
+    return (found.problem,) if isinstance(found, Refusal) else ()
+
+
+def outside(problems: Iterable[Problem], sql: str) -> list[str]:
+    return [str(problem) for problem in problems if not _is_inside(problem.where, sql)]
 
 
 def _is_inside(where: Location | None, sql: str) -> bool:

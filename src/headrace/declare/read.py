@@ -18,6 +18,7 @@ from headrace.declare import build
 from headrace.declare.columns import check_columns
 from headrace.declare.entries import Entries, read_entries
 from headrace.declare.project_text import ProjectText, read_files
+from headrace.declare.recompute import InFull, with_recomputed
 from headrace.declare.references import check_references
 from headrace.declare.sql import read_predicate
 from headrace.declare.variables import secrets_in_clear, unset_variables
@@ -62,19 +63,22 @@ def read_text(
     problems += check_columns(entries, sources)
     views, mistakes = read_all_views(project.views, entries, sources, unknown_columns)
     problems += mistakes
+    functions = build.build_functions(entries)
+    in_full = with_recomputed(views, build.build_contracts(entries), project.views, sources, functions)
+    problems += in_full.problems
     selectivity, mistakes = _read_selectivity(entries, sources)
     problems += mistakes
     problems += [*secrets_in_clear(project.document), *unset_variables(project.document, environment)]
     if any(problem.severity is Severity.ERROR for problem in problems):
         raise InputError(in_order(problems))
-    return _catalogue(project, entries, sources, views, selectivity, [*problems, *_notes(entries, views)])
+    return _catalogue(project, entries, sources, in_full, selectivity, [*problems, *_notes(entries, views)])
 
 
 def _catalogue(
     project: ProjectText,
     entries: Entries,
     sources: Mapping[str, Source],
-    views: Mapping[str, View],
+    in_full: InFull,
     selectivity: tuple[Selectivity, ...],
     problems: list[Problem],
 ) -> Catalogue:
@@ -86,8 +90,8 @@ def _catalogue(
         sites=build.build_sites(entries),
         links=build.build_links(entries),
         sources=sources,
-        views=views,
-        contracts=build.build_contracts(entries),
+        views=in_full.views,
+        contracts=in_full.contracts,
         feeds=build.build_feeds(entries),
         devices=build.build_devices(entries),
         templates=build.build_templates(entries),

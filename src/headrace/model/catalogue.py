@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from headrace.model.errors import Location, Problem
 from headrace.model.expr import Expr
+from headrace.model.full_query import FullQuery
 from headrace.model.relation import Relation
 from headrace.model.types import Type
 
@@ -136,7 +137,8 @@ class Refusal:
 class View:
     """A query and what it means. `query` is a Refusal when the SQL is valid but not maintained, or reads such a view.
 
-    `notes` tell what was ignored (ORDER BY alone). `reads` are the sources and views named in FROM.
+    `notes` tell what was ignored (ORDER BY alone). `reads` are the sources and views named in FROM. `recomputed` is set
+    where contracts ask for `refresh: full`: a Refusal when not even that gives one answer at each time.
     """
 
     name: str
@@ -145,6 +147,7 @@ class View:
     reads: tuple[str, ...]
     notes: tuple[Problem, ...]
     declared_at: Location
+    recomputed: FullQuery | Refusal | None = None
 
 
 class Refresh(StrEnum):

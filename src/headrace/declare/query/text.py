@@ -93,6 +93,12 @@ def parse_condition(text: Text) -> exp.Expr:
     return _parsed(text, tokens, lambda parser: parser.parse_into(exp.Condition, tokens, text.sql))
 
 
+def statement(text: Text) -> tuple[int, int]:
+    """Where the one statement of a text begins and ends, without comments around it and the semicolon after it."""
+    tokens = _tokens(text)
+    return tokens[0].start, tokens[-1].end + 1
+
+
 def _parsed(text: Text, tokens: list[Token], parse: Callable[[Parser], list[exp.Expr | None]]) -> exp.Expr:
     if not tokens:
         raise _mistake(text, 0, "the text is empty", None)

@@ -101,12 +101,19 @@ def _views(views: tuple[ViewReport, ...]) -> Iterator[str]:
     for view in views:
         facts = [f"from {', '.join(view.reads)}"] if view.reads else []
         if view.refused is not None:
-            yield from wrap("; ".join([*facts, f"not maintained ({view.refused.operator})"]), f"  {view.name}  ")
+            how = f"{'recomputed' if view.columns else 'not maintained'} ({view.refused.operator})"
+            yield from wrap("; ".join([*facts, how]), f"  {view.name}  ")
+            if view.columns:
+                yield from wrap(_columns(view), "    ")
             continue
         same = first.setdefault(view.fingerprint or view.name, view.name)
         facts += [f"the same as {same}"] if same != view.name else []
         yield from wrap("; ".join(facts), f"  {view.name}  ")
-        yield from wrap(listed(f"{field.name} {field.type}" for field in view.columns), "    ")
+        yield from wrap(_columns(view), "    ")
+
+
+def _columns(view: ViewReport) -> str:
+    return listed(f"{field.name} {field.type}" for field in view.columns)
 
 
 def _contract(contract: Contract) -> list[str]:

@@ -1,0 +1,78 @@
+"""A query as one text over sources alone: what views it reads stand in it as queries in parentheses.
+
+The text is as people wrote it but for the names of tables. Sources are named `source:NAME`, which no query calls its
+own tables, so that a name of WITH around a view does not hide a source inside of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from sqlglot import exp
+
+from headrace.declare.query.environment import Books
+from headrace.declare.query.scope import fold
+from headrace.declare.query.text import Text, statement
+from headrace.model.full_query import SOURCE_PREFIX
+
+Find = Callable[[str], "str | tuple[Text, exp.Query] | None"]
+"""The name of a source, or text and tree of a view, by the name that a query gives it; None if there is none."""
+
+
+def written_out(text: Text, tree: exp.Query, find: Find, books: Books) -> tuple[str, frozenset[str]]:
+    """The text, and the sources that it reads. Raises InputError for one that reads too many tables."""
+    start, end = statement(text)
+    pieces, reads, at = [], set[str](), start
+    for table in sorted(_tables(tree), key=_first):
+        books.scan(table.name, text.at(table))
+        found = find(f"{table.db}.{table.name}" if table.db else table.name)
+        if found is None:
+            continue
+        if isinstance(found, str):
+            inner = f"`{SOURCE_PREFIX}{found}`"
+            reads.add(found)
+        else:
+            query, inside = written_out(*found, find, books)
+            inner = f"(\n{query}\n)"
+            reads |= inside
+        named = "" if table.alias else f" AS `{table.name}`"
+        pieces += [text.sql[at : _first(table)], inner, named]
+        at = _last(table) + 1
+    return "".join([*pieces, text.sql[at:end]]), frozenset(reads)
+
+
+def _tables(tree: exp.Query) -> Iterator[exp.Table]:
+    """Tables that are no names of WITH."""
+    for table in tree.find_all(exp.Table):
+        if isinstance(table.this, exp.Identifier) and (table.db or fold(table.name) not in _common(table)):
+            yield table
+
+
+def _common(node: exp.Expr) -> set[str]:
+    """Names of WITH that a node sees: those of queries around it; inside of WITH itself, only earlier ones."""
+    found: set[str] = set()
+    child, parent = node, node.parent
+    while parent is not None:
+        if isinstance(parent, exp.With):
+            own = next(number for number, part in enumerate(parent.expressions) if part is child)
+            seen = parent.expressions if parent.args.get("recursive") else parent.expressions[:own]
+            found |= {fold(part.alias) for part in seen}
+            child, parent = parent.parent or parent, parent.parent.parent if parent.parent is not None else None
+            continue
+        with_ = parent.args.get("with_")
+        if with_ is not None and with_ is not child:
+            found |= {fold(part.alias) for part in with_.expressions}
+        child, parent = parent, parent.parent
+    return found
+
+
+def _first(table: exp.Table) -> int:
+    return min(int(part.meta["start"]) for part in _name(table))
+
+
+def _last(table: exp.Table) -> int:
+    return max(int(part.meta["end"]) for part in _name(table))
+
+
+def _name(table: exp.Table) -> list[exp.Expr]:
+    return [part for key in ("this", "db", "catalog") if (part := table.args.get(key)) is not None]

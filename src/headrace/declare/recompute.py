@@ -1,0 +1,210 @@
+"""Views whose contracts ask for `refresh: full`: the query that every push evaluates from scratch.
+
+A query that is understood keeps its meaning, and any engine can evaluate it. Of others only the columns are known, and
+Spark evaluates the text. Refused is what would not give the same answer to the same rows: there is nothing to keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from sqlglot import exp
+
+from headrace.declare.query.answer import WINDOWS, Answers
+from headrace.declare.query.environment import Books, Declared, Environment
+from headrace.declare.query.known_functions import KNOWN, NONDETERMINISTIC, TABLE_FUNCTIONS
+from headrace.declare.query.queries import read_query
+from headrace.declare.query.report import Report, refuse
+from headrace.declare.query.scope import fold
+from headrace.declare.query.text import Text, parse_query
+from headrace.declare.query.written_out import written_out
+from headrace.declare.sql import ViewText
+from headrace.model.catalogue import Contract, PythonFunction, Refresh, Refusal, Source, View
+from headrace.model.errors import InputError, Location, Problem, UnsupportedSql, nearest_name
+from headrace.model.full_query import FullQuery
+from headrace.model.relation import Field, Relation, fields_of
+from headrace.model.types import INTERVALS, NULL
+
+NOW = frozenset(("now", "current_timestamp", "current_date", "curdate", "unix_timestamp"))
+ANY_ORDER = frozenset(
+    """any_value approx_percentile approx_top_k array_agg collect_list collect_set count_min_sketch first first_value
+    histogram_numeric last last_value listagg mode percentile_approx string_agg""".split()
+)
+"""Aggregates whose answer depends on the order in which rows come."""
+
+
+SUFFIX = "-full"
+
+
+@dataclass(frozen=True, slots=True)
+class InFull:
+    """Views and contracts after it was seen which are asked for in full; and mistakes found on the way."""
+
+    views: dict[str, View]
+    contracts: dict[str, Contract]
+    problems: tuple[Problem, ...]
+
+
+def with_recomputed(
+    views: Mapping[str, View],
+    contracts: Mapping[str, Contract],
+    texts: Mapping[str, ViewText],
+    sources: Mapping[str, Source],
+    functions: Mapping[str, PythonFunction],
+) -> InFull:
+    """Views that are asked for in full know how they are recomputed.
+
+    One that other contracts have maintained is there twice: in full under a name of its own, `VIEW-full`.
+    """
+    reader = Reader(texts, sources, {fold(name): function for name, function in functions.items()})
+    found, problems, named = dict(views), list[Problem](), dict[str, str]()
+    for name, contract in contracts.items():
+        if contract.refresh is not Refresh.FULL or contract.view in named or contract.view not in views:
+            continue
+        alone = all(one.refresh is Refresh.FULL for one in contracts.values() if one.view == contract.view)
+        own = named[contract.view] = contract.view if alone else contract.view + SUFFIX
+        if own in views and not alone:
+            problems.append(_taken(own, name, contract))
+            continue
+        try:
+            recomputed = reader.recomputed(views[contract.view])
+            found[own] = replace(views[contract.view], name=own, recomputed=recomputed)
+        except InputError as error:
+            problems += error.problems
+    asked = {
+        name: replace(one, view=named.get(one.view, one.view)) if one.refresh is Refresh.FULL else one
+        for name, one in contracts.items()
+    }
+    return InFull(found, asked, tuple(problems))
+
+
+def _taken(name: str, contract: str, terms: Contract) -> Problem:
+    message = f'contract "{contract}" needs the name "{name}" for view "{terms.view}" in full, which another view has'
+    return Problem(message, terms.declared_at, "rename that view, or give all contracts of this one the same `refresh`")
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads views as they are recomputed. Functions are by folded name."""
+
+    texts: Mapping[str, ViewText]
+    sources: Mapping[str, Source]
+    functions: Mapping[str, PythonFunction]
+    trees: dict[str, tuple[Text, exp.Query]] = field(default_factory=dict)
+
+    def recomputed(self, view: View) -> FullQuery | Refusal:
+        """Raises InputError for mistakes after what is not maintained, where nobody has looked yet."""
+        declared = Declared(self.sources, self.functions, lambda *_: None, tuple(self.texts))
+        text, tree = self._written(view.name)
+        sql, reads = written_out(text, tree, lambda name: self._found(declared, name), Books())
+        if isinstance(view.query, Relation):
+            return FullQuery(sql, tuple(sorted(reads)), fields_of(view.query), view.query)
+        try:
+            for inner, query in self._all(declared, text, tree):
+                _refuse_open(inner, query, self.functions)
+            if not reads:
+                _never("select without from", text.origin, "read the values from a source")
+        except UnsupportedSql as error:
+            return Refusal(error.operator, error.problems[0])
+        try:
+            fields = self._fields(declared, text, tree)
+        except UnsupportedSql as error:
+            message = f'"{error.operator}" is not recomputed either'
+            hint = "if only its type is not known, say it by CAST(... AS TYPE)"
+            return Refusal(error.operator, Problem(message, error.problems[0].where, hint))
+        return FullQuery(sql, tuple(sorted(reads)), fields)
+
+    def _written(self, name: str) -> tuple[Text, exp.Query]:
+        if name not in self.trees:
+            view = self.texts[name]
+            text = Text(view.sql, Location(view.file))
+            self.trees[name] = text, parse_query(text)
+        return self.trees[name]
+
+    def _view(self, name: str) -> tuple[Text, exp.Query] | None:
+        known = next((view for view in self.texts if fold(view) == fold(name)), None)
+        return None if known is None else self._written(known)
+
+    def _found(self, declared: Declared, name: str) -> str | tuple[Text, exp.Query] | None:
+        source = declared.source(name)
+        return self._view(name) if source is None else source.name
+
+    def _all(self, declared: Declared, text: Text, tree: exp.Query) -> Iterator[tuple[Text, exp.Query]]:
+        """The query and those of all views that it reads."""
+        yield text, tree
+        for table in tree.find_all(exp.Table):
+            found = self._found(declared, table.name) if isinstance(table.this, exp.Identifier) else None
+            if found is not None and not isinstance(found, str) and found[1] is not tree:
+                yield from self._all(declared, *found)
+
+    def _fields(self, declared: Declared, text: Text, tree: exp.Query) -> tuple[Field, ...]:
+        environment = Environment(text, declared, Report(), Books(), read_query, [])
+        columns = Answers(environment, self._view, {}).of(tree)
+        seen: set[str] = set()
+        for column in columns:
+            if fold(column.name) in seen:
+                hint = "name one of them by AS"
+                environment.report.error(f'column "{column.name}" occurs twice in the result', text.at(tree), hint)
+            elif column.value.type in INTERVALS:
+                refuse("interval column", text.at(tree))
+            elif column.value.type == NULL and not environment.report.errors:
+                message = f'the type of column "{column.name}" is not known'
+                environment.report.error(message, text.at(tree), "CAST(NULL AS ...)")
+            seen.add(fold(column.name))
+        if environment.report.errors:
+            raise InputError(environment.report.errors)
+        return tuple(Field(column.name, column.value.type) for column in columns)
+
+
+def _refuse_open(text: Text, tree: exp.Query, functions: Mapping[str, PythonFunction]) -> None:
+    """Refuses what leaves the answer open, and what other programs would have to say."""
+    for node in tree.walk():
+        match node:
+            case exp.CurrentDate() | exp.CurrentTimestamp() | exp.CurrentTime():
+                _never("now()", text.at(node), "only conditions of WHERE may depend on the time, and without `full`")
+            case exp.Lateral():
+                _never("lateral view" if node.args.get("view") else "lateral join", text.at(node))
+            case exp.Pivot():
+                _never("pivot", text.at(node))
+            case exp.TableSample():
+                _never("table sample", text.at(node), "filter by a column: pmod(id, 10) = 0")
+            case exp.Version():
+                _never("time travel", text.at(node), "a view reads what its sources hold now")
+            case exp.Values():
+                _never("values", text.at(node), "keep the rows in a source")
+            case exp.Table() if not isinstance(node.this, exp.Identifier):
+                _never(f"table function: {node.this.name.lower()}", text.at(node), "read from sources and views")
+            case exp.Limit() | exp.Offset() if not _is_ordered(node.parent):
+                _never("limit without order by", text.at(node), "add ORDER BY")
+            case exp.Any() | exp.All():
+                _never("expression: ANY or ALL", text.at(node), "use IN or EXISTS")
+            case exp.Group() if sum(fold(call.name) in WINDOWS for call in node.find_all(exp.Anonymous)) > 1:
+                _never("several time windows", text.at(node), "group in one query for each window")
+            case exp.Anonymous():
+                _refuse_function(text, node, functions)
+
+
+def _is_ordered(query: exp.Expr | None) -> bool:
+    order = query.args.get("order") if query is not None else None
+    return order is not None and any(part.find(exp.Column) or part.this.is_int for part in order.expressions)
+
+
+def _refuse_function(text: Text, node: exp.Anonymous, functions: Mapping[str, PythonFunction]) -> None:
+    name, where = node.name.lower(), text.at(node)
+    if name in functions:
+        _never(f"function: {name}", where, "functions declared in Python are called by SQL that is maintained only")
+    if name in TABLE_FUNCTIONS:
+        _never(f"table function: {name}", where)
+    if name in NOW and (name != "unix_timestamp" or not node.expressions):
+        _never("now()", where, "only conditions of WHERE may depend on the time, and without `full`")
+    if name in NONDETERMINISTIC:
+        _never(f"nondeterministic function: {name}", where, "a view depends on its sources alone")
+    if name in ANY_ORDER and node.find_ancestor(exp.Window, exp.Query).__class__ is not exp.Window:
+        _never(f"aggregate: {name}", where, "its answer depends on the order in which rows come")
+    if name not in KNOWN:
+        raise InputError([Problem(f'function "{name}" does not exist', where, nearest_name(name, KNOWN))])
+
+
+def _never(operator: str, where: Location, hint: str | None = None) -> None:
+    raise UnsupportedSql(operator, Problem(f'"{operator}" is not recomputed either', where, hint))
