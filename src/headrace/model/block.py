@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from headrace.model.expr import Expr, is_disjunction
+from headrace.model.full_query import FullQuery
 from headrace.model.relation import AggregateCall, Order, Output, Ranking
 
 ColumnId = tuple[str, str]
@@ -89,12 +90,14 @@ class DerivationKind(StrEnum):
     ANTI = "anti"
     UNION_ALL = "union_all"
     PYTHON = "python"
+    RECOMPUTE = "recompute"
 
 
 @dataclass(frozen=True, slots=True)
 class Derivation:
     """Every other operator. Distinct and topk read the core's `columns` (named expressions over it); the joins read
-    two inputs and `on`; union_all reads for each input its `columns` (one tuple per input, equal names)."""
+    two inputs and `on`; union_all reads for each input its `columns` (one tuple per input, equal names). Recompute
+    reads all rows of its inputs, whichever have changed."""
 
     kind: DerivationKind
     columns: tuple[tuple[Output, ...], ...] = ()
@@ -105,6 +108,7 @@ class Derivation:
     offset: int = 0
     ranking: Ranking = Ranking.ROW_NUMBER
     rank_name: str | None = None
+    recomputed: FullQuery | None = None
 
 
 @dataclass(frozen=True, slots=True)

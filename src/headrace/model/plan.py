@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from headrace.model.block import Aggregation, Block, BlockFilter, ColumnId, Derivation, Residual
+from headrace.model.block import Aggregation, Block, BlockFilter, ColumnId, Derivation, DerivationKind, Residual
 from headrace.model.catalogue import Admission, Catalogue
 from headrace.model.rate import Rate
 
@@ -32,8 +32,9 @@ class Vertex:
     """A dataset at a site. `(fingerprint, delta_of, site)` identify it, and so does `id`.
 
     `columns` are what its rows hold; the view of a block without an operator on top holds the columns that reach the
-    output, and expressions are computed when it is read. `stands_for` is the block whose whole output this is. `rows`
-    is None for a delta, `rate` zero for a relation.
+    output, and expressions are computed when it is read. `stands_for` is the block whose whole output this is. `rate`
+    is zero for a relation. `rows` is None for a delta, but for one that is recomputed: every push makes all rows of the
+    view, and keeps the difference.
     """
 
     id: str
@@ -95,6 +96,11 @@ class Edge:
     project: tuple[ColumnId, ...] = ()
     grouping: Grouping | None = None
     derivation: Derivation | None = None
+
+    @property
+    def is_recomputed(self) -> bool:
+        """Whether a push reads all rows of its inputs' relations, not their changes."""
+        return self.derivation is not None and self.derivation.kind is DerivationKind.RECOMPUTE
 
 
 @dataclass(frozen=True, slots=True)

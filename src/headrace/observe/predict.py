@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from headrace.model.catalogue import Catalogue, OperatorTime
 from headrace.model.plan import Graph, Operator
 from headrace.observe.rates import Flow
-from headrace.observe.times import INGEST, Operation, Times
+from headrace.observe.times import INGEST, RECOMPUTE, Operation, Times
 
 
 def operation_of(graph: Graph, vertex: str) -> Operation:
@@ -18,6 +18,8 @@ def operation_of(graph: Graph, vertex: str) -> Operation:
     site, edge = graph.vertices[vertex].site, graph.edges.get(vertex)
     if edge is None:
         return Operation(INGEST, site)
+    if edge.is_recomputed:
+        return Operation(RECOMPUTE, site)
     origin = graph.vertices[edge.inputs[0]].site if edge.op is Operator.COPY else None
     return Operation(edge.op.value, site, origin)
 
@@ -25,7 +27,8 @@ def operation_of(graph: Graph, vertex: str) -> Operation:
 def planned_time(catalogue: Catalogue, graph: Graph, vertex: str) -> OperatorTime:
     """As declared, at the site's speed, with what the link adds to a copy. Ingestion is like applying."""
     operation = operation_of(graph, vertex)
-    declared = catalogue.operator_times[Operator.APPLY if operation.op == INGEST else operation.op]
+    like = {INGEST: Operator.APPLY.value, RECOMPUTE: Operator.DERIVE.value}
+    declared = catalogue.operator_times[like.get(operation.op, operation.op)]
     speed = catalogue.sites[operation.site].speed
     wait_s, row_s = _transfer(catalogue, graph, operation, vertex)
     return OperatorTime(declared.fixed / speed + wait_s, declared.per_in / speed, declared.per_out / speed + row_s)
@@ -42,10 +45,11 @@ def _transfer(catalogue: Catalogue, graph: Graph, operation: Operation, vertex: 
 
 def rows_of_push(graph: Graph, flows: Mapping[str, Flow], vertex: str, batch_s: float) -> tuple[float, float]:
     """Rows in and rows out of some seconds of changes."""
-    flow = flows.get(vertex)
+    flow, edge = flows.get(vertex), graph.edges.get(vertex)
+    if edge is not None and edge.is_recomputed:
+        return sum(graph.vertices[name].rows or 0.0 for name in edge.inputs), graph.vertices[vertex].rows or 0.0
     if flow is not None and flow.rows_out.is_known:
         return flow.rows_in.rate * batch_s, flow.rows_out.rate * batch_s
-    edge = graph.edges.get(vertex)
     out = graph.vertices[vertex].rate.at(batch_s)
     into = out if edge is None else sum(graph.vertices[name].rate.at(batch_s) for name in edge.inputs)
     return into * batch_s, out * batch_s

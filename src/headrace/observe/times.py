@@ -42,6 +42,9 @@ TRUST_IN_PLAN = 1e-6
 INGEST = "ingest"
 """What moves a source's own relation on: captured changes become rows that go and rows that come."""
 
+RECOMPUTE = "recompute"
+"""What makes a view from all rows of its sources."""
+
 Vector = npt.NDArray[np.float64]
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 
 from headrace.model.log import PieceKind
 from headrace.run.items import describe
+from headrace.run.ports import Evaluate
+from headrace.run.recompute import evaluate_here
 from headrace.run.work import Files, Produced, WorkItem, perform_push
 
 
@@ -40,7 +42,7 @@ class Link:
     waited_s: float = 0.0
 
 
-def perform_chain(chain: ChainItem) -> tuple[Link, ...]:
+def perform_chain(chain: ChainItem, evaluate: Evaluate = evaluate_here) -> tuple[Link, ...]:
     """A push that fails takes along only those that build on it."""
     done: list[Link] = []
     made: dict[str, Produced] = {}
@@ -52,7 +54,7 @@ def perform_chain(chain: ChainItem) -> tuple[Link, ...]:
             error = "an input could not be pushed"
         else:
             try:
-                made[item.name] = perform_push(_with_made(item, made))
+                made[item.name] = perform_push(_with_made(item, made), evaluate)
             except Exception as raised:
                 error = describe(raised)
         if error is not None:
@@ -63,13 +65,15 @@ def perform_chain(chain: ChainItem) -> tuple[Link, ...]:
 
 def _with_made(item: WorkItem, made: Mapping[str, Produced]) -> WorkItem:
     """An item that also reads what earlier ones of its chain have made."""
-    changes, runs = dict(item.changes), dict(item.runs)
+    changes, runs, whole = dict(item.changes), dict(item.runs), dict(item.whole)
     for name in item.task.reads:
         if name in made:
             site = changes[name].site
             for log, piece in made[name].pieces:
                 if log == name and piece.kind is PieceKind.CHANGE:
                     changes[name] = changes[name].and_also(piece)
+                    if name in whole:
+                        whole[name] = whole[name].and_also(piece)
                 elif log == name:
                     runs[name, piece.key] = runs.get((name, piece.key), Files(site)).and_also(piece)
-    return replace(item, changes=changes, runs=runs)
+    return replace(item, changes=changes, runs=runs, whole=whole)

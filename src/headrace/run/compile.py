@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
 
@@ -28,6 +28,7 @@ from headrace.run.steps import (
     Pass,
     Program,
     Reading,
+    RecomputeStep,
     Step,
     Task,
 )
@@ -54,7 +55,9 @@ class _Compilation:
         self.names = Names({planned.block.id: planned for planned in self.plan.blocks})
 
     def program(self) -> Program:
-        tasks = {name: self._task(self.vertices[name]) for name in self._order()}
+        tasks: dict[str, Task] = {}
+        for name in self._order():
+            tasks[name] = self._task(self.vertices[name], tasks)
         logs = {name: self._log(vertex) for name, vertex in self.vertices.items()}
         tasks = {name: replace(task, state=self.states.get(name)) for name, task in tasks.items()}
         return Program(
@@ -71,11 +74,13 @@ class _Compilation:
         kept = vertex.kind is VertexKind.RELATION
         return LogSpec(vertex.id, vertex.site, self.columns[vertex.id], keys, kept)
 
-    def _task(self, vertex: Vertex) -> Task:
+    def _task(self, vertex: Vertex, before: Mapping[str, Task]) -> Task:
         edge = self.plan.graph.edges.get(vertex.id)
         step = self._ingest(vertex) if edge is None else self._step(vertex, edge)
         reads = (step.spool,) if isinstance(step, Ingest) else _distinct(edge.inputs if edge else ())
-        return Task(vertex.id, vertex.site, step, reads)
+        inputs = [before[name] for name in reads if name in before]
+        follows = any(task.follows or isinstance(task.step, RecomputeStep) for task in inputs)
+        return Task(vertex.id, vertex.site, step, reads, follows=follows)
 
     def _step(self, vertex: Vertex, edge: Edge) -> Step:
         match edge.op:
@@ -85,6 +90,8 @@ class _Compilation:
                 return self._join(vertex, edge)
             case Operator.AGGREGATE:
                 return self._aggregate(vertex, edge)
+            case Operator.DERIVE if edge.is_recomputed:
+                return self._recompute(vertex, edge)
             case Operator.DERIVE:
                 return self._derive(vertex, edge)
 
@@ -291,6 +298,28 @@ class _Compilation:
         contents = input_.contents
         lookup = _lookup_key(tuple(substitute(part, contents.values) for part in key))
         return replace(input_, contents=replace(contents, key=self._look_up(contents.log, lookup)))
+
+    def _recompute(self, vertex: Vertex, edge: Edge) -> RecomputeStep:
+        planned = self._planned(edge)
+        assert planned is not None and edge.derivation is not None, f'no block makes "{vertex.id}"'
+        assert edge.derivation.recomputed is not None, f'no query makes "{vertex.id}"'
+        aliases = [input_.alias for input_ in planned.block.inputs]
+        groups = [edge.inputs[at : at + 2] for at in range(0, len(edge.inputs), 2)]
+        inputs = {
+            alias: self._whole_source(planned, edge, contents, alias)
+            for alias, (_, contents) in zip(aliases, groups, strict=True)
+        }
+        outputs = self._outputs(planned)
+        columns = self.columns[vertex.id] = tuple(Field(output.name, output.expr.type) for output in outputs)
+        state = vertex.id + STATE
+        self.states[vertex.id] = LogSpec(state, vertex.site, columns, has_contents=True)
+        return RecomputeStep(inputs, edge.derivation.recomputed, outputs, state)
+
+    def _whole_source(self, planned: PlannedBlock, edge: Edge, name: str, source: str) -> Reading:
+        """Its columns in the order in which they are declared: `*` means them so."""
+        reading = self._alias_reading(planned, edge, name, source)
+        order = [field.name for field in source_fields(self.plan.catalogue, source)]
+        return replace(reading, values={column: reading.values[column] for column in order})
 
     # Help
 

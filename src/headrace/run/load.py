@@ -22,8 +22,21 @@ from headrace.run.operators.derive import derive
 from headrace.run.operators.join import join
 from headrace.run.operators.prepare import prepare
 from headrace.run.operators.reading import Contents, read, schema_of, with_key
+from headrace.run.operators.recompute import each_as_often, evaluated
 from headrace.run.operators.timed import timed
-from headrace.run.steps import AggregateStep, DeriveStep, Ingest, JoinStep, Pass, Program, Reading, TimedPass
+from headrace.run.ports import Evaluate
+from headrace.run.recompute import evaluate_here
+from headrace.run.steps import (
+    AggregateStep,
+    DeriveStep,
+    Ingest,
+    JoinStep,
+    Pass,
+    Program,
+    Reading,
+    RecomputeStep,
+    TimedPass,
+)
 
 
 @dataclass(slots=True)
@@ -33,6 +46,7 @@ class Loading:
     program: Program
     t: int
     kept: Callable[[str], pa.Table | None]
+    evaluate: Evaluate = evaluate_here
     known: dict[str, pa.Table] = field(default_factory=dict)
     states: dict[str, pa.Table] = field(default_factory=dict)
 
@@ -74,6 +88,8 @@ class Loading:
                 return self._aggregated(vertex, step)
             case DeriveStep() as step:
                 return self._derived(step)
+            case RecomputeStep() as step:
+                return self._recomputed(vertex, step)
 
     def _read(self, reading: Reading) -> pa.Table:
         return read(reading, self.contents(reading.log), self.around)
@@ -106,3 +122,11 @@ class Loading:
             if input_.contents is not None
         )
         return derive(step, changes, kept, self.t - 1, self.around)
+
+    def _recomputed(self, vertex: str, step: RecomputeStep) -> pa.Table:
+        """What the operator remembers is what it makes; it is evaluated once."""
+        if vertex not in self.states:
+            tables = {source: each_as_often(self._read(reading)) for source, reading in step.inputs.items()}
+            engine = self.evaluate, self.program.functions
+            self.states[vertex] = evaluated(step, self.program.logs[vertex], tables, self.t, engine)
+        return self.states[vertex]

@@ -13,7 +13,8 @@ from headrace.run.functions import surroundings_of
 from headrace.run.load import Loading
 from headrace.run.merge import shards_wanted
 from headrace.run.operators.reading import schema_of
-from headrace.run.ports import Store
+from headrace.run.ports import Evaluate, Store
+from headrace.run.recompute import evaluate_here
 from headrace.run.steps import LogSpec, Program
 from headrace.run.work import Files, write_runs
 
@@ -44,8 +45,8 @@ class Loaded:
     rows: int
 
 
-def perform_load(item: LoadItem) -> Loaded:
-    loading = Loading(item.program, item.t, lambda name: _kept(item, name))
+def perform_load(item: LoadItem, evaluate: Evaluate = evaluate_here) -> Loaded:
+    loading = Loading(item.program, item.t, lambda name: _kept(item, name), evaluate)
     pieces = tuple(_pieces(item, loading))
     rows = sum(piece.rows for _, piece in pieces if piece.kind is PieceKind.BASE)
     return Loaded(pieces, rows)

@@ -3,20 +3,44 @@
 from __future__ import annotations
 
 from headrace.run.chains import ChainItem, Link, perform_chain
+from headrace.run.items import Item
 from headrace.run.load_work import Loaded, LoadItem, perform_load
+from headrace.run.ports import Evaluate
+from headrace.run.recompute import SMALL_ROWS, evaluate_here
+from headrace.run.steps import RecomputeStep, Step
 from headrace.run.upkeep_work import Kept, UpkeepItem, perform_upkeep
 from headrace.run.work import Produced, WorkItem, perform_push
 
 EngineItem = WorkItem | ChainItem | LoadItem | UpkeepItem
 
 
-def perform(item: EngineItem) -> Produced | tuple[Link, ...] | Loaded | Kept:
+def needs_session(item: Item) -> bool:
+    """Whether an item evaluates a query that is for an engine that reads SQL: not understood, or over many rows."""
     match item:
         case WorkItem():
-            return perform_push(item)
+            rows = sum(piece.rows for files in item.whole.values() for piece in files.pieces)
+            return _is_large(item.task.step, rows)
         case ChainItem():
-            return perform_chain(item)
+            return any(map(needs_session, item.items))
         case LoadItem():
-            return perform_load(item)
+            rows = sum(piece.rows for files in item.kept.values() for piece in files.pieces)
+            return any(_is_large(item.program.tasks[name].step, rows) for name in item.new)
+        case _:
+            return False
+
+
+def _is_large(step: Step, rows: int) -> bool:
+    return isinstance(step, RecomputeStep) and (step.recomputed.query is None or rows > SMALL_ROWS)
+
+
+def perform(item: EngineItem, evaluate: Evaluate = evaluate_here) -> Produced | tuple[Link, ...] | Loaded | Kept:
+    """`evaluate` is for views that are recomputed."""
+    match item:
+        case WorkItem():
+            return perform_push(item, evaluate)
+        case ChainItem():
+            return perform_chain(item, evaluate)
+        case LoadItem():
+            return perform_load(item, evaluate)
         case UpkeepItem():
             return perform_upkeep(item)

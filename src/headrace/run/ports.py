@@ -7,7 +7,9 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
+from headrace.model.full_query import FullQuery
 from headrace.model.log import Lease, Log, Moment, Round
+from headrace.run.functions import Functions
 from headrace.run.items import Item, Outcome
 
 Made = TypeVar("Made")
@@ -72,6 +74,16 @@ class Runner(Protocol[Made]):
 
     def run(self, items: Sequence[Item]) -> list[Outcome[Made]]:
         """One outcome for each item, in their order. What an item raises is its error and nobody else's."""
+
+
+class Evaluate(Protocol):
+    """Evaluates a query from scratch, by the rules that SQL has everywhere here."""
+
+    def __call__(self, recomputed: FullQuery, tables: Mapping[str, pa.Table], t: int, functions: Functions) -> pa.Table:
+        """The answer at time t (microseconds), its columns as `recomputed.fields`.
+
+        `tables` hold the sources' rows, each as often as it occurs, with columns named `source.column`.
+        """
 
 
 class Delivery(Protocol):

@@ -19,7 +19,7 @@ from headrace.run.merge import shards_wanted
 from headrace.run.next_job import together
 from headrace.run.ports import Ledger, Runner, Store
 from headrace.run.slices import run_sliced
-from headrace.run.steps import Ingest, Program, Task, TimedPass
+from headrace.run.steps import Ingest, Program, RecomputeStep, Task, reads_time
 from headrace.run.timers import is_helper
 from headrace.run.work import Files, Produced, WorkItem, sent_bytes
 
@@ -118,7 +118,8 @@ class Pusher:
     def _attempt_round(self, targets: Mapping[str, int]) -> list[Pushed]:
         logs = self.ledger.logs(self._involved(targets))
         done, items, edits = list[Pushed](), list[WorkItem](), list[Edit]()
-        for name, t in targets.items():
+        for name, wanted in targets.items():
+            t = self._as_far_as(name, wanted, {read: log.t for read, log in logs.items()})
             made = self._prepared(name, t, logs)
             match made:
                 case WorkItem():
@@ -147,6 +148,15 @@ class Pusher:
             return Pushed(name, log.t, error=f'its input "{late[0]}" is not there yet')
         return self._item(task, log, t, logs) or Pushed(name, t)
 
+    def _as_far_as(self, name: str, t: int, times: Mapping[str, int]) -> int:
+        """The time to push a vertex to that is asked for at t.
+
+        A view that is recomputed is known at the times of its pushes alone. Whoever hands it on goes as far as it is:
+        in between it would claim to be what the view was at an earlier time.
+        """
+        task = self.program.tasks[name]
+        return max(t, *(times.get(read, NEVER) for read in task.reads)) if task.follows else t
+
     def push_chains(self, targets: Mapping[str, int]) -> list[Pushed]:
         """Brings vertices to times, each with all that it lacks among the targets: one job, one commit.
 
@@ -172,15 +182,16 @@ class Pusher:
     def _attempt_chains(self, targets: Mapping[str, int]) -> list[Pushed]:
         logs = self.ledger.logs(self._involved(targets))
         done, lacking = list[Pushed](), dict[str, int]()
-        for name in self.upstream(targets):
-            if name in targets and name not in logs:
+        for name in (one for one in self.upstream(targets) if one in targets):
+            t = self._as_far_as(name, targets[name], {read: log.t for read, log in logs.items()} | lacking)
+            if name not in logs:
                 done.append(Pushed(name, NEVER, error="it is not loaded"))
-            elif name in targets and logs[name].t >= targets[name]:
+            elif logs[name].t >= t:
                 done.append(Pushed(name, logs[name].t, skipped=True))
-            elif name in targets and (late := self._late_input(name, targets[name], logs, lacking)) is not None:
+            elif (late := self._late_input(name, t, logs, lacking)) is not None:
                 done.append(Pushed(name, logs[name].t, error=f'its input "{late}" is not there yet'))
-            elif name in targets:
-                lacking[name] = targets[name]
+            else:
+                lacking[name] = t
         chains = [
             ChainItem(tuple(self._work(self.program.tasks[name], logs[name], lacking[name], logs) for name in chain))
             for chain in together({name: self.program.tasks[name].reads for name in lacking}, lacking)
@@ -226,7 +237,7 @@ class Pusher:
 
     def _item(self, task: Task, log: Log, t: int, logs: Mapping[str, Log]) -> WorkItem | None:
         """The work of a push; None if no input has changed."""
-        due = isinstance(task.step, TimedPass) or any(logs[read].changes(log.t, t) for read in task.reads)
+        due = reads_time(task.step) or any(logs[read].changes(log.t, t) for read in task.reads)
         return self._work(task, log, t, logs) if due else None
 
     def _work(self, task: Task, log: Log, t: int, logs: Mapping[str, Log]) -> WorkItem:
@@ -239,6 +250,8 @@ class Pusher:
             if name in self.program.logs
             for key in self.program.logs[name].keys
         }
+        whole = {name: Files(logs[name].site, logs[name].contents) for name in _read_whole(task)}
+        rows += sum(piece.rows for files in whole.values() for piece in files.pieces)
         earlier = Files(log.site)
         if isinstance(task.step, Ingest):
             spool = logs[task.step.spool]
@@ -253,11 +266,19 @@ class Pusher:
             runs=runs,
             own=Files(log.site, log.contents if isinstance(task.step, Ingest) else ()),
             earlier=earlier,
+            whole=whole,
             specs={name: self.program.logs[name] for name in looked_up if name in self.program.logs},
             shards={where: shards_wanted(logs[where[0]].pieces, where[1], rows) for where in runs if where[0] in logs},
             weight=float(rows + 1),
             functions=self.program.functions,
         )
+
+
+def _read_whole(task: Task) -> list[str]:
+    """Logs of which a push reads all rows, whatever has changed."""
+    if not isinstance(task.step, RecomputeStep):
+        return []
+    return [*(reading.log for reading in task.step.inputs.values()), task.step.state]
 
 
 def _pushed(item: WorkItem, outcome: Outcome[Produced]) -> Pushed:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from headrace.model.block import Aggregation, Derivation
 from headrace.model.expr import TRUE, Expr
+from headrace.model.full_query import FullQuery
 from headrace.model.plan import Stage
 from headrace.model.relation import Field, Output
 
@@ -115,7 +116,25 @@ class DeriveStep:
     outputs: tuple[Output, ...]
 
 
-Step = Ingest | Pass | TimedPass | JoinStep | AggregateStep | DeriveStep
+@dataclass(frozen=True, slots=True)
+class RecomputeStep:
+    """A query over all rows of its sources. `inputs` has their contents by source, under names `source.column`.
+
+    `outputs` make the log's columns of the answer's; `state` is the private log of what the view holds.
+    """
+
+    inputs: Mapping[str, Reading]
+    recomputed: FullQuery
+    outputs: tuple[Output, ...]
+    state: str
+
+
+Step = Ingest | Pass | TimedPass | JoinStep | AggregateStep | DeriveStep | RecomputeStep
+
+
+def reads_time(step: Step) -> bool:
+    """Whether a push has something to do although no input has changed."""
+    return isinstance(step, TimedPass) or (isinstance(step, RecomputeStep) and step.recomputed.reads_time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +150,17 @@ class LogSpec:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One vertex: its log, the step that moves it on, and the logs that the step reads."""
+    """One vertex: its log, the step that moves it on, and the logs that the step reads.
+
+    It `follows` its inputs wherever they are if these are a view that is recomputed, handed on from one to the next.
+    """
 
     vertex: str
     site: str
     step: Step
     reads: tuple[str, ...]
     state: LogSpec | None = None
+    follows: bool = False
 
 
 @dataclass(frozen=True, slots=True)

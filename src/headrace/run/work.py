@@ -15,7 +15,7 @@ from headrace.model.log import Piece, PieceKind
 from headrace.model.plan import Stage
 from headrace.model.scalar import NOTHING, Surroundings
 from headrace.run.arrangement import Arrangement, sorted_run
-from headrace.run.changes import consolidate, contents, interval
+from headrace.run.changes import consolidate, contents, interval, stamped
 from headrace.run.functions import Functions, surroundings_of
 from headrace.run.operators import aggregate
 from headrace.run.operators.derive import derive
@@ -23,8 +23,10 @@ from headrace.run.operators.ingest import Stored, ingest
 from headrace.run.operators.join import join
 from headrace.run.operators.prepare import prepare
 from headrace.run.operators.reading import Contents, read, schema_of, with_key
+from headrace.run.operators.recompute import difference, each_as_often, evaluated
 from headrace.run.operators.timed import timed
-from headrace.run.ports import Store
+from headrace.run.ports import Evaluate, Store
+from headrace.run.recompute import evaluate_here
 from headrace.run.steps import (
     AggregateStep,
     DeriveStep,
@@ -34,8 +36,10 @@ from headrace.run.steps import (
     LookupKey,
     Pass,
     Reading,
+    RecomputeStep,
     Task,
     TimedPass,
+    reads_time,
 )
 from headrace.run.unchanged import hands_on
 
@@ -60,8 +64,8 @@ class WorkItem:
     """A push of `task` from `after` to `upto`. `changes` has the files by log, `runs` those by log and key.
 
     `own` are base and changes of the vertex's own log, `earlier` what its spool holds of before; both are read only
-    when a whole table goes at once. `shards` says how runs of each key are cut. `part` is (number, count) for one of
-    several items that share the changes of a push.
+    when a whole table goes at once. `whole` are base and changes of logs of which all rows are read. `shards` says how
+    runs of each key are cut. `part` is (number, count) for one of several items that share the changes of a push.
     """
 
     task: Task
@@ -74,6 +78,7 @@ class WorkItem:
     own: Files
     earlier: Files
     specs: Mapping[str, LogSpec]
+    whole: Mapping[str, Files] = field(default_factory=dict)
     shards: Mapping[tuple[str, tuple[str, ...]], int] = field(default_factory=dict)
     initial: bool = False
     weight: float = 1.0
@@ -107,11 +112,11 @@ class Produced:
     bytes: int
 
 
-def perform_push(item: WorkItem) -> Produced:
-    """Does the work. Reads and writes files, nothing else."""
-    if not isinstance(item.task.step, TimedPass) and not any(files.names for files in item.changes.values()):
+def perform_push(item: WorkItem, evaluate: Evaluate = evaluate_here) -> Produced:
+    """Does the work. Reads and writes files, nothing else; queries from scratch are evaluated by `evaluate`."""
+    if not reads_time(item.task.step) and not any(files.names for files in item.changes.values()):
         return Produced(item.name, item.after, item.upto, (), 0, 0, 0)
-    return _Work(item).produced()
+    return _Work(item, evaluate).produced()
 
 
 def sent_bytes(item: WorkItem, produced: Produced) -> int:
@@ -141,6 +146,7 @@ def _can_name_inputs(item: WorkItem) -> bool:
 @dataclass(slots=True)
 class _Work:
     item: WorkItem
+    evaluate: Evaluate
     rows_in: int = 0
 
     def produced(self) -> Produced:
@@ -191,6 +197,9 @@ class _Work:
                 return self._aggregated(step)
             case DeriveStep():
                 return self._derived(step), None
+            case RecomputeStep():
+                made = self._recomputed(step)
+                return made, made
 
     # Operators
 
@@ -245,6 +254,20 @@ class _Work:
             return schema_of(self.item.log.columns).empty_table()
         kept = tuple(self._contents(input_.contents) for input_ in step.inputs if input_.contents is not None)
         return derive(step, changes, kept, self.item.after, self.item.around)
+
+    def _recomputed(self, step: RecomputeStep) -> pa.Table:
+        item = self.item
+        tables = {}
+        for source, reading in step.inputs.items():
+            rows = self._whole(reading.log, item.upto)
+            tables[source] = each_as_often(read(reading, stamped(rows, item.upto), item.around))
+            self.rows_in += tables[source].num_rows
+        now = evaluated(step, item.log, tables, item.upto, (self.evaluate, item.functions))
+        return difference(now, self._whole(step.state, item.after), item.upto)
+
+    def _whole(self, log: str, t: int) -> pa.Table:
+        schema = schema_of(self.item.specs[log].columns)
+        return contents([schema.empty_table(), *self._tables(self.item.whole[log], schema.names)], t)
 
     # Reading
 
