@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Protocol
 
 from headrace.app import Explained, load_project, planned_catalogue
-from headrace.model.catalogue import Catalogue
+from headrace.model.catalogue import Catalogue, Refusal
 from headrace.model.errors import ConnectError, Fenced, Held, InputError, UsageError
+from headrace.model.full_query import FullQuery
 from headrace.model.plan import Plan, PlanOptions
 from headrace.model.running import ApplyWishes, RunEngine
 from headrace.plan.make import make_plan, plan_on_running
@@ -143,6 +144,20 @@ def _plan_on(running: Plan | None, declared: Catalogue, relaxed: Mapping[str, fl
 # Running
 
 
+def _runnable(prepared: Prepared, engine: RunEngine) -> Prepared:
+    """The plan to go over to, if this engine can run it."""
+    views = prepared.plan.catalogue.views
+    for contract in prepared.plan.contracts if engine is RunEngine.LOCAL else ():
+        recomputed, query = views[contract.view].recomputed, views[contract.view].query
+        if isinstance(recomputed, FullQuery) and isinstance(query, Refusal):
+            raise UsageError(
+                f'contract "{contract.contract}" needs Spark: only it can evaluate view "{contract.view}" '
+                f"({query.operator})",
+                "run the project without `--engine local`",
+            )
+    return prepared
+
+
 def run_project(
     directory: Path,
     environment: Mapping[str, str],
@@ -154,7 +169,7 @@ def run_project(
     """Runs until the process is told to end, or someone asks for it. Raises what keeps the project from running."""
     folder = Folder(directory)
     _refuse_second(folder)
-    prepared = _prepare_or_resume(folder, environment, say)
+    prepared = _runnable(_prepare_or_resume(folder, environment, say), settings.engine)
     tell_plan(prepared)
     if not prepared.plan.contracts:
         return prepared
@@ -169,7 +184,7 @@ def run_project(
         service.open()
     except Held as error:
         raise _held(folder, str(error)) from error
-    host = Host(service, folder, lambda wishes: prepare(directory, environment, wishes))
+    host = Host(service, folder, lambda wishes: _runnable(prepare(directory, environment, wishes), settings.engine))
     try:
         with _signals(host.stop):
             _run(host, prepared, settings, serve, say)

@@ -126,7 +126,10 @@ def recomputed(project: RunningProject) -> list[dict[str, Any]]:
     """Every view against its query. Exit 1 would also be said for promises that were broken on a busy machine."""
     project.out.readouterr()
     main.run(["audit", str(project.folder), "--recompute", "--json"])
-    found: list[dict[str, Any]] = json.loads(project.out.readouterr().out)["recompute"]
+    said = project.out.readouterr().out
+    document = json.loads(said)
+    assert "recompute" in document, said
+    found: list[dict[str, Any]] = document["recompute"]
     return found
 
 

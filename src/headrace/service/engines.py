@@ -9,7 +9,7 @@ from typing import Any
 from headrace.model.running import RunEngine
 from headrace.run.chains import ChainItem
 from headrace.run.items import HereRunner, Item
-from headrace.run.perform import perform
+from headrace.run.perform import needs_session, perform
 from headrace.run.ports import Runner
 from headrace.run.upkeep_work import UpkeepItem
 from headrace.run.work import WorkItem
@@ -31,10 +31,15 @@ def start_engine(engine: RunEngine, folder: Folder) -> tuple[Runner[Any], Callab
 
 
 def is_small(item: Item) -> bool:
-    """Whether it need not wait for Spark: what is too much for this process would take the service along."""
+    """Whether it need not wait for Spark: what is too much for this process would take the service along.
+
+    What is for Spark alone fails here at once and is tried again later: nobody else has to wait for it.
+    """
     match item:
-        case WorkItem() | ChainItem():
-            return item.weight <= HERE_AT_MOST
+        case ChainItem(items):
+            return sum(one.weight for one in items if not needs_session(one)) <= HERE_AT_MOST
+        case WorkItem():
+            return item.weight <= HERE_AT_MOST or needs_session(item)
         case UpkeepItem():
             return item.bytes <= HERE_AT_MOST_BYTES
         case _:
@@ -45,7 +50,7 @@ def _spark(folder: Folder) -> tuple[Runner[Any], Callable[[], None]]:
     from headrace.connect.spark.kept_session import KeptSession
     from headrace.connect.spark.session import SparkSettings
 
-    spark = KeptSession(SparkSettings(folder.spark), perform)
+    spark = KeptSession(SparkSettings(folder.spark), perform, needs_session)
     engine = Engine("Spark", spark.start, spark.is_alive, HereRunner(perform), is_small)
     runner = LateRunner(engine, resumes=folder.running() is not None)
 

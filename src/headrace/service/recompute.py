@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -23,21 +23,20 @@ import pyarrow.compute as pc
 
 from headrace.connect.postgres.cut import CUT_MARK, DatabaseCut
 from headrace.declare.variables import fill
-from headrace.model.catalogue import Catalogue, PostgresTable, SourceKind
+from headrace.model.catalogue import Catalogue, PostgresTable, Refresh, SourceKind
 from headrace.model.errors import ConnectError
+from headrace.model.full_query import FullQuery
 from headrace.model.log import Round
 from headrace.model.plan import ContractPlan
 from headrace.model.relation import Relation, scans_of
-from headrace.model.scalar_time import from_micros
 from headrace.model.types import Row
-from headrace.model.zset import ZSet
 from headrace.run.arrow import rows_of_arrow
 from headrace.run.capture.spool import captured_table, spool_log
 from headrace.run.changes import TIME
 from headrace.run.compile import view_outputs
-from headrace.run.evaluate import evaluate
-from headrace.run.functions import Functions, surroundings_of
+from headrace.run.functions import Functions
 from headrace.run.ports import Ledger
+from headrace.run.recompute import rows_here
 from headrace.run.same_rows import differing
 from headrace.run.view import rows_at
 from headrace.service.databases import Database, databases_of
@@ -46,6 +45,7 @@ from headrace.service.service import WANTED_NOTE
 
 EXAMPLES = 3
 ATTEMPTS = 10
+TRIES_IN_FULL = 3
 LOOK_EVERY_S = 0.02
 HELD_AT_MOST_S = 3.0
 """How long writers wait for captures; then they go on, and the cut is made again."""
@@ -65,11 +65,14 @@ class Cut:
     tables: Mapping[str, pa.Table]
     functions: Functions = ()
 
-    def rows(self, query: Relation) -> int:
-        return sum(self.tables[source].num_rows for source in {scan.source for scan in scans_of(query)})
+    def rows(self, query: Query) -> int:
+        return sum(self.tables[source].num_rows for source in sources_of(query))
 
 
-Evaluate = Callable[[Relation, Cut], Iterable[Row]]
+Query = Relation | FullQuery
+"""What a view means, or, where that is not understood, its text."""
+
+Evaluate = Callable[[Query, Cut], Iterable[Row]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,22 +124,45 @@ class Recomputation:
         ]
 
 
-def evaluate_here(query: Relation, cut: Cut) -> Iterable[Row]:
-    """By the reference, in this process."""
-    zsets = {}
-    for scan in scans_of(query):
-        columns = [f"{scan.source}.{column}" for column in scan.columns]
-        zsets[scan.source] = ZSet.of(rows_of_arrow(cut.tables[scan.source].select(columns)))
-    return evaluate(query, zsets, from_micros(cut.t), surroundings_of(cut.functions).python).rows()
+def evaluate_here(query: Query, cut: Cut) -> Iterable[Row]:
+    """By the reference, in this process; a text needs Spark."""
+    if isinstance(query, FullQuery):
+        raise ConnectError("the audit of a view that only Spark can evaluate needs Spark")
+    return rows_here(query, cut.tables, cut.t, cut.functions)
 
 
 def recompute(
     reader: Reader, environment: Mapping[str, str], push: Callable[[int], object], evaluate: Evaluate = evaluate_here
 ) -> Recomputation:
-    """All views of what runs. `push` brings them to a time, or waits until they are there."""
+    """All views of what runs. `push` brings them to a time, or waits until they are there.
+
+    A view that is refreshed in full is known at the times of its pushes alone: one that was pushed past the time of the
+    cut in the meantime is compared again.
+    """
+    catalogue, contracts = reader.plan.catalogue, reader.plan.contracts
+    left_out = {one.view: why for one in contracts if (why := _why_not(catalogue, one.view)) is not None}
+    compared = [one for one in contracts if one.view not in left_out]
+    found: dict[str, Recomputed] = {}
+    for _ in range(TRIES_IN_FULL):
+        found |= {one.contract: one for one in _compared_at_a_cut(reader, environment, push, evaluate, compared)}
+        compared = [one for one in compared if _in_full(catalogue, one) and not found[one.contract].equal]
+        if not compared:
+            break
+    return Recomputation(tuple(found.values()), left_out)
+
+
+def _in_full(catalogue: Catalogue, contract: ContractPlan) -> bool:
+    return catalogue.contracts[contract.contract].refresh is Refresh.FULL
+
+
+def _compared_at_a_cut(
+    reader: Reader,
+    environment: Mapping[str, str],
+    push: Callable[[int], object],
+    evaluate: Evaluate,
+    compared: Collection[ContractPlan],
+) -> Iterator[Recomputed]:
     catalogue = reader.plan.catalogue
-    left_out = {one.view: why for one in reader.plan.contracts if (why := _why_not(catalogue, one.view)) is not None}
-    compared = [one for one in reader.plan.contracts if one.view not in left_out]
     used = frozenset(source for one in compared for source in _sources(catalogue, one.view))
     databases = databases_of(catalogue, used)
     with _cut(reader, databases, environment) as (cuts, t):
@@ -145,12 +171,10 @@ def recompute(
         tables = {source: cuts[database.name].rows(source) for database in databases for source in database.sources}
     cut = Cut(t, tables, reader.program.functions)
     expected: dict[str, list[Row]] = {}
-    found = []
     for one in compared:
         if one.view not in expected:
             expected[one.view] = list(evaluate(_query(catalogue, one.view), cut))
-        found.append(_compared(one, expected[one.view], views[one.contract], t))
-    return Recomputation(tuple(found), left_out)
+        yield _compared(one, expected[one.view], views[one.contract], t)
 
 
 def _rows_at(reader: Reader, contract: ContractPlan, t: int) -> pa.Table:
@@ -181,14 +205,21 @@ def _compared(contract: ContractPlan, expected: list[Row], view: pa.Table, t: in
     )
 
 
-def _query(catalogue: Catalogue, view: str) -> Relation:
-    query = catalogue.views[view].query
-    assert isinstance(query, Relation), f'view "{view}" is kept, so its query is understood'
-    return query
+def _query(catalogue: Catalogue, view: str) -> Query:
+    query, recomputed = catalogue.views[view].query, catalogue.views[view].recomputed
+    found = query if isinstance(query, Relation) else recomputed
+    assert isinstance(found, Query), f'view "{view}" is kept, so it can be evaluated'
+    return found
+
+
+def sources_of(query: Query) -> frozenset[str]:
+    if isinstance(query, FullQuery):
+        return frozenset(query.reads)
+    return frozenset(scan.source for scan in scans_of(query))
 
 
 def _sources(catalogue: Catalogue, view: str) -> frozenset[str]:
-    return frozenset(scan.source for scan in scans_of(_query(catalogue, view)))
+    return sources_of(_query(catalogue, view))
 
 
 def _why_not(catalogue: Catalogue, view: str) -> str | None:

@@ -7,11 +7,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from headrace.model.relation import Relation
+from headrace.model.full_query import FullQuery
 from headrace.model.types import Row
 from headrace.run.arrow import rows_of_arrow
 from headrace.run.functions import surroundings_of
-from headrace.service.recompute import HERE_AT_MOST, Cut, evaluate_here
+from headrace.run.operators.recompute import in_order
+from headrace.service.recompute import HERE_AT_MOST, Cut, Query, evaluate_here
 
 
 class EvaluateBySize:
@@ -33,13 +34,26 @@ class EvaluateBySize:
 
             stop_session(self._session)
 
-    def __call__(self, query: Relation, cut: Cut) -> Iterable[Row]:
+    def __call__(self, query: Query, cut: Cut) -> Iterable[Row]:
+        if isinstance(query, FullQuery):
+            return self._as_written(query, cut)
         if cut.rows(query) <= self._here_at_most:
             return evaluate_here(query, cut)
         from headrace.connect.spark.evaluate_tables import evaluate_tables
+
+        python = surroundings_of(cut.functions).python
+        return rows_of_arrow(evaluate_tables(self._spark(), query, cut.tables, cut.t, python))
+
+    def _as_written(self, query: FullQuery, cut: Cut) -> Iterable[Row]:
+        """A query that is not understood is for Spark, whatever the size."""
+        from headrace.connect.spark.recompute import SparkEvaluate
+
+        tables = {source: in_order(cut.tables[source]) for source in query.reads}
+        return rows_of_arrow(SparkEvaluate(self._spark())(query, tables, cut.t, cut.functions))
+
+    def _spark(self) -> Any:
         from headrace.connect.spark.session import SparkSettings, start_session
 
         if self._session is None:
             self._session = start_session(SparkSettings(self._scratch, name="headrace audit"))
-        python = surroundings_of(cut.functions).python
-        return rows_of_arrow(evaluate_tables(self._session, query, cut.tables, cut.t, python))
+        return self._session

@@ -1,0 +1,118 @@
+"""Evaluates queries of views that are recomputed, from this process: workers of Spark have no session.
+
+    tables -> temporary views of a session of its own -> the query as it is written -> its answer, in the types that
+    the view's columns have
+
+A query that is understood is evaluated by what it means; small ones need no Spark.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from headrace.connect.spark.evaluate_tables import evaluate_tables
+from headrace.connect.spark.items import SparkRunner
+from headrace.connect.spark.session import is_alive
+from headrace.model.errors import EvaluationError
+from headrace.model.full_query import SOURCE_PREFIX, FullQuery
+from headrace.model.relation import Field
+from headrace.model.types import INTEGERS
+from headrace.run.arrow import arrow_type
+from headrace.run.functions import Functions, surroundings_of
+from headrace.run.items import Item, Outcome, attempt
+from headrace.run.recompute import SMALL_ROWS, evaluate_here
+
+
+@dataclass(frozen=True, slots=True)
+class SparkEvaluate:
+    """May be used by several threads at once."""
+
+    session: SparkSession
+
+    def __call__(self, recomputed: FullQuery, tables: Mapping[str, pa.Table], t: int, functions: Functions) -> pa.Table:
+        if recomputed.query is None:
+            return self._as_written(recomputed, tables)
+        if sum(table.num_rows for table in tables.values()) <= SMALL_ROWS:
+            return evaluate_here(recomputed, tables, t, functions)
+        return evaluate_tables(self.session, recomputed.query, tables, t, surroundings_of(functions).python)
+
+    def _as_written(self, recomputed: FullQuery, tables: Mapping[str, pa.Table]) -> pa.Table:
+        own = self.session.newSession()
+        names = {source: f"`{SOURCE_PREFIX}{source}`" for source in recomputed.reads}
+        try:
+            for source, name in names.items():
+                _frame(own, source, tables[source]).createOrReplaceTempView(name)
+            return _answer(own.sql(recomputed.sql), recomputed.fields)
+        except AnalysisException as error:
+            raise EvaluationError(f"Spark does not take the query: {_first_line(error)}") from error
+        except PySparkException as error:
+            raise EvaluationError(_first_line(error)) from error
+        finally:
+            for name in names.values():
+                own.catalog.dropTempView(name.strip("`"))
+
+
+def _frame(session: SparkSession, source: str, table: pa.Table) -> DataFrame:
+    """In one partition: rows keep their order, so that what a query leaves open depends on nothing but the rows."""
+    named = table.rename_columns([name.removeprefix(f"{source}.") for name in table.column_names])
+    return session.createDataFrame(named).coalesce(1)
+
+
+def _answer(frame: DataFrame, fields: Sequence[Field]) -> pa.Table:
+    """By position: names are those of the view."""
+    types = [column.dataType.simpleString() for column in frame.schema.fields]
+    if len(types) != len(fields):
+        raise EvaluationError(f"Spark gives {len(types)} columns, the view has {len(fields)}")
+    for type_, column in zip(types, fields, strict=True):
+        if not _fits(type_, column):
+            raise EvaluationError(
+                f'column "{column.name}" is {type_} in Spark and {column.type} in the view: write its type by CAST'
+            )
+    schema = pa.schema([(column.name, arrow_type(column.type)) for column in fields])
+    return frame.toArrow().rename_columns(schema.names).cast(schema)
+
+
+def _fits(type_: str, column: Field) -> bool:
+    """Whether all values of a type of Spark's are values of the column's: its own, or a narrower integer."""
+    integers = [str(one) for one in INTEGERS]
+    if type_ in integers and column.type in INTEGERS:
+        return integers.index(type_) <= integers.index(str(column.type))
+    return type_ == str(column.type) or (type_ == "timestamp_ntz" and str(column.type) == "timestamp")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class DrivingRunner:
+    """Runs items as Spark's workers do, and here those that need the session to evaluate a query."""
+
+    workers: SparkRunner[Any]
+    needs_session: Callable[[Item], bool]
+
+    @property
+    def session(self) -> SparkSession:
+        return self.workers.session
+
+    def run(self, items: Sequence[Item]) -> list[Outcome[Any]]:
+        here = [number for number, item in enumerate(items) if self.needs_session(item)]
+        there = [number for number in range(len(items)) if number not in here]
+        done = dict(zip(there, self.workers.run([items[number] for number in there]), strict=True))
+        done |= {number: self._driven(items[number]) for number in here}
+        return [done[number] for number in range(len(items))]
+
+    def _driven(self, item: Item) -> Outcome[Any]:
+        """A failure of Spark's own may be tried again with another session."""
+        perform = partial(self.workers.perform, evaluate=SparkEvaluate(self.session))
+        outcome: Outcome[Any] = pickle.loads(attempt(perform, item.name, pickle.dumps(item)))
+        failed = outcome.value is None and not is_alive(self.session)
+        return replace(outcome, retryable=True) if failed else outcome
