@@ -107,3 +107,15 @@ def test_a_reader_that_a_budget_cuts_off_is_named_and_loaded_anew(tmp_path):
     world.engine.load()
     check(world.engine.push(list(world.program.tasks), world.now))
     assert world.wrong() == []
+
+
+def test_changes_that_are_all_a_source_holds_are_not_forgotten(tmp_path):
+    """A source without a key that was never compacted: what is loaded from it later lacks no row."""
+    world = world_of(["SELECT r.k, count(*) AS c FROM r GROUP BY r.k"], "m1", tmp_path)
+    world.capture({"r": ZSet([((1, 1, 1, 1.0, None, "a", None, None, True), 2)])})
+    world.engine.load()
+    check(world.engine.push(list(world.program.tasks), world.now))
+    Upkeep(world.engine, keep=0).trim(world.now)
+    world.engine.forget([one.vertex for one in world.plan.contracts])
+    world.engine.load()
+    assert world.wrong() == []

@@ -114,13 +114,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A contract in one of two plans: kept at a cost with a critical path, or refused for a reason."""
+    """A contract in one of two plans: kept at a cost with a critical path, or refused for a reason; in full or not."""
 
     kept: bool
     cost: float | None
     path_s: float | None
     reason: str | None
     smallest_staleness_s: float | None
+    recomputed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

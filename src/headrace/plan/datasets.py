@@ -21,7 +21,8 @@ from headrace.plan.statistics import DELTA_EXTRA_WIDTH, Core, Facts
 class Dataset:
     """`changed` names whose changes its delta carries, `rate` how many.
 
-    `width` is that of the relation's rows, `home` the site of a whole source.
+    `width` is that of the relation's rows, `home` the site of a whole source. Changes of one that is `recomputed` are
+    the difference between all its rows, which their vertex therefore counts.
     """
 
     scope: tuple[str, ...]
@@ -35,6 +36,7 @@ class Dataset:
     whole: bool = False
     home: str | None = None
     stands_for: str | None = None
+    recomputed: bool = False
 
     @property
     def delta_width(self) -> float:
@@ -70,7 +72,7 @@ class Dataset:
             fingerprint=self.fingerprint + salt,
             columns=self.columns,
             width=self.delta_width,
-            rows=None,
+            rows=self.rows if self.recomputed else None,
             rate=self.rate,
             stands_for=self.stands_for,
         )

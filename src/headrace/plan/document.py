@@ -182,7 +182,7 @@ def _window(window: Window) -> Json:
 
 
 def _derive(top: Derivation) -> Json:
-    args: Json = {}
+    args: Json = {} if top.recomputed is None else {"sql": top.recomputed.sql}
     if top.columns:
         args["columns"] = [[_text(output.expr) for output in outputs] for outputs in top.columns]
     if top.on is not None:
@@ -195,6 +195,8 @@ def _derive(top: Derivation) -> Json:
 
 
 def _refused_views(plan: Plan) -> list[Json]:
+    """Views that nobody can plan with: those that are recomputed have a block."""
+    planned = {entry.block.id for entry in plan.blocks}
     return [
         {
             "id": view.name,
@@ -205,7 +207,7 @@ def _refused_views(plan: Plan) -> list[Json]:
             "unsupported": view.query.operator,
         }
         for view in plan.catalogue.views.values()
-        if isinstance(view.query, Refusal)
+        if isinstance(view.query, Refusal) and view.name not in planned
     ]
 
 

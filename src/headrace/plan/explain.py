@@ -17,7 +17,7 @@ from statistics import median
 import numpy as np
 
 from headrace.model.amounts import format_seconds
-from headrace.model.catalogue import Catalogue, Source
+from headrace.model.catalogue import Catalogue, Refresh, Source
 from headrace.model.errors import UsageError, nearest_name
 from headrace.model.explanation import (
     Alternative,
@@ -265,9 +265,11 @@ def _check_names(catalogue: Catalogue, contract: str, change: Change) -> None:
 
 
 def _outcomes(plan: Plan) -> dict[str, Outcome]:
-    kept = {e.contract: Outcome(True, e.cost, e.critical_path_s, None, None) for e in plan.contracts}
+    full = {name: one.refresh is Refresh.FULL for name, one in plan.catalogue.contracts.items()}
+    kept = {e.contract: Outcome(True, e.cost, e.critical_path_s, None, None, full[e.contract]) for e in plan.contracts}
     refused = {
-        r.contract: Outcome(False, None, r.fastest_cp_s, r.reason, r.smallest_staleness_s) for r in plan.rejected
+        r.contract: Outcome(False, None, r.fastest_cp_s, r.reason, r.smallest_staleness_s, full[r.contract])
+        for r in plan.rejected
     }
     return {**kept, **refused}
 

@@ -11,7 +11,6 @@ from headrace.plan.price import (
     arrivals,
     critical_path,
     late_share,
-    rows_of_edge,
     time_of_edge,
     total_cost,
 )
@@ -52,7 +51,7 @@ def _vertex_figures(live: Live, graph: Graph) -> dict[str, VertexFigures]:
 def _edge_figures(live: Live, graph: Graph, name: str, promises: tuple[Promise, ...]) -> EdgeFigures:
     edge, vertex = graph.edges[name], graph.vertices[name]
     batch_s = min(promise.batch_s for promise in promises)
-    rows_per_s = rows_of_edge(graph, edge, batch_s)[1] / batch_s
+    rows_per_s = vertex.rate.at(batch_s)
     return EdgeFigures(
         rows_per_s=rows_per_s,
         bytes_per_s=rows_per_s * vertex.width if edge.op == "copy" else None,

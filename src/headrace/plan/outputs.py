@@ -9,6 +9,7 @@ Estimates by simple rules; plan documents give them, and whoever checks a docume
     outer joins          at least the kept side's rows
     semi, anti           the part of the left side that has a partner, or has none
     union all            the sum
+    recompute            as many rows as the largest input; a changed row of an input changes one row
 """
 
 from __future__ import annotations
@@ -155,6 +156,10 @@ def _derived(core: Core, top: Derivation) -> tuple[float, Rate, dict[str, float]
         case DerivationKind.UNION_ALL:
             rows = sum(input_.rows for input_ in core.inputs)
             rate = sum((input_.rate for input_ in core.inputs), Rate())
+        case DerivationKind.RECOMPUTE:
+            rows = max(input_.rows_to_divide_by for input_ in core.inputs)
+            changed = sum((input_.rate for input_ in core.inputs), Rate())
+            rate = Rate(0.0, ((1.0, Groups(max(1.0, rows), changed)),))
         case _:
             rows, rate = _of_core(core, top) if core.is_joined else _of_pair(core, top)
     distinct = distinct_of_core(core)

@@ -5,8 +5,9 @@
     cost    = cores * price + bytes over links * price + bytes on disks * price
 
 x is the batch: seconds of changes pushed at once. Rows in are those of delta inputs, before the edge's own select; an
-edge runs at its output's site. A shared edge runs at the smallest batch that it serves, a shared log is kept for
-twice the largest freshness that it serves.
+edge runs at its output's site. A view that is recomputed reads all rows of its inputs' relations and makes all of its
+own, whatever the batch. A shared edge runs at the smallest batch that it serves, a shared log is kept for twice the
+largest freshness that it serves.
 """
 
 from __future__ import annotations
@@ -70,6 +71,9 @@ class Promise:
 
 def rows_of_edge(graph: Graph, edge: Edge, batch_s: float) -> tuple[float, float]:
     """Rows in and rows out of a push of one batch."""
+    if edge.is_recomputed:
+        relations = (graph.vertices[name].rows for name in edge.inputs)
+        return sum(rows or 0.0 for rows in relations), graph.vertices[edge.output].rows or 0.0
     rows_in = sum(graph.vertices[name].rate.at(batch_s) for name in edge.inputs)
     return rows_in * batch_s, graph.vertices[edge.output].rate.at(batch_s) * batch_s
 

@@ -1,4 +1,4 @@
-"""The blocks of declared views, or why a view is not maintained."""
+"""The blocks of declared views, or why a view is neither maintained nor recomputed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from headrace.model.block import Block
 from headrace.model.catalogue import Catalogue, Refusal
 from headrace.model.errors import UnsupportedSql
 from headrace.plan.canonical.blocks import blocks_of
+from headrace.plan.recompute import recomputed_block
 
 
 def views_of(catalogue: Catalogue) -> dict[str, tuple[Block, ...] | Refusal]:
@@ -13,7 +14,11 @@ def views_of(catalogue: Catalogue) -> dict[str, tuple[Block, ...] | Refusal]:
 
 
 def blocks_of_view(catalogue: Catalogue, name: str) -> tuple[Block, ...] | Refusal:
-    query = catalogue.views[name].query
+    query, recomputed = catalogue.views[name].query, catalogue.views[name].recomputed
+    if isinstance(recomputed, Refusal):
+        return recomputed
+    if recomputed is not None:
+        return (recomputed_block(name, recomputed, catalogue),)
     if isinstance(query, Refusal):
         return query
     try:

@@ -24,9 +24,20 @@ def needs_session(item: Item) -> bool:
             return any(map(needs_session, item.items))
         case LoadItem():
             rows = sum(piece.rows for files in item.kept.values() for piece in files.pieces)
-            return any(_is_large(item.program.tasks[name].step, rows) for name in item.new)
+            return any(_is_large(item.program.tasks[name].step, rows) for name in _made_for(item))
         case _:
             return False
+
+
+def _made_for(item: LoadItem) -> set[str]:
+    """The vertices whose contents a loading computes: new ones, and whatever they are made of that keeps none."""
+    found, pending = set[str](), list(item.new)
+    while pending:
+        name = pending.pop()
+        if name in item.program.tasks and name not in found:
+            found.add(name)
+            pending.extend(read for read in item.program.tasks[name].reads if read not in item.kept)
+    return found
 
 
 def _is_large(step: Step, rows: int) -> bool:

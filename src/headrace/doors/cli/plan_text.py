@@ -7,7 +7,7 @@ from math import ceil, floor, log10
 
 from headrace.doors.cli.output import count, table, wrap
 from headrace.model import amounts
-from headrace.model.catalogue import Admission, Catalogue
+from headrace.model.catalogue import Admission, Catalogue, Refresh
 from headrace.model.plan import ContractPlan, Edge, Operator, Plan, Rejection, Stage, Vertex, VertexKind
 
 HOUR_S = 3600.0
@@ -54,6 +54,9 @@ def step(edge: Edge, vertices: Mapping[str, Vertex]) -> str:
                 Stage.PARTIAL: f"aggregate in part to {dataset(output)}",
                 Stage.MERGE: f"merge parts to {dataset(output)}",
             }[stage] + where
+        case Operator.DERIVE if edge.is_recomputed:
+            read = [dataset(vertex) for vertex in inputs if vertex.kind is VertexKind.RELATION]
+            return f"recompute {output.stands_for or dataset(output)} in full from {', '.join(read)}"
         case Operator.DERIVE:
             kind = edge.derivation.kind if edge.derivation is not None else ""
             return f"derive ({kind}) {dataset(output)}{where}"
@@ -77,7 +80,7 @@ def _kept(plan: Plan) -> Iterator[str]:
     rows = [
         [
             contract.contract,
-            f"{contract.view} at {contract.site}",
+            f"{contract.view} at {contract.site}{how_kept(plan.catalogue, contract.contract)}",
             amounts.format_seconds(contract.freshness_s),
             _push(contract),
             dollars_per_hour(contract.cost),
@@ -86,6 +89,11 @@ def _kept(plan: Plan) -> Iterator[str]:
     ]
     yield from table([head, *rows], indent=0)
     yield ""
+
+
+def how_kept(catalogue: Catalogue, contract: str) -> str:
+    """What is to be said of a contract whose view is not maintained by its changes."""
+    return ", recomputed in full" if catalogue.contracts[contract].refresh is Refresh.FULL else ""
 
 
 def _push(contract: ContractPlan) -> str:
@@ -109,6 +117,7 @@ def refusal_lines(rejection: Rejection, catalogue: Catalogue) -> Iterator[str]:
     """The promise that cannot be kept, why, and what could be promised instead."""
     contract = catalogue.contracts[rejection.contract]
     promise = f"{contract.view} at {contract.site} within {amounts.format_seconds(contract.freshness_s)}"
+    promise += how_kept(catalogue, rejection.contract)
     yield f"  {rejection.contract}  {promise}"
     yield from wrap(f"{rejection.reason}: {rejection.detail}", "    because ", "      ")
     if rejection.smallest_staleness_s is not None:

@@ -53,7 +53,8 @@ def _said(outcome: Outcome) -> str:
     from headrace.model.amounts import format_seconds
 
     if outcome.kept:
-        return f"kept, {dollars_per_hour(outcome.cost or 0.0)}, takes {format_seconds(outcome.path_s or 0.0)}"
+        how = "kept, recomputed in full" if outcome.recomputed else "kept"
+        return f"{how}, {dollars_per_hour(outcome.cost or 0.0)}, takes {format_seconds(outcome.path_s or 0.0)}"
     offer = outcome.smallest_staleness_s
     return f"refused: {outcome.reason}" + (f", from {format_seconds(offer)} on" if offer is not None else "")
 

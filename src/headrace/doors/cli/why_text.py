@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.app import Explained
 from headrace.doors.cli.output import count, table, wrap
-from headrace.doors.cli.plan_text import dataset, dollars_per_hour, refusal_lines, step
+from headrace.doors.cli.plan_text import dataset, dollars_per_hour, how_kept, refusal_lines, step
 from headrace.doors.cli.status_text import move_lines
 from headrace.model import amounts
 from headrace.model.explanation import (
@@ -122,7 +122,7 @@ def why_document(answer: Why, measured: Measured = MappingProxyType({})) -> dict
 def _contract(plan: Plan, answer: WhyContract) -> Iterator[str]:
     kept = answer.plan
     promise = f"{kept.view} at {kept.site} within {amounts.format_seconds(kept.freshness_s)}"
-    yield f'contract "{kept.contract}": {promise} is kept'
+    yield f'contract "{kept.contract}": {promise} is kept{how_kept(plan.catalogue, kept.contract)}'
     yield f"  cost {dollars_per_hour(kept.cost)}" + ("" if kept.exact else " (the cheapest found, not proven cheapest)")
     if answer.shared:
         yield f"  {count(len(answer.shared), 'dataset')} shared with {count(answer.others, 'other contract')}"

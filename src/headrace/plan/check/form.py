@@ -148,6 +148,11 @@ class Edge(Part):
     derive: dict[str, Any] | None = None
     serves: tuple[str, ...] | None = None
 
+    @property
+    def is_recomputed(self) -> bool:
+        """Whether it makes a view from all rows of what it reads, at every push."""
+        return self.op == "derive" and (self.derive or {}).get("kind") == "recompute"
+
 
 class Totals(Part):
     rescost: Number

@@ -37,14 +37,21 @@ class Numbers:
     def time(self, edge: Edge, contract: str, batch_s: float) -> tuple[float, float]:
         """Core seconds and seconds of a push of `batch_s` seconds of changes."""
         times, vertex = self.document.catalogue.times[edge.op], self.vertices[edge.out]
-        rows_in = sum(self.rates.rate(name, contract) for name in edge.inputs) * batch_s
-        rows_out = self.rates.rate(edge.out, contract) * batch_s
+        rows_in, rows_out = self._rows(edge, contract, batch_s)
         work = (times.fixed + times.per_in * rows_in + times.per_out * rows_out) / self.sites[vertex.site].speed
         if edge.op != "copy":
             return work, work
         link = self.links[self.vertices[edge.inputs[0]].site, vertex.site]
         sending = 0.0 if link.bandwidth is None else rows_out * vertex.width / link.bandwidth
         return work, work + link.latency + sending
+
+    def _rows(self, edge: Edge, contract: str, batch_s: float) -> tuple[float, float]:
+        """Changes that a push reads and makes; what is recomputed reads and makes all rows, whatever has changed."""
+        if edge.is_recomputed:
+            relations = [name for name in edge.inputs if self.vertices[name].kind != "delta"]
+            return sum(map(self.rates.rows, relations)), self.rates.rows(edge.out)
+        rows_in = sum(self.rates.rate(name, contract) for name in edge.inputs)
+        return rows_in * batch_s, self.rates.rate(edge.out, contract) * batch_s
 
     def arrivals(self, contract: str, batch_s: float) -> dict[str, float]:
         """Of everything upstream of a contract's vertex."""

@@ -77,12 +77,21 @@ class Rates:
                 found = self.rate(name, self.eager(name))
                 if differ(vertex.rate, found):
                     yield f"vertices/{name}", f"changes {found:.6g} rows/s, not {vertex.rate:.6g}"
+                yield from self._check_recomputed(name)
             elif vertex.rate:
                 yield f"vertices/{name}", "a relation has no rate"
             else:
                 rows = self.rows(name)
                 if vertex.rows is None or differ(vertex.rows, rows):
                     yield f"vertices/{name}", f"has {rows:.6g} rows, not {vertex.rows}"
+
+    def _check_recomputed(self, name: str) -> Iterator[Problem]:
+        """A view that is recomputed has as many rows where it is made as it is said to have."""
+        edge, view = self.edges.get(name), self.meanings.views.get(self.meanings.of[name].block or "")
+        if edge is not None and edge.is_recomputed and view is not None:
+            said = self.vertices[name].rows
+            if said is None or view.rows is None or differ(said, view.rows):
+                yield f"vertices/{name}", f'makes {said} rows, and view "{view.id}" has {view.rows}'
 
     def eager(self, name: str) -> str:
         """The contract with the smallest batch that a vertex serves."""

@@ -135,6 +135,12 @@ class Terrain:
         kept = made.rate.at(self.batch_s) * 2 * self.freshness_s * made.delta_width
         return self._steps(work, work, np.full(self.size, kept), made, "d")
 
+    def recompute(self, made: Dataset, rows_in: float) -> Steps:
+        """All rows of a view from all rows of its inputs, at every site; its changes are kept."""
+        work = self._worked(Operator.DERIVE, rows_in, made.rows)
+        kept = made.rate.at(self.batch_s) * 2 * self.freshness_s * made.delta_width
+        return self._steps(work, work, np.full(self.size, kept), made, "d")
+
     def capture(self, whole: Dataset) -> Captured:
         """The changes of a source at its home: base vertices take no disk of ours."""
         assert whole.home is not None
@@ -164,8 +170,12 @@ class Terrain:
         return self._steps(time, work, np.full(self.size, sent * 2 * self.freshness_s), made, "d", sent)
 
     def _work(self, op: Operator, rate_in: Rate, rate_out: Rate) -> Floats:
-        time, x = self.tariff.times[op], self.batch_s
-        return (time.fixed + (time.per_in * rate_in.at(x) + time.per_out * rate_out.at(x)) * x) / self._speed
+        return self._worked(op, rate_in.at(self.batch_s) * self.batch_s, rate_out.at(self.batch_s) * self.batch_s)
+
+    def _worked(self, op: Operator, rows_in: float, rows_out: float) -> Floats:
+        time = self.tariff.times[op]
+        work: Floats = (time.fixed + time.per_in * rows_in + time.per_out * rows_out) / self._speed
+        return work
 
     def _steps(
         self, time: Floats, work: Floats, disk: Floats, made: Dataset, kind: str, sent: float | None = None

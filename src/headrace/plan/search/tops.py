@@ -2,7 +2,8 @@
 
 An aggregate runs where the complete delta is; or partial aggregates are made where the terms of the last join arise,
 united and merged elsewhere. Distinct and top-k run where relation and delta of the core are, outer and semi joins
-where relation and delta of both inputs are, union all where all deltas are.
+where relation and delta of both inputs are, union all where all deltas are. What is recomputed runs where relation and
+delta of all inputs are: the deltas tell whether there is anything to do.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from headrace.plan.search.joins import OUTPUT, Search, Terms
 from headrace.plan.search.recipes import Aggregated, Derived, Merged
 from headrace.plan.search.steps import Step, product
 from headrace.plan.search.supply import Deltas, Ints, Labels, reach
+from headrace.plan.search.terrain import Steps
 from headrace.plan.statistics import fingerprint_of
 
 
@@ -33,7 +35,7 @@ def output_dataset(search: Search) -> Dataset:
     block = search.core.block
     if block.top is None:
         return as_output(search.dataset(search.core.everything), block)
-    return whole_dataset(facts_of_block(search.core))
+    return replace(whole_dataset(facts_of_block(search.core)), recomputed=is_recomputed(search))
 
 
 def output_deltas(search: Search) -> Deltas:
@@ -163,7 +165,7 @@ def _derived(search: Search, inputs: tuple[int, ...]) -> Found:
         rows, times, labels, rates = reduce(lambda a, b: _combined(search, a, b), tables)
         for rate_in in set(rates):
             some = np.array([rate == rate_in for rate in rates], dtype=bool)
-            steps = search.terrain.run(Operator.DERIVE, output_dataset(search), rate_in)
+            steps = _derive_steps(search, rate_in)
             here = np.full(int(some.sum()), site)
             step = Step(steps, here, np.zeros(len(here)), times[some], search.terrain.batch_s)
             made = step.added_to(labels.take(some))
@@ -171,6 +173,18 @@ def _derived(search: Search, inputs: tuple[int, ...]) -> Found:
             chosen[:] = [row for row, wanted in zip(rows, some, strict=True) if wanted]
             found.add(here, step.time, here < 0, made, (Derived, (), chosen, here), search.fits(made, step.time))
     return found
+
+
+def _derive_steps(search: Search, rate_in: Rate) -> Steps:
+    made = output_dataset(search)
+    if not is_recomputed(search):
+        return search.terrain.run(Operator.DERIVE, made, rate_in)
+    return search.terrain.recompute(made, sum(search.dataset(subset).rows for subset in derived_from(search)))
+
+
+def is_recomputed(search: Search) -> bool:
+    top = search.core.block.top
+    return isinstance(top, Derivation) and top.kind is DerivationKind.RECOMPUTE
 
 
 Available = tuple[list[tuple[int, ...]], np.ndarray, Labels, list[Rate]]

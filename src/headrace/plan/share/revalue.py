@@ -166,4 +166,5 @@ def _revalued(vertex: Vertex, subject: Subject | None, facts: Mapping[Key, tuple
     found = facts.get((subject, vertex.delta_of)) if subject is not None else None
     if found is None:
         return vertex
-    return replace(vertex, rows=found[0]) if vertex.kind is VertexKind.RELATION else replace(vertex, rate=found[1])
+    rows = None if vertex.rows is None else found[0]
+    return replace(vertex, rows=rows, rate=found[1] if vertex.kind is VertexKind.DELTA else vertex.rate)
