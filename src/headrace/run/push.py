@@ -118,8 +118,9 @@ class Pusher:
     def _attempt_round(self, targets: Mapping[str, int]) -> list[Pushed]:
         logs = self.ledger.logs(self._involved(targets))
         done, items, edits = list[Pushed](), list[WorkItem](), list[Edit]()
+        times = {name: log.t for name, log in logs.items()}
         for name, wanted in targets.items():
-            t = self._as_far_as(name, wanted, {read: log.t for read, log in logs.items()})
+            t = self._as_far_as(name, wanted, times)
             made = self._prepared(name, t, logs)
             match made:
                 case WorkItem():
@@ -182,8 +183,9 @@ class Pusher:
     def _attempt_chains(self, targets: Mapping[str, int]) -> list[Pushed]:
         logs = self.ledger.logs(self._involved(targets))
         done, lacking = list[Pushed](), dict[str, int]()
+        times = {name: log.t for name, log in logs.items()}
         for name in (one for one in self.upstream(targets) if one in targets):
-            t = self._as_far_as(name, targets[name], {read: log.t for read, log in logs.items()} | lacking)
+            t = self._as_far_as(name, targets[name], times)
             if name not in logs:
                 done.append(Pushed(name, NEVER, error="it is not loaded"))
             elif logs[name].t >= t:
@@ -191,7 +193,7 @@ class Pusher:
             elif (late := self._late_input(name, t, logs, lacking)) is not None:
                 done.append(Pushed(name, logs[name].t, error=f'its input "{late}" is not there yet'))
             else:
-                lacking[name] = t
+                lacking[name] = times[name] = t
         chains = [
             ChainItem(tuple(self._work(self.program.tasks[name], logs[name], lacking[name], logs) for name in chain))
             for chain in together({name: self.program.tasks[name].reads for name in lacking}, lacking)
