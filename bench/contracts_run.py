@@ -180,7 +180,7 @@ class _Pushes:
         for contract in self.kept.plan.contracts:
             if contract.vertex in done:
                 before, after = self.times[contract.vertex], done[contract.vertex]
-                begun = scheduler.learning.begun.get(contract.contract)
+                last = scheduler.learning.last.pop(contract.contract, None)
                 self.seen.pushes.append(
                     Push(
                         contract.contract,
@@ -188,8 +188,8 @@ class _Pushes:
                         (now - before) / 1e6,
                         (now - after) / 1e6,
                         (after - before) / 1e6,
-                        None if begun is None else begun[1],
-                        None if begun is None else (now - begun[0]) / 1e6,
+                        None if last is None else last[0],
+                        None if last is None else last[1],
                     )
                 )
         self.times |= done

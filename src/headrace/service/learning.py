@@ -33,6 +33,8 @@ class Learning:
     accuracy: dict[str, Accuracy] = field(default_factory=dict)
     jobs: Fit = field(default_factory=Fit)
     begun: dict[str, tuple[int, float]] = field(default_factory=dict)
+    last: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Of the last push of each contract, predicted and measured seconds."""
 
     # Predicting
 
@@ -85,9 +87,9 @@ class Learning:
     def learn_job(self, pushes: int, predicted_s: float, took_s: float) -> None:
         """From a job in which so many pushes, of so many predicted seconds by themselves, followed each other.
 
-        Short jobs count as much as long ones: how good a prediction is, is a share of what it is for.
+        Short jobs count more than by their seconds: how good a prediction is, is a share of what it is for.
         """
-        weight = 1 / max(took_s, SHORTEST_S) ** 2
+        weight = 1 / max(took_s, SHORTEST_S)
         self.jobs = fitted(self.jobs, Sample(pushes, predicted_s, took_s, weight), AS_PLANNED)
 
     def begin(self, contract: str, now: int, predicted_s: float) -> None:
@@ -98,8 +100,8 @@ class Learning:
         """A push of a contract is done; what it took is compared with what was predicted."""
         if contract in self.begun:
             at, predicted_s = self.begun.pop(contract)
-            known = self.accuracy.get(contract, Accuracy())
-            self.accuracy[contract] = compared(known, predicted_s, (now - at) / 1e6)
+            self.last[contract] = predicted_s, (now - at) / 1e6
+            self.accuracy[contract] = compared(self.accuracy.get(contract, Accuracy()), *self.last[contract])
 
     # Going on
 

@@ -91,7 +91,12 @@ class Scheduler:
         scene = self.scene(now, times, lags_s)
         working = replace(scene, seconds=self.learning.work())
         job = next_job(self.paths, working, self.pending.values(), self.learning.overhead_s)
+        started = time.perf_counter()
         pushed = self._by_chains(job, now, times) if job is not None else self._by_levels(scene)
+        there = {one.vertex: one.t for one in pushed if one.error is None}
+        for contract, due in self.pending.items():
+            if there.get(due.vertex, NEVER) >= due.target:
+                self.learning.end(contract, now + round((time.perf_counter() - started) * SECOND))
         for one in pushed:
             self._note(one, now)
         self.learning.learn(pushed, times)
