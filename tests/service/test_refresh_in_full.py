@@ -6,13 +6,11 @@ import json
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from headrace.connect.processes import birth_of
-from tests.service.running_project import RunningProject, a_project, load, recomputed, until
+from tests.service.running_project import RunningProject, load, recomputed, until
 from tests.service.test_running_project import replayed
 
 RANKED = """SELECT *, rank() OVER (PARTITION BY uid ORDER BY pid DESC) AS place,
@@ -28,16 +26,10 @@ ELSEWHERE = "  ranked_us: {view: ranked, at: us, freshness: 8 s, refresh: full}\
 
 
 @pytest.fixture
-def project(
-    tmp_path: Path,
-    postgres_database: Callable[[], str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Iterator[RunningProject]:
-    with a_project(tmp_path, postgres_database(), postgres_database(), monkeypatch, capsys) as made:
-        for name, sql in (("ranked", RANKED), ("shares", SHARES)):
-            (tmp_path / "views" / f"{name}.sql").write_text(sql)
-        yield made
+def project(project: RunningProject) -> RunningProject:
+    for name, sql in (("ranked", RANKED), ("shares", SHARES)):
+        (project.folder / "views" / f"{name}.sql").write_text(sql)
+    return project
 
 
 def ranked(project: RunningProject) -> list[tuple[object, ...]]:

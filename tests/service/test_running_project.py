@@ -9,27 +9,12 @@ import threading
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 import headrace
 from headrace.connect.processes import birth_of
 from headrace.service.folder import Folder
-from tests.service.running_project import RunningProject, a_project, children, until
-
-
-@pytest.fixture
-def project(
-    tmp_path: Path,
-    postgres_database: Callable[[], str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Iterator[RunningProject]:
-    with a_project(tmp_path, postgres_database(), postgres_database(), monkeypatch, capsys) as made:
-        yield made
+from tests.service.running_project import RunningProject, children, until
 
 
 def get(project: RunningProject, path: str, token: str | None = None) -> tuple[int, str]:
@@ -124,7 +109,6 @@ def test_contracts_come_and_go_under_load_and_a_killed_service_goes_on(project: 
         loading.join()
     project.until_equal("named", "by_body", "counts")
     assert "ended without being told to" in (project.folder / ".headrace" / "up.log").read_text()
-    project.document("audit", status=1)  # nobody kept promises while it was dead
 
 
 def test_nothing_is_left_of_a_contract_that_went(project: RunningProject) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ from headrace.run.push import Pushed
 from headrace.run.shape import ShapedRunner
 from headrace.service.folder import Folder
 from headrace.service.service import Service
-from tests.service.running_project import PROJECT, RunningProject, a_project, until
+from tests.service.running_project import PROJECT, RunningProject, until
 
 LATENCY_S = 0.8
 BANDWIDTH = 20_000.0
@@ -28,16 +27,10 @@ CONTRACT = "  named: {view: named, at: eu, freshness: 12 s}\n"
 
 
 @pytest.fixture
-def project(
-    tmp_path: Path,
-    postgres_database: Callable[[], str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Iterator[RunningProject]:
-    with a_project(tmp_path, postgres_database(), postgres_database(), monkeypatch, capsys) as made:
-        slow = PROJECT.replace("10 ms", f"{LATENCY_S} s").replace("100 Mbps", f"{BANDWIDTH} B/s")
-        (made.folder / "headrace.yml").write_text(slow + CONTRACT)
-        yield made
+def project(project: RunningProject) -> RunningProject:
+    slow = PROJECT.replace("10 ms", f"{LATENCY_S} s").replace("100 Mbps", f"{BANDWIDTH} B/s")
+    (project.folder / "headrace.yml").write_text(slow + CONTRACT)
+    return project
 
 
 @dataclass

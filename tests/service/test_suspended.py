@@ -28,17 +28,6 @@ LONG_S = 60.0
 """Longer than leases last, and than a database waits for who reads its log."""
 
 
-@pytest.fixture
-def project(
-    tmp_path: Path,
-    postgres_database: Callable[[], str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Iterator[RunningProject]:
-    with a_project(tmp_path, postgres_database(), postgres_database(), monkeypatch, capsys) as made:
-        yield made
-
-
 @contextmanager
 def suspended(*pids: int) -> Iterator[None]:
     """Processes that end when they go on are none of our concern."""
