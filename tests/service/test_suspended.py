@@ -135,7 +135,8 @@ def test_a_capture_that_stood_still_shows_as_lag_and_loses_nothing(project: Runn
     is_right_again(project, seconds)
 
 
-@pytest.mark.parametrize("seconds", [6.0, pytest.param(LONG_S + 15.0, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [6.0, LONG_S + 15.0])
 def test_a_database_that_stood_still_shows_as_lag_and_loses_nothing(
     tmp_path: Path,
     postgres_database: Callable[[], str],
