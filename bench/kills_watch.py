@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+from bench.beside import Beside
 
 LOOK_EVERY_S = 0.25
 OLD_AFTER_S = 3.0
@@ -39,23 +40,15 @@ class Episode:
 
 
 @dataclass
-class Watch:
+class Watch(Beside):
     status: Path
     looks: list[Look] = field(default_factory=list)
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
-        self._thread.start()
+    def __post_init__(self) -> None:
+        super().__init__("watch")
 
-    def stop(self) -> None:
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.wait(LOOK_EVERY_S):
+    def run(self) -> None:
+        while not self.stopping.wait(LOOK_EVERY_S):
             self.looks.append(self.look())
 
     def write(self, file: Path) -> None:

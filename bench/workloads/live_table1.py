@@ -7,13 +7,13 @@ as two changed rows.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import psycopg
 
+from bench.beside import Beside
 from bench.workloads.table1 import MACHINES, RELATIONS, SHARINGS, Relation, query_of
 from headrace import Project
 from headrace.model.catalogue import Catalogue
@@ -158,7 +158,7 @@ def _updates(relation: Relation, changed: float) -> str:
 
 
 @dataclass
-class Tweeting:
+class Tweeting(Beside):
     """Writes at a rate, in a thread; `tweets` were written so far, and `behind_s` is how late the writer is."""
 
     dsn: str
@@ -168,19 +168,11 @@ class Tweeting:
     tweets: int = 0
     behind_s: float = 0.0
     error: str | None = None
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="tweeting", daemon=True)
-        self._thread.start()
+    def __post_init__(self) -> None:
+        super().__init__("tweeting")
 
-    def stop(self) -> None:
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
+    def run(self) -> None:
         try:
             with psycopg.connect(self.dsn, autocommit=True) as connection:
                 self._write(connection)
@@ -201,7 +193,7 @@ class Tweeting:
                 self.tweets += count
             ahead = started + tick * TICK_S - time.monotonic()
             self.behind_s = max(0.0, -ahead)
-            if self._stop.wait(max(0.0, ahead)):
+            if self.stopping.wait(max(0.0, ahead)):
                 return
 
 

@@ -6,12 +6,13 @@ Whoever writes goes on when a database comes back: what was not committed is not
 from __future__ import annotations
 
 import random
-import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
+
+from bench.beside import Beside
 
 DATABASES = ("people", "posts")
 USERS, PLACES, POSTS, LIKES = 5_000, 50, 20_000, 40_000
@@ -119,7 +120,7 @@ def fill_database(dsn: str, database: str) -> None:
 
 
 @dataclass
-class Writer:
+class Writer(Beside):
     """Writes to one database, `per_s` transactions a second while it answers; `written` were committed so far."""
 
     database: str
@@ -129,21 +130,13 @@ class Writer:
     written: int = 0
     broken_off: int = 0
     error: str | None = None
-    _stop: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name=f"writer of {self.database}", daemon=True)
-        self._thread.start()
+    def __post_init__(self) -> None:
+        super().__init__(f"writer of {self.database}")
 
-    def stop(self) -> None:
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
+    def run(self) -> None:
         chance = random.Random(f"{self.seed} {self.database}")
-        while not self._stop.wait(AGAIN_AFTER_S):
+        while not self.stopping.wait(AGAIN_AFTER_S):
             try:
                 with psycopg.connect(self.dsn, autocommit=True, connect_timeout=5) as connection:
                     self._write(connection, chance)
@@ -156,7 +149,7 @@ class Writer:
     def _write(self, connection: psycopg.Connection[tuple[object, ...]], chance: random.Random) -> None:
         shares, statements = zip(*HABITS[self.database], strict=True)
         due = time.monotonic()
-        while not self._stop.wait(max(0.0, due - time.monotonic())):
+        while not self.stopping.wait(max(0.0, due - time.monotonic())):
             (statement,) = chance.choices(statements, shares)
             connection.execute(statement.encode(), self._values(chance))
             self.written += 1
