@@ -209,8 +209,9 @@ def cpu_by_part() -> dict[str, float]:
     return _by_part(lambda process: sum(map(int, _stat(process)[11:15])) / os.sysconf("SC_CLK_TCK"))
 
 
-def memory_by_part() -> dict[str, float]:
-    return _by_part(resident_mb)
+def memory_by_part(service: int | None = None) -> dict[str, float]:
+    """MB of a service and of what it started; of this process if none is given."""
+    return _by_part(resident_mb, service)
 
 
 def resident_mb(process: int) -> float:
@@ -222,8 +223,9 @@ def resident_mb(process: int) -> float:
     return int(found[1]) / 1000 if found else 0.0
 
 
-def _by_part(measure: Callable[[int], float]) -> dict[str, float]:
-    """The sum for all processes of a part, below this one."""
+def _by_part(measure: Callable[[int], float], service: int | None = None) -> dict[str, float]:
+    """The sum for all processes of a part, from the service on, which is this process if none is given."""
+    root = os.getpid() if service is None else service
     below, parts = dict[int, list[int]](), dict[int, str]()
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -234,10 +236,10 @@ def _by_part(measure: Callable[[int], float]) -> dict[str, float]:
                 continue
             parts[int(folder.name)] = next((part for text, part in PARTS.items() if text in command), "")
     found: dict[str, float] = {}
-    waiting = [(os.getpid(), "service")]
+    waiting = [(root, "service")]
     while waiting:
         process, parent = waiting.pop()
-        part = "service" if process == os.getpid() else parts.get(process) or parent
+        part = "service" if process == root else parts.get(process) or parent
         with suppress(OSError):  # ended meanwhile
             found[part] = found.get(part, 0.0) + measure(process)
         waiting += [(child, part) for child in below.get(process, [])]

@@ -48,6 +48,10 @@ class Live:
 
 
 def live_catalogue(live: Live) -> Catalogue:
+    return live_project(live).catalogue
+
+
+def live_project(live: Live) -> Project:
     """All sites on this machine, with the operator times that are assumed of a warm engine."""
     project = Project("smile")
     project.host("here", cores=live.cores)
@@ -68,7 +72,7 @@ def live_catalogue(live: Live) -> Catalogue:
         freshness_s = live.freshness_s[number % len(live.freshness_s)]
         site = machines[(view + 1 + turn) % MACHINES]
         project.contract(f"S{number + 1}", view=f"V{view + 1}", at=site, freshness=freshness_s, penalty=0.001)
-    return project.catalogue
+    return project
 
 
 def _add_source(project: Project, relation: Relation, site: str, live: Live) -> None:

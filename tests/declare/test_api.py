@@ -105,6 +105,12 @@ def test_calls_and_a_project_file_give_the_same_catalogue(tmp_path: Path) -> Non
     assert _without_places(city().catalogue) == _without_places(from_file)
 
 
+def test_a_project_that_is_written_to_a_folder_is_read_from_it_as_it_was(tmp_path: Path) -> None:
+    for _ in range(2):  # the second time over the first
+        city().write(tmp_path)
+    assert _without_places(read_project(tmp_path, {})) == _without_places(city().catalogue)
+
+
 def _without_places(catalogue: object) -> str:
     text = re.sub(r"Location\(file='[^']*', line=\d+, column=\d+\)", "_", repr(catalogue))
     return re.sub(r"directory='[^']*'", "", text)

@@ -21,6 +21,7 @@ from headrace.declare.project_text import ProjectText
 from headrace.declare.read import in_order, read_text
 from headrace.declare.sql import ViewText
 from headrace.declare.units import Unreadable, Written
+from headrace.declare.yaml_text import yaml_of
 from headrace.model.catalogue import Catalogue
 from headrace.model.errors import InputError, Location, Problem
 
@@ -250,6 +251,13 @@ class Project:
         per_out: Written | None = None,
     ) -> Self:
         return self._add("operator_times", operator, {"fixed": fixed, "per_in": per_in, "per_out": per_out})
+
+    def write(self, folder: Path) -> None:
+        """As a project folder for the commands: `headrace.yml`, and a file for each view. Replaces what is there."""
+        (folder / "views").mkdir(parents=True, exist_ok=True)
+        (folder / "headrace.yml").write_text(yaml_of(self._value))
+        for view in self._views.values():
+            (folder / "views" / f"{view.name}.sql").write_text(view.sql)
 
     def _add(self, section: str, name: str, fields: Mapping[str, object]) -> Self:
         return self._put(_section(self._value, section), (section, name), _given(fields))

@@ -6,7 +6,9 @@ written twice is a mistake to report, not a value to lose. Nothing in a text can
 
 from __future__ import annotations
 
+import io
 import re
+from collections.abc import Mapping
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, StringMark, YAMLError
@@ -42,6 +44,16 @@ def read_yaml(text: str, file: str) -> tuple[Document | None, tuple[Problem, ...
     if walk.oversized is not None:
         return None, (walk.oversized,)
     return Document(value, walk.keys, walk.values, start), tuple(walk.problems)
+
+
+def yaml_of(value: Mapping[str, object]) -> str:
+    """Fields as text that `read_yaml` reads again, in the order given."""
+    writer, text = YAML(typ="safe", pure=True), io.StringIO()
+    writer.default_flow_style = None
+    writer.width = 120
+    writer.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
+    writer.dump(dict(value), text)
+    return text.getvalue()
 
 
 class _Walk:
