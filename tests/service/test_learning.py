@@ -66,3 +66,11 @@ def test_jobs_are_predicted_from_their_pushes(plan: Plan):
     assert learning.job.fixed == pytest.approx(0.1, rel=0.05)
     assert learning.job.per_in == pytest.approx(0.002, rel=0.05)
     assert learning.job.per_out == pytest.approx(0.7, rel=0.05)
+
+
+def test_jobs_of_equal_work_that_take_now_more_now_less_are_predicted_as_what_they_take_on_the_whole(plan: Plan):
+    learning, chance = Learning(plan), random.Random(3)
+    for _ in range(400):
+        learning.learn_job(30, 0.5, chance.choice([0.4, 0.8, 1.2]))
+    predicted = learning.job.fixed + 30 * learning.job.per_in + 0.5 * learning.job.per_out
+    assert predicted == pytest.approx(0.8, rel=0.1)

@@ -8,11 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from headrace.connect.delta_delivery import DeliveredFolder, DeltaDelivery
-from headrace.connect.postgres.deliver import PostgresDelivery
-from headrace.connect.postgres.delivered_table import DeliveredTable
-from headrace.declare.variables import fill
-from headrace.model.catalogue import Contract, DeltaFolder, PostgresTable
+from headrace.model.catalogue import Contract
 from headrace.model.errors import HeadraceError
 from headrace.model.log import Lease
 from headrace.model.plan import Plan
@@ -22,6 +18,7 @@ from headrace.run.deliver import deliver
 from headrace.run.functions import Functions
 from headrace.run.ports import Delivery, Ledger, Store
 from headrace.run.steps import Program
+from headrace.service.copies import Copied, Place, Target, target_of
 
 log = logging.getLogger("headrace.delivery")
 
@@ -31,20 +28,14 @@ LOOK_EVERY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What is delivered, to where (a table has an address), and from which vertex."""
+    """What is delivered, to where, and from which vertex."""
 
     contract: str
-    target: DeliveredTable | DeliveredFolder
-    dsn: str
+    target: Target
     vertex: str
     columns: tuple[Field, ...]
     outputs: tuple[Output, ...]
     functions: Functions
-
-    def open(self, epoch: int) -> Delivery:
-        if isinstance(self.target, DeliveredFolder):
-            return DeltaDelivery(self.target, epoch)
-        return PostgresDelivery(self.dsn, self.target, epoch)
 
 
 @dataclass(slots=True)
@@ -67,19 +58,15 @@ class Deliveries:
     delivered: dict[str, int] = field(default_factory=dict)
     _running: dict[str, _Running] = field(default_factory=dict)
 
-    def run(self, plan: Plan, program: Program, environment: Mapping[str, str], before: Plan | None = None) -> None:
-        """Delivers exactly what the plan's contracts ask for. What the plan before delivered elsewhere is dropped."""
+    def run(self, plan: Plan, program: Program, environment: Mapping[str, str]) -> tuple[threading.Thread, ...]:
+        """Delivers exactly what the plan's contracts ask for; threads of other copies that have not ended yet."""
         wanted = {copy.contract: copy for copy in self._wanted(plan, program, environment)}
-        for name, running in list(self._running.items()):
-            if wanted.get(name) != running.copy:
-                self._end(self._running.pop(name))
-        asked = {(contract.name, contract.deliver) for contract in plan.catalogue.contracts.values()}
-        for contract in () if before is None else before.catalogue.contracts.values():
-            if contract.deliver is not None and (contract.name, contract.deliver) not in asked:
-                self._drop(plan.catalogue.project, contract, contract.deliver, environment)
+        others = [name for name, running in self._running.items() if wanted.get(name) != running.copy]
+        ended = [self._end(self._running.pop(name)) for name in others]
         for name, copy in wanted.items():
             if name not in self._running:
                 self._start(copy)
+        return tuple(thread for thread in ended if thread is not None and thread.is_alive())
 
     def _wanted(self, plan: Plan, program: Program, environment: Mapping[str, str]) -> list[Copy]:
         found = []
@@ -89,40 +76,20 @@ class Deliveries:
             if contract.deliver is not None:
                 try:
                     outputs = view_outputs(plan, program, contract.view, entry.vertex)
-                    target, dsn = self._target(plan, contract, contract.deliver, outputs, environment)
+                    target = self._target(plan, contract, contract.deliver, outputs, environment)
                     columns = tuple(program.logs[entry.vertex].columns)
-                    found.append(Copy(contract.name, target, dsn, entry.vertex, columns, outputs, program.functions))
+                    found.append(Copy(contract.name, target, entry.vertex, columns, outputs, program.functions))
                 except HeadraceError as error:
                     self.errors[entry.contract] = str(error)
         return found
 
     def _target(
-        self,
-        plan: Plan,
-        contract: Contract,
-        to: PostgresTable | DeltaFolder,
-        outputs: tuple[Output, ...],
-        environment: Mapping[str, str],
-    ) -> tuple[DeliveredTable | DeliveredFolder, str]:
+        self, plan: Plan, contract: Contract, to: Place, outputs: tuple[Output, ...], environment: Mapping[str, str]
+    ) -> Target:
         columns = tuple(Field(output.name, output.expr.type) for output in outputs)
         meaning = next(planned.block.fingerprint for planned in plan.blocks if planned.block.id == contract.view)
-        return self._place(plan.catalogue.project, contract, to, columns, meaning, environment)
-
-    def _place(
-        self,
-        project: str,
-        contract: Contract,
-        to: PostgresTable | DeltaFolder,
-        columns: tuple[Field, ...],
-        meaning: str,
-        environment: Mapping[str, str],
-    ) -> tuple[DeliveredTable | DeliveredFolder, str]:
-        """Where a contract's copy is; and the address, of a table."""
-        about = (project, contract.name, contract.view, meaning, contract.freshness_s)
-        if isinstance(to, DeltaFolder):
-            path = self.project / fill(to.path, environment, contract.declared_at)
-            return DeliveredFolder(path, columns, *about), ""
-        return DeliveredTable(to.table, columns, *about), fill(to.dsn, environment, contract.declared_at)
+        about = Copied(plan.catalogue.project, contract.name, contract.view, meaning, contract.freshness_s, columns)
+        return target_of(about, to, self.project, environment, contract.declared_at)
 
     def _start(self, copy: Copy) -> None:
         running = self._running[copy.contract] = _Running(copy)
@@ -140,7 +107,7 @@ class Deliveries:
         while not running.stop.is_set():
             running.wake.clear()
             try:
-                delivery = delivery or copy.open(self.lease.epoch)
+                delivery = delivery or copy.target.open(self.lease.epoch)
                 self._bring_up(delivery, copy)
                 failures = 0
                 self.errors.pop(copy.contract, None)
@@ -159,26 +126,13 @@ class Deliveries:
             deliver(delivery, self.store, found, copy.columns, copy.outputs, copy.functions)
             self.delivered[copy.contract] = found.t
 
-    def _drop(
-        self, project: str, contract: Contract, to: PostgresTable | DeltaFolder, environment: Mapping[str, str]
-    ) -> None:
-        """There may be none any more. Whose it is is looked at, not what it holds."""
-        try:
-            target, dsn = self._place(project, contract, to, (), "", environment)
-            delivery = Copy(contract.name, target, dsn, "", (), (), ()).open(self.lease.epoch)
-            try:
-                delivery.drop()
-            finally:
-                delivery.close()
-        except HeadraceError as error:
-            log.warning('the copy of contract "%s" was not dropped: %s', contract.name, error)
-
-    def _end(self, running: _Running) -> None:
+    def _end(self, running: _Running) -> threading.Thread | None:
         running.stop.set()
         running.wake.set()
         if running.thread is not None:
             running.thread.join(timeout=20)
         self.delivered.pop(running.copy.contract, None)
+        return running.thread
 
     def stop(self) -> None:
         for running in self._running.values():

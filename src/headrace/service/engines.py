@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from headrace.model.running import RunEngine
@@ -14,7 +15,7 @@ from headrace.run.ports import Runner
 from headrace.run.upkeep_work import UpkeepItem
 from headrace.run.work import WorkItem
 from headrace.service.folder import Folder
-from headrace.service.late_runner import Engine, LateRunner
+from headrace.service.late_runner import Absence, Engine, LateRunner
 
 HERE_AT_MOST, HERE_AT_MOST_BYTES = 500_000.0, 20_000_000
 """Changed rows of a push, counted at each of its steps, and bytes of upkeep that this process does while Spark is away:
@@ -22,11 +23,20 @@ a few seconds of work.
 """
 
 
-def start_engine(engine: RunEngine, folder: Folder) -> tuple[Runner[Any], Callable[[], None]]:
-    """What runs items, and what ends it. Functions declared in Python may lie in the project's folder."""
+@dataclass(frozen=True, slots=True)
+class StartedEngine:
+    """What runs items, what ends it, and whether it is away now."""
+
+    runner: Runner[Any]
+    end: Callable[[], None] = lambda: None
+    absence: Callable[[], Absence | None] = lambda: None
+
+
+def start_engine(engine: RunEngine, folder: Folder) -> StartedEngine:
+    """Functions declared in Python may lie in the project's folder."""
     sys.path.insert(0, str(folder.project.absolute()))
     if engine is RunEngine.LOCAL:
-        return HereRunner(perform), lambda: None
+        return StartedEngine(HereRunner(perform))
     return _spark(folder)
 
 
@@ -46,7 +56,7 @@ def is_small(item: Item) -> bool:
             return False
 
 
-def _spark(folder: Folder) -> tuple[Runner[Any], Callable[[], None]]:
+def _spark(folder: Folder) -> StartedEngine:
     from headrace.connect.spark.kept_session import KeptSession
     from headrace.connect.spark.session import SparkSettings
 
@@ -58,4 +68,4 @@ def _spark(folder: Folder) -> tuple[Runner[Any], Callable[[], None]]:
         runner.end()
         spark.end()
 
-    return runner, end
+    return StartedEngine(runner, end, runner.absence)

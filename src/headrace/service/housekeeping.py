@@ -26,11 +26,16 @@ GRACE_S = 60.0
 def keep_up(service: Service) -> None:
     trimmed, pause = time.monotonic(), UPKEEP_EVERY_S
     while not service.stop.wait(pause):
+        service.gaps.wait(service.stop)
         try:
             with service.upkeep_turn:
                 if service.upkeep is None:
                     continue
-                pause = UPKEEP_EVERY_S if service.upkeep.step() is not None else NOTHING_DUE_S
+                began = time.monotonic()
+                worked = service.upkeep.step() is not None
+                pause = UPKEEP_EVERY_S if worked else NOTHING_DUE_S
+                if worked:
+                    service.gaps.learn(time.monotonic() - began)
                 if time.monotonic() - trimmed > TRIM_EVERY_S:
                     trimmed = time.monotonic()
                     _trim(service, service.upkeep)

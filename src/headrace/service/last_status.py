@@ -31,6 +31,7 @@ def last_status(folder: Folder) -> dict[str, Any] | None:
         about["state"] = State.FAILED.value
         about["error"] = about["error"] or "its process is gone"
     if about["state"] in (State.STOPPED, State.FAILED):
+        about["engine"] = {"state": State.STOPPED.value}
         for contract in found["contracts"]:
             contract["state"], contract["next_push_s"] = "stopped", None
     return found

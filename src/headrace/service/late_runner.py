@@ -37,6 +37,16 @@ class Engine:
     is_small: Callable[[Item], bool] = lambda _: False
 
 
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """Of a runner that is on its way, for the first time or because it `died`; and why its last start failed."""
+
+    engine: str
+    died: bool
+    seconds: float
+    error: str | None
+
+
 class LateRunner:
     """May be used by several threads at once.
 
@@ -48,7 +58,9 @@ class LateRunner:
         self._resumes = resumes
         self._turn = threading.Lock()
         self._ended = False
+        self._died = False
         self._failures = 0
+        self._error: str | None = None
         self._again_at = 0.0
         self._meanwhile = 0
         self._began = time.monotonic()
@@ -73,6 +85,13 @@ class LateRunner:
     def end(self) -> None:
         """It is not started again from now on."""
         self._ended = True
+
+    def absence(self) -> Absence | None:
+        """None if it is there as far as is known. It is not asked: one that stands still would not answer."""
+        started = self._started
+        if started.done() and started.exception() is None:
+            return None
+        return Absence(self._engine.name, self._died, time.monotonic() - self._began, self._error)
 
     def _attempt(self, items: Sequence[Item]) -> list[Outcome[Any]]:
         runner = self._living()
@@ -108,7 +127,7 @@ class LateRunner:
             if not self._ended and time.monotonic() >= self._again_at:
                 if not failed:
                     log.warning("%s has died, and is started again", self._engine.name)
-                self._meanwhile, self._began = 0, time.monotonic()
+                    self._died, self._meanwhile, self._began = True, 0, time.monotonic()
                 self._started = self._begin()
             return None
 
@@ -124,12 +143,13 @@ class LateRunner:
             started = self._engine.start()
         except Exception as error:
             self._failures += 1
+            self._error = str(error)
             rest_s = REST_S[min(self._failures, len(REST_S)) - 1]
             self._again_at = time.monotonic() + rest_s
             if not self._ended:
                 log.warning("%s could not be started: %s; again in %g s", self._engine.name, error, rest_s)
             raise
-        self._failures = 0
+        self._failures, self._error = 0, None
         took_s = time.monotonic() - self._began
         log.info("%s is there after %.1f s; %d items ran here meanwhile", self._engine.name, took_s, self._meanwhile)
         return started

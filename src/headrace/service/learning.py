@@ -10,7 +10,18 @@ from headrace.model.catalogue import OperatorTime
 from headrace.model.plan import Plan
 from headrace.observe.predict import operation_of, planned_time, predictor
 from headrace.observe.rates import Flow, Statistics, pushed, started, statistics
-from headrace.observe.times import Accuracy, Fit, Operation, Sample, Times, compared, fitted, forget, observed
+from headrace.observe.times import (
+    Accuracy,
+    Fit,
+    Operation,
+    Sample,
+    Times,
+    compared,
+    fitted,
+    forget,
+    observed,
+    seconds_of,
+)
 from headrace.run.push import Pushed
 
 VERSION = 1
@@ -87,9 +98,10 @@ class Learning:
     def learn_job(self, pushes: int, predicted_s: float, took_s: float) -> None:
         """From a job in which so many pushes, of so many predicted seconds by themselves, followed each other.
 
-        Short jobs count more than by their seconds: how good a prediction is, is a share of what it is for.
+        Short jobs count more than by their seconds: how good a prediction is, is a share of what it is for. Which are
+        short is as predicted: of equal jobs, those that happened to be quick would count more.
         """
-        weight = 1 / max(took_s, SHORTEST_S)
+        weight = 1 / max(seconds_of(self.job, pushes, predicted_s), SHORTEST_S)
         self.jobs = fitted(self.jobs, Sample(pushes, predicted_s, took_s, weight), AS_PLANNED)
 
     def begin(self, contract: str, now: int, predicted_s: float) -> None:

@@ -57,9 +57,11 @@ def _bring_up(service: Service, loading: Loading) -> None:
         unloaded = service.loader.load_new(_between(service, program), program, loading)
         with service.pushing:
             service.unloaded = unloaded
+            service.withdrawals.note(before, loading.plan)
             _switch(service, loading, _engine(service, program, running=True))
     service.sources.capture_only(loading.plan)
-    service.deliveries.run(loading.plan, program, service.environment, before)
+    ending = service.deliveries.run(loading.plan, program, service.environment)
+    service.withdrawals.run(loading.plan, service.environment, ending)
     loading.phase = "running"
 
 

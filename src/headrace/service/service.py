@@ -28,12 +28,15 @@ from headrace.service.auditor import Auditor
 from headrace.service.captures import Captures
 from headrace.service.deliveries import Deliveries
 from headrace.service.folder import Folder
+from headrace.service.gaps import Gaps
 from headrace.service.housekeeping import keep_up
+from headrace.service.late_runner import Absence
 from headrace.service.loading import Loader, Loading
 from headrace.service.moving import go_over
 from headrace.service.plan_facts import sources_of
 from headrace.service.scheduler import Scheduler
 from headrace.service.sources import Sources
+from headrace.service.withdrawn import Withdrawals
 
 log = logging.getLogger("headrace.service")
 
@@ -53,7 +56,10 @@ def clock_now() -> int:
 
 @dataclass
 class Service:
-    """Start with `open`, then `apply` a plan; `close` ends all threads and processes."""
+    """Start with `open`, then `apply` a plan; `close` ends all threads and processes.
+
+    `absence` tells whether what computes is away, and must not wait for it.
+    """
 
     folder: Folder
     environment: Mapping[str, str]
@@ -61,6 +67,7 @@ class Service:
     clock: Callable[[], int] = clock_now
     in_processes: bool = True
     on_push: Callable[[list[Pushed]], None] | None = None
+    absence: Callable[[], Absence | None] = lambda: None
     plan: Plan | None = None
     scheduler: Scheduler | None = None
     loading: Loading | None = None
@@ -69,6 +76,7 @@ class Service:
     push_seconds: float = 0.0
     forced: Mapping[str, float] = field(default_factory=dict)
     slots: SlotWatch = field(default_factory=SlotWatch)
+    gaps: Gaps = field(default_factory=Gaps)
 
     def __post_init__(self) -> None:
         self.stop = threading.Event()
@@ -99,6 +107,7 @@ class Service:
         self.accounts = Accounts(self.ledger)
         self.accounts.resume()
         self.deliveries = Deliveries(self.folder.project, self.ledger, self.store, self.lease)
+        self.withdrawals = Withdrawals(self.folder.project, self.ledger, self.lease)
         for target in (self._schedule, self._audit, self._keep_up, self._watch_slots):
             thread = threading.Thread(target=self._guarded, args=(target,), name=target.__name__, daemon=True)
             self._threads.append(thread)
@@ -108,6 +117,7 @@ class Service:
         self.stop.set()
         for thread in self._threads:
             thread.join(timeout=30)
+        self.withdrawals.stop()
         self.deliveries.stop()
         self.captures.stop()
         self.slots.close()
@@ -179,12 +189,14 @@ class Service:
         """One round; whether there was anything to do."""
         assert self.scheduler is not None
         now, times = self.clock(), self.ledger.times()
-        self.scheduler.decide(now, times, self.auditor.lags_s)
+        decision = self.scheduler.decide(now, times, self.auditor.lags_s)
         if not self.scheduler.pending:
+            self.gaps.expect_push((decision.next_wake - now) / 1e6)
             return False
         started = time.perf_counter()
         try:
-            pushed = self.scheduler.round(now, times, self.auditor.lags_s)
+            with self.gaps.pushing():
+                pushed = self.scheduler.round(now, times, self.auditor.lags_s)
         except Conflict as error:
             log.warning("somebody else moved what was pushed: %s", error)
             return True

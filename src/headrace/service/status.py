@@ -14,6 +14,7 @@ from headrace.observe.cost import Account
 from headrace.run.next_push import next_starts
 from headrace.run.shape import ShapedRunner
 from headrace.service.last_status import State
+from headrace.service.late_runner import Absence
 from headrace.service.replanning import Move
 from headrace.service.service import Service
 
@@ -36,12 +37,21 @@ def status_document(service: Service, state: State, pid: int, moves: Sequence[Mo
             "phase": None if loading is None else loading.phase,
             "error": error_of(service),
             "written": time.time(),
+            "engine": _engine(service.absence()),
             "troubles": _troubles(service),
             "pushes": service.pushes,
             "pushed_rows": service.pushed_rows,
             "push_seconds": service.push_seconds,
         },
     }
+
+
+def _engine(absence: Absence | None) -> dict[str, Any]:
+    """`running`, or away for some seconds: `starting`, or `restarting` since it died; and why the last start failed."""
+    if absence is None:
+        return {"state": "running"}
+    state = "restarting" if absence.died else "starting"
+    return {"state": state, "name": absence.engine, "away_s": absence.seconds, "error": absence.error}
 
 
 def _links(service: Service) -> list[dict[str, Any]]:
@@ -68,11 +78,12 @@ def _move(move: Move) -> dict[str, Any]:
 
 
 def _troubles(service: Service) -> list[str]:
-    """What goes wrong outside of contracts: sources that were stopped, and captures that end."""
+    """What goes wrong outside of contracts: sources that were stopped, captures that end, copies that stay."""
     stopped = service.ledger.notes("quarantine:").items()
     found = [f'source "{name.removeprefix("quarantine:")}" is stopped: {why}' for name, why in sorted(stopped)]
     captures = [(name, capture_failure(service.folder.capture(name))) for name in sorted(service.captures.running)]
-    return found + [f"capture of {name}: {failure}" for name, failure in captures if failure is not None]
+    found += [f"capture of {name}: {failure}" for name, failure in captures if failure is not None]
+    return found + sorted(service.withdrawals.errors.values())
 
 
 def capture_failure(scratch: Path) -> str | None:

@@ -1,0 +1,53 @@
+"""What a contract's copy is, and where: a table of another database, or a folder of the project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.connect.delta_delivery import DeliveredFolder, DeltaDelivery
+from headrace.connect.postgres.deliver import PostgresDelivery
+from headrace.connect.postgres.delivered_table import DeliveredTable
+from headrace.declare.variables import fill
+from headrace.model.catalogue import DeltaFolder, PostgresTable
+from headrace.model.errors import Location
+from headrace.model.relation import Field
+from headrace.run.ports import Delivery
+
+Place = PostgresTable | DeltaFolder
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a copy is; `dsn` is the address of a table, with its secrets."""
+
+    copy: DeliveredTable | DeliveredFolder
+    dsn: str = ""
+
+    def open(self, epoch: int) -> Delivery:
+        if isinstance(self.copy, DeliveredFolder):
+            return DeltaDelivery(self.copy, epoch)
+        return PostgresDelivery(self.dsn, self.copy, epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """For whom a copy is, and of what: `meaning` is the fingerprint of the view's query."""
+
+    project: str
+    contract: str
+    view: str
+    meaning: str = ""
+    freshness_s: float = 0.0
+    columns: tuple[Field, ...] = ()
+
+
+def target_of(
+    about: Copied, to: Place, folder: Path, environment: Mapping[str, str], declared_at: Location | None = None
+) -> Target:
+    """Folders are below the project's. Raises `InputError` if a variable of the place is not set."""
+    terms = (about.columns, about.project, about.contract, about.view, about.meaning, about.freshness_s)
+    if isinstance(to, DeltaFolder):
+        return Target(DeliveredFolder(folder / fill(to.path, environment, declared_at), *terms))
+    return Target(DeliveredTable(to.table, *terms), fill(to.dsn, environment, declared_at))

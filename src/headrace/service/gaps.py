@@ -1,0 +1,67 @@
+"""Gaps between pushes, for work that can wait.
+
+Upkeep beside a push makes it take half as long again, and nobody can tell beforehand. So upkeep starts when no push
+runs and none will before it is done. Where pushes leave no such gap it goes in between anyway after a while, and beside
+them after a while longer: logs that nobody merges make every push slower.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+PATIENCE_S = 2.0
+"""After so long any moment between pushes will do, and after twice as long any moment."""
+LOOK_EVERY_S = 0.1
+QUICK = 0.2
+"""Weight of the last piece of work in what the next is expected to take."""
+LONGEST_S = 1.0
+"""More than this is not waited for."""
+
+
+@dataclass
+class Gaps:
+    """`work_s` is what a piece of upkeep takes, about. `clock` is in seconds, and never put back."""
+
+    clock: Callable[[], float] = time.monotonic
+    work_s: float = 0.5
+    _pushing: bool = False
+    _next_push: float = 0.0
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    @contextmanager
+    def pushing(self) -> Iterator[None]:
+        self._set(True, 0.0)
+        try:
+            yield
+        finally:
+            self._set(False, self._next_push)
+
+    def expect_push(self, in_s: float) -> None:
+        """None runs, and the next starts after so many seconds if nothing happens before."""
+        self._set(False, self.clock() + in_s)
+
+    def _set(self, pushing: bool, next_push: float) -> None:
+        with self._changed:
+            self._pushing, self._next_push = pushing, next_push
+            self._changed.notify_all()
+
+    def wait(self, stop: threading.Event) -> None:
+        """Returns when other work may start, or shall not any more."""
+        began = self.clock()
+        with self._changed:
+            while not stop.is_set() and not self._may_start(self.clock() - began):
+                self._changed.wait(LOOK_EVERY_S)
+
+    def _may_start(self, waited_s: float) -> bool:
+        if self._pushing:
+            return waited_s >= 2 * PATIENCE_S
+        left_s = self._next_push - self.clock()
+        return waited_s >= PATIENCE_S or left_s >= min(self.work_s, LONGEST_S)
+
+    def learn(self, took_s: float) -> None:
+        """What a piece of work took."""
+        self.work_s += QUICK * (took_s - self.work_s)
