@@ -15,7 +15,7 @@ class Turning:
     """A clock that goes on by a little whenever it is read, so that whoever waits comes to an end."""
 
     now: float = 100.0
-    tick: float = 0.2
+    tick: float = 0.05
 
     def __call__(self) -> float:
         self.now += self.tick
@@ -46,13 +46,13 @@ def test_it_starts_at_once_where_no_push_comes_before_it_is_done():
 def test_it_waits_for_a_while_when_a_push_comes_soon():
     waiting = Waiting()
     waiting.gaps.expect_push(0.2)
-    assert waiting.waited_s() == pytest.approx(PATIENCE_S, abs=1.0)
+    assert waiting.waited_s() == pytest.approx(PATIENCE_S, abs=0.5)
 
 
 def test_it_waits_for_a_push_to_end_and_goes_beside_it_if_that_never_ends():
     waiting = Waiting()
     with waiting.gaps.pushing():
-        assert waiting.waited_s() == pytest.approx(2 * PATIENCE_S, abs=1.0)
+        assert waiting.waited_s() == pytest.approx(2 * PATIENCE_S, abs=0.5)
 
 
 def test_a_push_that_ends_lets_it_start():
