@@ -33,7 +33,8 @@ QUIET = 3
 """So many looks at which nothing has moved: what was given is computed."""
 IDLE_S = 10.0
 SLOWEST_S = 900.0
-HEAP = "3g"
+HEAP_GB, HEAP_GB_PER_MILLION = 3.0, 9.0
+"""Flink holds all rows that it joins in memory: at least so much, and more with the tweets that are stored."""
 
 
 class FlinkFailed(Exception):
@@ -139,7 +140,8 @@ def _running(python: str, live: Live, folder: Path, count: bool) -> Iterator[_Jo
     request, answer = folder / "request.json", folder / "job"
     request.write_text(json.dumps(flink_request(live, folder, port, count)))
     ensure_java()
-    environment = os.environ | {"JVM_ARGS": f"-Xmx{HEAP}", "FLINK_LOG_DIR": str(folder)}
+    heap_mb = round(1000 * max(HEAP_GB, HEAP_GB_PER_MILLION * live.tweets / 1e6))
+    environment = os.environ | {"JVM_ARGS": f"-Xmx{heap_mb}m", "FLINK_LOG_DIR": str(folder)}
     command = [python, str(Path(__file__).with_name("flink_job.py")), str(request), str(answer)]
     with (
         (folder / "output").open("wb") as output,
