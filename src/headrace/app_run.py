@@ -176,10 +176,10 @@ def run_project(
     folder.prepare()
     _log_to(folder.root / "service.log")
     _tell_remains(folder, say)
-    runner, end = start_engine(settings.engine, folder)
-    service = Service(folder, environment, runner)
+    engine = start_engine(settings.engine, folder)
+    service = Service(folder, environment, engine.runner, absence=engine.absence)
     if settings.shape_links:
-        service.runner = ShapedRunner(runner, lambda: service.plan.catalogue.links if service.plan else ())
+        service.runner = ShapedRunner(engine.runner, lambda: service.plan.catalogue.links if service.plan else ())
     try:
         service.open()
     except Held as error:
@@ -190,7 +190,7 @@ def run_project(
             _run(host, prepared, settings, serve, say)
     finally:
         service.close()
-        end()
+        engine.end()
         host.state = State.STOPPED if host.state is not State.FAILED else State.FAILED
         _write_last_status(host)
         forget_process(folder)

@@ -49,6 +49,19 @@ def test_status_names_what_goes_wrong() -> None:
     assert "us: the database does not answer" in text and "connection refused" in text
 
 
+def test_status_says_that_spark_is_being_restarted() -> None:
+    engine = {"state": "restarting", "name": "Spark", "away_s": 12.34, "error": "no memory is left\nat java.lang"}
+    document = {"contracts": [], "slots": [], "service": {**SERVICE, "engine": engine}}
+    assert status_text(document, 100.0).splitlines() == [
+        "running as process 7",
+        "  Spark has died and is being restarted, for 12.3 s now: small pushes go on",
+        "    without it, large ones and loading wait",
+        "    its last start failed: no memory is left",
+    ]
+    document["service"] = {**SERVICE, "engine": {"state": "running"}}
+    assert status_text(document, 100.0) == "running as process 7"
+
+
 MOVE = {
     "at": 88.0,
     "contracts": ["sales"],

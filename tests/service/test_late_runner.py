@@ -132,6 +132,23 @@ def test_when_it_cannot_be_started_again_large_items_fail_with_the_reason(place:
     until(lambda: runner.run([Job("large", 2, LARGE)])[0].value == 4, "it was tried again")
 
 
+def test_it_says_that_it_is_away_and_why_until_it_is_there(place: Place):
+    runner = LateRunner(place.engine())
+    first = runner.absence()
+    assert first is not None and (first.engine, first.died, first.error) == ("it", False, None)
+    place.may_start.set()
+    runner.run([])
+    assert runner.absence() is None
+
+    place.broken, place.started[0].alive = "no memory is left", False
+    runner.run([Job("large", 2, LARGE)])
+    again = runner.absence()
+    assert again is not None and (again.died, again.error) == (True, "no memory is left")
+    place.broken = None
+    until(lambda: runner.run([Job("large", 2, LARGE)])[0].value == 4, "it was tried again")
+    assert runner.absence() is None
+
+
 def test_one_that_was_ended_is_not_started_again(place: Place):
     place.may_start.set()
     runner = LateRunner(place.engine())

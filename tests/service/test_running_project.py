@@ -9,6 +9,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import headrace
@@ -155,11 +156,23 @@ def test_a_refused_contract_is_kept_only_when_it_is_forced(project: RunningProje
     assert "division by zero" in odd["error"]
 
 
-def test_a_project_runs_on_spark(project: RunningProject) -> None:
+def test_a_project_runs_on_spark_and_says_when_it_is_restarted(project: RunningProject) -> None:
+    def engine() -> str:
+        return str(project.document("status")["service"]["engine"]["state"])
+
     project.declare("counts")
     project.up("spark")
     project.change_something(3000)
     project.until_equal("counts")
+    assert engine() == "running"
+    (java,) = [one for one in children(project.process()["pid"]) if Path(f"/proc/{one}/comm").read_text() == "java\n"]
+    os.kill(java, signal.SIGKILL)
+    project.change_something(3001)
+    until(lambda: engine() == "restarting", "it is said that Spark is away")
+    assert "Spark has died and is being restarted" in project.headrace("status")
+    assert "headrace_engine_up 0.0" in get(project, "/metrics")[1]
+    project.until_equal("counts")
+    until(lambda: engine() == "running", "it is there again", within_s=180)
     left = children(project.process()["pid"])
     project.document("down")
     until(lambda: not any(birth_of(one) for one in left), "Spark has ended")

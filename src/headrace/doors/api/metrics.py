@@ -25,6 +25,8 @@ class _HostCollector(Collector):
         status = self._host.status()
         yield from _of_contracts(status["contracts"])
         yield from _of_vertices(self._host)
+        up = status["service"]["engine"]["state"] == "running"
+        yield GaugeMetricFamily("headrace_engine_up", "Whether what computes is there; 0 while it starts again.", up)
         kept = GaugeMetricFamily("headrace_slot_kept_bytes", "Log that a database keeps for us.", labels=["database"])
         for slot in status["slots"]:
             if "kept_bytes" in slot:

@@ -10,6 +10,8 @@ from headrace.model import amounts
 
 Document = dict[str, Any]
 
+WAITS = "small pushes go on without it, large ones and loading wait"
+
 
 def status_text(document: Document, now: float) -> str:
     service, slots, moves = document["service"], document["slots"], document.get("moves", ())
@@ -30,8 +32,18 @@ def _service(service: Document, now: float) -> Iterator[str]:
         case _:
             yield from wrap(f"failed: {service['error']}; last seen {ago(age)}", "", "  ")
             yield "  `headrace up` goes on from what was committed"
+    yield from _engine(service.get("engine", {}))
     for trouble in service.get("troubles", ()):
         yield from wrap(trouble, "  ", "    ")
+
+
+def _engine(engine: Document) -> Iterator[str]:
+    """Why lags may grow. One that is there, or of a service that is gone, is not worth a line."""
+    if "away_s" in engine:
+        what = "has died and is being restarted" if engine["state"] == "restarting" else "is starting"
+        yield from wrap(f"{engine['name']} {what}, for {short_seconds(engine['away_s'])} now: {WAITS}", "  ", "    ")
+        if engine["error"] is not None:
+            yield from wrap(f"its last start failed: {engine['error'].splitlines()[0]}", "    ", "      ")
 
 
 def _contracts(document: Document) -> Iterator[str]:
