@@ -16,7 +16,7 @@ import pytest
 
 from headrace.connect.postgres.embedded import EmbeddedPostgres, free_port
 from headrace.connect.processes import birth_of
-from tests.service.running_project import RunningProject, a_project, children, until
+from tests.service.running_project import VIEWS, RunningProject, a_project, children, until
 
 USERS_ONLY = "SELECT uid, name FROM users WHERE country = 'c1'"
 
@@ -96,6 +96,48 @@ def test_views_of_other_databases_are_kept_while_one_is_away(project: RunningPro
         whole = RunningProject(project.folder, project.us, posts, project.out)
         whole.until_equal("counts")
     until(lambda: state(project, "counts") == "kept", "it has caught up")
+
+
+COPIED = """
+project: shop
+sites: {us: {cpu: 0.34 $/core-hour}}
+sources:
+  users: {kind: table, at: us, postgres: {dsn: "${US_DSN}", table: public.users}, key: [uid]}
+contracts:
+  some_users: {view: some_users, at: us, freshness: 4 s%s}
+"""
+COPY = ', deliver: {postgres: {dsn: "${EU_DSN}", table: users_copy}}'
+
+
+def test_a_copy_whose_database_is_away_when_it_is_withdrawn_is_dropped_later(
+    project: RunningProject, server: EmbeddedPostgres
+) -> None:
+    def copies() -> int:
+        with psycopg.connect(server.dsn()) as session:
+            (found,) = session.execute("SELECT count(*) FROM pg_class WHERE relname = 'users_copy'").fetchall()
+            return int(found[0])
+
+    def troubles() -> str:
+        return str(project.document("status")["service"]["troubles"])
+
+    for other in VIEWS:
+        (project.folder / "views" / f"{other}.sql").unlink()
+    (project.folder / "headrace.yml").write_text(COPIED % COPY)
+    project.up()
+    until(lambda: copies() == 1, "it is delivered")
+    server.kill()
+    (project.folder / "headrace.yml").write_text(COPIED % "")
+    project.document("apply")
+    what = 'table "users_copy" of contract "some_users", which was withdrawn, could not be dropped yet'
+    until(lambda: what in troubles(), "it is told")
+    pid = project.process()["pid"]
+    kill(pid)
+    until(lambda: birth_of(pid) is None, "it is gone")
+    project.up()
+    until(lambda: what in troubles(), "the next service knows")
+    server.start()
+    until(lambda: copies() == 0, "it is dropped")
+    until(lambda: what not in troubles(), "nothing is left to tell")
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 from pyarrow import parquet
 
-from headrace.model.errors import Conflict, ConnectError, Fenced
+from headrace.model.errors import Conflict, ConnectError, Fenced, NotOurs
 
 ROWS_PER_FILE = 250_000
 PREFIX = "headrace-"
@@ -146,8 +146,8 @@ class OwnTable:
         elif self.path.exists():
             raise self._foreign()
 
-    def _foreign(self) -> ConnectError:
-        return ConnectError(
+    def _foreign(self) -> NotOurs:
+        return NotOurs(
             f'"{self.path}" is there already, and was not made by Headrace for this contract',
             hint="deliver to another folder, or move this one away",
         )

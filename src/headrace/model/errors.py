@@ -6,6 +6,7 @@
     +-- UsageError              the command was called wrongly, or no project was found
     +-- EvaluationError         SQL that fails at run time under ANSI rules: overflow, division by zero, bad cast
     +-- ConnectError            something outside (a database, Java) did not answer as it should
+    |   +-- NotOurs             what is there was made by somebody else, and is not touched
 
 A mistake of the user's is shown without a traceback: what, where, what to do.
 """
@@ -96,6 +97,10 @@ class ConnectError(HeadraceError):
         self.message = message
         self.hint = hint
         super().__init__(message)
+
+
+class NotOurs(ConnectError):
+    """What is there was made by somebody else, or for another contract: it is not touched."""
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:

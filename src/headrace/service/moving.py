@@ -18,6 +18,7 @@ from headrace.service.learning import Learning
 from headrace.service.loading import Loading
 from headrace.service.plan_facts import budgets_of, sources_of, watched_of
 from headrace.service.scheduler import Scheduler
+from headrace.service.withdrawn import copies_of
 
 if TYPE_CHECKING:
     from headrace.service.service import Service
@@ -57,11 +58,11 @@ def _bring_up(service: Service, loading: Loading) -> None:
         unloaded = service.loader.load_new(_between(service, program), program, loading)
         with service.pushing:
             service.unloaded = unloaded
-            service.withdrawals.note(before, loading.plan)
+            service.withdrawals.note([*copies_of(loading.plan), *(copies_of(before) if before is not None else ())])
             _switch(service, loading, _engine(service, program, running=True))
     service.sources.capture_only(loading.plan)
     ending = service.deliveries.run(loading.plan, program, service.environment)
-    service.withdrawals.run(loading.plan, service.environment, ending)
+    service.withdrawals.run(copies_of(loading.plan), service.environment, ending)
     loading.phase = "running"
 
 

@@ -36,6 +36,7 @@ from headrace.service.moving import go_over
 from headrace.service.plan_facts import sources_of
 from headrace.service.scheduler import Scheduler
 from headrace.service.sources import Sources
+from headrace.service.withdrawn import Withdrawals
 
 log = logging.getLogger("headrace.service")
 
@@ -106,6 +107,7 @@ class Service:
         self.accounts = Accounts(self.ledger)
         self.accounts.resume()
         self.deliveries = Deliveries(self.folder.project, self.ledger, self.store, self.lease)
+        self.withdrawals = Withdrawals(self.folder.project, self.ledger, self.lease)
         for target in (self._schedule, self._audit, self._keep_up, self._watch_slots):
             thread = threading.Thread(target=self._guarded, args=(target,), name=target.__name__, daemon=True)
             self._threads.append(thread)
@@ -115,6 +117,7 @@ class Service:
         self.stop.set()
         for thread in self._threads:
             thread.join(timeout=30)
+        self.withdrawals.stop()
         self.deliveries.stop()
         self.captures.stop()
         self.slots.close()

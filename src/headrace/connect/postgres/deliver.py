@@ -36,7 +36,7 @@ from headrace.connect.postgres.delivered_table import (
 )
 from headrace.connect.postgres.inspect import Connection, reason
 from headrace.connect.postgres.sessions import connect_session
-from headrace.model.errors import Conflict, ConnectError, Fenced
+from headrace.model.errors import Conflict, ConnectError, Fenced, NotOurs
 from headrace.run.arrow import arrow_type
 from headrace.run.changes import WEIGHT as CHANGE_WEIGHT
 
@@ -192,14 +192,14 @@ class PostgresDelivery:
     def _check_ours(self, found: _Found) -> None:
         note, table = found.note, self._table
         if found.comment is not None and (note is None or not found.comment.startswith(OURS)):
-            raise ConnectError(
+            raise NotOurs(
                 f'table "{self._key}" of contract "{table.contract}" is there already, and was not made by Headrace',
                 hint="deliver to another table, or drop or rename this one",
             )
         if note is None:
             return
         if (note["project"], note["contract"]) != (table.project, table.contract):
-            raise ConnectError(
+            raise NotOurs(
                 f'table "{self._key}" belongs to contract "{note["contract"]}" of project "{note["project"]}"',
                 hint=f'give contract "{table.contract}" a table of its own',
             )
