@@ -3,9 +3,10 @@
 `headrace up` as people run it, on the contracts of SMILE with a PostgreSQL of its own, while people tweet. Memory is
 looked at every few seconds: of the service, its captures, Spark and its workers; pages that several share count in
 parts. Exit 1 if the service has grown, or if a promise was broken after the first minute. Its disk grows with what is
-written: tables and views have more rows in the end.
+written: tables and views have more rows in the end. `--forced 3` has so many contracts kept beside them that nobody
+can keep: they are refused first, and then forced; the others must not notice.
 
-    headrace bench soak [--minutes 60] [--rate 500] [--rows 1000000] [--contracts 25] [--freshness mixed]
+    headrace bench soak [--minutes 60] [--rate 500] [--rows 1000000] [--contracts 25] [--freshness mixed] [--forced 0]
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ LOADED_WITHIN_S = 300.0
 SETTLE_S = 60.0
 LOOK_EVERY_S = 5.0
 SAY_EVERY_S = 300.0
+IMPOSSIBLE_S = 0.1
+"""Freshness that nobody can keep."""
 GROWN = 0.1
 """Of the memory in the second quarter of the run, that the last may have more: what is learnt and noted comes first."""
 
@@ -111,15 +114,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         flush=True,
     )
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left then either
-    with soaking(live) as here:
-        found = _run(here, live, options.minutes * 60)
+    forced = tuple(f"F{number + 1}" for number in range(options.forced))
+    with soaking(live, forced) as here:
+        found = _run(here, live, options.minutes * 60, forced)
     wrong = list(found.wrong())
     print(*found.table(), *wrong, sep="\n")
     sys.exit(1 if wrong else 0)
 
 
 @contextmanager
-def soaking(live: Live) -> Iterator[World]:
+def soaking(live: Live, forced: Sequence[str]) -> Iterator[World]:
     """A database with its rows and a project that does not run yet; nothing of it is left afterwards."""
     root = Path(tempfile.mkdtemp(prefix="soak-"))
     server = EmbeddedPostgres(root / "smile", POSTGRES)
@@ -128,7 +132,11 @@ def soaking(live: Live) -> Iterator[World]:
         server.start()
         with psycopg.connect(server.dsn(), autocommit=True) as connection:
             fill_database(connection, live)
-        live_project(live).write(here.project)
+        project = live_project(live)
+        for number, name in enumerate(forced):
+            view = f"V{live.contracts - number}"
+            project.contract(name, view=view, at="m1", freshness=IMPOSSIBLE_S, penalty=0.001)
+        project.write(here.project)
         yield here
     finally:
         here.stop()
@@ -137,12 +145,14 @@ def soaking(live: Live) -> Iterator[World]:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def _run(here: World, live: Live, seconds: float) -> Findings:
+def _run(here: World, live: Live, seconds: float, forced: Sequence[str]) -> Findings:
     watch = Watch(here.folder.root / "status.json")
     here.start()
     watch.start()
     if not watch.wait_until_well(LOADED_WITHIN_S):
         raise RuntimeError(f"the project does not run: {here.output.read_text()}")
+    if forced:
+        _force(here, forced)
     tweeting = Tweeting(here.servers["smile"].dsn(), live, lambda _: live.tweets_per_s)
     scales = Scales(here)
     tweeting.start()
@@ -156,8 +166,16 @@ def _run(here: World, live: Live, seconds: float) -> Findings:
         one.stop()
     if tweeting.error is not None:
         raise RuntimeError(f"nobody could tweet: {tweeting.error}")
-    late = [one for one in episodes(watch.looks) if one.at >= began + SETTLE_S]
+    late = [one for one in episodes(watch.looks) if one.at >= began + SETTLE_S and one.contract not in forced]
     return Findings(scales, [(one.contract, one.at - began) for one in late], load)
+
+
+def _force(here: World, names: Sequence[str]) -> None:
+    words = [word for name in names for word in ("--force", name)]
+    answer = here.command("apply", str(here.project), *words)
+    print(answer.stdout.strip(), flush=True)
+    if answer.returncode:
+        raise RuntimeError(f"the contracts were not forced: {answer.stderr}")
 
 
 def _line(sizes: Sizes, tweets: int) -> str:
@@ -172,6 +190,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=1_000_000, help="tweets that are stored before")
     parser.add_argument("--contracts", type=int, default=25)
     parser.add_argument("--freshness", choices=("10", "20", "30", "45", "60", "mixed"), default="mixed")
+    parser.add_argument("--forced", type=int, default=0, help="contracts beside them that nobody can keep")
     return parser.parse_args(arguments)
 
 
