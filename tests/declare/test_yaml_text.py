@@ -66,6 +66,13 @@ def test_fields_can_be_taken_over_from_an_anchor() -> None:
     assert document.value_at(("e", "y")) == Location("f.yml", 1, 17)
 
 
+def test_an_alias_stands_for_the_last_value_of_its_name() -> None:
+    document, problems = read_yaml("a: &x 1\nb: *x\nc: &x 2\nd: *x\n", "f.yml")
+    assert problems == ()
+    assert document is not None
+    assert document.value == {"a": 1, "b": 1, "c": 2, "d": 2}
+
+
 @pytest.mark.parametrize(
     ("text", "message", "place", "hint"),
     [

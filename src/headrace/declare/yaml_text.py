@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import io
 import re
+import warnings
 from collections.abc import Mapping
 
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, StringMark, YAMLError
+from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, StringMark, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from headrace.declare.document import Document, Path
@@ -30,7 +31,7 @@ def read_yaml(text: str, file: str) -> tuple[Document | None, tuple[Problem, ...
     """The document, and what is wrong with the text. None when nothing can be made of it."""
     start = Location(file)
     try:
-        root = YAML(typ="safe", pure=True).compose(text)
+        root = _compose(text)
     except MarkedYAMLError as error:
         return None, (_syntax_problem(error, text, file),)
     except (YAMLError, RecursionError, ValueError) as error:
@@ -44,6 +45,14 @@ def read_yaml(text: str, file: str) -> tuple[Document | None, tuple[Problem, ...
     if walk.oversized is not None:
         return None, (walk.oversized,)
     return Document(value, walk.keys, walk.values, start), tuple(walk.problems)
+
+
+def _compose(text: str) -> Node | None:
+    with warnings.catch_warnings():
+        # A name (`&name`) may be given again: an alias stands for the last one before it.
+        warnings.simplefilter("ignore", ReusedAnchorWarning)
+        root: Node | None = YAML(typ="safe", pure=True).compose(text)
+    return root
 
 
 def yaml_of(value: Mapping[str, object]) -> str:
@@ -69,6 +78,8 @@ class _Walk:
 
     def value(self, node: Node, path: Path, depth: int) -> object:
         self.count += 1
+        if self.oversized is not None:
+            return None
         if depth > DEEPEST or self.count > MOST_VALUES:
             self._refuse_size(node, depth)
             return None
@@ -108,6 +119,8 @@ class _Walk:
 
     def taken_over(self, node: Node, path: Path, depth: int) -> dict[str, object]:
         """Fields taken over with `<<: *name`: what is written beside them wins."""
+        if self.oversized is not None:
+            return {}
         if depth > DEEPEST:
             self._refuse_size(node, depth)
             return {}
