@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.shares import SPARK, Shares, share_of
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
 
     from headrace.connect.postgres.embedded import EmbeddedPostgres
 
@@ -28,17 +31,27 @@ settings.load_profile(os.environ.get("HEADRACE_HYPOTHESIS", "dev"))
 LIVE_FIXTURES = frozenset({"spark", "postgres", "postgres_database", "postgres_dsn"})
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as live whatever lies in tests/live or asks for a real component.
 
-    Live tests form one group, so that `-n 2 --dist loadgroup` runs them in one process: they share one Spark.
+    The longest come first: Spark's, which one process runs all alone, then other live ones.
     """
     for item in items:
         if "live" in item.path.parts or LIVE_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.live)
-        if item.get_closest_marker("live"):
-            item.add_marker(pytest.mark.xdist_group("live"))
+    items.sort(key=_position)
+
+
+def _position(item: pytest.Item) -> int:
+    if share_of(item.nodeid) == SPARK:
+        return 0
+    assert "spark" not in getattr(item, "fixturenames", ()), f"{item.path.name} needs Spark and is not called so"
+    return 1 if item.get_closest_marker("live") else 2
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Shares:
+    return Shares(config, log)
 
 
 @pytest.fixture(scope="session")
