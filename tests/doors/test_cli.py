@@ -208,16 +208,14 @@ HEAVY = ("pyspark", "nicegui", "pandas", "scipy", "numpy", "sqlglot", "psycopg",
 
 def test_help_is_quick_because_it_imports_little() -> None:
     code = f"""
-import sys, time
+import sys
 from headrace.doors.cli.main import run
 assert run(["--help"]) == 0
-print([name for name in {HEAVY} if name in sys.modules], time.process_time(), file=sys.stderr)
+print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
 """
-    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)]
-    loaded, seconds = zip(*(run.stderr.rsplit(" ", 1) for run in runs), strict=True)
-    assert loaded == ("[]", "[]", "[]")
-    assert min(map(float, seconds)) < 0.5
-    assert "check" in runs[0].stdout
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stderr == "[]\n"
+    assert "check" in ran.stdout
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,7 +61,7 @@ def start(folder: Path, dsn: str, configuration: str = "capture.json") -> subpro
     return subprocess.Popen(command, env=environment, stdin=stdin, stdout=subprocess.PIPE, text=True)
 
 
-def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+def wait_for(condition: Callable[[], bool], seconds: float = 120.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it does not happen"
@@ -99,7 +99,7 @@ def test_a_process_that_is_killed_again_and_again_loses_and_doubles_nothing(post
         process = start(tmp_path, postgres_dsn)
         wait_for(lambda: has_all(ledger, tmp_path, history))
         process.send_signal(signal.SIGTERM)
-        told, _ = process.communicate(timeout=30)
+        told, _ = process.communicate(timeout=120)
         assert process.returncode == 0
         assert json.loads(told.splitlines()[-1]) == {"event": "stopped"}
     ledger.close()
@@ -123,7 +123,7 @@ def test_a_process_that_waits_for_a_database_which_stands_still_ends_when_it_is_
             os.kill(pid, signal.SIGSTOP)
         try:
             process.send_signal(signal.SIGTERM)
-            told, _ = process.communicate(timeout=60)
+            told, _ = process.communicate(timeout=120)
         finally:
             for pid in servers:
                 os.kill(pid, signal.SIGCONT)
@@ -160,7 +160,7 @@ def test_a_process_goes_over_to_other_tables_and_lets_go_of_those_that_it_had(po
         captures(TABLES)
         wait_for(lambda: has_all(ledger, tmp_path, history))
         process.send_signal(signal.SIGTERM)
-        told, _ = process.communicate(timeout=30)
+        told, _ = process.communicate(timeout=120)
         events = [json.loads(line)["event"] for line in told.splitlines()]
         assert process.returncode == 0 and "failed" not in events, events
     ledger.close()
@@ -186,7 +186,7 @@ def test_a_process_ends_when_nobody_tells_it_what_to_capture_any_more(postgres_d
     process = start(tmp_path, postgres_dsn, "-")
     assert process.stdin is not None
     process.stdin.write(config_of(tmp_path, TABLES) + "\n")
-    told, _ = process.communicate(timeout=60)
+    told, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     assert json.loads(told.splitlines()[-1]) == {"event": "stopped"}
 
