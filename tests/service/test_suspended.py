@@ -135,15 +135,14 @@ def test_a_capture_that_stood_still_shows_as_lag_and_loses_nothing(project: Runn
     is_right_again(project, seconds)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seconds", [6.0, LONG_S + 15.0])
-def test_a_database_that_stood_still_shows_as_lag_and_loses_nothing(
+@pytest.fixture
+def with_server(
     tmp_path: Path,
     postgres_database: Callable[[], str],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    seconds: float,
-) -> None:
+) -> Iterator[tuple[RunningProject, int]]:
+    """A project that runs, and the main process of the server that posts are in and "named" is delivered to."""
     place = Path(tempfile.mkdtemp(prefix="headrace-tests-"))
     try:
         with (
@@ -155,15 +154,38 @@ def test_a_database_that_stood_still_shows_as_lag_and_loses_nothing(
             project.change_something(1000)
             project.until_equal("named", "counts")
             (main,) = {pid for pid in children(os.getpid()) if str(place).encode() in command(pid)}
-            with suspended(main, *children(main)):
-                until(passed(seconds), "it stands still", seconds + 60.0)
-                assert lag(project) > seconds - 1.0
-                assert {one["state"] for one in project.document("status")["contracts"]} == {"late"}
-            project.change_something(1001)
-            is_right_again(project, seconds)
+            yield project, main
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
 
 def command(pid: int) -> bytes:
     return Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [6.0, LONG_S + 15.0])
+def test_a_database_that_stood_still_shows_as_lag_and_loses_nothing(
+    with_server: tuple[RunningProject, int], seconds: float
+) -> None:
+    project, main = with_server
+    with suspended(main, *children(main)):
+        until(passed(seconds), "it stands still", seconds + 60.0)
+        assert lag(project) > seconds - 1.0
+        assert {one["state"] for one in project.document("status")["contracts"]} == {"late"}
+    project.change_something(1001)
+    is_right_again(project, seconds)
+
+
+@pytest.mark.slow
+def test_a_service_ends_soon_although_a_database_stands_still(with_server: tuple[RunningProject, int]) -> None:
+    project, main = with_server
+    project.change_something(1001)
+    with suspended(main, *children(main)):
+        until(passed(SHORT_S), "all that asks it waits for it")
+        began = time.monotonic()
+        project.document("down")
+        assert time.monotonic() - began < 15.0
+    project.change_something(1002)
+    project.up()
+    is_right_again(project, SHORT_S)

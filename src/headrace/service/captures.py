@@ -23,6 +23,7 @@ from headrace.model.plan import Plan
 from headrace.run.capture.spool import CapturedTable, captured_table
 from headrace.run.ports import Ledger
 from headrace.service.databases import Database
+from headrace.service.deadline import Deadline
 from headrace.service.folder import Folder
 
 log = logging.getLogger("headrace.capture")
@@ -31,6 +32,7 @@ REST_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 LASTED_S = 10.0
 """One that ran for so long was well: that it ended is its first failure."""
 LOOK_EVERY_S = 0.5
+END_WITHIN_S = 20.0
 DSN_VARIABLE = "HEADRACE_CAPTURE_DSN"
 
 
@@ -57,6 +59,7 @@ class Captures:
 
     def __post_init__(self) -> None:
         self._turn = threading.Lock()
+        self._ending = False
 
     def run(self, plan: Plan, databases: tuple[Database, ...]) -> None:
         """Captures these, beside what is captured already; a process goes over to other tables as it runs."""
@@ -69,7 +72,7 @@ class Captures:
                 if name in self.running and self.running[name].settings != settings:
                     if _go_over(self.folder, self.running[name], settings):
                         continue
-                    self._end(self.running.pop(name))
+                    _end(self.running.pop(name), Deadline(END_WITHIN_S))
                 if name not in self.running:
                     self.running[name] = Running(settings)
                     self._start(self.running[name])
@@ -80,7 +83,7 @@ class Captures:
         with self._turn:
             for name in [name for name in self.running if name not in wanted]:
                 running = self.running.pop(name)
-                self._end(running)
+                _end(running, Deadline(END_WITHIN_S))
                 if isinstance(running.settings, CaptureSettings):
                     _give_back(running.settings)
 
@@ -103,7 +106,7 @@ class Captures:
     def check(self) -> None:
         """Starts again what has ended."""
         with self._turn:
-            for running in self.running.values():
+            for running in () if self._ending else self.running.values():
                 if running.process is not None and running.process.poll() is not None:
                     _close_pipe(running.process)
                     self._failed(running, _ending(running.process.returncode))
@@ -120,6 +123,8 @@ class Captures:
         log.warning("capture of %s: %s; again in %s s", running.settings.database, reason, rest)
 
     def _start(self, running: Running) -> None:
+        if self._ending:
+            return  # a plan on its way may still ask for it
         running.started_at = time.monotonic()
         if isinstance(running.settings, FolderStream):
             self._start_thread(running, self._watch_folder)
@@ -165,24 +170,38 @@ class Captures:
         finally:
             capture.close()
 
-    def _end(self, running: Running) -> None:
-        running.stop.set()
-        if running.thread is not None:
-            running.thread.join(timeout=20)
-        if running.process is not None:
-            running.process.terminate()
-            try:
-                running.process.wait(timeout=20)
-            except subprocess.TimeoutExpired:
-                running.process.kill()
-                running.process.wait()
-            _close_pipe(running.process)
+    def tell_to_end(self) -> None:
+        """All of them, for good. Waits for nobody, not even for who starts or ends one now."""
+        self._ending = True
+        for running in list(self.running.values()):
+            _tell_to_end(running)
 
-    def stop(self) -> None:
-        with self._turn:
-            for running in self.running.values():
-                self._end(running)
-            self.running = {}
+    def end(self, deadline: Deadline) -> None:
+        """One that does not end in time is killed: what it has not committed is read again."""
+        self.tell_to_end()
+        for running in list(self.running.values()):
+            _end(running, deadline)
+        self.running = {}
+
+
+def _tell_to_end(running: Running) -> None:
+    process = running.process
+    running.stop.set()
+    if process is not None:
+        process.terminate()
+
+
+def _end(running: Running, deadline: Deadline) -> None:
+    _tell_to_end(running)
+    deadline.join([running.thread])
+    process = running.process
+    if process is not None:
+        try:
+            process.wait(deadline.left_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        _close_pipe(process)
 
 
 def _ending(status: int) -> str:

@@ -19,11 +19,13 @@ from headrace.run.functions import Functions
 from headrace.run.ports import Delivery, Ledger, Store
 from headrace.run.steps import Program
 from headrace.service.copies import Copied, Place, Target, target_of
+from headrace.service.deadline import Deadline
 
 log = logging.getLogger("headrace.delivery")
 
 REST_S = (0.5, 1.0, 2.0, 5.0, 15.0)
 LOOK_EVERY_S = 1.0
+END_WITHIN_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,17 +128,21 @@ class Deliveries:
             deliver(delivery, self.store, found, copy.columns, copy.outputs, copy.functions)
             self.delivered[copy.contract] = found.t
 
+    def tell_to_end(self) -> None:
+        """Each after the step that it is at."""
+        for running in self._running.values():
+            running.stop.set()
+            running.wake.set()
+
+    def end(self, deadline: Deadline) -> None:
+        """A step that is not done by then is done again by the next service."""
+        self.tell_to_end()
+        deadline.join(running.thread for running in self._running.values())
+        self._running, self.delivered = {}, {}
+
     def _end(self, running: _Running) -> threading.Thread | None:
         running.stop.set()
         running.wake.set()
-        if running.thread is not None:
-            running.thread.join(timeout=20)
+        Deadline(END_WITHIN_S).join([running.thread])
         self.delivered.pop(running.copy.contract, None)
         return running.thread
-
-    def stop(self) -> None:
-        for running in self._running.values():
-            running.stop.set()
-        for running in self._running.values():
-            self._end(running)
-        self._running = {}

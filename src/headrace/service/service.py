@@ -26,6 +26,7 @@ from headrace.run.upkeep import Upkeep
 from headrace.service.accounts import Accounts
 from headrace.service.auditor import Auditor
 from headrace.service.captures import Captures
+from headrace.service.deadline import Deadline
 from headrace.service.deliveries import Deliveries
 from headrace.service.folder import Folder
 from headrace.service.gaps import Gaps
@@ -41,6 +42,10 @@ from headrace.service.withdrawn import Withdrawals
 log = logging.getLogger("headrace.service")
 
 LEASE_S = 30.0
+END_WITHIN_S = 30.0
+"""How long work of our own may go on after we were told to end: a push, for example."""
+ANSWER_WITHIN_S = 8.0
+"""How long who asks databases may go on: one that stands still never answers."""
 IDLE_S, YIELD_S = 0.25, 0.001
 """Pauses between rounds; however much there is to push, who waits for its turn to load gets it."""
 AUDIT_EVERY_S = 1.0
@@ -108,19 +113,26 @@ class Service:
         self.accounts.resume()
         self.deliveries = Deliveries(self.folder.project, self.ledger, self.store, self.lease)
         self.withdrawals = Withdrawals(self.folder.project, self.ledger, self.lease)
-        for target in (self._schedule, self._audit, self._keep_up, self._watch_slots):
-            thread = threading.Thread(target=self._guarded, args=(target,), name=target.__name__, daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        self._threads = [self._start(target) for target in (self._schedule, self._audit, self._keep_up)]
+        self._watching = self._start(self._watch_slots)
+
+    def _start(self, target: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=self._guarded, args=(target,), name=target.__name__, daemon=True)
+        thread.start()
+        return thread
 
     def close(self) -> None:
+        """Who waits for a database that stands still is left as if killed: all that counts is in the ledger."""
         self.stop.set()
-        for thread in self._threads:
-            thread.join(timeout=30)
-        self.withdrawals.stop()
-        self.deliveries.stop()
-        self.captures.stop()
-        self.slots.close()
+        answered, ended = Deadline(ANSWER_WITHIN_S), Deadline(END_WITHIN_S)
+        asking = (self.captures, self.deliveries, self.withdrawals)
+        for one in asking:
+            one.tell_to_end()
+        ended.join(self._threads)
+        for one in asking:
+            one.end(answered)
+        if answered.join([self._watching]):
+            self.slots.close()
         self.ledger.release(self.lease)
         self.ledger.close()
 

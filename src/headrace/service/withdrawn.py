@@ -10,7 +10,6 @@ import hashlib
 import json
 import logging
 import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from headrace.model.log import Lease, Round
 from headrace.model.plan import Plan
 from headrace.run.ports import Ledger
 from headrace.service.copies import Copied, Place, target_of
+from headrace.service.deadline import Deadline
 
 log = logging.getLogger("headrace.delivery")
 
@@ -28,7 +28,6 @@ NOTE = "copy:"
 REST_S = (0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
 AT_ONCE_S = 5.0
 """Whoever goes over to a plan waits for so long: what answers is gone then."""
-END_WITHIN_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +82,6 @@ class _Dropping:
     stop: threading.Event = field(default_factory=threading.Event)
     thread: threading.Thread | None = None
 
-    def join(self, within_s: float) -> None:
-        if self.thread is not None:
-            self.thread.join(max(0.0, within_s))
-
 
 @dataclass(slots=True)
 class Withdrawals:
@@ -118,22 +113,24 @@ class Withdrawals:
         noted = self.ledger.notes(NOTE)
         for note in noted.keys() - wanted - self._dropping.keys():
             self._start(_Dropping(Noted.from_json(noted[note]), environment, after))
-        until = time.monotonic() + AT_ONCE_S
-        for dropping in list(self._dropping.values()):
-            dropping.join(until - time.monotonic())
+        Deadline(AT_ONCE_S).join(self._threads())
 
-    def stop(self) -> None:
+    def tell_to_end(self) -> None:
         """What is left is dropped by the next service."""
         for dropping in list(self._dropping.values()):
             dropping.stop.set()
-        until = time.monotonic() + END_WITHIN_S
-        for dropping in list(self._dropping.values()):
-            dropping.join(until - time.monotonic())
+
+    def end(self, deadline: Deadline) -> None:
+        self.tell_to_end()
+        deadline.join(self._threads())
+
+    def _threads(self) -> list[threading.Thread | None]:
+        return [dropping.thread for dropping in list(self._dropping.values())]
 
     def _let_be(self, dropping: _Dropping) -> None:
         """Somebody asks for that copy again. One that is dropped at this moment is made anew."""
         dropping.stop.set()
-        dropping.join(AT_ONCE_S)
+        Deadline(AT_ONCE_S).join([dropping.thread])
         self.errors.pop(dropping.copy.note, None)
 
     def _start(self, dropping: _Dropping) -> None:

@@ -36,7 +36,7 @@ from headrace.run.ports import Ledger, Store
 AGAIN_AFTER_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 """How long to wait before another attempt when the database does not answer; the last holds for all further ones."""
 
-ENDS_WITHIN_S = 10.0
+ENDS_WITHIN_S = 6.0
 """How long a batch may go on after we were told to end."""
 
 

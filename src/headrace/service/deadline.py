@@ -1,0 +1,25 @@
+"""One limit of time for several who are waited for one after the other."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+
+
+class Deadline:
+    """So many seconds from now on."""
+
+    def __init__(self, seconds: float) -> None:
+        self._at = time.monotonic() + seconds
+
+    @property
+    def left_s(self) -> float:
+        return max(0.0, self._at - time.monotonic())
+
+    def join(self, threads: Iterable[threading.Thread | None]) -> bool:
+        """Waits until they have ended; whether they have."""
+        started = [thread for thread in threads if thread is not None]
+        for thread in started:
+            thread.join(self.left_s)
+        return not any(thread.is_alive() for thread in started)
