@@ -179,7 +179,7 @@ def run_project(
     engine = start_engine(settings.engine, folder)
     service = Service(folder, environment, engine.runner, absence=engine.absence)
     if settings.shape_links:
-        service.runner = ShapedRunner(engine.runner, lambda: service.plan.catalogue.links if service.plan else ())
+        service.runner = ShapedRunner(engine.runner, service.links, wait=service.stop.wait)
     try:
         service.open()
     except Held as error:

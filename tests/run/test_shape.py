@@ -17,7 +17,9 @@ from headrace.model.errors import Location
 from headrace.model.log import Piece, PieceKind
 from headrace.run.chains import ChainItem, Link
 from headrace.run.items import Item, Outcome
-from headrace.run.shape import ShapedRunner, Transfer, schedule
+from headrace.run.load import Sent
+from headrace.run.load_work import Loaded
+from headrace.run.shape import SLICE_S, ShapedRunner, Transfer, schedule
 from headrace.run.steps import LogSpec, Pass, Task
 from headrace.run.work import Files, Produced, WorkItem, sent_bytes
 
@@ -169,4 +171,56 @@ def test_what_fails_and_what_changed_nothing_is_not_sent():
     items: list[Item] = [item(name, "us", "eu", "a") for name in ("failed", "empty")]
     items.append(ChainItem((item("c", "us", "eu", "a"),)))
     assert shaped(outcomes, hand).run(items) == outcomes
+    assert hand.waits == []
+
+
+# Of what is loaded
+
+
+def loaded(*sent: Sent) -> Outcome[Any]:
+    return Outcome("load", Loaded((), 1, sent), None, 0.1)
+
+
+def test_a_load_takes_as_long_as_its_links_need_side_by_side():
+    hand = HandTurned()
+    outcome = loaded(Sent("us", "eu", 2000), Sent("us", "eu", 1000), Sent("eu", "us", 500), Sent("eu", "nowhere", 9999))
+    (found,) = shaped([outcome], hand).run([item("any", "us", "us")])
+    assert hand.now == pytest.approx(103.5)
+    assert (found.seconds, found.waited_s) == (pytest.approx(3.6), pytest.approx(3.5))
+    assert found.value is outcome.value
+
+
+@dataclass
+class ByName:
+    """As `Instant`, for more than one job."""
+
+    outcomes: dict[str, Outcome[Any]]
+
+    def run(self, items: Sequence[Item]) -> list[Outcome[Any]]:
+        return [self.outcomes[item.name] for item in items]
+
+
+def test_a_push_waits_for_one_slice_of_a_load_at_most():
+    hand, took = HandTurned(), list[float]()
+    jobs = {"load": loaded(Sent("us", "eu", 4000)), "copied": Outcome("copied", made("copied", 100), None, 0.0)}
+
+    def wait(seconds: float) -> None:
+        """A push begins with every slice; nobody waits for it."""
+        if len(took) == len(hand.waits):
+            took.append(0.0)
+            (pushed,) = runner.run([item("copied", "us", "eu", "a")])
+            took[-1] = pushed.waited_s
+            hand.wait(seconds)
+
+    runner = ShapedRunner(ByName(jobs), lambda: declared().values(), hand.clock, wait)
+    runner.run([item("load", "us", "us")])
+    assert len(took) == 16
+    assert max(took) <= SLICE_S + 0.1 + 0.5 + 0.1 + 1e-9, "one slice, another push, the latency, and its own bytes"
+    assert hand.now == pytest.approx(104.0 + 15 * 0.1 + 0.5), "what pushes take is not there for the load"
+
+
+def test_a_load_from_nowhere_else_waits_for_nothing():
+    hand = HandTurned()
+    outcome = loaded()
+    assert shaped([outcome], hand).run([item("any", "us", "us")]) == [outcome]
     assert hand.waits == []

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from headrace.model.log import Edit, Round
+from headrace.run.load import Sent
 from headrace.run.load_work import Loaded, LoadItem
 from headrace.run.push import Pushed, Pusher
 from headrace.run.steps import Ingest, LogSpec, Program
@@ -26,9 +27,11 @@ class Engine(Pusher):
     """Holds no state of its own: everything is in the ledger and the store.
 
     `turn` is there if somebody else pushes what runs: who loads takes it to do the same, or both would be in vain.
+    `count_sent` is told what loading has sent from one site to another, the pushes that it takes included.
     """
 
     turn: AbstractContextManager[object] | None = None
+    count_sent: Callable[[Sent], None] = lambda _: None
 
     def missing(self) -> list[str]:
         """Vertices of the program that have no log yet."""
@@ -107,17 +110,17 @@ class Engine(Pusher):
         needed = [name for name in self.upstream(new) if name not in new]
         times = self.ledger.times()
         t = max([self.watermark(new, times), *(times[name] for name in needed)])
-        _check(self.push([name for name in needed if name in sources], t))
+        self._check(self.push([name for name in needed if name in sources], t))
         self._bring(needed, t)
         return t
 
     def _bring(self, vertices: Collection[str], t: int) -> None:
         """What runs is never far behind: it goes as one job if somebody waits for the turn."""
         if self.turn is None:
-            _check(self.push(vertices, t))
+            self._check(self.push(vertices, t))
             return
         with self.turn:
-            _check(self.push_chains(dict.fromkeys(self.upstream(vertices), t)))
+            self._check(self.push_chains(dict.fromkeys(self.upstream(vertices), t)))
 
     def _load_at(self, new: Sequence[str], t: int, states_only: bool = False) -> None:
         """Contents and states of vertices at a time; `states_only` of vertices that have contents at that time."""
@@ -135,12 +138,22 @@ class Engine(Pusher):
         if outcome.value is None:
             raise RuntimeError(f"loading failed: {outcome.error}")
         loaded: Loaded = outcome.value
+        for sent in loaded.sent:
+            self.count_sent(sent)
         edits = [
             Edit(spec.name, None, t, tuple(p for log, p in loaded.pieces if log == spec.name), start=t, site=spec.site)
             for name in new
             for spec in self._specs(name)[states_only:]
         ]
         self.ledger.commit(self.lease, Round(tuple(edits), self._key_notes([edit.log for edit in edits])))
+
+    def _check(self, pushed: Iterable[Pushed]) -> None:
+        """Also counts what they sent: nobody else hears of them."""
+        for one in pushed:
+            if one.error is not None:
+                raise NotThereYet(f'"{one.vertex}" could not be pushed: {one.error}')
+            if one.origin is not None:
+                self.count_sent(Sent(one.origin, self.program.logs[one.vertex].site, one.sent))
 
     def _key_notes(self, logs: Iterable[str]) -> dict[str, str | None]:
         """By which keys the logs have runs."""
@@ -149,12 +162,6 @@ class Engine(Pusher):
     def _specs(self, name: str) -> list[LogSpec]:
         state = self.program.tasks[name].state
         return [self.program.logs[name], *([] if state is None else [state])]
-
-
-def _check(pushed: Iterable[Pushed]) -> None:
-    for one in pushed:
-        if one.error is not None:
-            raise NotThereYet(f'"{one.vertex}" could not be pushed: {one.error}')
 
 
 def _without_state(program: Program, there: Collection[str]) -> list[str]:

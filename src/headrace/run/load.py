@@ -39,9 +39,21 @@ from headrace.run.steps import (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Bytes that go from one site to another."""
+
+    origin: str
+    site: str
+    bytes: int
+
+
 @dataclass(slots=True)
 class Loading:
-    """All at time `t`. `kept` gives the contents of logs that have them, each row once, stamped anyhow; else None."""
+    """All at time `t`. `kept` gives the contents of logs that have them, each row once, stamped anyhow; else None.
+
+    `sent` are the contents that came from another site, by vertex: as many bytes as a push of them would send.
+    """
 
     program: Program
     t: int
@@ -49,6 +61,7 @@ class Loading:
     evaluate: Evaluate = evaluate_here
     known: dict[str, pa.Table] = field(default_factory=dict)
     states: dict[str, pa.Table] = field(default_factory=dict)
+    sent: dict[str, Sent] = field(default_factory=dict)
 
     @property
     def around(self) -> Surroundings:
@@ -63,7 +76,17 @@ class Loading:
             table = stamped(table, self.t).select(schema.names).cast(schema)
             each_once = kept is not None or isinstance(self.program.tasks[vertex].step, JoinStep)
             self.known[vertex] = table if each_once else consolidate(table)
+            if kept is None:
+                self._count(vertex)
         return self.known[vertex]
+
+    def _count(self, vertex: str) -> None:
+        site = self.program.logs[vertex].site
+        reads = self.program.tasks[vertex].reads
+        origin = next((log.site for name in reads if (log := self.program.logs[name]).site != site), None)
+        if origin is not None:
+            batches = self.known[vertex].to_batches()
+            self.sent[vertex] = Sent(origin, site, sum(pa.ipc.get_record_batch_size(batch) for batch in batches))
 
     def state(self, vertex: str) -> pa.Table:
         """The private state of a vertex's operator."""

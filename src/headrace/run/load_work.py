@@ -10,7 +10,7 @@ import pyarrow as pa
 from headrace.model.log import NEVER, Piece, PieceKind
 from headrace.run.changes import contents
 from headrace.run.functions import surroundings_of
-from headrace.run.load import Loading
+from headrace.run.load import Loading, Sent
 from headrace.run.merge import shards_wanted
 from headrace.run.operators.reading import schema_of
 from headrace.run.ports import Evaluate, Store
@@ -41,15 +41,18 @@ class LoadItem:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
+    """New pieces by log, rows of contents, and what came from other sites."""
+
     pieces: tuple[tuple[str, Piece], ...]
     rows: int
+    sent: tuple[Sent, ...] = ()
 
 
 def perform_load(item: LoadItem, evaluate: Evaluate = evaluate_here) -> Loaded:
     loading = Loading(item.program, item.t, lambda name: _kept(item, name), evaluate)
     pieces = tuple(_pieces(item, loading))
     rows = sum(piece.rows for _, piece in pieces if piece.kind is PieceKind.BASE)
-    return Loaded(pieces, rows)
+    return Loaded(pieces, rows, tuple(loading.sent.values()))
 
 
 def _kept(item: LoadItem, name: str) -> pa.Table | None:

@@ -2,6 +2,7 @@
 
     a link     sends one transfer after the other at its bandwidth; each arrives a latency after it was sent
     a push     whose changes come from another site is a transfer: it starts when what it reads is there
+    a load     is sent in slices, so that pushes over the same links wait for no more than one
 
 Items run as they always do. Whoever runs them gets the outcomes when the last transfer would have arrived, and each
 outcome counts what its transfer took. Nothing that computes is held up meanwhile: no worker waits.
@@ -19,11 +20,16 @@ from typing import Any
 from headrace.model.catalogue import Link as DeclaredLink
 from headrace.run.chains import ChainItem, Link
 from headrace.run.items import Item, Outcome
+from headrace.run.load_work import Loaded
 from headrace.run.ports import Runner
 from headrace.run.work import Produced, WorkItem, sent_bytes
 
 Ends = tuple[str, str]
 """(from, to)"""
+
+
+SLICE_S = 0.25
+"""How long a link sends one slice of what is loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +97,12 @@ class ShapedRunner:
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, items: Sequence[Item]) -> list[Outcome[Any]]:
-        outcomes = self.runner.run(items)
+        outcomes = [self._loaded(outcome) for outcome in self.runner.run(items)]
         pushes = [list(_pushes(item, outcome)) for item, outcome in zip(items, outcomes, strict=True)]
         transfers = list(_transfers(pushes))
         if not any(transfer.ends for transfer in transfers):
             return outcomes
-        links = {(link.src, link.dst): link for link in self.links()}
+        links = self._links()
         with self._turn:
             times, self._free_at = schedule(transfers, self.clock(), self._free_at, links)
         self.wait(max(0.0, max(one.arrived for one in times) - self.clock()))
@@ -104,6 +110,37 @@ class ShapedRunner:
         return [
             _delayed(outcome, [next(took).took for _ in part]) for outcome, part in zip(outcomes, pushes, strict=True)
         ]
+
+    def _links(self) -> dict[Ends, DeclaredLink]:
+        return {(link.src, link.dst): link for link in self.links()}
+
+    def _loaded(self, outcome: Outcome[Any]) -> Outcome[Any]:
+        """When all that was loaded from other sites would have arrived."""
+        if not isinstance(outcome.value, Loaded) or not outcome.value.sent:
+            return outcome
+        began, links, arrival = self.clock(), self._links(), 0.0
+        left = [Transfer((), (sent.origin, sent.site), sent.bytes) for sent in outcome.value.sent]
+        while left:
+            slices = [_slice(transfer, links) for transfer in left]
+            with self._turn:
+                times, self._free_at = schedule(slices, self.clock(), self._free_at, links)
+                sent = max((self._free_at[one.ends] for one in slices if one.ends in self._free_at), default=0.0)
+            arrival = max(arrival, *(one.arrived for one in times))
+            left = [
+                replace(whole, size=whole.size - part.size)
+                for whole, part in zip(left, slices, strict=True)
+                if whole.size > part.size
+            ]
+            self.wait(max(0.0, (sent if left else arrival) - self.clock()))
+        return _delayed(outcome, [self.clock() - began])
+
+
+def _slice(transfer: Transfer, links: Mapping[Ends, DeclaredLink]) -> Transfer:
+    """As much as goes at once."""
+    link = links.get(transfer.ends) if transfer.ends is not None else None
+    if link is None or not link.bandwidth:
+        return transfer
+    return replace(transfer, size=min(transfer.size, max(1, int(link.bandwidth * SLICE_S))))
 
 
 def _pushes(item: Item, outcome: Outcome[Any]) -> Iterator[tuple[WorkItem, Produced | None]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from headrace.model.plan import Plan
 from headrace.observe.cost import Account, Usage, charged
+from headrace.run.load import Sent
 from headrace.run.ports import Ledger
 from headrace.run.push import Pushed
 
@@ -17,7 +18,8 @@ ACCOUNT_NOTE = "account:"
 @dataclass(slots=True)
 class Accounts:
     """`rows`, `bytes` and `pushes` are by vertex since the service started; `last_s` the seconds of the round
-    that pushed it last. `sent` are bytes of changes by link, (from, to), since the service started.
+    that pushed it last. `sent` are bytes by link, (from, to), since the service started: changes, and what views are
+    loaded with. Loading is not charged to contracts, which would cost more per hour in their first hour than later.
     """
 
     ledger: Ledger
@@ -65,11 +67,17 @@ class Accounts:
         whole = [(one, vertex) for one in done if (vertex := _vertex_of(one.vertex, plan)) is not None]
         for one, vertex in whole:
             if one.origin is not None:
-                ends = one.origin, plan.graph.vertices[vertex].site
-                self.sent[ends] = self.sent.get(ends, 0) + one.sent
+                self._count_sent(one.origin, plan.graph.vertices[vertex].site, one.sent)
             if one.vertex == vertex:
                 self._count(one, round_s)
         self._charge((_usage(one, vertex, plan.graph.vertices[vertex].site) for one, vertex in whole), now)
+
+    def loaded(self, sent: Sent) -> None:
+        self._count_sent(sent.origin, sent.site, sent.bytes)
+
+    def _count_sent(self, origin: str, site: str, size: int) -> None:
+        with self._turn:
+            self.sent[origin, site] = self.sent.get((origin, site), 0) + size
 
     def _count(self, one: Pushed, round_s: float | None) -> None:
         self.pushes[one.vertex] = self.pushes.get(one.vertex, 0) + 1

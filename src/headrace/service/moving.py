@@ -68,7 +68,8 @@ def _bring_up(service: Service, loading: Loading) -> None:
 
 def _engine(service: Service, program: Program, running: bool) -> Engine:
     turn = service.pushing if running else None
-    return Engine(program, service.ledger, service.store, service.runner, service.lease, turn)
+    count = service.accounts.loaded
+    return Engine(program, service.ledger, service.store, service.runner, service.lease, turn, count)
 
 
 def _between(service: Service, program: Program) -> Engine:

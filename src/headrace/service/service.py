@@ -17,6 +17,7 @@ from typing import Any
 
 from headrace.connect.postgres.capture import CaptureSettings
 from headrace.connect.postgres.slot_watch import SlotWatch
+from headrace.model.catalogue import Link
 from headrace.model.errors import Conflict
 from headrace.model.log import Lease
 from headrace.model.plan import Plan
@@ -160,6 +161,11 @@ class Service:
         self._threads.append(thread)
         thread.start()
         return loading
+
+    def links(self) -> tuple[Link, ...]:
+        """Of what is on its way to run, then of what runs."""
+        plans = (None if self.loading is None else self.loading.plan, self.plan)
+        return tuple(link for plan in plans if plan is not None for link in plan.catalogue.links)
 
     def read(self) -> frozenset[str]:
         """Sources that what runs reads."""

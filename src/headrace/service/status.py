@@ -55,7 +55,7 @@ def _engine(absence: Absence | None) -> dict[str, Any]:
 
 
 def _links(service: Service) -> list[dict[str, Any]]:
-    """Bytes of changes that were sent since the service started; `simulated` if that takes as long as declared."""
+    """Bytes that were sent since the service started; `simulated` if that takes as long as declared."""
     simulated = isinstance(service.runner, ShapedRunner)
     return [
         {"from": origin, "to": site, "sent_bytes": size, "simulated": simulated}

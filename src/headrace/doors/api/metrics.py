@@ -32,7 +32,9 @@ class _HostCollector(Collector):
             if "kept_bytes" in slot:
                 kept.add_metric([slot["database"]], slot["kept_bytes"])
         yield kept
-        sent = CounterMetricFamily("headrace_link_bytes", "Changes sent between sites.", labels=["from", "to"])
+        sent = CounterMetricFamily(
+            "headrace_link_bytes", "Changes, and contents of new views, sent between sites.", labels=["from", "to"]
+        )
         for link in status["links"]:
             sent.add_metric([link["from"], link["to"]], link["sent_bytes"])
         yield sent
