@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from bench.contracts_run import cpu_by_part
 from bench.contracts_world import Machine
+from bench.cpu import cpu_since, processes
 from bench.workloads.live_table1 import Live
 from bench.workloads.table1 import SHARINGS, query_of
 
@@ -58,9 +58,9 @@ def recomputed_by_peers(machine: Machine, live: Live) -> Iterator[Peer]:
 
 
 def _timed(name: str, work: Callable[[], None]) -> Peer:
-    started, cpu = time.perf_counter(), sum(cpu_by_part().values())
+    started, before = time.perf_counter(), processes()
     work()
-    return Peer(name, time.perf_counter() - started, sum(cpu_by_part().values()) - cpu)
+    return Peer(name, time.perf_counter() - started, cpu_since(before))
 
 
 def _after(copied: Peer, peer: Peer) -> Peer:

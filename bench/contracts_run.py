@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -125,12 +125,13 @@ def observe(machine: Machine, run: Run, say: Callable[[str], None]) -> Seen:
 
 
 def _watch(kept: Kept, run: Run, seen: Seen, tweeting: Tweeting, say: Callable[[str], None]) -> None:
-    service, started, cpu = kept.service, time.monotonic(), cpu_by_part()
+    service, started, cpu = kept.service, time.monotonic(), Cpu()
     service.on_push = _Pushes(kept, seen, started, dict(service.ledger.times())).note
     settled: Mapping[str, tuple[int, float]] | None = None
     tweeting.start()
     while (at := time.monotonic() - started) < run.seconds and service.failure is None:
         time.sleep(LOOK_EVERY_S)
+        cpu.look()
         seen.lags.append((at, dict(service.auditor.lags_s)))
         seen.behind_s = max(seen.behind_s, tweeting.behind_s)
         seen.others_load = max(seen.others_load, os.getloadavg()[0])
@@ -143,7 +144,7 @@ def _watch(kept: Kept, run: Run, seen: Seen, tweeting: Tweeting, say: Callable[[
     tweeting.stop()
     service.on_push = None
     seen.failure = tweeting.error or (None if service.failure is None else str(service.failure))
-    seen.tweets, seen.cpu = tweeting.tweets, {part: s - cpu.get(part, 0.0) for part, s in cpu_by_part().items()}
+    seen.tweets, seen.cpu = tweeting.tweets, cpu.by_part
     _judge(kept, seen, settled or {})
 
 
@@ -204,14 +205,43 @@ def _unequal(kept: Kept) -> tuple[str, ...]:
     return tuple(view.contract for view in compared.views if not view.equal)
 
 
-def cpu_by_part() -> dict[str, float]:
-    """Seconds of user and system time, of what ended included, by what processes below this one do."""
-    return _by_part(lambda process: sum(map(int, _stat(process)[11:15])) / os.sysconf("SC_CLK_TCK"))
+class Cpu:
+    """Seconds of user and system time by part, since it was made and as of the last look.
+
+    Spark's workers end when they have been idle for a while, and leave their time with nobody: only who looks often
+    has it. What begins and ends between two looks is missed.
+    """
+
+    def __init__(self) -> None:
+        self._first = dict(_cpu_of_processes())
+        self._last = dict(self._first)
+
+    def look(self) -> None:
+        self._last |= _cpu_of_processes()
+
+    @property
+    def by_part(self) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for process, (part, seconds) in self._last.items():
+            before = self._first[process][1] if process in self._first else 0.0
+            found[part] = found.get(part, 0.0) + seconds - before
+        return found
+
+
+def _cpu_of_processes() -> Iterator[tuple[tuple[int, str], tuple[str, float]]]:
+    """By process and when it started: its part and its own seconds."""
+    for process, part in _parts(os.getpid()):
+        with suppress(OSError):  # ended meanwhile
+            fields = _stat(process)
+            yield (process, fields[19]), (part, sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK"))
 
 
 def memory_by_part(service: int | None = None) -> dict[str, float]:
     """MB of a service and of what it started; of this process if none is given."""
-    return _by_part(resident_mb, service)
+    found: dict[str, float] = {}
+    for process, part in _parts(os.getpid() if service is None else service):
+        found[part] = found.get(part, 0.0) + resident_mb(process)
+    return found
 
 
 def resident_mb(process: int) -> float:
@@ -223,9 +253,8 @@ def resident_mb(process: int) -> float:
     return int(found[1]) / 1000 if found else 0.0
 
 
-def _by_part(measure: Callable[[int], float], service: int | None = None) -> dict[str, float]:
-    """The sum for all processes of a part, from the service on, which is this process if none is given."""
-    root = os.getpid() if service is None else service
+def _parts(service: int) -> Iterator[tuple[int, str]]:
+    """A service and all processes below it, each with the part that it belongs to."""
     below, parts = dict[int, list[int]](), dict[int, str]()
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -235,15 +264,12 @@ def _by_part(measure: Callable[[int], float], service: int | None = None) -> dic
             except OSError:  # ended meanwhile
                 continue
             parts[int(folder.name)] = next((part for text, part in PARTS.items() if text in command), "")
-    found: dict[str, float] = {}
-    waiting = [(root, "service")]
+    waiting = [(service, "service")]
     while waiting:
         process, parent = waiting.pop()
-        part = "service" if process == root else parts.get(process) or parent
-        with suppress(OSError):  # ended meanwhile
-            found[part] = found.get(part, 0.0) + measure(process)
+        part = "service" if process == service else parts.get(process) or parent
+        yield process, part
         waiting += [(child, part) for child in below.get(process, [])]
-    return found
 
 
 def _stat(process: int) -> list[str]:
