@@ -28,14 +28,9 @@ from headrace.run.work import Files
 from headrace.testing import SCHEMA, changes, queries, tables
 from headrace.testing.worlds import START, World, quick_folder
 from tests.plan.written import catalogue, contract, mesh, site
-from tests.run.test_crashes import Killed, MortalLedger
+from tests.run.deaths import live_through_deaths
+from tests.run.test_crashes import VIEWS
 from tests.run.test_engine import ANY_SIZE, MINUTE, SITES, SOURCES, TIMED, check
-
-VIEWS = [
-    "SELECT r.name, s.label FROM r JOIN s ON r.k = s.k",
-    "SELECT r.k, count(*) AS c, max(s.n) AS n FROM r JOIN s ON r.k = s.k GROUP BY r.k",
-    "SELECT DISTINCT s.k FROM s LEFT JOIN t ON s.k = t.k WHERE t.ok IS NULL OR t.ok",
-]
 
 
 def world_in_full(texts: list[str], targets: list[str], folder: Path, start: int = START) -> World:
@@ -112,27 +107,7 @@ def test_rows_come_and_go_as_time_passes_also_without_a_change(text, data):
 @given(data=st.data())
 def test_a_death_between_evaluation_and_commit_leaves_nothing_half(data):
     with quick_folder() as folder:
-        world = world_in_full(VIEWS, ["m2", "m3"], Path(folder))
-        world.capture(data.draw(tables(max_rows=4)))
-        loaded = False
-        for _ in range(6):
-            world.capture(data.draw(changes(world.history[world.now])))
-            mortal = MortalLedger(world.ledger, data.draw(st.integers(1, 5)), data.draw(st.booleans()))
-            engine = Engine(world.program, mortal, world.store, world.engine.runner, world.lease)
-            try:
-                engine.load()
-                loaded = True
-                if data.draw(st.booleans()):
-                    engine.push(list(world.program.tasks), world.now)
-                else:
-                    engine.push_chains(dict.fromkeys(world.program.tasks, world.now))
-            except Killed:
-                pass
-            if loaded:
-                assert world.wrong() == []
-        world.engine.load()
-        check(world.engine.push(list(world.program.tasks), world.now))
-        assert world.wrong() == []
+        live_through_deaths(data, world_in_full(VIEWS, ["m2", "m3"], Path(folder)))
 
 
 def test_a_push_without_a_change_evaluates_nothing(tmp_path: Path):

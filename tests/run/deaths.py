@@ -1,0 +1,74 @@
+"""An engine that is killed at its commits, again and again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hypothesis import strategies as st
+
+from headrace.model.log import Lease, Round
+from headrace.run.execute import Engine
+from headrace.run.upkeep import Upkeep
+from headrace.testing import changes, tables
+from headrace.testing.worlds import World
+from tests.run.test_engine import check
+
+DEATHS = 6
+
+
+class Killed(BaseException):
+    """As `kill -9` does, it passes every handler."""
+
+
+@dataclass
+class MortalLedger:
+    """A ledger whose process dies at one of its commits: before it, or just after."""
+
+    ledger: Any
+    left: int
+    after: bool
+
+    def commit(self, lease: Lease, round_: Round) -> None:
+        self.left -= 1
+        if self.left == 0 and not self.after:
+            raise Killed
+        self.ledger.commit(lease, round_)
+        if self.left == 0:
+            raise Killed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.ledger, name)
+
+
+def live_through_deaths(data: st.DataObject, world: World) -> None:
+    """Whatever dies when: views are right once they are loaded, and in the end they are up to date."""
+    world.capture(data.draw(tables(max_rows=4)))
+    loaded = False
+    for _ in range(DEATHS):
+        world.capture(data.draw(changes(world.history[world.now])))
+        mortal = MortalLedger(world.ledger, data.draw(st.integers(1, 6)), data.draw(st.booleans()))
+        engine = Engine(world.program, mortal, world.store, world.engine.runner, world.lease)
+        try:
+            engine.load()
+            loaded = True
+            _push_and_keep_up(data, world, engine)
+        except Killed:
+            pass
+        if loaded:
+            assert world.wrong() == []
+    world.engine.load()
+    check(world.engine.push(list(world.program.tasks), world.now))
+    assert world.wrong() == []
+
+
+def _push_and_keep_up(data: st.DataObject, world: World, engine: Engine) -> None:
+    vertices = list(world.program.tasks)
+    if data.draw(st.booleans()):
+        engine.push(vertices, world.now)
+    else:
+        engine.push_chains(dict.fromkeys(vertices, world.now))
+    upkeep = Upkeep(engine, keep=0)
+    while upkeep.step():
+        pass
+    upkeep.trim(world.now)
