@@ -74,12 +74,13 @@ def copies_of(plan: Plan) -> Iterator[Noted]:
 
 @dataclass(slots=True)
 class _Dropping:
-    """Begins when the threads that wrote the copy have ended."""
+    """Begins when the threads that wrote the copy have ended. `tried` says that it worked, or did not for once."""
 
     copy: Noted
     environment: Mapping[str, str]
     after: tuple[threading.Thread, ...]
     stop: threading.Event = field(default_factory=threading.Event)
+    tried: threading.Event = field(default_factory=threading.Event)
     thread: threading.Thread | None = None
 
 
@@ -105,15 +106,17 @@ class Withdrawals:
     ) -> None:
         """Drops all that is noted but these, once some threads have ended.
 
-        Returns when that is done, or after a few seconds; what is left then is tried again and again.
+        Returns when that was tried, or after a few seconds; what is left then is tried again and again.
         """
         wanted = {copy.note for copy in asked}
-        for note in self._dropping.keys() & wanted:
-            self._let_be(self._dropping.pop(note))
+        for note in wanted:
+            self._let_be(self._dropping.pop(note, None))
         noted = self.ledger.notes(NOTE)
-        for note in noted.keys() - wanted - self._dropping.keys():
+        for note in noted.keys() - wanted - set(self._dropping):
             self._start(_Dropping(Noted.from_json(noted[note]), environment, after))
-        Deadline(AT_ONCE_S).join(self._threads())
+        deadline = Deadline(AT_ONCE_S)
+        for dropping in list(self._dropping.values()):
+            dropping.tried.wait(deadline.left_s)
 
     def tell_to_end(self) -> None:
         """What is left is dropped by the next service."""
@@ -122,16 +125,14 @@ class Withdrawals:
 
     def end(self, deadline: Deadline) -> None:
         self.tell_to_end()
-        deadline.join(self._threads())
+        deadline.join(dropping.thread for dropping in list(self._dropping.values()))
 
-    def _threads(self) -> list[threading.Thread | None]:
-        return [dropping.thread for dropping in list(self._dropping.values())]
-
-    def _let_be(self, dropping: _Dropping) -> None:
+    def _let_be(self, dropping: _Dropping | None) -> None:
         """Somebody asks for that copy again. One that is dropped at this moment is made anew."""
-        dropping.stop.set()
-        Deadline(AT_ONCE_S).join([dropping.thread])
-        self.errors.pop(dropping.copy.note, None)
+        if dropping is not None:
+            dropping.stop.set()
+            Deadline(AT_ONCE_S).join([dropping.thread])
+            self.errors.pop(dropping.copy.note, None)
 
     def _start(self, dropping: _Dropping) -> None:
         self._dropping[dropping.copy.note] = dropping
@@ -145,12 +146,15 @@ class Withdrawals:
         while not dropping.stop.is_set():
             try:
                 self._drop(dropping.copy, dropping.environment)
-                self._forget(dropping.copy)
+                if not dropping.stop.is_set():
+                    self._forget(dropping.copy)
                 return
             except Exception as error:  # whatever it is: it may go tomorrow
                 failures += 1
                 self._failed(dropping.copy, error, failures)
-                dropping.stop.wait(REST_S[min(failures, len(REST_S)) - 1])
+            finally:
+                dropping.tried.set()
+            dropping.stop.wait(REST_S[min(failures, len(REST_S)) - 1])
 
     def _drop(self, copy: Noted, environment: Mapping[str, str]) -> None:
         """There may be none any more. Whose it is is looked at, not what it holds."""
