@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
 
     from headrace.connect.postgres.embedded import EmbeddedPostgres
+    from tests.shifted_clock import ShiftedClock
 
 # How long an example takes says nothing about it on a busy machine.
 ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -28,7 +30,7 @@ settings.register_profile("dev", ANY_SPEED)
 settings.register_profile("long", ANY_SPEED, max_examples=2_000)
 settings.load_profile(os.environ.get("HEADRACE_HYPOTHESIS", "dev"))
 
-LIVE_FIXTURES = frozenset({"spark", "postgres", "postgres_database", "postgres_dsn"})
+LIVE_FIXTURES = frozenset({"spark", "postgres", "postgres_database", "postgres_dsn", "shifted_dsn"})
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -82,23 +84,55 @@ def postgres() -> Iterator[EmbeddedPostgres]:
 @pytest.fixture
 def postgres_database(postgres: EmbeddedPostgres) -> Iterator[Callable[[], str]]:
     """Makes empty databases, one per call, and returns their addresses. They go when the test ends."""
-    made: list[str] = []
-
-    def make() -> str:
-        name = f"test_{next(_database_numbers)}"
-        _execute(postgres, f'CREATE DATABASE "{name}" TEMPLATE template0')
-        made.append(name)
-        return postgres.dsn(name)
-
-    yield make
-    for name in made:
-        _drop(postgres, name)
+    with _databases(postgres) as make:
+        yield make
 
 
 @pytest.fixture
 def postgres_dsn(postgres_database: Callable[[], str]) -> str:
     """The address of an empty database of this test's own, ready for logical replication."""
     return postgres_database()
+
+
+@pytest.fixture(scope="session")
+def clock() -> Iterator[ShiftedClock]:
+    """A clock for processes that are started with its library."""
+    from tests.shifted_clock import shifted_clock
+
+    with shifted_clock() as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def shifted_postgres(clock: ShiftedClock) -> Iterator[EmbeddedPostgres]:
+    """A server that sees that clock."""
+    from tests.shifted_clock import postgres_with
+
+    with postgres_with(clock) as server:
+        yield server
+
+
+@pytest.fixture
+def shifted_dsn(shifted_postgres: EmbeddedPostgres, clock: ShiftedClock) -> Iterator[str]:
+    """As `postgres_dsn`, on a server whose clock is right until it is set otherwise."""
+    clock.set()
+    with _databases(shifted_postgres) as make:
+        yield make()
+
+
+@contextmanager
+def _databases(server: EmbeddedPostgres) -> Iterator[Callable[[], str]]:
+    made: list[str] = []
+
+    def make() -> str:
+        name = f"test_{next(_database_numbers)}"
+        _execute(server, f'CREATE DATABASE "{name}" TEMPLATE template0')
+        made.append(name)
+        return server.dsn(name)
+
+    yield make
+    for name in made:
+        _drop(server, name)
 
 
 _database_numbers = itertools.count(1)

@@ -10,41 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.connect.postgres.embedded import EmbeddedPostgres
-from tests.connect.postgres.shifted_clock import HOUR_S, ShiftedClock, postgres_with, shifted_clock
 from tests.service.running_project import RunningProject, a_project, load, passed, recomputed, until
+from tests.shifted_clock import HOUR_S, ShiftedClock
 
 FAR_S = 60.0
 """More than a lag gets on a busy machine, and much less than an hour."""
-
-
-@pytest.fixture(scope="module")
-def clock() -> Iterator[ShiftedClock]:
-    with shifted_clock() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def server(clock: ShiftedClock) -> Iterator[EmbeddedPostgres]:
-    with postgres_with(clock) as made:
-        yield made
-
-
-@pytest.fixture
-def shifted_database(server: EmbeddedPostgres, clock: ShiftedClock) -> Iterator[str]:
-    clock.set()
-    with psycopg.connect(server.dsn(), autocommit=True) as connection:
-        connection.execute("CREATE DATABASE shifted TEMPLATE template0")
-        yield server.dsn("shifted")
-        connection.execute("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = 'shifted'")
-        connection.execute(
-            "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = 'shifted'"
-        )
-        connection.execute("DROP DATABASE shifted WITH (FORCE)")
 
 
 @contextmanager
@@ -96,14 +69,14 @@ def pushes(project: RunningProject) -> int:
 def test_a_database_whose_clock_is_wrong_and_jumps_has_right_lags_and_loses_nothing(
     tmp_path: Path,
     postgres_dsn: str,
-    shifted_database: str,
+    shifted_dsn: str,
     clock: ShiftedClock,
     ahead: float,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     clock.set(ahead)
-    with a_project(tmp_path, postgres_dsn, shifted_database, monkeypatch, capsys) as project:
+    with a_project(tmp_path, postgres_dsn, shifted_dsn, monkeypatch, capsys) as project:
         project.declare("named", "counts")
         project.up()
         with rising_times(project.folder):

@@ -17,32 +17,15 @@ from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.postgres.capture import Capture, CaptureSettings, clock_now
 from headrace.connect.postgres.checkup import check_up
-from headrace.connect.postgres.embedded import EmbeddedPostgres
-from headrace.connect.postgres.sessions import connect_session
-from headrace.connect.postgres.slots import remove_capture
 from headrace.model.errors import ConnectError
 from headrace.model.types import INT
 from headrace.run.capture.spool import CapturedTable
-from tests.connect.postgres.shifted_clock import HOUR_S, ShiftedClock, postgres_with, shifted_clock
 from tests.connect.postgres.spools import bag, contents_now, spool_rows
-
-pytestmark = [pytest.mark.live, pytest.mark.xdist_group("live")]
+from tests.shifted_clock import HOUR_S, ShiftedClock
 
 NUMBERS = CapturedTable("numbers", "us", "numbers", (("k", INT),), ("k",))
 CLOSE_US = 500_000
 """On a busy machine; answers take a millisecond."""
-
-
-@pytest.fixture(scope="module")
-def clock() -> Iterator[ShiftedClock]:
-    with shifted_clock() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def server(clock: ShiftedClock) -> Iterator[EmbeddedPostgres]:
-    with postgres_with(clock) as made:
-        yield made
 
 
 @dataclass
@@ -78,17 +61,12 @@ class Place:
 
 
 @pytest.fixture
-def place(server: EmbeddedPostgres, clock: ShiftedClock, tmp_path: Path) -> Iterator[Place]:
-    clock.set()
+def place(shifted_dsn: str, tmp_path: Path) -> Iterator[Place]:
     ledger = open_sqlite(tmp_path / "ledger.db")
-    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+    with psycopg.connect(shifted_dsn, autocommit=True) as connection:
         connection.execute("CREATE TABLE numbers (k int PRIMARY KEY)")
         with ExitStack() as ends:
-            found = Place(server.dsn(), tmp_path, connection, ledger, FileStore(tmp_path / "files"), ends)
-            yield found
-        with connect_session(found.dsn) as session:
-            remove_capture(session, found.settings.names)
-        connection.execute("DROP TABLE numbers")
+            yield Place(shifted_dsn, tmp_path, connection, ledger, FileStore(tmp_path / "files"), ends)
     ledger.close()
 
 
@@ -176,5 +154,3 @@ def test_views_over_two_databases_go_on_although_our_clock_was_put_back(place: P
     finally:
         one.close()
         two.close()
-        with connect_session(place.dsn) as session:
-            remove_capture(session, settings.names)
