@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.examples import ALL
 from tests.shares import SPARK, Shares, share_of
 
 if TYPE_CHECKING:
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
 
 # How long an example takes says nothing about it on a busy machine.
 ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", ANY_SPEED, derandomize=True)
 settings.register_profile("dev", ANY_SPEED)
-settings.register_profile("long", ANY_SPEED, max_examples=2_000)
+settings.register_profile("quick", ANY_SPEED, derandomize=True, max_examples=ALL * 2 // 5)
+settings.register_profile("ci", ANY_SPEED, derandomize=True, max_examples=ALL)
+settings.register_profile("long", ANY_SPEED, max_examples=ALL * 20)
 settings.load_profile(os.environ.get("HEADRACE_HYPOTHESIS", "dev"))
 
 LIVE_FIXTURES = frozenset({"spark", "postgres", "postgres_database", "postgres_dsn", "shifted_dsn"})

@@ -25,10 +25,13 @@ from headrace.run.deliver import deliver
 from headrace.run.ports import Delivery
 from headrace.testing import SCHEMA, changes, queries, tables
 from headrace.testing.worlds import World
+from tests.examples import examples
 from tests.run.test_engine import SITES, check, world_of
 
 # Each example takes long, and shrinking tries hundreds.
-FEW = settings(deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck), max_examples=12)
+FEW = settings(
+    deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck), max_examples=examples(12)
+)
 
 
 def view_of(world: World) -> tuple[Log, tuple[Field, ...], tuple[Output, ...]]:

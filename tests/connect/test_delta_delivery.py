@@ -22,6 +22,7 @@ from headrace.model.types import INT, STRING
 from headrace.model.zset import ZSet
 from headrace.run.arrow import arrow_table, rows_of_arrow
 from tests.connect.delivered_views import COLUMNS, View, next_change, rows
+from tests.examples import examples
 
 SMALL = {"id": INT, "name": STRING}
 ALL = {name: type_ for name, type_ in COLUMNS.items() if " " not in name}
@@ -98,7 +99,9 @@ def view(tmp_path: Path) -> View:
 
 
 # Each example takes long, and shrinking tries hundreds.
-FEW = settings(deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck), max_examples=25)
+FEW = settings(
+    deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck), max_examples=examples(25)
+)
 
 
 @settings(FEW)

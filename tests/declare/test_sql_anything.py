@@ -15,6 +15,7 @@ from headrace.model.catalogue import Refusal
 from headrace.model.errors import InputError, Location, Problem, UnsupportedSql
 from headrace.testing import SCHEMA
 from tests.declare.query.well_formed import flaws
+from tests.examples import examples
 from tests.queries.schemas import NEXMARK, TPCH, queries, understood
 
 SOURCES = {**SCHEMA, **TPCH, **NEXMARK}
@@ -93,7 +94,7 @@ def changed_queries(draw: st.DrawFn) -> str:
     return " ".join(words)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(changed_queries())
 def test_any_change_of_a_valid_query_is_read_or_reported(sql: str):
     check(sql)

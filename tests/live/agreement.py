@@ -16,10 +16,11 @@ from headrace.model.types import Row, Type, Value
 from headrace.run.evaluate import evaluate
 from headrace.testing import SCHEMA, Tables, queries, tables
 from headrace.testing.engines import difference
+from tests.examples import examples
 
 _ANY = settings(phases=[Phase.explicit, Phase.reuse, Phase.generate], suppress_health_check=list(HealthCheck))
 """Nothing is shrunk: that takes minutes when every try is a job, and the report shows the query and its rows."""
-QUICK = settings(_ANY, max_examples=40)
+QUICK = settings(_ANY, max_examples=examples(40))
 LONG = settings(_ANY, max_examples=600)
 
 

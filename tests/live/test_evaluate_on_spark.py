@@ -35,6 +35,7 @@ from headrace.run.arrow import rows_of_arrow
 from headrace.run.evaluate import evaluate
 from headrace.testing import SCHEMA, Tables, relations, tables
 from headrace.testing.engines import difference
+from tests.examples import examples
 from tests.live.agreement import LONG, QUICK
 from tests.live.log_tables import NOW, SITE, write_table, write_tables
 from tests.live.small_tables import TABLES
@@ -93,7 +94,7 @@ def check_random(evaluator: SparkEvaluator, relation: Relation, rows: Tables) ->
     )
 
 
-@settings(QUICK, max_examples=12)
+@settings(QUICK, max_examples=examples(12))
 @given(relations(timed=True), tables(min_rows=2, max_rows=6))
 def test_a_random_relation_over_logs_is_worth_what_the_reference_says(
     evaluator: SparkEvaluator, relation: Relation, rows: Tables

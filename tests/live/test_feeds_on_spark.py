@@ -66,7 +66,14 @@ def by_spark(spark: SparkSession, files: FollowFiles, model: Model, out: Path | 
     return decide_follows(spark, files, partial(decide_rows, prices=pricing), not pricing.pricing.is_per_pair, out)
 
 
-@pytest.mark.parametrize(("model", "form"), [*((model, "parquet") for model in Model), (Model.BATCH, "csv")])
+@pytest.mark.parametrize(
+    ("model", "form"),
+    [
+        (Model.RPC, "parquet"),
+        (Model.BATCH, "csv"),
+        *(pytest.param(model, "parquet", marks=pytest.mark.slow) for model in Model if model is not Model.RPC),
+    ],
+)
 def test_spark_decides_as_one_process_does(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Model, form: str
 ):

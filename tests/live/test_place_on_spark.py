@@ -68,7 +68,12 @@ CASES: dict[str, tuple[Columns, int, int]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+QUICK = ("uploads dearer, with conflicts", "fractions", "sums beyond 64 bits")
+
+
+@pytest.mark.parametrize(
+    "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
+)
 def test_spark_and_numpy_decide_alike(spark: SparkSession, tmp_path: Path, case: str):
     columns, up, down = CASES[case]
     file = write(tmp_path, columns)

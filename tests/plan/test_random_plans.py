@@ -17,6 +17,7 @@ from headrace.plan.document import plan_document
 from headrace.plan.make import plan_views
 from headrace.testing import SCHEMA, queries
 from headrace.testing.plans import simulate
+from tests.examples import examples
 from tests.plan.written import catalogue, contract, mesh, site
 
 SITES = ("m1", "m2", "m3")
@@ -26,7 +27,7 @@ SOURCES = {
 }
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(queries(SCHEMA), min_size=1, max_size=2), st.sampled_from(SITES), st.integers(0, 9))
 def test_plans_of_random_queries_are_right(texts, target, seed):
     views = {}

@@ -38,6 +38,7 @@ from headrace.model.zset import EMPTY, ZSet, apply
 from headrace.run.deltas import before, delta, reads_time
 from headrace.run.evaluate import Step, evaluate, evaluate_change
 from headrace.testing import SCHEMA, Tables, changes, make_source, queries, relations, tables
+from tests.examples import examples
 from tests.golden import check_golden
 
 INSTANTS = (
@@ -85,7 +86,7 @@ ANY_SIZE = settings(
 )
 
 
-@settings(ANY_SIZE, max_examples=120)
+@settings(ANY_SIZE, max_examples=examples(120))
 @given(st.data())
 def test_kept_plus_delta_is_recomputed_after_every_batch(data: st.DataObject):
     relation = data.draw(relations(timed=True))
@@ -100,14 +101,14 @@ def test_kept_plus_delta_is_recomputed_in_many_histories(data: st.DataObject):
     check_unless_it_fails(relation, data.draw(histories()))
 
 
-@settings(ANY_SIZE, max_examples=60)
+@settings(ANY_SIZE, max_examples=examples(60))
 @given(st.data())
 def test_the_delta_of_a_query_in_sql_is_its_change(data: st.DataObject):
     relation = read_query(data.draw(queries()), SCHEMA)
     check_unless_it_fails(relation, data.draw(histories()))
 
 
-@settings(ANY_SIZE, max_examples=60)
+@settings(ANY_SIZE, max_examples=examples(60))
 @given(st.data())
 def test_what_is_known_to_stay_is_left_out_of_the_delta(data: st.DataObject):
     relation = data.draw(relations(timed=True))

@@ -18,6 +18,7 @@ from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
 from headrace.testing import SCHEMA, changes, queries, tables
 from headrace.testing.worlds import START, World, quick_folder
+from tests.examples import examples
 from tests.plan.written import catalogue, contract, mesh, site
 
 SITES = ("m1", "m2", "m3")
@@ -90,7 +91,7 @@ ANY_SIZE = settings(
 )
 
 
-@settings(ANY_SIZE, max_examples=25)
+@settings(ANY_SIZE, max_examples=examples(25))
 @given(st.data(), st.lists(queries(SCHEMA), min_size=1, max_size=2), st.sampled_from(SITES))
 def test_views_equal_their_queries_whatever_is_pushed_when(data, texts, target):
     run_unless_it_fails(data, texts, target, batches=2)

@@ -15,6 +15,7 @@ from headrace.run.changes import TIME, WEIGHT, contents
 from headrace.run.operators.ingest import KEPT, NUMBER, OPERATION, Stored, ingest
 from headrace.run.operators.reading import schema_of
 from headrace.run.steps import Ingest
+from tests.examples import examples
 
 COLUMNS = (Field("t.k", INT), Field("t.v", STRING), Field("t.big", STRING))
 STEP = Ingest("spool:t", COLUMNS, ("t.k",))
@@ -100,13 +101,13 @@ def replay(batches) -> None:
         after = upto
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(captured(plain=True))
 def test_upserts_and_deletes_by_key_are_the_changes_of_the_table(batches):
     replay(batches)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(captured(plain=False))
 def test_kept_values_moved_keys_truncations_and_readings_are_too(batches):
     replay(batches)

@@ -27,6 +27,7 @@ from headrace.run.upkeep import Upkeep
 from headrace.run.work import Files
 from headrace.testing import SCHEMA, changes, queries, tables
 from headrace.testing.worlds import START, World, quick_folder
+from tests.examples import examples
 from tests.plan.written import catalogue, contract, mesh, site
 from tests.run.deaths import live_through_deaths
 from tests.run.test_crashes import VIEWS
@@ -77,7 +78,7 @@ def run(data: st.DataObject, world: World, batches: int, step: st.SearchStrategy
     assert world.wrong() == []
 
 
-@settings(ANY_SIZE, max_examples=20)
+@settings(ANY_SIZE, max_examples=examples(20))
 @given(st.data(), queries(SCHEMA), st.lists(st.sampled_from(SITES), min_size=1, max_size=2, unique=True))
 def test_views_equal_their_queries_whatever_is_pushed_when(data, text, targets):
     try:

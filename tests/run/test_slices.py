@@ -20,6 +20,7 @@ from headrace.run.steps import JoinStep, Pass
 from headrace.run.work import Produced, WorkItem, is_free, perform_push
 from headrace.testing import changes, tables
 from headrace.testing.worlds import World, quick_folder
+from tests.examples import examples
 from tests.run.test_engine import ANY_SIZE, check, world_of
 
 JOIN = "SELECT r.n, s.label, r.k FROM r JOIN s ON r.k = s.k WHERE r.n > 0"
@@ -47,7 +48,7 @@ def rows_made(world: World, item: WorkItem, produced: Produced) -> ZSet:
     return ZSet(zip(rows_of_arrow(table.drop_columns([WEIGHT])), table.column(WEIGHT).to_pylist(), strict=True))
 
 
-@settings(ANY_SIZE, max_examples=15)
+@settings(ANY_SIZE, max_examples=examples(15))
 @given(st.data(), st.integers(1, 3))
 def test_parts_of_a_push_make_what_the_push_makes(data, rows):
     with quick_folder() as folder:

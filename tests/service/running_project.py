@@ -153,7 +153,7 @@ def children(pid: int) -> set[int]:
     return found
 
 
-def until(holds: Callable[[], bool], what: str, within_s: float = 60.0) -> None:
+def until(holds: Callable[[], bool], what: str, within_s: float = 120.0) -> None:
     end = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < end, f"not within {within_s} s: {what}"

@@ -54,7 +54,7 @@ class World:
 
     def load(self) -> None:
         loading = self.service.apply(self.plan)
-        assert loading.done.wait(60)
+        assert loading.done.wait(120)
         assert loading.error is None
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from headrace.service.learning import Learning
 from headrace.service.recompute import recompute
 from headrace.service.replanning import measured_of
 from headrace.service.service import Service
+from tests.service.running_project import until
 from tests.service.shop import NEW_CITY, NEW_POST, POST_GONE, make_shop
 
 PROJECT = """
@@ -66,7 +66,7 @@ def host(tmp_path: Path, postgres_database: Callable[[], str]) -> Iterator[Host]
     try:
         host = Host(service, service.folder, lambda wishes: app_run.prepare(tmp_path, environment, wishes))
         loading = host.start(host.prepare(ApplyWishes()))
-        assert loading.done.wait(60) and loading.error is None
+        assert loading.done.wait(120) and loading.error is None
         host.state = State.RUNNING
         load.start()
         yield host
@@ -87,10 +87,7 @@ def test_work_moves_to_where_the_changes_are_and_is_not_moved_back(host: Host) -
     before = host.service.plan
     assert before is not None
     with host.replanning(look_every_s=0.2, measure=measured_in_a_hurry):
-        until = time.monotonic() + 60
-        while not host.status()["moves"]:
-            assert time.monotonic() < until, "nothing was moved"
-            time.sleep(0.1)
+        until(lambda: bool(host.status()["moves"]), "something is moved")
     (move,) = host.status()["moves"]
     assert move["error"] is None
     assert set(move["contracts"]) == {"wall", "scores"}

@@ -15,6 +15,7 @@ from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.model.errors import Conflict, Fenced, Held
 from headrace.model.log import Edit, Lease, Log, Moment, Piece, PieceKind, Round
+from tests.examples import examples
 
 LOGS = st.sampled_from(("a", "b", "ä b"))
 FILES = st.sampled_from(("f", "g", "h"))
@@ -203,7 +204,7 @@ class LedgerMachine(RuleBasedStateMachine):
             ledger.close()
 
 
-FEW = settings(max_examples=20, stateful_step_count=30)
+FEW = settings(max_examples=examples(20), stateful_step_count=30)
 
 
 def test_sqlite_holds_what_the_model_holds(tmp_path_factory: pytest.TempPathFactory):

@@ -28,6 +28,7 @@ from headrace.model.zset import ZSet
 from headrace.run.arrow import _ours, arrow_table
 from headrace.run.json_rows import json_value
 from tests.connect.delivered_views import COLUMNS, View, next_change, rows
+from tests.examples import examples
 
 numbers = itertools.count(1)
 # Each example takes long, and shrinking tries hundreds.
@@ -139,7 +140,7 @@ def run_history(
         assert held(dsn, table) == expected(view)
 
 
-@settings(ANY_SIZE, max_examples=25)
+@settings(ANY_SIZE, max_examples=examples(25))
 @given(data=st.data())
 def test_the_table_equals_the_view_after_every_delivery_whatever_breaks(postgres_dsn, data):
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
@@ -156,7 +157,7 @@ def keyed_change(draw: st.DrawFn, now: ZSet) -> ZSet:
     return ZSet([*went, *(((number, *name), 1) for number, name in changed.items() if name is not None)])
 
 
-@settings(ANY_SIZE, max_examples=15)
+@settings(ANY_SIZE, max_examples=examples(15))
 @given(data=st.data())
 def test_a_table_with_a_key_equals_the_view_after_every_delivery(postgres_dsn, data):
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:

@@ -15,6 +15,7 @@ from headrace.plan.document import plan_document
 from headrace.plan.price import bill_of, serves, tariff_of
 from headrace.plan.share.arrangement import arrangement_of
 from headrace.plan.share.change import add_contract, remove_contract
+from tests.examples import examples
 from tests.plan.share.projects import SITES, VIEWS, plan_for, shop, wanted
 
 TERMS = st.tuples(st.sampled_from(sorted(VIEWS)), st.sampled_from(SITES), st.sampled_from((4.0, 30.0, 600.0)))
@@ -32,7 +33,7 @@ def assert_right(plan: Plan) -> None:
     assert set(serves(plan.graph, promises)) == set(plan.graph.vertices)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(steps=STEPS, cores=st.sampled_from((None, 0.2, 0.02)))
 def test_after_any_sequence_of_changes_everything_serves_somebody_and_every_promise_is_kept(steps, cores):
     plan = plan_for(cores=cores)

@@ -18,6 +18,7 @@ from headrace.plan.check.predicates import implies
 from headrace.plan.document import plan_document
 from headrace.plan.share.change import add_contract, remove_contract
 from headrace.testing.plans import simulate
+from tests.examples import examples
 from tests.plan.share.nested import SITES, nested_views, plan_for, wanted
 
 VIEWS = sorted(nested_views())
@@ -119,7 +120,7 @@ SETS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(terms=SETS, seed=st.integers(0, 99))
 def test_plans_of_nested_contracts_pass_the_check_and_give_what_the_queries_give(terms, seed):
     contracts = [wanted(view, at, freshness) for view, at, freshness in terms]
@@ -128,7 +129,7 @@ def test_plans_of_nested_contracts_pass_the_check_and_give_what_the_queries_give
     assert_right(plan, seed)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(terms=SETS, seed=st.integers(0, 99))
 def test_contracts_that_come_one_by_one_pass_as_well(terms, seed):
     plan = plan_for()

@@ -25,6 +25,7 @@ from headrace.plan.share.forms import read_from
 from headrace.run.evaluate import evaluate
 from headrace.testing import SCHEMA, tables
 from headrace.testing.plans import simulate
+from tests.examples import examples
 from tests.plan.share.projects import with_contracts
 from tests.plan.test_subsume import HOLDS
 from tests.plan.written import contract
@@ -142,7 +143,7 @@ TERMS = st.tuples(st.sampled_from(sorted(views())), st.sampled_from(SITES), st.s
 SETS = st.lists(TERMS, min_size=2, max_size=6, unique_by=lambda terms: terms[:2])
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(terms=SETS, seed=st.integers(0, 99))
 def test_plans_of_nested_groups_pass_the_check_and_give_what_the_queries_give(terms, seed):
     plan = plan_for(*(wanted(*one) for one in terms))
@@ -150,7 +151,7 @@ def test_plans_of_nested_groups_pass_the_check_and_give_what_the_queries_give(te
     assert_right(plan, seed)
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(terms=SETS, seed=st.integers(0, 99))
 def test_contracts_on_groups_may_come_and_go(terms, seed):
     plan = plan_for()
@@ -162,7 +163,7 @@ def test_contracts_on_groups_may_come_and_go(terms, seed):
         assert_right(plan, seed)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(pair=st.sampled_from([pair for pair in HOLDS if "group by" in pair[0]]), sample=tables())
 def test_the_block_that_reads_another_has_the_rows_of_its_own_form(pair, sample):
     wide, narrow = (blocks_of(name, read_query(sql, SCHEMA)) for name, sql in zip(("w", "n"), pair, strict=True))

@@ -14,6 +14,7 @@ from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
 from headrace.testing import SCHEMA, changes, tables
 from headrace.testing.worlds import World, quick_folder
+from tests.examples import examples
 from tests.plan.written import catalogue, contract, mesh, site
 
 SITES = ("m1", "m2", "m3")
@@ -61,7 +62,7 @@ def planned(chosen: list[int], targets: list[str]) -> Plan:
     return plan_views(project, views, PlanOptions())
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), chosen=CHOSEN)
 def test_views_equal_their_queries_after_every_batch(data, chosen):
     targets = data.draw(st.lists(st.sampled_from(SITES), min_size=len(chosen), max_size=len(chosen)))

@@ -25,6 +25,7 @@ from headrace.plan.share.keeps import late_contracts
 from headrace.plan.share.outline import outline_of_document
 from headrace.plan.share.revalue import Measured, at_rates, cores_of_kept, revalued
 from headrace.plan.share.watch import Watch
+from tests.examples import examples
 from tests.plan.share import nested
 from tests.plan.share.projects import SITES, VIEWS, plan_for, shop, wanted, with_contracts
 
@@ -183,7 +184,7 @@ TERMS = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(first=TERMS, second=TERMS)
 def test_going_from_one_project_to_another_keeps_what_both_ask_for(first, second):
     running = plan_for(*(wanted(*terms) for terms in first))

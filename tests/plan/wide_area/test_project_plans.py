@@ -16,6 +16,7 @@ from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
 from headrace.plan.make import make_plan
 from headrace.testing.plans import simulate
+from tests.examples import examples
 from tests.plan.share.projects import SITES, VIEWS, shop, wanted, with_contracts
 from tests.plan.written import contract
 
@@ -35,7 +36,7 @@ def bytes_sent(plan: Plan) -> float:
     return sum(plan.totals.link.values())
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     terms=st.lists(TERMS, min_size=1, max_size=4, unique_by=lambda terms: terms[:2]),
     mode=st.sampled_from(WideArea),
