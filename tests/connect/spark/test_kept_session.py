@@ -40,6 +40,7 @@ spark.end()
 
 
 @pytest.mark.live
+@pytest.mark.timeout(900)  # starts Spark three times
 def test_a_spark_that_was_killed_is_started_again_in_the_same_process(tmp_path: Path):
     checkout = Path(__file__).parents[3]
     ran = subprocess.run([sys.executable, "-c", SCRIPT, str(tmp_path)], capture_output=True, text=True, cwd=checkout)
