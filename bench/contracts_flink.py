@@ -32,6 +32,7 @@ LOOK_EVERY_S = 1.0
 QUIET = 3
 """So many looks at which nothing has moved: what was given is computed."""
 IDLE_S = 10.0
+ANSWERS_WITHIN_S = 60.0
 SLOWEST_S = 900.0
 HEAP_GB, HEAP_GB_PER_MILLION = 3.0, 9.0
 """Flink holds all rows that it joins in memory: at least so much, and more with the tweets that are stored."""
@@ -199,7 +200,7 @@ class _Job:
             if quiet <= 1:
                 seen = _Phase(self.cpu_s() - cpu_s, time.monotonic() - started)
         if quiet < QUIET:
-            raise FlinkFailed(f"Flink was not done after {SLOWEST_S:g} s")
+            raise FlinkFailed(f"it was not done after {SLOWEST_S:g} s")
         return seen
 
     def cpu_s(self) -> float:
@@ -223,16 +224,24 @@ class _Job:
         )
 
     def _asked(self) -> dict[str, Any]:
-        try:
-            with urllib.request.urlopen(f"{self.address}/jobs/{self.number}") as answer:
-                found: dict[str, Any] = json.load(answer)
-        except OSError as error:
-            raise FlinkFailed(self._last_words()) from error
-        return found
+        """As it says itself; on a busy machine it may not answer at once."""
+        deadline = time.monotonic() + ANSWERS_WITHIN_S
+        while True:
+            try:
+                with urllib.request.urlopen(f"{self.address}/jobs/{self.number}", timeout=ANSWERS_WITHIN_S) as answer:
+                    found: dict[str, Any] = json.load(answer)
+                return found
+            except OSError as error:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise FlinkFailed(f"it does not answer any more ({error}){self._last_words()}") from error
+                time.sleep(LOOK_EVERY_S)
 
     def _must_run(self) -> None:
         if self.process.poll() is not None or (self.number and self._asked()["state"] in ("FAILED", "FAILING")):
-            raise FlinkFailed(self._last_words())
+            ended = self.process.returncode
+            what = "its job failed" if ended is None else f"it ended with status {ended}"
+            raise FlinkFailed(f"{what}{self._last_words()}")
 
     def _last_words(self) -> str:
-        return (self.folder / "output").read_text(errors="replace")[-2000:]
+        said = (self.folder / "output").read_text(errors="replace")[-2000:].strip()
+        return f": {said}" if said else ""
