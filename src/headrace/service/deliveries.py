@@ -129,15 +129,15 @@ class Deliveries:
             self.delivered[copy.contract] = found.t
 
     def tell_to_end(self) -> None:
-        """Each after the step that it is at."""
-        for running in self._running.values():
+        """Each after the step that it is at. A plan on its way may still start others: `end` tells these."""
+        for running in list(self._running.values()):
             running.stop.set()
             running.wake.set()
 
     def end(self, deadline: Deadline) -> None:
         """A step that is not done by then is done again by the next service."""
         self.tell_to_end()
-        deadline.join(running.thread for running in self._running.values())
+        deadline.join([running.thread for running in self._running.values()])
         self._running, self.delivered = {}, {}
 
     def _end(self, running: _Running) -> threading.Thread | None:
