@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.app import Project, load
-    from headrace.app_read import read
+    from headrace.app.project import Project, load
+    from headrace.app.reading import read
     from headrace.model.errors import HeadraceError, InputError, UsageError
 
 __all__ = ["HeadraceError", "InputError", "Project", "UsageError", "load", "read"]
@@ -27,11 +27,11 @@ def __getattr__(name: str) -> object:
 
         return getattr(errors, name)
     if name in ("Project", "load"):
-        from headrace import app
+        from headrace.app import project as app
 
         return getattr(app, name)
     if name == "read":
-        from headrace import app_read
+        from headrace.app import reading as app_read
 
         return app_read.read
     if name == "__version__":

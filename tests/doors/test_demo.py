@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace import app
+from headrace.app import project as app
 from headrace.doors.cli.main import run
 from headrace.model.errors import Severity
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.app_read import read_moment
+from headrace.app.reading import read_moment
 from headrace.doors.cli import main
 from headrace.doors.cli.output import Exit
 from headrace.doors.cli.status_text import status_text

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import csv
 from pyarrow import parquet as pq
 
-from headrace.app_place import TableRequest, place_table
+from headrace.app.placing import TableRequest, place_table
 from headrace.connect.tables.files import format_of
 from headrace.model.errors import InputError
 from headrace.plan.place.tables import settle_conflicts, uniform_star

@@ -6,7 +6,7 @@ import os
 import pickle
 from pathlib import Path
 
-from headrace import app
+from headrace.app import project as app
 from headrace.model.plan import PlanOptions
 from headrace.service.folder import Folder, _version
 

@@ -10,7 +10,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from headrace import app
+from headrace.app import project as app
 from headrace.connect.files import FileStore
 from headrace.connect.postgres.sample import Habit, SampleLoad
 from headrace.model.errors import ConnectError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace import app_run
+from headrace.app import running as app_run
 from headrace.connect.postgres.sample import Habit, SampleLoad
 from headrace.model.running import ApplyWishes
 from headrace.plan.share.revalue import Measured

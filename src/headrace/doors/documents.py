@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headrace.app_read import Seen
-    from headrace.app_run import Applied
+    from headrace.app.reading import Seen
+    from headrace.app.running import Applied
     from headrace.model.plan import Rejection
 
 
@@ -57,7 +57,7 @@ def _steps(applied: Applied) -> list[dict[str, str]]:
 
 
 def seen_document(seen: Seen) -> dict[str, Any]:
-    from headrace.app_read import moment_text, rows_as_json
+    from headrace.app.reading import moment_text, rows_as_json
 
     return {
         "view": seen.view,

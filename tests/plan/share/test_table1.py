@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 
 from bench.workloads.table1 import Setting, make_table1
-from headrace.app import load_project
+from headrace.app.project import load_project
 from headrace.model.plan import ContractOrder, Method, Plan, PlanOptions, Sharing
 from headrace.plan.check import check_document
 from headrace.plan.document import plan_document

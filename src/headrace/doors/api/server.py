@@ -19,8 +19,10 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict
 
-from headrace import app, app_read, app_run
-from headrace.app_run import Host
+from headrace.app import project as app
+from headrace.app import reading as app_read
+from headrace.app import running as app_run
+from headrace.app.running import Host
 from headrace.doors.api.metrics import metrics_text
 from headrace.doors.api.page import documentation_page
 from headrace.doors.cli.output import problem_document

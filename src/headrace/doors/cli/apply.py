@@ -30,7 +30,7 @@ def apply(
     json: Json = False,
 ) -> int:
     """Bring the running project to what its files say now."""
-    from headrace import app_ask
+    from headrace.app import asking as app_ask
 
     wishes = ApplyWishes(replan, tuple(force), dry_run)
     if dry_run and not app_ask.is_running(directory):
@@ -51,7 +51,7 @@ def _silent(what: str) -> None:
 
 def _imagined(directory: Path, wishes: ApplyWishes) -> dict[str, Any]:
     """What would be applied to a project that does not run."""
-    from headrace import app_run
+    from headrace.app import running as app_run
     from headrace.doors.documents import applied_document
 
     return applied_document(app_run.Applied(app_run.prepare(directory, os.environ, wishes), done=False))

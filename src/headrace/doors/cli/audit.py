@@ -20,7 +20,7 @@ Recompute = Annotated[
 
 def audit(directory: Directory = Path(), recompute: Recompute = False, json: Json = False) -> int:
     """Say which promises were broken, how often and for how long, and what contracts cost."""
-    from headrace import app_read
+    from headrace.app import reading as app_read
     from headrace.doors.cli.recomputed_text import recomputed_lines
 
     found = app_read.audit(directory)

@@ -25,7 +25,7 @@ def changes(
     view: View, directory: Directory = Path(), after: After = None, follow: Follow = False, json: AsJson = False
 ) -> int:
     """Print the changes of a view: one JSON object per line, {t, op, row}."""
-    from headrace import app_read
+    from headrace.app import reading as app_read
 
     going_on = threading.Event() if follow else None
     for change in app_read.changes(directory, view, app_read.read_moment(after), going_on):

@@ -18,7 +18,7 @@ def check(
     json: Json = False,
 ) -> int:
     """Find all mistakes of a project; show what it declares."""
-    from headrace import app
+    from headrace.app import project as app
     from headrace.doors.cli.check_document import check_document
     from headrace.doors.cli.check_text import check_text
     from headrace.model.errors import Severity

@@ -16,7 +16,7 @@ def check_plan(
     json: Json = False,
 ) -> int:
     """Check a plan document: meaning, colocation, every number."""
-    from headrace import app
+    from headrace.app import project as app
 
     problems = app.check_plan(file)
 

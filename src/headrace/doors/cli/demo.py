@@ -16,7 +16,7 @@ from headrace.doors.cli.options import Json
 from headrace.doors.cli.output import Exit, show
 
 if TYPE_CHECKING:
-    from headrace.app_demo import Demo
+    from headrace.app.demo import Demo
 
 DEFAULT_S = 60.0
 LOOK_EVERY_S = 1.0
@@ -32,7 +32,7 @@ For = Annotated[
 def demo(for_: For = None, json: Json = False) -> int:
     """Run the sample apps: databases in three regions, load, views that are kept fresh, and a closing audit."""
     seconds = _seconds(for_)
-    from headrace.app_demo import open_demo
+    from headrace.app.demo import open_demo
     from headrace.doors.cli.demo_text import closing_document, closing_text, opening_text
 
     say = _say_nothing if json else _timed_say()
@@ -56,7 +56,7 @@ def demo(for_: For = None, json: Json = False) -> int:
 
 def _seconds(text: str | None) -> float | None:
     """None is until someone stops it."""
-    from headrace.app import read_duration
+    from headrace.app.project import read_duration
 
     if text is not None:
         return read_duration(text)

@@ -13,7 +13,7 @@ from headrace.model import amounts
 from headrace.model.plan import Plan
 
 if TYPE_CHECKING:
-    from headrace.app_demo import Arrival, Closing, Demo, Lag
+    from headrace.app.demo import Arrival, Closing, Demo, Lag
 
 BAR = 20
 """Characters of a lag that has reached what is promised."""
@@ -43,7 +43,7 @@ def _promises(plan: Plan) -> Iterator[str]:
 
 
 def _take_part(running: Demo) -> Iterator[str]:
-    from headrace.app_demo import GUEST_VIEW, INSERT
+    from headrace.app.demo import GUEST_VIEW, INSERT
 
     promised = next(one for one in running.plan.contracts if one.view == GUEST_VIEW)
     within = amounts.format_seconds(promised.freshness_s).replace(" ", UNBROKEN)
@@ -95,7 +95,7 @@ class Screen:
 
 
 def arrival_text(arrival: Arrival) -> str:
-    from headrace.app_demo import GUEST_VIEW
+    from headrace.app.demo import GUEST_VIEW
 
     text = (
         f'"{arrival.body}" by {arrival.author}, post {arrival.post}, is in {GUEST_VIEW} after {arrival.after_s:.1f} s'

@@ -11,12 +11,12 @@ from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, problem_document, show, wrap
 
 if TYPE_CHECKING:
-    from headrace.app_run import Looked
+    from headrace.app.running import Looked
 
 
 def doctor(directory: Directory = Path(), json: Json = False) -> int:
     """Look at this machine and at the sources of a project."""
-    from headrace import app_run
+    from headrace.app import running as app_run
 
     looked = app_run.examine(directory, os.environ)
     findings = [one for one in looked if one.problem is not None]

@@ -10,7 +10,7 @@ from headrace.doors.cli.output import Exit, show
 
 def down(directory: Directory = Path(), json: Json = False) -> int:
     """Stop the running project. What is committed stays; `headrace up` goes on from there."""
-    from headrace import app_ask
+    from headrace.app import asking as app_ask
 
     ended = app_ask.stop_project(directory)
     return show(

@@ -16,7 +16,7 @@ from headrace.doors.cli.progress import progress
 from headrace.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from headrace.app_feeds import FeedsReport
+    from headrace.app.feeds import FeedsReport
 
 MOST_LISTED = 20
 """Pairs that are listed for people."""
@@ -62,7 +62,7 @@ def decide(
     json: Json = False,
 ) -> int:
     """Decide for every follower whether events are pushed (stored ahead) or pulled (on read), at the least cost."""
-    from headrace import app_feeds
+    from headrace.app import feeds as app_feeds
 
     question = app_feeds.FeedsQuestion(method, _pair(why), per)
     if producers is None and consumers is None and file.suffix.lower() not in (".parquet", ".pq", ".csv"):

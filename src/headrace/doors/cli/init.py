@@ -11,14 +11,14 @@ from headrace.doors.cli.options import Json
 from headrace.doors.cli.output import Exit, show
 
 if TYPE_CHECKING:
-    from headrace.app import Started
+    from headrace.app.project import Started
 
 
 def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write to.")], json: Json = False
 ) -> int:
     """Write a small project to start from. Files that exist are left alone."""
-    from headrace import app
+    from headrace.app import project as app
 
     started = app.init_project(directory)
     return show(json, Exit.DONE, text=lambda: started_text(started), document=lambda: started_document(started))

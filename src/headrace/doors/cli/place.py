@@ -18,7 +18,7 @@ from headrace.doors.cli.progress import progress
 from headrace.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from headrace.app_place import PlacedInstance, PlacedTable
+    from headrace.app.placing import PlacedInstance, PlacedTable
 
 SHOWN_VIEWS = 20
 MOST_DIGITS = 30
@@ -36,7 +36,7 @@ def place(
     json: Json = False,
 ) -> int:
     """Decide where each view runs, by the fewest messages."""
-    from headrace import app_place
+    from headrace.app import placing as app_place
 
     if engine not in tuple(app_place.Engine):
         raise UsageError(f'no engine "{engine}"', hint=f"one of: {', '.join(app_place.Engine)}")
@@ -79,14 +79,14 @@ def _show(as_json: bool, text: Callable[[], str], document: Callable[[], object]
 
 
 def instance_document(placed: PlacedInstance) -> dict[str, object]:
-    from headrace.app_place import outcome_document
+    from headrace.app.placing import outcome_document
 
     document = {**outcome_document(placed.decision, placed.seconds), "placement": dict(placed.decision.placement)}
     return {**document, "why": placed.why.document} if placed.why else document
 
 
 def table_document(placed: PlacedTable) -> dict[str, object]:
-    from headrace.app_place import outcome_document
+    from headrace.app.placing import outcome_document
 
     document = outcome_document(placed.outcome, placed.seconds)
     document |= {"devices": placed.devices, "pairs": placed.pairs}

@@ -45,7 +45,7 @@ def plan(
     json: Json = False,
 ) -> int:
     """Say which contracts can be kept, how, and at what cost."""
-    from headrace import app
+    from headrace.app import project as app
     from headrace.doors.cli.change_text import change_text
     from headrace.doors.cli.plan_text import plan_text
 

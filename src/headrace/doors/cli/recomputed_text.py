@@ -11,7 +11,7 @@ from headrace.model import amounts
 from headrace.model.types import Row
 
 if TYPE_CHECKING:
-    from headrace.app_read import Recomputation
+    from headrace.app.reading import Recomputation
 
 
 def recomputed_lines(found: Recomputation) -> Iterator[str]:

@@ -12,7 +12,7 @@ from headrace.doors.cli.output import Exit, count
 from headrace.doors.cli.output import show as show_result
 
 if TYPE_CHECKING:
-    from headrace.app_read import Seen
+    from headrace.app.reading import Seen
 
 ROWS_SHOWN = 20
 
@@ -25,7 +25,7 @@ def show(
     view: View, directory: Directory = Path(), limit: Limit = None, export: Export = None, json: Json = False
 ) -> int:
     """Show the rows of a view as they are now."""
-    from headrace import app_read
+    from headrace.app import reading as app_read
     from headrace.doors.documents import seen_document
 
     if export is not None:
@@ -54,7 +54,7 @@ def as_of(seen: Seen) -> str:
 
 
 def _text(seen: Seen, limit: int) -> str:
-    from headrace import app_read
+    from headrace.app import reading as app_read
     from headrace.doors.cli.output import table
 
     rows = [list(map(_cell, row.values())) for row in app_read.rows_as_json(seen.rows.slice(0, limit))]

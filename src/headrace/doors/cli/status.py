@@ -21,7 +21,7 @@ EVERY_S = 1.0
 
 def status(directory: Directory = Path(), watch: Watch = False, json: Json = False) -> int:
     """Show lags, violations and costs of what runs, or of what ran last."""
-    from headrace import app_read
+    from headrace.app import reading as app_read
     from headrace.doors.cli.status_text import status_text
 
     def found() -> dict[str, Any]:

@@ -17,7 +17,7 @@ from headrace.model.errors import Problem
 from headrace.model.running import RunEngine
 
 if TYPE_CHECKING:
-    from headrace.app_run import Detached, Prepared
+    from headrace.app.running import Detached, Prepared
 
 Detach = Annotated[bool, typer.Option("--detach", help="Return when it runs, and leave it running.")]
 Port = Annotated[
@@ -44,7 +44,7 @@ def up(
     json: Json = False,
 ) -> int:
     """Run the project: load its views and keep them fresh."""
-    from headrace import app_run
+    from headrace.app import running as app_run
 
     settings = app_run.UpSettings(port, engine, shape_links)
     say = _say_json if json else _say

@@ -13,7 +13,7 @@ from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, show, table
 
 if TYPE_CHECKING:
-    from headrace.app import Imagined
+    from headrace.app.project import Imagined
     from headrace.model.explanation import Outcome
 
 
@@ -27,7 +27,7 @@ def whatif(
     json: Json = False,
 ) -> int:
     """Say what a change would cost, without doing it."""
-    from headrace import app
+    from headrace.app import project as app
 
     wishes = app.Wishes(freshness, at, tuple(link or ()), tuple(rate or ()))
     found = app.imagine(directory, os.environ, contract, wishes)

@@ -19,7 +19,8 @@ def why(
     json: Json = False,
 ) -> int:
     """Explain a decision: its numbers, what it shares, the alternatives."""
-    from headrace import app, app_read
+    from headrace.app import project as app
+    from headrace.app import reading as app_read
     from headrace.doors.cli.why_text import explained_document, explained_text
 
     found, status = app.explain(directory, os.environ, name), app_read.known_status(directory)

@@ -344,7 +344,7 @@ def read_duration(text: str) -> float:
 
 def sample_project(name: str) -> Path | None:
     """The folder of a sample project: beside the sources in a checkout, within the package when installed."""
-    package = Path(__file__).parent
+    package = Path(__file__).parents[1]
     places = (package.parents[1] / "examples" / name, package / "examples" / name)
     return next((place for place in places if (place / "headrace.yml").is_file()), None)
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from headrace.app import Explained, load_project, planned_catalogue
+from headrace.app.project import Explained, load_project, planned_catalogue
 from headrace.model.catalogue import Catalogue, Refusal
 from headrace.model.errors import ConnectError, Fenced, Held, InputError, UsageError
 from headrace.model.full_query import FullQuery

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from headrace.app import sample_project
+from headrace.app.project import sample_project
 from headrace.model.errors import UsageError
 from headrace.service.demo import GUEST_VIEW, INSERT, Arrival, Closing, Demo, Kept, Lag
 
