@@ -27,13 +27,13 @@ def __getattr__(name: str) -> object:
 
         return getattr(errors, name)
     if name in ("Project", "load"):
-        from headrace.app import project as app
+        from headrace.app import project
 
-        return getattr(app, name)
+        return getattr(project, name)
     if name == "read":
-        from headrace.app import reading as app_read
+        from headrace.app import reading
 
-        return app_read.read
+        return reading.read
     if name == "__version__":
         from importlib.metadata import version
 

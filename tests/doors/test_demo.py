@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.app import project as app
+from headrace.app.checking import check_project
+from headrace.app.project import sample_project
 from headrace.doors.cli.main import run
 from headrace.model.errors import Severity
 
@@ -28,9 +29,9 @@ def leftovers() -> set[str]:
 
 
 def test_the_sample_apps_have_no_mistakes_but_addresses_that_are_not_known_yet() -> None:
-    folder = app.sample_project("apps")
+    folder = sample_project("apps")
     assert folder is not None
-    report = app.check_project(folder, {})
+    report = check_project(folder, {})
     assert report.of(Severity.ERROR) == ()
     assert all("is not set" in problem.message for problem in report.problems)
 

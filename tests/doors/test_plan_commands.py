@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.app import project as app
+from headrace.app.planning import plan_document, plan_project
 from headrace.doors.cli.main import run
 from headrace.model.plan import PlanOptions, WideArea
 from headrace.service.folder import Folder
@@ -88,10 +88,10 @@ def test_every_wide_area_mode_makes_a_plan_that_passes_the_check(
 def running_city(tmp_path: Path) -> Path:
     """The sample project, with its plan saved as the service saves what runs."""
     shutil.copytree(CITY, tmp_path / "city")
-    plan = app.plan_project(tmp_path / "city", {}, PlanOptions())
+    plan = plan_project(tmp_path / "city", {}, PlanOptions())
     folder = Folder(tmp_path / "city")
     folder.prepare()
-    folder.save_running(plan, app.plan_document(plan))
+    folder.save_running(plan, plan_document(plan))
     return tmp_path / "city"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.app.running import prepare
+from headrace.app.preparing import prepare
 from headrace.model.running import ApplyWishes
 from headrace.run.items import HereRunner
 from headrace.run.perform import perform

@@ -6,7 +6,7 @@ import os
 import pickle
 from pathlib import Path
 
-from headrace.app import project as app
+from headrace.app.planning import plan_document, plan_project
 from headrace.model.plan import PlanOptions
 from headrace.service.folder import Folder, _version
 
@@ -14,10 +14,10 @@ CITY = Path(__file__).parents[2] / "examples" / "city"
 
 
 def test_the_running_plan_comes_back(tmp_path):
-    plan = app.plan_project(CITY, {}, PlanOptions())
+    plan = plan_project(CITY, {}, PlanOptions())
     folder = Folder(tmp_path)
     folder.prepare()
-    folder.save_running(plan, app.plan_document(plan))
+    folder.save_running(plan, plan_document(plan))
     assert folder.running() == plan
     assert (folder.root / "running.plan").stat().st_mode & 0o077 == 0
 

@@ -10,7 +10,7 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from headrace.app import project as app
+from headrace.app.planning import plan_project
 from headrace.connect.files import FileStore
 from headrace.connect.postgres.sample import Habit, SampleLoad
 from headrace.model.errors import ConnectError
@@ -50,7 +50,7 @@ class World:
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self.environment = environment
         self.service = Service(Folder(folder), environment, HereRunner(perform), in_processes=False)
-        self.plan = app.plan_project(folder, environment, PlanOptions())
+        self.plan = plan_project(folder, environment, PlanOptions())
 
     def load(self) -> None:
         loading = self.service.apply(self.plan)

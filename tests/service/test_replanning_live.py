@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.app import running as app_run
+from headrace.app.preparing import prepare
 from headrace.connect.postgres.sample import Habit, SampleLoad
 from headrace.model.running import ApplyWishes
 from headrace.plan.share.revalue import Measured
@@ -64,7 +64,7 @@ def host(tmp_path: Path, postgres_database: Callable[[], str]) -> Iterator[Host]
     service.open()
     load = SampleLoad(environment, HABITS)
     try:
-        host = Host(service, service.folder, lambda wishes: app_run.prepare(tmp_path, environment, wishes))
+        host = Host(service, service.folder, lambda wishes: prepare(tmp_path, environment, wishes))
         loading = host.start(host.prepare(ApplyWishes()))
         assert loading.done.wait(120) and loading.error is None
         host.state = State.RUNNING

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from headrace.app.running import prepare
+from headrace.app.preparing import prepare
 from headrace.model.running import ApplyWishes
 from headrace.run.items import HereRunner, Item, Outcome
 from headrace.run.perform import perform

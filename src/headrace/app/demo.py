@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from headrace.app.project import sample_project
+from headrace.declare.units import DURATION, Unreadable, read_amount
 from headrace.model.errors import UsageError
 from headrace.service.demo import GUEST_VIEW, INSERT, Arrival, Closing, Demo, Kept, Lag
 
@@ -20,7 +21,16 @@ __all__ = [
     "Kept",
     "Lag",
     "open_demo",
+    "read_duration",
 ]
+
+
+def read_duration(text: str) -> float:
+    """Seconds, of `60s` or `2 min`."""
+    try:
+        return read_amount(text, DURATION)
+    except Unreadable as error:
+        raise UsageError(error.message, error.hint) from error
 
 
 @contextmanager

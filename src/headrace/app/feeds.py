@@ -1,6 +1,6 @@
 """Feeds wired together: an instance or tables, in; which pairs to store ahead, out.
 
-Apart from `app`, because deciding needs no project: the command starts in a fraction of the time.
+Deciding needs no project, and does not wait for what reads one: the command starts in a fraction of the time.
 """
 
 from __future__ import annotations

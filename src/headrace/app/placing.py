@@ -1,6 +1,6 @@
-"""The part of `app` behind `headrace place`: files in, a placement and what it costs out.
+"""Small views on devices or in the Cloud: files in, a placement and what it costs out.
 
-It is a module of its own because placing needs nothing of a project, and must not wait for what reads projects to load.
+Placing needs nothing of a project, and must not wait for what reads projects to load.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from headrace.app.preparing import Applied
     from headrace.app.reading import Seen
-    from headrace.app.running import Applied
     from headrace.model.plan import Rejection
 
 

@@ -19,9 +19,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
 from pydantic import BaseModel, ConfigDict
 
-from headrace.app import project as app
-from headrace.app import reading as app_read
-from headrace.app import running as app_run
+from headrace.app import reading
+from headrace.app.explaining import explain_running
+from headrace.app.planning import plan_document
 from headrace.app.running import Host
 from headrace.doors.api.metrics import metrics_text
 from headrace.doors.api.page import documentation_page
@@ -104,22 +104,22 @@ def _reading_routes(api: FastAPI, host: Host, allowed: Any) -> None:
     )
     def changes(request: Request, view: str) -> StreamingResponse:
         asked = request.query_params.get("from")
-        upto, found = app_read.changes_as_json(host.reader(), view, app_read.read_moment(asked))
+        upto, found = reading.changes_as_json(host.reader(), view, reading.read_moment(asked))
         lines: Iterator[str] = (json.dumps(change, ensure_ascii=False) + "\n" for change in found)
         return StreamingResponse(lines, media_type="application/x-ndjson", headers={"X-Headrace-Upto": str(upto)})
 
     @api.get("/plan", dependencies=[Depends(allowed)], summary="The plan that runs, as a plan document")
     def plan() -> JSONResponse:
-        return JSONResponse(app.plan_document(host.reader().plan))
+        return JSONResponse(plan_document(host.reader().plan))
 
     @api.get("/why/{name}", dependencies=[Depends(allowed)], summary="Why a contract, view or vertex is planned so")
     def why(name: str) -> JSONResponse:
-        found, status = app_run.explain_running(host, name), host.status()
+        found, status = explain_running(host, name), host.status()
         return JSONResponse(explained_document(name, found, status))
 
     @api.get("/audit", dependencies=[Depends(allowed)], summary="What became of promises, and what they cost")
     def audit() -> dict[str, Any]:
-        return app_read.audit_of(host.service.ledger)
+        return reading.audit_of(host.service.ledger)
 
     @api.get("/metrics", dependencies=[Depends(allowed)], summary="The same for Prometheus")
     def metrics() -> PlainTextResponse:

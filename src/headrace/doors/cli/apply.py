@@ -30,13 +30,13 @@ def apply(
     json: Json = False,
 ) -> int:
     """Bring the running project to what its files say now."""
-    from headrace.app import asking as app_ask
+    from headrace.app import asking
 
     wishes = ApplyWishes(replan, tuple(force), dry_run)
-    if dry_run and not app_ask.is_running(directory):
+    if dry_run and not asking.is_running(directory):
         answer = _imagined(directory, wishes)
     else:
-        answer = app_ask.apply_project(directory, wishes, _silent if json else _say)
+        answer = asking.apply_project(directory, wishes, _silent if json else _say)
     status = Exit.NO if answer["rejected"] else Exit.DONE
     return show(json, status, text=lambda: "\n".join(_lines(answer)), document=lambda: answer)
 
@@ -51,10 +51,10 @@ def _silent(what: str) -> None:
 
 def _imagined(directory: Path, wishes: ApplyWishes) -> dict[str, Any]:
     """What would be applied to a project that does not run."""
-    from headrace.app import running as app_run
+    from headrace.app.preparing import Applied, prepare
     from headrace.doors.documents import applied_document
 
-    return applied_document(app_run.Applied(app_run.prepare(directory, os.environ, wishes), done=False))
+    return applied_document(Applied(prepare(directory, os.environ, wishes), done=False))
 
 
 def _lines(answer: dict[str, Any]) -> Iterator[str]:

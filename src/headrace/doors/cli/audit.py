@@ -20,11 +20,11 @@ Recompute = Annotated[
 
 def audit(directory: Directory = Path(), recompute: Recompute = False, json: Json = False) -> int:
     """Say which promises were broken, how often and for how long, and what contracts cost."""
-    from headrace.app import reading as app_read
+    from headrace.app import reading
     from headrace.doors.cli.recomputed_text import recomputed_lines
 
-    found = app_read.audit(directory)
-    compared = app_read.recompute(directory, os.environ) if recompute else None
+    found = reading.audit(directory)
+    compared = reading.recompute(directory, os.environ) if recompute else None
     broken = any(contract["episodes"] or contract["late_rows"] for contract in found["contracts"])
     wrong = compared is not None and not compared.equal
     return show(

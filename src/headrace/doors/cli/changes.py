@@ -25,10 +25,10 @@ def changes(
     view: View, directory: Directory = Path(), after: After = None, follow: Follow = False, json: AsJson = False
 ) -> int:
     """Print the changes of a view: one JSON object per line, {t, op, row}."""
-    from headrace.app import reading as app_read
+    from headrace.app import reading
 
     going_on = threading.Event() if follow else None
-    for change in app_read.changes(directory, view, app_read.read_moment(after), going_on):
+    for change in reading.changes(directory, view, reading.read_moment(after), going_on):
         if not write(json_text.dumps(change, ensure_ascii=False), sys.stdout):
             return Exit.BROKEN_PIPE
     return Exit.DONE

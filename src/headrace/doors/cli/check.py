@@ -18,11 +18,11 @@ def check(
     json: Json = False,
 ) -> int:
     """Find all mistakes of a project; show what it declares."""
-    from headrace.app import project as app
+    from headrace.app.checking import check_project
     from headrace.doors.cli.check_document import check_document
     from headrace.doors.cli.check_text import check_text
     from headrace.model.errors import Severity
 
-    report = app.check_project(directory, os.environ, connect)
+    report = check_project(directory, os.environ, connect)
     status = Exit.NO if report.of(Severity.ERROR) else Exit.DONE
     return show(json, status, text=lambda: check_text(report), document=lambda: check_document(report))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.app.project import CheckReport, ViewReport
+from headrace.app.checking import CheckReport, ViewReport
 from headrace.doors.cli.output import problem_document
 from headrace.model.catalogue import Catalogue, Contract, DeltaFolder, PostgresTable, Source, SourceColumn
 from headrace.model.errors import Severity

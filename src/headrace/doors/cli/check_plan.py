@@ -16,9 +16,9 @@ def check_plan(
     json: Json = False,
 ) -> int:
     """Check a plan document: meaning, colocation, every number."""
-    from headrace.app import project as app
+    from headrace.app import checking
 
-    problems = app.check_plan(file)
+    problems = checking.check_plan(file)
 
     def text() -> str:
         lines = [f"{where}: {what}" for where, what in problems]

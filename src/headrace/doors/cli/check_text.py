@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.app.project import CheckReport, ViewReport
+from headrace.app.checking import CheckReport, ViewReport
 from headrace.doors.cli.output import count, listed, table, wrap
 from headrace.model import amounts
 from headrace.model.catalogue import Catalogue, Contract, DeltaFolder, Link, PostgresTable, Refresh, Site, Source

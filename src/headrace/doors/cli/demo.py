@@ -56,7 +56,7 @@ def demo(for_: For = None, json: Json = False) -> int:
 
 def _seconds(text: str | None) -> float | None:
     """None is until someone stops it."""
-    from headrace.app.project import read_duration
+    from headrace.app.demo import read_duration
 
     if text is not None:
         return read_duration(text)

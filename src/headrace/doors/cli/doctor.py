@@ -11,14 +11,14 @@ from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, problem_document, show, wrap
 
 if TYPE_CHECKING:
-    from headrace.app.running import Looked
+    from headrace.app.checking import Looked
 
 
 def doctor(directory: Directory = Path(), json: Json = False) -> int:
     """Look at this machine and at the sources of a project."""
-    from headrace.app import running as app_run
+    from headrace.app.checking import examine
 
-    looked = app_run.examine(directory, os.environ)
+    looked = examine(directory, os.environ)
     findings = [one for one in looked if one.problem is not None]
     return show(
         json,

@@ -10,9 +10,9 @@ from headrace.doors.cli.output import Exit, show
 
 def down(directory: Directory = Path(), json: Json = False) -> int:
     """Stop the running project. What is committed stays; `headrace up` goes on from there."""
-    from headrace.app import asking as app_ask
+    from headrace.app.asking import stop_project
 
-    ended = app_ask.stop_project(directory)
+    ended = stop_project(directory)
     return show(
         json,
         Exit.DONE,

@@ -62,9 +62,9 @@ def decide(
     json: Json = False,
 ) -> int:
     """Decide for every follower whether events are pushed (stored ahead) or pulled (on read), at the least cost."""
-    from headrace.app import feeds as app_feeds
+    from headrace.app import feeds
 
-    question = app_feeds.FeedsQuestion(method, _pair(why), per)
+    question = feeds.FeedsQuestion(method, _pair(why), per)
     if producers is None and consumers is None and file.suffix.lower() not in (".parquet", ".pq", ".csv"):
         _refuse_table_options(
             {
@@ -80,22 +80,22 @@ def decide(
                 "--engine": engine is not Engine.NUMPY,
             }
         )
-        report = app_feeds.decide_feeds(file, question)
+        report = feeds.decide_feeds(file, question)
         return _show(json, report, out)
     if producers is None or consumers is None or store_price is None or fetch_price is None:
         raise UsageError(
             "a table of follows needs rates and prices",
             "decide FOLLOWS.parquet --producers P.parquet --consumers C.parquet -H 3 -L 1 --out OUT.parquet",
         )
-    tables = app_feeds.FeedTables(
+    tables = feeds.FeedTables(
         producers, consumers, store_price, fetch_price, batch_price, model, shown, mean_pulls, percentile, max_pulls,
         out,
     )  # fmt: skip
     if engine is Engine.SPARK:
         if (mean_pulls, percentile, why, method) != (None, None, None, Method.EXACT):
             raise UsageError("targets, methods and --why need all pairs in one place", "--engine numpy")
-        return _show(json, app_feeds.decide_feed_tables_on_spark(file, tables, master, progress()), out)
-    return _show(json, app_feeds.decide_feed_tables(file, tables, question, progress()), out)
+        return _show(json, feeds.decide_feed_tables_on_spark(file, tables, master, progress()), out)
+    return _show(json, feeds.decide_feed_tables(file, tables, question, progress()), out)
 
 
 def _pair(text: str | None) -> tuple[str, str] | None:

@@ -18,9 +18,9 @@ def init(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write to.")], json: Json = False
 ) -> int:
     """Write a small project to start from. Files that exist are left alone."""
-    from headrace.app import project as app
+    from headrace.app.project import init_project
 
-    started = app.init_project(directory)
+    started = init_project(directory)
     return show(json, Exit.DONE, text=lambda: started_text(started), document=lambda: started_document(started))
 
 

@@ -36,24 +36,24 @@ def place(
     json: Json = False,
 ) -> int:
     """Decide where each view runs, by the fewest messages."""
-    from headrace.app import placing as app_place
+    from headrace.app import placing
 
-    if engine not in tuple(app_place.Engine):
-        raise UsageError(f'no engine "{engine}"', hint=f"one of: {', '.join(app_place.Engine)}")
-    if not app_place.is_table(file):
+    if engine not in tuple(placing.Engine):
+        raise UsageError(f'no engine "{engine}"', hint=f"one of: {', '.join(placing.Engine)}")
+    if not placing.is_table(file):
         if (up, down, out, engine) != (None, None, None, "numpy"):
             raise UsageError(
                 "--up, --down, --out and --engine spark go with tables", hint="a JSON instance says its prices"
             )
-        placed = app_place.place_instance(file, why, per)
+        placed = placing.place_instance(file, why, per)
         return _show(json, lambda: instance_text(placed), lambda: instance_document(placed))
-    request = app_place.TableRequest(file, _price(up, "--up"), _price(down, "--down"), out, why, per)
-    if engine == app_place.Engine.SPARK:
+    request = placing.TableRequest(file, _price(up, "--up"), _price(down, "--down"), out, why, per)
+    if engine == placing.Engine.SPARK:
         if why is not None:
             raise UsageError("--why goes with the numpy engine")
-        table = app_place.place_table_on_spark(request, master, progress())
+        table = placing.place_table_on_spark(request, master, progress())
     else:
-        table = app_place.place_table(request, progress())
+        table = placing.place_table(request, progress())
     return _show(json, lambda: table_text(table, out), lambda: table_document(table))
 
 

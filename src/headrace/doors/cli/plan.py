@@ -45,21 +45,21 @@ def plan(
     json: Json = False,
 ) -> int:
     """Say which contracts can be kept, how, and at what cost."""
-    from headrace.app import project as app
+    from headrace.app import planning
     from headrace.doors.cli.change_text import change_text
     from headrace.doors.cli.plan_text import plan_text
 
     options = PlanOptions(method, admission, share, order, wide_area, prefer)
     if on_running:
-        made = app.Planned(app.plan_on_top(directory, os.environ, options), None)
+        made = planning.Planned(planning.plan_on_top(directory, os.environ, options), None)
     elif json:
-        made = app.Planned(app.plan_project(directory, os.environ, options), None)
+        made = planning.Planned(planning.plan_project(directory, os.environ, options), None)
     else:
-        made = app.plan_and_compare(directory, os.environ, options)
+        made = planning.plan_and_compare(directory, os.environ, options)
     status = Exit.NO if made.plan.rejected else Exit.DONE
     return show(
         json,
         status,
         text=lambda: "\n\n".join((plan_text(made.plan), *change_text(made.change))),
-        document=lambda: app.plan_document(made.plan),
+        document=lambda: planning.plan_document(made.plan),
     )

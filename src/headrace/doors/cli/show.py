@@ -25,24 +25,24 @@ def show(
     view: View, directory: Directory = Path(), limit: Limit = None, export: Export = None, json: Json = False
 ) -> int:
     """Show the rows of a view as they are now."""
-    from headrace.app import reading as app_read
+    from headrace.app import reading
     from headrace.doors.documents import seen_document
 
     if export is not None:
-        written = app_read.export(directory, view, export, limit)
-        about = {"view": written.view, "as_of": app_read.moment_text(written.as_of), "rows": written.rows.num_rows}
+        written = reading.export(directory, view, export, limit)
+        about = {"view": written.view, "as_of": reading.moment_text(written.as_of), "rows": written.rows.num_rows}
         return show_result(
             json,
             Exit.DONE,
             text=lambda: f"{count(written.rows.num_rows, 'row')} to {export}, {as_of(written)}",
             document=lambda: {**about, "file": str(export)},
         )
-    seen = app_read.show(directory, view)
+    seen = reading.show(directory, view)
     return show_result(
         json,
         Exit.DONE,
         text=lambda: _text(seen, ROWS_SHOWN if limit is None else limit),
-        document=lambda: seen_document(seen if limit is None else app_read.first(seen, limit)),
+        document=lambda: seen_document(seen if limit is None else reading.first(seen, limit)),
     )
 
 
@@ -54,10 +54,10 @@ def as_of(seen: Seen) -> str:
 
 
 def _text(seen: Seen, limit: int) -> str:
-    from headrace.app import reading as app_read
+    from headrace.app import reading
     from headrace.doors.cli.output import table
 
-    rows = [list(map(_cell, row.values())) for row in app_read.rows_as_json(seen.rows.slice(0, limit))]
+    rows = [list(map(_cell, row.values())) for row in reading.rows_as_json(seen.rows.slice(0, limit))]
     more = seen.rows.num_rows - len(rows)
     lines = table([list(seen.rows.column_names), *rows], indent=0) if seen.rows.column_names else []
     hidden = f", {more} not shown" if more else ""

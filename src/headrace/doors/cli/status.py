@@ -21,11 +21,11 @@ EVERY_S = 1.0
 
 def status(directory: Directory = Path(), watch: Watch = False, json: Json = False) -> int:
     """Show lags, violations and costs of what runs, or of what ran last."""
-    from headrace.app import reading as app_read
+    from headrace.app import reading
     from headrace.doors.cli.status_text import status_text
 
     def found() -> dict[str, Any]:
-        return app_read.project_status(directory)
+        return reading.project_status(directory)
 
     if not watch:
         document = found()

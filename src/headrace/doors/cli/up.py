@@ -17,7 +17,8 @@ from headrace.model.errors import Problem
 from headrace.model.running import RunEngine
 
 if TYPE_CHECKING:
-    from headrace.app.running import Detached, Prepared
+    from headrace.app.detached import Detached
+    from headrace.app.preparing import Prepared
 
 Detach = Annotated[bool, typer.Option("--detach", help="Return when it runs, and leave it running.")]
 Port = Annotated[
@@ -44,15 +45,17 @@ def up(
     json: Json = False,
 ) -> int:
     """Run the project: load its views and keep them fresh."""
-    from headrace.app import running as app_run
+    from headrace.app.running import UpSettings, run_project
 
-    settings = app_run.UpSettings(port, engine, shape_links)
+    settings = UpSettings(port, engine, shape_links)
     say = _say_json if json else _say
     if detach:
-        return _detached(app_run.start_detached(directory, settings, _silent if json else say), json)
+        from headrace.app.detached import start_detached
+
+        return _detached(start_detached(directory, settings, _silent if json else say), json)
     from headrace.doors.api.server import serve
 
-    prepared = app_run.run_project(directory, os.environ, settings, serve, say, lambda found: _refusals(found, say))
+    prepared = run_project(directory, os.environ, settings, serve, say, lambda found: _refusals(found, say))
     if not prepared.plan.contracts:
         say("no contract can be kept: nothing runs")
         return Exit.NO

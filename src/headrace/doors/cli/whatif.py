@@ -13,7 +13,7 @@ from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, show, table
 
 if TYPE_CHECKING:
-    from headrace.app.project import Imagined
+    from headrace.app.explaining import Imagined
     from headrace.model.explanation import Outcome
 
 
@@ -27,10 +27,10 @@ def whatif(
     json: Json = False,
 ) -> int:
     """Say what a change would cost, without doing it."""
-    from headrace.app import project as app
+    from headrace.app.explaining import Wishes, imagine
 
-    wishes = app.Wishes(freshness, at, tuple(link or ()), tuple(rate or ()))
-    found = app.imagine(directory, os.environ, contract, wishes)
+    wishes = Wishes(freshness, at, tuple(link or ()), tuple(rate or ()))
+    found = imagine(directory, os.environ, contract, wishes)
     status = Exit.DONE if found.answer.after.kept else Exit.NO
     return show(json, status, text=lambda: _text(contract, found), document=lambda: _document(contract, found))
 

@@ -19,11 +19,11 @@ def why(
     json: Json = False,
 ) -> int:
     """Explain a decision: its numbers, what it shares, the alternatives."""
-    from headrace.app import project as app
-    from headrace.app import reading as app_read
+    from headrace.app.explaining import explain
+    from headrace.app.reading import known_status
     from headrace.doors.cli.why_text import explained_document, explained_text
 
-    found, status = app.explain(directory, os.environ, name), app_read.known_status(directory)
+    found, status = explain(directory, os.environ, name), known_status(directory)
     return show(
         json,
         Exit.DONE,

@@ -8,7 +8,7 @@ from math import isclose
 from types import MappingProxyType
 from typing import Any
 
-from headrace.app.project import Explained
+from headrace.app.explaining import Explained
 from headrace.doors.cli.output import count, table, wrap
 from headrace.doors.cli.plan_text import dataset, dollars_per_hour, how_kept, refusal_lines, step
 from headrace.doors.cli.status_text import move_lines

@@ -1,0 +1,120 @@
+"""What is wrong: with a project, with a plan document, with this machine and the databases of a project."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.app.project import everything_read, inspector, load_project
+from headrace.declare.project_text import PROJECT_FILE
+from headrace.declare.read import read_project
+from headrace.model.catalogue import Catalogue, Refresh, Refusal, View
+from headrace.model.errors import InputError, Problem, Severity, UsageError
+from headrace.model.full_query import FullQuery
+from headrace.model.relation import Field, fields_of
+
+if TYPE_CHECKING:
+    from headrace.service.doctor import Looked
+
+__all__ = ["CheckReport", "Looked", "ViewReport", "check_plan", "check_project", "examine"]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewReport:
+    """What became of a view: its columns and fingerprint, or why it is not maintained.
+
+    One that is recomputed instead has columns, too.
+    """
+
+    name: str
+    columns: tuple[Field, ...]
+    fingerprint: str | None
+    reads: tuple[str, ...]
+    refused: Refusal | None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    """All findings about a project; `catalogue` is None when it has mistakes other than SQL that is not maintained."""
+
+    catalogue: Catalogue | None
+    views: tuple[ViewReport, ...]
+    problems: tuple[Problem, ...]
+
+    def of(self, severity: Severity) -> tuple[Problem, ...]:
+        return tuple(problem for problem in self.problems if problem.severity is severity)
+
+
+def check_project(directory: Path, environment: Mapping[str, str], connect: bool = False) -> CheckReport:
+    """Without `connect`, views over tables whose columns only a database knows are passed over with a warning."""
+    inspect = inspector(environment) if connect else None
+    try:
+        catalogue = read_project(directory, environment, inspect, unknown_columns=Severity.WARNING)
+    except InputError as error:
+        return CheckReport(None, (), error.problems)
+    refusals = (
+        _refusal(catalogue, view, view.query) for view in catalogue.views.values() if isinstance(view.query, Refusal)
+    )
+    problems = tuple(dict.fromkeys((*refusals, *catalogue.problems)))
+    return CheckReport(catalogue, tuple(_report(view) for view in catalogue.views.values()), problems)
+
+
+def _report(view: View) -> ViewReport:
+    if isinstance(view.query, Refusal):
+        columns = view.recomputed.fields if isinstance(view.recomputed, FullQuery) else ()
+        return ViewReport(view.name, columns, None, view.reads, view.query)
+    from headrace.plan.canonical.fingerprint import fingerprint_of
+
+    return ViewReport(view.name, fields_of(view.query), fingerprint_of(view.query), view.reads, None)
+
+
+def _refusal(catalogue: Catalogue, view: View, refusal: Refusal) -> Problem:
+    """A mistake, unless every contract that needs the view asks for it to be recomputed, and it can be."""
+    if isinstance(view.recomputed, Refusal):
+        return view.recomputed.problem
+    needed_by = [
+        contract for contract in catalogue.contracts.values() if view.name in everything_read(catalogue, contract.view)
+    ]
+    if not needed_by or any(contract.refresh is not Refresh.FULL for contract in needed_by):
+        return refusal.problem
+    message = f'view "{view.name}" is recomputed at every push, as its contracts ask: {refusal.operator}'
+    return Problem(message, refusal.problem.where, None, Severity.NOTE)
+
+
+def check_plan(file: Path) -> list[tuple[str, str]]:
+    """What is wrong with a plan document, as (where, what)."""
+    from headrace.plan.check import check_document
+
+    try:
+        document = json.loads(file.read_text())
+        wrong = None if isinstance(document, dict) else "is not a plan document"
+    except OSError as error:
+        wrong = f"cannot be read: {error.strerror}"
+    except ValueError as error:
+        wrong = f"is not JSON: {error}"
+    if wrong:
+        raise UsageError(f'"{file}" {wrong}', "write one with `headrace plan --json`")
+    return check_document(document)
+
+
+def examine(directory: Path, environment: Mapping[str, str]) -> list[Looked]:
+    """All that can be looked at; without a project, this machine alone."""
+    from headrace.service.doctor import Looked, look_at_databases, look_at_machine, look_at_state
+    from headrace.service.folder import Folder
+
+    folder = Folder(directory)
+    found = list(look_at_machine(environment, directory if directory.is_dir() else Path()))
+    if not (directory / PROJECT_FILE).is_file():
+        return [*found, Looked("project", f'none in "{directory}"')]
+    found += look_at_state(folder)
+    try:
+        catalogue = load_project(directory, environment, True)
+    except InputError as error:
+        found += (Looked("project", "has mistakes", problem) for problem in error.problems)
+        return found
+    found.append(Looked("project", f"{catalogue.project}, {len(catalogue.sources)} sources are ready"))
+    found += (Looked("project", "warned about", problem) for problem in catalogue.problems)
+    return [*found, *look_at_databases(catalogue, environment, folder)]

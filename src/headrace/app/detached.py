@@ -1,0 +1,67 @@
+"""Starting a process of its own that runs a project, and waiting until it does."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.app.project import load_project
+from headrace.app.running import Say, UpSettings, refuse_second
+from headrace.declare.project_text import PROJECT_FILE
+from headrace.service.folder import Folder
+from headrace.service.last_status import State, last_status
+from headrace.service.process import ServiceProcess, exit_status, running_process, spawn_detached
+
+LOOK_EVERY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Detached:
+    """A process that runs a project, and how long that took; or what it ended with instead, and its last words."""
+
+    process: ServiceProcess | None
+    seconds: float
+    status: int | None = None
+    error: str = ""
+
+
+def start_detached(directory: Path, settings: UpSettings, say: Say) -> Detached:
+    """Starts a process of its own that runs the project; returns when it does. Tells what that process says."""
+    folder = Folder(directory)
+    refuse_second(folder)
+    if not (directory / PROJECT_FILE).is_file():
+        load_project(directory, {})  # raises what is wrong: nothing is made where there is no project
+    folder.prepare()
+    began, output, errors = time.monotonic(), folder.root / "up.log", folder.root / "up.errors"
+    words = ["up", str(directory), "--port", str(settings.port), "--engine", settings.engine.value]
+    words += ["--shape-links"] if settings.shape_links else []
+    with output.open("wb") as out, errors.open("wb") as err:
+        child = spawn_detached([sys.executable, "-m", "headrace", *words], out, err)
+    told, process, status = 0, None, None
+    while process is None and status is None:
+        time.sleep(LOOK_EVERY_S)
+        status = exit_status(child)
+        told = _tell_more(output, told, say)
+        process = _loaded(folder, child)
+    _tell_more(output, told, say)
+    seconds = time.monotonic() - began
+    return Detached(process, seconds) if process else Detached(None, seconds, status, errors.read_text().strip())
+
+
+def _loaded(folder: Folder, pid: int) -> ServiceProcess | None:
+    """The process, once it runs."""
+    process, last = running_process(folder), last_status(folder)
+    if process is None or last is None or not process.pid == pid == last["service"]["pid"]:
+        return None
+    return process if last["service"]["state"] == State.RUNNING else None
+
+
+def _tell_more(file: Path, told: int, say: Say) -> int:
+    """Tells the whole lines that were added to a file; up to where."""
+    text = file.read_text()[told:]
+    whole = text[: text.rfind("\n") + 1]
+    for line in whole.splitlines():
+        say(line)
+    return told + len(whole)

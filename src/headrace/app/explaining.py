@@ -1,0 +1,130 @@
+"""Why a plan is as it is, and what if: of what runs, as measured, or of a project's files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.app.planning import plan_project
+from headrace.app.project import everything_read, planned_catalogue
+from headrace.declare.units import BANDWIDTH, DURATION, FACTOR, RATE, Unreadable, read_amount
+from headrace.model.catalogue import Catalogue
+from headrace.model.errors import UsageError
+from headrace.model.explanation import Change, Grounds, WhatIf, Why
+from headrace.model.plan import Plan, PlanOptions
+from headrace.model.statistics import rate_of
+from headrace.plan.explain import grounds, sources_of, what_if, what_if_running, why
+from headrace.plan.share.adapt import plan_as_measured
+from headrace.plan.share.revalue import Measured
+from headrace.service.folder import Folder
+from headrace.service.measured import read_measured
+from headrace.service.process import running_process
+
+if TYPE_CHECKING:
+    from headrace.service.host import Host
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Answers about a name, the plan that they are about, and the statistics that they rest on."""
+
+    plan: Plan
+    answers: tuple[Why, ...]
+    grounds: Grounds
+
+
+def explain(directory: Path, environment: Mapping[str, str], name: str) -> Explained:
+    """Why a plan is as it is for a contract, a view or a vertex: the plan that runs, as measured, if it has one of that
+    name; else that of the files.
+    """
+    running, measured = _as_it_runs(directory)
+    if running is not None:
+        try:
+            answers = why(running, name)
+            return Explained(running, answers, grounds(running.catalogue, sources_of(running, name), measured))
+        except UsageError:
+            pass  # what is not applied yet may be in the files
+    plan = plan_project(directory, environment, PlanOptions())
+    return Explained(plan, why(plan, name), grounds(plan.catalogue, sources_of(plan, name)))
+
+
+def explain_running(host: Host, name: str) -> Explained:
+    """Why the plan that runs is so, at what is measured now."""
+    measured = host.measured()
+    plan = plan_as_measured(host.reader().plan, measured)
+    return Explained(plan, why(plan, name), grounds(plan.catalogue, sources_of(plan, name), measured))
+
+
+def _as_it_runs(directory: Path) -> tuple[Plan, Measured] | tuple[None, None]:
+    """The plan of a service that runs now, with what it measured."""
+    folder = Folder(directory)
+    plan = None if running_process(folder) is None else folder.running()
+    if plan is None:
+        return None, None
+    measured = read_measured(folder) or Measured(0.0)
+    return plan_as_measured(plan, measured), measured
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What to imagine, as a person writes it: `5s`, a site, `us>eu=50 Mbps`, `tweets=2x` or `tweets=200 /s`."""
+
+    freshness: str | None = None
+    site: str | None = None
+    links: tuple[str, ...] = ()
+    rates: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Imagined:
+    answer: WhatIf
+    grounds: Grounds
+
+
+def imagine(directory: Path, environment: Mapping[str, str], contract: str, wishes: Wishes) -> Imagined:
+    """The contract, and what else changes, before and after: from what runs, as measured, if it has the contract; else
+    from the files.
+    """
+    running, measured = _as_it_runs(directory)
+    if running is not None and contract in running.catalogue.contracts:
+        catalogue = running.catalogue
+        answer = what_if_running(running, contract, _change(catalogue, wishes))
+    else:
+        catalogue = planned_catalogue(directory, environment)
+        answer = what_if(catalogue, contract, _change(catalogue, wishes))
+    return Imagined(
+        answer, grounds(catalogue, everything_read(catalogue, catalogue.contracts[contract].view), measured)
+    )
+
+
+def _change(catalogue: Catalogue, wishes: Wishes) -> Change:
+    try:
+        return Change(
+            freshness_s=None if wishes.freshness is None else read_amount(wishes.freshness, DURATION),
+            site=wishes.site,
+            bandwidth={_ends(name): read_amount(amount, BANDWIDTH) for name, amount in map(_pair, wishes.links)},
+            rate={name: _rate(catalogue, name, amount) for name, amount in map(_pair, wishes.rates)},
+        )
+    except Unreadable as error:
+        raise UsageError(error.message, error.hint) from error
+
+
+def _pair(wish: str) -> tuple[str, str]:
+    name, equals, amount = wish.partition("=")
+    if not equals:
+        raise UsageError(f'"{wish}" is not NAME=AMOUNT', "write for example tweets=2x, or 'us>eu=50 Mbps'")
+    return name.strip(), amount.strip()
+
+
+def _ends(link: str) -> tuple[str, str]:
+    src, _, dst = link.partition(">")
+    return src.strip(), dst.strip()
+
+
+def _rate(catalogue: Catalogue, source: str, amount: str) -> float:
+    """`2x` is twice what is measured, declared or assumed now."""
+    if amount.endswith("x") and source in catalogue.sources:
+        return rate_of(catalogue.sources[source]) * read_amount(amount, FACTOR)
+    return read_amount(amount, RATE)
