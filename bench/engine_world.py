@@ -18,7 +18,7 @@ from headrace.model.plan import PlanOptions
 from headrace.plan.make import make_plan
 from headrace.run.capture.spool import spool_log
 from headrace.run.changes import TIME
-from headrace.run.compile import compile_plan
+from headrace.run.compile.program import compile_plan
 from headrace.run.execute import Engine
 from headrace.run.operators.ingest import KEPT, NUMBER, OPERATION
 from headrace.run.ports import Runner

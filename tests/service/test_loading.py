@@ -13,7 +13,7 @@ from headrace.model.log import PieceKind
 from headrace.model.plan import Plan, PlanOptions, Sharing
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
-from headrace.run.compile import compile_plan
+from headrace.run.compile.program import compile_plan
 from headrace.run.execute import KEYS_NOTE, Engine
 from headrace.run.items import HereRunner
 from headrace.run.perform import perform

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.model.plan import Plan
 from headrace.plan.document import plan_document
-from headrace.run.compile import SPOOL, compile_plan
+from headrace.run.compile.program import SPOOL, compile_plan
 from headrace.run.execute import KEYS_NOTE, Engine
 from headrace.run.steps import Program
 from headrace.run.transition import between, tidied

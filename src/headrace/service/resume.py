@@ -10,7 +10,7 @@ from headrace.declare.variables import fill
 from headrace.model.amounts import format_seconds
 from headrace.model.errors import ConnectError
 from headrace.model.plan import Plan
-from headrace.run.compile import compile_plan
+from headrace.run.compile.program import compile_plan
 from headrace.service.databases import databases_of
 from headrace.service.folder import Folder
 from headrace.service.plan_facts import sources_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from headrace.model.log import Lease, Round
 from headrace.model.plan import Plan
-from headrace.run.compile import SPOOL, compile_plan
+from headrace.run.compile.program import SPOOL, compile_plan
 from headrace.run.ports import Ledger
 from headrace.run.upkeep import READING_NOTE
 from headrace.service.captures import Captures

@@ -25,7 +25,7 @@ from headrace.model.zset import EMPTY, ZSet
 from headrace.run.arrow import arrow_table, rows_of_arrow
 from headrace.run.capture.spool import spool_log
 from headrace.run.changes import TIME
-from headrace.run.compile import compile_plan, source_fields, view_outputs
+from headrace.run.compile.program import compile_plan, source_fields, view_outputs
 from headrace.run.evaluate import Python, evaluate
 from headrace.run.execute import Engine
 from headrace.run.items import HereRunner
