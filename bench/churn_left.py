@@ -13,7 +13,7 @@ import psycopg
 
 from bench.contracts_world import Kept
 from bench.workloads.live_table1 import DATABASE
-from headrace.run.compile.program import SPOOL
+from headrace.run.capture.spool import SPOOL
 from headrace.run.execute import KEYS_NOTE
 from headrace.service.accounts import ACCOUNT_NOTE
 from headrace.service.auditor import AUDIT_NOTE

@@ -20,7 +20,7 @@ from headrace.model.log import Log
 from headrace.model.relation import Field, Output
 from headrace.model.zset import ZSet
 from headrace.run.arrow import _ours, rows_of_arrow
-from headrace.run.compile.program import view_outputs
+from headrace.run.columns import view_outputs
 from headrace.run.deliver import deliver
 from headrace.run.ports import Delivery
 from headrace.testing import SCHEMA, changes, queries, tables

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headrace.model.block import BlockFilter
+from headrace.model.catalogue import Catalogue
 from headrace.model.expr import Call, Column, Expr, Literal, columns_of, conjunction, substitute
-from headrace.model.plan import PlannedBlock, Vertex
-from headrace.model.relation import Field
+from headrace.model.plan import Plan, PlannedBlock, Vertex
+from headrace.model.relation import Field, Output
+from headrace.run.steps import Program
 
 
 @dataclass(frozen=True)
@@ -118,3 +120,23 @@ def split(planned: PlannedBlock, name: str) -> tuple[str, str]:
     aliases = [input_.alias for input_ in planned.block.inputs if name.startswith(f"{input_.alias}.")]
     alias = max(aliases, key=len)
     return alias, name.removeprefix(f"{alias}.")
+
+
+def source_fields(catalogue: Catalogue, source: str) -> tuple[Field, ...]:
+    """The columns of a source's log."""
+    columns = catalogue.sources[source].columns
+    assert columns is not None, f'the columns of source "{source}" are not known'
+    return tuple(Field(f"{source}.{column.name}", column.type) for column in columns)
+
+
+def view_outputs(plan: Plan, program: Program, view: str, vertex: str) -> tuple[Output, ...]:
+    """The columns of a view, as expressions over what its vertex holds."""
+    names = Names({planned.block.id: planned for planned in plan.blocks})
+    held = names.held(plan.graph.vertices[vertex], program.logs[vertex].columns)
+    planned = names.blocks[view]
+    found = []
+    for output in planned.block.outputs:
+        expr = held.of_output(planned, output.name)
+        assert expr is not None, f'"{vertex}" does not hold column "{output.name}" of view "{view}"'
+        found.append(Output(output.name, expr))
+    return tuple(found)

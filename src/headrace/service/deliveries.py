@@ -13,7 +13,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.log import Lease
 from headrace.model.plan import Plan
 from headrace.model.relation import Field, Output
-from headrace.run.compile.program import view_outputs
+from headrace.run.columns import view_outputs
 from headrace.run.deliver import deliver
 from headrace.run.functions import Functions
 from headrace.run.ports import Delivery, Ledger, Store

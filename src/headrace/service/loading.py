@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from headrace.model.plan import Plan
-from headrace.run.compile.program import SPOOL
+from headrace.run.capture.spool import SPOOL
 from headrace.run.execute import Engine, NotThereYet
 from headrace.run.ports import Ledger
 from headrace.run.steps import Program

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from headrace.model.plan import Plan
 from headrace.plan.document import plan_document
-from headrace.run.compile.program import SPOOL, compile_plan
+from headrace.run.capture.spool import SPOOL
+from headrace.run.compile.program import compile_plan
 from headrace.run.execute import KEYS_NOTE, Engine
 from headrace.run.steps import Program
 from headrace.run.transition import between, tidied

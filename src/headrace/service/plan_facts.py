@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.model.plan import Plan
-from headrace.run.compile.program import SPOOL
+from headrace.run.capture.spool import SPOOL
 from headrace.run.steps import Program
 from headrace.service.auditor import Watched
 from headrace.service.databases import Database, by_contract

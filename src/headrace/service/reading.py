@@ -13,7 +13,8 @@ from headrace.model.errors import EvaluationError, UsageError, nearest_name
 from headrace.model.log import Log
 from headrace.model.plan import ContractPlan, Plan
 from headrace.model.relation import Field, Output
-from headrace.run.compile.program import compile_plan, view_outputs
+from headrace.run.columns import view_outputs
+from headrace.run.compile.program import compile_plan
 from headrace.run.ports import Ledger, Store
 from headrace.run.steps import Program
 from headrace.run.view import changes_after, rows_at

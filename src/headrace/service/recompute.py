@@ -33,7 +33,7 @@ from headrace.model.types import Row
 from headrace.run.arrow import rows_of_arrow
 from headrace.run.capture.spool import captured_table, spool_log
 from headrace.run.changes import TIME
-from headrace.run.compile.program import view_outputs
+from headrace.run.columns import view_outputs
 from headrace.run.functions import Functions
 from headrace.run.ports import Ledger
 from headrace.run.recompute import rows_here

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from headrace.model.log import Lease, Round
 from headrace.model.plan import Plan
-from headrace.run.compile.program import SPOOL, compile_plan
+from headrace.run.capture.spool import SPOOL
+from headrace.run.compile.program import compile_plan
 from headrace.run.ports import Ledger
 from headrace.run.upkeep import READING_NOTE
 from headrace.service.captures import Captures

@@ -23,9 +23,10 @@ from headrace.model.scalar_time import from_micros
 from headrace.model.types import BIGINT, STRING, Array, Row, Type
 from headrace.model.zset import EMPTY, ZSet
 from headrace.run.arrow import arrow_table, rows_of_arrow
-from headrace.run.capture.spool import spool_log
+from headrace.run.capture.spool import SPOOL, spool_log
 from headrace.run.changes import TIME
-from headrace.run.compile.program import compile_plan, source_fields, view_outputs
+from headrace.run.columns import source_fields, view_outputs
+from headrace.run.compile.program import compile_plan
 from headrace.run.evaluate import Python, evaluate
 from headrace.run.execute import Engine
 from headrace.run.items import HereRunner
@@ -63,10 +64,10 @@ class World:
         self.program = compile_plan(self.plan)
         self.sources = sorted(
             {
-                name.removeprefix("spool:")
+                name.removeprefix(SPOOL)
                 for task in self.program.tasks.values()
                 for name in task.reads
-                if name.startswith("spool:")
+                if name.startswith(SPOOL)
             }
         )
         self.history[self.start] = dict.fromkeys(self.plan.catalogue.sources, EMPTY)

@@ -13,6 +13,9 @@ from headrace.model.types import Type
 from headrace.run.arrow import arrow_type
 from headrace.run.capture.text_values import NoSuchValue, column_of
 
+SPOOL = "spool:"
+"""What names of spools start with; those of vertices do not."""
+
 KEPT_TYPE = pa.list_(pa.string())
 
 TextRow = tuple[bytes | None, ...]
@@ -20,7 +23,7 @@ TextRow = tuple[bytes | None, ...]
 
 
 def spool_log(source: str) -> str:
-    return f"spool:{source}"
+    return SPOOL + source
 
 
 @dataclass(frozen=True, slots=True)

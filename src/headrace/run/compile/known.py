@@ -1,0 +1,48 @@
+"""What is known of the vertices that have a step already: later ones read them by it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from headrace.model.expr import Column, Expr
+from headrace.model.plan import Edge, Plan, PlannedBlock
+from headrace.model.relation import Field, Output
+from headrace.run.columns import Held, Names
+from headrace.run.steps import LogSpec, LookupKey
+
+
+@dataclass
+class Known:
+    """By vertex: the columns of its log, the keys that its log is looked up by, the log of its operator's state."""
+
+    plan: Plan
+    columns: dict[str, tuple[Field, ...]] = field(default_factory=dict)
+    keys: dict[str, dict[tuple[str, ...], LookupKey]] = field(default_factory=dict)
+    states: dict[str, LogSpec] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.vertices = self.plan.graph.vertices
+        self.names = Names({planned.block.id: planned for planned in self.plan.blocks})
+
+    def held(self, name: str) -> Held:
+        return self.names.held(self.vertices[name], self.columns[name])
+
+    def planned(self, edge: Edge) -> PlannedBlock | None:
+        return None if edge.block is None else self.names.blocks[edge.block]
+
+    def look_up(self, log: str, key: LookupKey) -> LookupKey:
+        """Notes that a log is looked up by a key."""
+        return self.keys.setdefault(log, {}).setdefault(key.columns, key)
+
+
+def lookup_key(parts: tuple[Expr, ...]) -> LookupKey:
+    """Plain columns are looked up as they are, others are computed."""
+    names, computed = [], []
+    for part in parts:
+        if isinstance(part, Column):
+            names.append(part.name)
+        else:
+            output = Output(f"__k:{part}", part)
+            names.append(output.name)
+            computed.append(output)
+    return LookupKey(tuple(names), tuple(computed))
