@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.model.log import Lease, Round
 from headrace.run.execute import Engine
+from headrace.run.garbage import KEEP_MICROSECONDS
 from headrace.run.upkeep import Upkeep
 from headrace.testing import changes, tables
 from headrace.testing.worlds import World
@@ -68,7 +69,7 @@ def _push_and_keep_up(data: st.DataObject, world: World, engine: Engine) -> None
         engine.push(vertices, world.now)
     else:
         engine.push_chains(dict.fromkeys(vertices, world.now))
-    upkeep = Upkeep(engine, keep=0)
+    upkeep = Upkeep(engine, keep=data.draw(st.sampled_from([0, KEEP_MICROSECONDS])), gather_files=2)
     while upkeep.step():
         pass
     upkeep.trim(world.now)

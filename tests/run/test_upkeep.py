@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from headrace.model.log import PieceKind, Round
 from headrace.model.zset import ZSet
+from headrace.run.changes import TIME
 from headrace.run.upkeep import Upkeep
 from headrace.testing import changes, tables
-from headrace.testing.worlds import quick_folder
+from headrace.testing.worlds import World, quick_folder
 from tests.run.test_engine import check, world_of
 
 VIEWS = [
@@ -40,6 +41,62 @@ def test_views_stay_right_while_logs_are_kept_up(data):
             assert world.wrong() == []
         check(world.engine.push(list(world.program.tasks), world.now))
         assert world.wrong() == []
+
+
+@settings(deadline=None, max_examples=6, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_gathered_history_is_what_it_was(data):
+    """Whoever asks for the changes of any time gets the same rows."""
+    with quick_folder() as folder:
+        world = world_of(VIEWS, "m1", Path(folder))
+        upkeep = Upkeep(world.engine, gather_files=data.draw(st.integers(2, 4)))
+        world.capture(data.draw(tables(max_rows=4)))
+        world.engine.load()
+        for _ in range(10):
+            world.capture(data.draw(changes(world.history[world.now])))
+            chosen = data.draw(st.lists(st.sampled_from(sorted(world.program.tasks)), min_size=1, max_size=8))
+            check(world.engine.push(chosen, world.engine.watermark(chosen)))
+            before = history_of(world)
+            while data.draw(st.booleans()) and upkeep.step():
+                pass
+            upkeep.trim(world.now)
+            upkeep.sweep(1e12, grace=0.0)
+            assert history_of(world) == before
+            assert world.wrong() == []
+        check(world.engine.push(list(world.program.tasks), world.now))
+        assert world.wrong() == []
+
+
+def history_of(world: World) -> dict[str, list[str]]:
+    """All changes that logs have since they start."""
+    return {
+        name: sorted(
+            repr(row)
+            for piece in log.changes(log.start, log.t)
+            for row in world.store.read(log.site, piece.file).to_pylist()
+            if row[TIME] > log.start
+        )
+        for name, log in world.ledger.logs().items()
+    }
+
+
+def test_history_is_kept_in_few_files_that_logs_share(tmp_path):
+    world = world_of(VIEWS, "m1", tmp_path)
+    upkeep = Upkeep(world.engine, gather_files=4)
+    world.capture({"r": ZSet([((0, 1, 1, 1.0, None, "a", None, None, True), 1)])})
+    world.engine.load()
+    for number in range(1, 120):
+        world.capture({"r": ZSet([((number, 1, 1, 1.0, None, "a", None, None, True), 1)])})
+        check(world.engine.push(list(world.program.tasks), world.now))
+        while upkeep.step():
+            pass
+        upkeep.trim(world.now)
+        upkeep.sweep(number, grace=0.0)
+    logs = world.ledger.logs()
+    most = max(len(log.of_kind(PieceKind.CHANGE)) for log in logs.values())
+    assert most < 80, {name: len(log.of_kind(PieceKind.CHANGE)) for name, log in logs.items()}
+    assert sum(piece.rows for piece in logs["spool:r"].of_kind(PieceKind.CHANGE)) == 120
+    assert len(logs["spool:r"].of_kind(PieceKind.CHANGE)) < 8
 
 
 def test_files_stay_few_however_often_the_same_rows_change(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.run.chains import ChainItem, Link, perform_chain
+from headrace.run.history import GatherItem, perform_gather
 from headrace.run.items import Item
 from headrace.run.load_work import Loaded, LoadItem, perform_load
 from headrace.run.ports import Evaluate
@@ -11,7 +12,7 @@ from headrace.run.steps import RecomputeStep, Step
 from headrace.run.upkeep_work import Kept, UpkeepItem, perform_upkeep
 from headrace.run.work import Produced, WorkItem, perform_push
 
-EngineItem = WorkItem | ChainItem | LoadItem | UpkeepItem
+EngineItem = WorkItem | ChainItem | LoadItem | UpkeepItem | GatherItem
 
 
 def needs_session(item: Item) -> bool:
@@ -55,3 +56,5 @@ def perform(item: EngineItem, evaluate: Evaluate = evaluate_here) -> Produced | 
             return perform_load(item, evaluate)
         case UpkeepItem():
             return perform_upkeep(item)
+        case GatherItem():
+            return perform_gather(item)

@@ -13,10 +13,11 @@ from itertools import islice
 from typing import Any
 
 from headrace.model.errors import Conflict
-from headrace.model.log import Edit, Log, PieceKind, Round
+from headrace.model.log import NEVER, Edit, Log, PieceKind, Round
 from headrace.run.capture.spool import spool_log
 from headrace.run.execute import KEYS_NOTE, Engine
 from headrace.run.garbage import KEEP_MICROSECONDS, Reader, retain, sweep
+from headrace.run.history import FILES, GatherItem, gathers_due
 from headrace.run.merge import merges_due, shards_wanted
 from headrace.run.steps import LogSpec
 from headrace.run.upkeep_work import Kept, UpkeepItem
@@ -25,6 +26,8 @@ COMPACT_PIECES = 64
 """So many files of changes after the base make a new base worth while, or changes half as large as it."""
 TOGETHER, SMALL_BYTES = 16, 2_000_000
 """So many pieces of work that read at most so much go in one job."""
+GATHERED_TOGETHER = 8
+"""So many pieces of history go along."""
 ATTEMPTS = 5
 READING_NOTE = "load:"
 
@@ -35,28 +38,52 @@ class Upkeep:
     keep: int = KEEP_MICROSECONDS
     budgets: Mapping[str, int] = field(default_factory=dict)
     unnamed: Mapping[str, float] = field(default_factory=dict)
+    gather_files: int = FILES
 
-    def step(self) -> UpkeepItem | None:
+    def step(self) -> UpkeepItem | GatherItem | None:
         """Does the most pressing piece of work, and small ones with it in one job; None if nothing is due."""
         items = self._next()
         outcomes = self.engine.runner.run(items) if items else []
         failed = [(item, outcome.error) for item, outcome in zip(items, outcomes, strict=True) if outcome.value is None]
         for item, outcome in zip(items, outcomes, strict=True):
-            if outcome.value is not None:
+            if outcome.value is None:
+                continue
+            if isinstance(item, GatherItem):
+                self._commit_gathered(item, outcome.value)
+            else:
                 self._commit(item, outcome.value)
         if failed:
             raise RuntimeError(f"{failed[0][0].name} failed: {failed[0][1]}")
         return items[0] if items else None
 
-    def _next(self) -> list[UpkeepItem]:
+    def _next(self) -> list[UpkeepItem | GatherItem]:
         """Starting a job costs more than most merges take. New keys are built before anything else is merged."""
-        due = self._due(self.engine.ledger.logs(self.engine.program.logs))
+        logs = self.engine.ledger.logs([*self.engine.program.logs, *self._spools()])
+        due = self._due({name: log for name, log in logs.items() if name in self.engine.program.logs})
         first = next(due, None)
-        if first is None:
-            return []
-        if first.keys or first.bytes > SMALL_BYTES:
+        if first is not None and (first.keys or first.bytes > SMALL_BYTES):
             return [first]
-        return [first, *islice((item for item in due if item.bytes <= SMALL_BYTES), TOGETHER - 1)]
+        merges = islice((item for item in due if item.bytes <= SMALL_BYTES), TOGETHER - 1)
+        return [*([] if first is None else [first, *merges]), *self._gathers(logs)[:GATHERED_TOGETHER]]
+
+    def _gathers(self, logs: Mapping[str, Log]) -> list[GatherItem]:
+        """Of logs that have contents, only what the base holds: the rest is on its way into the next."""
+        times, sites = {name: log.t for name, log in logs.items()}, dict[str, list[tuple[Log, int]]]()
+        for name, log in logs.items():
+            spec, upto = self.engine.program.logs.get(name), self._since(name, times)
+            if spec is not None and spec.has_contents:
+                upto = min(upto, NEVER if log.base_t is None else log.base_t)
+            sites.setdefault(log.site, []).append((log, upto))
+        return [
+            GatherItem(site, self.engine.store, gather)
+            for site, held in sites.items()
+            for gather in gathers_due(held, self.gather_files)
+        ]
+
+    def _spools(self) -> set[str]:
+        """Logs that are read, and made by captures."""
+        tasks = self.engine.program.tasks
+        return {name for task in tasks.values() for name in task.reads} - set(tasks)
 
     def _due(self, logs: Mapping[str, Log]) -> Iterator[UpkeepItem]:
         times = {name: log.t for name, log in logs.items()}
@@ -120,6 +147,19 @@ class Upkeep:
                 if attempt == ATTEMPTS - 1:
                     raise
 
+    def _commit_gathered(self, item: GatherItem, kept: Kept) -> None:
+        """In all logs that still have the files: some may have been forgotten, or trimmed."""
+        for attempt in range(ATTEMPTS):
+            logs = self.engine.ledger.logs(item.gather.logs).values()
+            having = [log for log in logs if set(kept.drop) <= {piece.file for piece in log.pieces}]
+            edits = tuple(Edit(log.name, log.t, log.t, kept.add, kept.drop) for log in having)
+            try:
+                self.engine.ledger.commit(self.engine.lease, Round(edits))
+                return
+            except Conflict:
+                if attempt == ATTEMPTS - 1:
+                    return  # they move on too quickly: next time
+
     def repair(self) -> list[str]:
         """Builds runs again of which a file is gone; the logs concerned. Files of other kinds cannot be replaced."""
         there = {f"{site}/{file}" for site, file, _ in self.engine.store.list()}
@@ -158,9 +198,7 @@ class Upkeep:
             if task.vertex in logs
         ]
         readers += self._readings_under_way(logs)
-        spools = {name for task in self.engine.program.tasks.values() for name in task.reads} - set(
-            self.engine.program.tasks
-        )
+        spools = self._spools()
         held = (log for log in logs.values() if log.name not in spools and not self._is_all_contents(log))
         decided = retain(held, readers, now, self.budgets, self.keep)
         # What was captured is never given up: it cannot be computed again.

@@ -9,6 +9,7 @@ from typing import Any
 
 from headrace.model.running import RunEngine
 from headrace.run.chains import ChainItem
+from headrace.run.history import GatherItem
 from headrace.run.items import HereRunner, Item
 from headrace.run.perform import needs_session, perform
 from headrace.run.ports import Runner
@@ -50,7 +51,7 @@ def is_small(item: Item) -> bool:
             return sum(one.weight for one in items if not needs_session(one)) <= HERE_AT_MOST
         case WorkItem():
             return item.weight <= HERE_AT_MOST or needs_session(item)
-        case UpkeepItem():
+        case UpkeepItem() | GatherItem():
             return item.bytes <= HERE_AT_MOST_BYTES
         case _:
             return False

@@ -1,0 +1,135 @@
+"""Old changes in few files.
+
+Every push leaves a file of changes in each log, and every capture one in its spool. They are kept for a day, for who
+reads changes and for who is behind, so that there would be millions of them. Those that nobody who is in time reads any
+more are gathered, in order: many small files become one, and many of these become one again.
+
+    oldest   60M | 3M 3M 3M ... | 20k 20k 20k ...   newest | not gathered: after the base, or still to be read
+
+Nothing changes for readers: a file may hold more than was asked for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import pyarrow as pa
+
+from headrace.model.log import Log, Piece, PieceKind
+from headrace.run.ports import Store
+from headrace.run.upkeep_work import Kept
+
+FILES = 32
+"""So many next to each other that are of a size become one."""
+SMALL, MEDIUM, MOST = 256_000, 16_000_000, 64_000_000
+"""Bytes up to which files are of a size; larger ones are left alone. No file becomes larger than the last."""
+LONGEST = 3600 * 1_000_000
+"""Microseconds that a file may span: it is forgotten as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Files of changes, oldest first, that become one in all logs that name them."""
+
+    logs: tuple[str, ...]
+    pieces: tuple[Piece, ...]
+
+    @property
+    def bytes(self) -> int:
+        return sum(piece.bytes for piece in self.pieces)
+
+
+def gathers_due(logs: Sequence[tuple[Log, int]], files: int = FILES) -> tuple[Gather, ...]:
+    """Logs of a site, each with the time up to which its changes may be gathered. Those with the most files first.
+
+    Several logs may name the same files: these wait for each other, or the same rows would be stored twice.
+    """
+    limits = {log.name: upto for log, upto in logs}
+    held = {log.name: log for log, _ in logs}
+    sharing = _sharing(held.values())
+    found: dict[tuple[Piece, ...], list[str]] = {}
+    for name, log in held.items():
+        upto = min(limits[other] for other in sharing[name])
+        for window in _windows(_old_changes(log, upto), files):
+            found.setdefault(window, []).append(name)
+    due = [Gather(tuple(names), pieces) for pieces, names in found.items()]
+    return tuple(sorted(due, key=lambda one: (-len(one.pieces), one.logs)))
+
+
+def _sharing(logs: Collection[Log]) -> Mapping[str, set[str]]:
+    """The logs that name the same files of changes as each does, itself included."""
+    by_file: dict[str, set[str]] = {}
+    for log in logs:
+        for piece in log.of_kind(PieceKind.CHANGE):
+            by_file.setdefault(piece.file, set()).add(log.name)
+    found: dict[str, set[str]] = {log.name: {log.name} for log in logs}
+    for names in set(map(frozenset, by_file.values())):
+        for name in names:
+            found[name] |= names
+    return found
+
+
+def _old_changes(log: Log, upto: int) -> list[Piece]:
+    """Oldest first. A file that stands for something else in the log as well stays as it is."""
+    uses = Counter(piece.file for piece in log.pieces)
+    old = [piece for piece in log.of_kind(PieceKind.CHANGE) if piece.upto <= upto and uses[piece.file] == 1]
+    return sorted(old, key=lambda piece: (piece.after, piece.upto, piece.file))
+
+
+def _windows(pieces: list[Piece], files: int) -> Iterator[tuple[Piece, ...]]:
+    """Pieces next to each other that are of a size, and enough of them."""
+    for size, group in groupby(pieces, key=_size):
+        if size is not None:
+            yield from (tuple(part) for part in _parts(group) if len(part) >= files)
+
+
+def _size(piece: Piece) -> int | None:
+    return next((size for size in (SMALL, MEDIUM) if piece.bytes < size), None)
+
+
+def _parts(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    """As much as one file may hold, and span."""
+    part: list[Piece] = []
+    for piece in pieces:
+        if part and (piece.upto - part[0].after > LONGEST or sum(one.bytes for one in part) + piece.bytes > MOST):
+            yield part
+            part = []
+        part.append(piece)
+    if part:
+        yield part
+
+
+# As a work item
+
+
+@dataclass(frozen=True, slots=True)
+class GatherItem:
+    site: str
+    store: Store
+    gather: Gather
+    weight: float = 1.0
+
+    @property
+    def name(self) -> str:
+        return f"history of {self.gather.logs[0]}"
+
+    @property
+    def bytes(self) -> int:
+        """Of all that is read."""
+        return self.gather.bytes
+
+
+def perform_gather(item: GatherItem) -> Kept:
+    """One file, or one for each set of columns if these changed meanwhile."""
+    read = [(piece, item.store.read(item.site, piece.file)) for piece in item.gather.pieces]
+    made = []
+    for _, group in groupby(read, key=lambda one: one[1].schema.names):
+        pieces, tables = zip(*group, strict=True)
+        table = pa.concat_tables(tables, promote_options="permissive")
+        span = min(piece.after for piece in pieces), max(piece.upto for piece in pieces)
+        file, size = item.store.write(item.site, table, f"{item.gather.logs[0]}-{span[1]}")
+        made.append(Piece(PieceKind.CHANGE, file, *span, table.num_rows, size))
+    return Kept(tuple(made), tuple(piece.file for piece in item.gather.pieces))

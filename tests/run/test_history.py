@@ -1,0 +1,63 @@
+"""Which old changes are gathered: those next to each other that are of a size, and enough of them."""
+
+from __future__ import annotations
+
+from headrace.model.log import Log, Piece, PieceKind
+from headrace.run.history import LONGEST, MEDIUM, MOST, SMALL, gathers_due
+
+SECOND = 1_000_000
+
+
+def change(number: int, size: int = 1000, file: str = "", step: int = SECOND) -> Piece:
+    """The changes of one second, or of another time."""
+    return Piece(PieceKind.CHANGE, file or f"file{number:05}", number * step, (number + 1) * step, 1, size)
+
+
+def log(name: str, *pieces: Piece) -> Log:
+    return Log(name, "m1", max(piece.upto for piece in pieces), 0, pieces)
+
+
+def gathered(*logs: Log, upto: int | None = None, files: int = 4) -> list[tuple[tuple[str, ...], list[str]]]:
+    found = gathers_due([(one, one.t if upto is None else upto) for one in logs], files)
+    return [(one.logs, [piece.file for piece in one.pieces]) for one in found]
+
+
+def test_many_small_files_become_one():
+    pieces = [change(number) for number in range(6)]
+    assert gathered(log("a", *reversed(pieces))) == [(("a",), [piece.file for piece in pieces])]
+
+
+def test_few_are_left_alone():
+    assert gathered(log("a", *map(change, range(3)))) == []
+
+
+def test_what_is_still_read_is_left_alone():
+    assert gathered(log("a", *map(change, range(6))), upto=4 * SECOND) == [(("a",), [f"file{n:05}" for n in range(4)])]
+    assert gathered(log("a", *map(change, range(6))), upto=4 * SECOND - 1) == []
+
+
+def test_files_are_gathered_with_others_of_their_size_and_large_ones_never():
+    sizes = [MEDIUM] * 5 + [SMALL] * 4 + [1000] * 5
+    pieces = [change(number, size) for number, size in enumerate(sizes)]
+    found = [files for _, files in gathered(log("a", *pieces))]
+    assert found == [[p.file for p in pieces[9:]], [p.file for p in pieces[5:9]]]
+
+
+def test_no_file_becomes_too_large_or_spans_too_much():
+    big = [change(number, MEDIUM - 1) for number in range(12)]
+    for _, files in gathered(log("a", *big), files=2):
+        assert len(files) * (MEDIUM - 1) <= MOST
+    hours = [change(number, step=LONGEST // 4) for number in range(12)]
+    assert [len(files) for _, files in gathered(log("a", *hours))] == [4, 4, 4]
+
+
+def test_logs_that_share_files_share_what_becomes_of_them_and_wait_for_each_other():
+    pieces = [change(number) for number in range(6)]
+    found = gathers_due([(log("a", *pieces), 6 * SECOND), (log("b", *pieces), 4 * SECOND)], 4)
+    assert [(one.logs, len(one.pieces)) for one in found] == [(("a", "b"), 4)]
+
+
+def test_bases_and_runs_are_not_history():
+    base = Piece(PieceKind.BASE, "base", -1, 10 * SECOND, 5, 100)
+    run = Piece(PieceKind.RUN, "run", 0, 10 * SECOND, 5, 100, ("k",))
+    assert gathered(log("a", base, run, *map(change, range(3)))) == []
