@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from headrace.connect.postgres.embedded import EmbeddedPostgres, free_port
 from tests.service.running_project import RunningProject, a_project
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddedPostgres]:
+    """A second server, at a port that it keeps."""
+    folder, port = Path(tempfile.mkdtemp(prefix="headrace-tests-")), free_port()
+    try:
+        with EmbeddedPostgres(folder, {"fsync": "off"}, lambda: port) as started:
+            yield started
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

@@ -34,7 +34,16 @@ VIEWS = {
     "odd": "SELECT 1 / (uid - uid) AS x, count(*) AS n FROM users GROUP BY 1 / (uid - uid)",
     "by_body": "SELECT p.pid, u.uid FROM posts p JOIN users u ON p.body = u.name",
     "by_pid": "SELECT pid, body FROM posts WHERE uid > 3",
+    "some_users": "SELECT uid, name FROM users WHERE country = 'c1'",
 }
+USERS_ONLY = """
+project: shop
+sites: {us: {cpu: 0.34 $/core-hour}}
+sources:
+  users: {kind: table, at: us, postgres: {dsn: "${US_DSN}", table: public.users}, key: [uid]}
+contracts:
+  some_users: {view: some_users, at: us, freshness: 4 s}
+"""
 CONTRACTS = {
     "named": '{view: named, at: eu, freshness: 4 s, deliver: {postgres: {dsn: "${EU_DSN}", table: named_copy}}}',
     "counts": "{view: counts, at: us, freshness: 4 s}",
@@ -55,6 +64,12 @@ class RunningProject:
     def declare(self, *contracts: str, more: str = "") -> None:
         lines = [f"  {name}: {CONTRACTS[name]}\n" for name in contracts]
         (self.folder / "headrace.yml").write_text(PROJECT + "".join(lines) + more)
+
+    def declare_users_only(self) -> None:
+        """Nothing in the second database is read, or written, any more."""
+        for view in VIEWS.keys() - {"some_users"}:
+            (self.folder / "views" / f"{view}.sql").unlink()
+        (self.folder / "headrace.yml").write_text(USERS_ONLY)
 
     def headrace(self, command: str, *arguments: str, status: int = 0) -> str:
         """What a command says. Those that name a view have it before the folder."""
@@ -100,6 +115,16 @@ class RunningProject:
         self.eu.execute("INSERT INTO posts VALUES (%s, %s, %s)", (number, number % 20, f"name {number % 30}"))
         self.eu.execute("DELETE FROM posts WHERE pid = %s", (number - 40,))
         self.us.execute("UPDATE users SET country = %s WHERE uid = %s", (f"c{number % 3}", number % 20))
+
+
+def made_in(session: psycopg.Connection[Any]) -> list[str]:
+    """What we made in a database: slots, publications, copies."""
+    rows = session.execute(
+        "SELECT slot_name::text FROM pg_replication_slots WHERE database = current_database()"
+        " UNION ALL SELECT pubname FROM pg_publication"
+        " UNION ALL SELECT relname FROM pg_class WHERE relkind = 'r' AND relname LIKE '%_copy'"
+    ).fetchall()
+    return sorted(name for (name,) in rows)
 
 
 @contextmanager

@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from headrace.connect.postgres.embedded import EmbeddedPostgres, free_port
+from headrace.connect.postgres.embedded import EmbeddedPostgres
 from headrace.connect.processes import birth_of
-from tests.service.running_project import VIEWS, RunningProject, a_project, children, until
-
-USERS_ONLY = "SELECT uid, name FROM users WHERE country = 'c1'"
-
-
-@pytest.fixture
-def server() -> Iterator[EmbeddedPostgres]:
-    """A second server, at a port that it keeps."""
-    folder, port = Path(tempfile.mkdtemp(prefix="headrace-tests-")), free_port()
-    try:
-        with EmbeddedPostgres(folder, {"fsync": "off"}, lambda: port) as started:
-            yield started
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+from tests.service.running_project import VIEWS, RunningProject, a_project, children, made_in, until
 
 
 @pytest.fixture
@@ -42,7 +27,6 @@ def project(
 ) -> Iterator[RunningProject]:
     """Users are in the server of all tests, posts in one that can be killed."""
     with a_project(tmp_path, postgres_dsn, server.dsn(), monkeypatch, capsys) as made:
-        (tmp_path / "views" / "some_users.sql").write_text(USERS_ONLY)
         made.declare("counts", more="  some_users: {view: some_users, at: us, freshness: 4 s}\n")
         yield made
 
@@ -57,7 +41,7 @@ def state(project: RunningProject, contract: str) -> str:
 
 
 def has_users(project: RunningProject) -> Callable[[], bool]:
-    return lambda: project.rows("some_users") == sorted(project.us.execute(USERS_ONLY))
+    return lambda: project.rows("some_users") == sorted(project.us.execute(VIEWS["some_users"]))
 
 
 def test_captures_that_were_killed_go_on_where_they_were(project: RunningProject) -> None:
@@ -98,46 +82,41 @@ def test_views_of_other_databases_are_kept_while_one_is_away(project: RunningPro
     until(lambda: state(project, "counts") == "kept", "it has caught up")
 
 
-COPIED = """
-project: shop
-sites: {us: {cpu: 0.34 $/core-hour}}
-sources:
-  users: {kind: table, at: us, postgres: {dsn: "${US_DSN}", table: public.users}, key: [uid]}
-contracts:
-  some_users: {view: some_users, at: us, freshness: 4 s%s}
-"""
-COPY = ', deliver: {postgres: {dsn: "${EU_DSN}", table: users_copy}}'
+COPY = '{view: some_users, at: us, freshness: 4 s, deliver: {postgres: {dsn: "${EU_DSN}", table: users_copy}}}'
 
 
-def test_a_copy_whose_database_is_away_when_it_is_withdrawn_is_dropped_later(
+def test_what_is_withdrawn_while_its_database_is_away_is_dropped_later(
     project: RunningProject, server: EmbeddedPostgres
 ) -> None:
-    def copies() -> int:
+    def made() -> list[str]:
         with psycopg.connect(server.dsn()) as session:
-            (found,) = session.execute("SELECT count(*) FROM pg_class WHERE relname = 'users_copy'").fetchall()
-            return int(found[0])
+            return made_in(session)
 
     def troubles() -> str:
         return str(project.document("status")["service"]["troubles"])
 
-    for other in VIEWS:
-        (project.folder / "views" / f"{other}.sql").unlink()
-    (project.folder / "headrace.yml").write_text(COPIED % COPY)
+    def are_told() -> bool:
+        found = troubles()
+        return all(f"{what} could not be dropped yet" in found for what in (copy, slot))
+
+    project.declare("counts", more=f"  some_users: {COPY}\n")
     project.up()
-    until(lambda: copies() == 1, "it is delivered")
+    until(lambda: "users_copy" in made(), "it is delivered")
+    name = next(name for name in made() if name.startswith("headrace_shop_"))
+    copy = 'table "users_copy" of contract "some_users", which was withdrawn,'
+    slot = f'slot "{name}" of database eu_dsn, which is not captured any more,'
     server.kill()
-    (project.folder / "headrace.yml").write_text(COPIED % "")
+    project.declare_users_only()
     project.document("apply")
-    what = 'table "users_copy" of contract "some_users", which was withdrawn, could not be dropped yet'
-    until(lambda: what in troubles(), "it is told")
+    until(are_told, "it is told")
     pid = project.process()["pid"]
     kill(pid)
     until(lambda: birth_of(pid) is None, "it is gone")
     project.up()
-    until(lambda: what in troubles(), "the next service knows")
+    until(are_told, "the next service knows")
     server.start()
-    until(lambda: copies() == 0, "it is dropped")
-    until(lambda: what not in troubles(), "nothing is left to tell")
+    until(lambda: made() == [], "all of it is dropped")
+    until(lambda: troubles() == "[]", "nothing is left to tell")
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from headrace.run.items import HereRunner
 from headrace.run.perform import perform
 from headrace.service.databases import databases_of
 from headrace.service.folder import Folder
+from headrace.service.noted import captures_of
 from headrace.service.reading import Reader
 from headrace.service.recompute import Recomputation, ask_for_views, recompute
 from headrace.service.service import Service
@@ -155,11 +156,12 @@ def test_writers_that_never_end_keep_a_cut_away(world: World, monkeypatch: pytes
 
 
 def test_a_database_that_no_plan_reads_keeps_no_log_for_us(world: World) -> None:
-    captures, plan = world.service.captures, world.service.plan
-    assert plan is not None
+    service = world.service
+    (other,) = (one for one in captures_of(world.plan, service.folder) if one.database == "us_dsn")
     slots = "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()"
     with psycopg.connect(world.environment["EU_DSN"]) as session:
         assert session.execute(slots).fetchone() == (1,)
-        captures.keep_only(plan, databases_of(plan.catalogue, frozenset({"users"})))
+        service.captures.keep_only(world.plan, databases_of(world.plan.catalogue, frozenset({"users"})))
+        service.withdrawals.run([other], world.environment)
         assert session.execute(slots).fetchone() == (0,)
         assert _publications(world) == []

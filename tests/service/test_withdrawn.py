@@ -1,26 +1,34 @@
-"""Copies that nobody asks for any more are dropped, sooner or later, and nothing else is."""
+"""Copies and slots that nobody asks for any more are dropped, sooner or later, and nothing else is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pyarrow as pa
 import pytest
 
 from headrace.connect.ledger.sqlite import open_sqlite
+from headrace.connect.postgres.sessions import connect_session
+from headrace.connect.postgres.slots import create_slot, publish
 from headrace.model.catalogue import DeltaFolder, PostgresTable
+from headrace.model.errors import Held
 from headrace.model.relation import Field
 from headrace.model.types import BIGINT
 from headrace.run.ports import Ledger
 from headrace.service.copies import Copied, target_of
 from headrace.service.deadline import Deadline
-from headrace.service.withdrawn import NOTE, Noted, Withdrawals
+from headrace.service.folder import Folder
+from headrace.service.noted import COPY_NOTE, SLOT_NOTE, NotedCapture, NotedCopy, noted_in
+from headrace.service.withdrawn import Withdrawals
 from tests.service.running_project import until
 
-ORDERS = Noted("shop", "orders", "open_orders", DeltaFolder("out/${WHERE}"))
-RETURNS = Noted("shop", "returns", "open_returns", DeltaFolder("out/returns"))
-ELSEWHERE = Noted("shop", "orders", "open_orders", PostgresTable("${DSN}", "orders"))
+ORDERS = NotedCopy("shop", "orders", "open_orders", DeltaFolder("out/${WHERE}"))
+RETURNS = NotedCopy("shop", "returns", "open_returns", DeltaFolder("out/returns"))
+ELSEWHERE = NotedCopy("shop", "orders", "open_orders", PostgresTable("${DSN}", "orders"))
 HERE = {"WHERE": "orders"}
 
 
@@ -31,10 +39,10 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
     opened.close()
 
 
-def withdrawals(folder: Path, ledger: Ledger, *copies: Noted) -> Withdrawals:
+def withdrawals(folder: Path, ledger: Ledger, *copies: NotedCopy) -> Withdrawals:
     """As a service has them that has just been started; the copies are noted and made."""
-    made = Withdrawals(folder, ledger, ledger.acquire("service", "test", 0))
-    made.note(copies)
+    made = Withdrawals(Folder(folder), ledger, ledger.acquire("service", "test", 0))
+    made.keep(copies)
     for copy in copies:
         about = Copied(copy.project, copy.contract, copy.view, columns=(Field("k", BIGINT),))
         delivery = target_of(about, copy.place, folder, HERE).open(made.lease.epoch)
@@ -51,7 +59,7 @@ def test_what_is_noted_and_not_asked_for_is_dropped_once_and_the_rest_stays(tmp_
     found = withdrawals(tmp_path, ledger, ORDERS, RETURNS)
     found.run([RETURNS], HERE)
     assert there(tmp_path) == ["returns", "returns_changes"]
-    assert list(ledger.notes(NOTE)) == [RETURNS.note]
+    assert list(ledger.notes(COPY_NOTE)) == [RETURNS.note]
     assert found.errors == {}
 
 
@@ -64,7 +72,7 @@ def test_a_service_that_is_started_later_drops_what_could_not_be_dropped_before(
     after = withdrawals(tmp_path, ledger)
     after.run([], HERE)
     assert there(tmp_path) == []
-    assert ledger.notes(NOTE) == {}
+    assert ledger.notes(COPY_NOTE) == {}
 
 
 def test_what_is_asked_for_again_meanwhile_stays(tmp_path: Path, ledger: Ledger) -> None:
@@ -77,7 +85,7 @@ def test_what_is_asked_for_again_meanwhile_stays(tmp_path: Path, ledger: Ledger)
     assert found.errors == {}
     found.run([ORDERS], HERE)
     assert there(tmp_path) == ["orders", "orders_changes"]
-    assert list(ledger.notes(NOTE)) == [ORDERS.note]
+    assert list(ledger.notes(COPY_NOTE)) == [ORDERS.note]
 
 
 def test_it_is_tried_again_until_it_works(tmp_path: Path, ledger: Ledger) -> None:
@@ -85,22 +93,119 @@ def test_it_is_tried_again_until_it_works(tmp_path: Path, ledger: Ledger) -> Non
     found.run([], environment)
     assert found.errors
     environment |= HERE
-    until(lambda: there(tmp_path) == [] and not ledger.notes(NOTE), "it is dropped")
+    until(lambda: there(tmp_path) == [] and not ledger.notes(COPY_NOTE), "it is dropped")
     until(lambda: found.errors == {}, "nothing is left to tell")
 
 
 def test_what_somebody_else_has_put_there_is_left_alone_and_forgotten(tmp_path: Path, ledger: Ledger) -> None:
     found = withdrawals(tmp_path, ledger)
-    found.note([ORDERS])
+    found.keep([ORDERS])
     (tmp_path / "out" / "orders").mkdir(parents=True)
     (tmp_path / "out" / "orders" / "mine.txt").write_text("mine")
     found.run([], HERE)
     assert (tmp_path / "out" / "orders" / "mine.txt").read_text() == "mine"
-    assert ledger.notes(NOTE) == {}
+    assert ledger.notes(COPY_NOTE) == {}
 
 
 def test_notes_are_read_as_they_were_written_and_hold_no_secret() -> None:
     for copy in (ORDERS, RETURNS, ELSEWHERE):
-        assert Noted.from_json(copy.to_json()) == copy
+        assert NotedCopy.from_json(copy.to_json()) == copy
     assert len({ORDERS.note, RETURNS.note, ELSEWHERE.note}) == 3
     assert "${DSN}" in ELSEWHERE.to_json()
+    capture = NotedCapture("shop:/here", "dsn", "${DSN}")
+    assert NotedCapture.from_json(capture.to_json()) == capture
+    assert capture.note != NotedCapture("shop:/there", "dsn", "${DSN}").note
+
+
+# Slots
+
+
+@pytest.fixture
+def dsn(postgres_database: Callable[[], str]) -> str:
+    return postgres_database()
+
+
+def captured(folder: Path, dsn: str) -> NotedCapture:
+    """The slot and the publications of a capture by the project in a folder, which nobody reads."""
+    capture = NotedCapture(f"shop:{folder.absolute()}", "dsn", "${DSN}")
+    with connect_session(dsn) as session:
+        for publication in capture.names.publications:
+            publish(session, publication, (), "insert")
+        create_slot(session, capture.names.slot)
+    return capture
+
+
+def in_database(dsn: str) -> int:
+    """Slots and publications."""
+    with psycopg.connect(dsn) as session:
+        (found,) = session.execute(
+            "SELECT (SELECT count(*) FROM pg_replication_slots WHERE database = current_database())"
+            " + (SELECT count(*) FROM pg_publication)"
+        ).fetchall()
+        return int(found[0])
+
+
+def is_held(ledger: Ledger, lease: str) -> bool:
+    try:
+        ledger.release(ledger.acquire(lease, "capture", 60))
+    except Held:
+        return True
+    return False
+
+
+def test_slot_and_publications_that_nobody_asks_for_are_dropped(tmp_path: Path, ledger: Ledger, dsn: str) -> None:
+    found, capture = withdrawals(tmp_path, ledger), captured(tmp_path, dsn)
+    found.keep([capture])
+    found.run([capture], {"DSN": dsn})
+    assert in_database(dsn) == 3
+    found.run([], {"DSN": dsn})
+    assert in_database(dsn) == 0
+    assert noted_in(ledger) == {}
+
+
+def test_a_slot_is_named_until_its_address_is_known_and_its_capture_has_ended(
+    tmp_path: Path, ledger: Ledger, dsn: str
+) -> None:
+    found, capture = withdrawals(tmp_path, ledger), captured(tmp_path, dsn)
+    found.keep([capture])
+    environment = dict[str, str]()
+    found.run([], environment)
+    assert f'slot "{capture.names.slot}" of database dsn, which is not captured' in found.errors[capture.note]
+    assert '"DSN" is not set' in found.errors[capture.note]
+    capturing = ledger.acquire(capture.names.lease, "capture", 60)
+    environment["DSN"] = dsn
+    until(lambda: "holds the lease" in found.errors[capture.note], "who captures with it goes first")
+    assert in_database(dsn) == 3
+    ledger.release(capturing)
+    until(lambda: in_database(dsn) == 0 and found.errors == {}, "it is dropped")
+
+
+def test_the_slot_of_the_folder_that_a_project_was_copied_from_is_left_alone(
+    tmp_path: Path, ledger: Ledger, dsn: str
+) -> None:
+    found, capture = withdrawals(tmp_path / "copy", ledger), captured(tmp_path, dsn)
+    found.keep([capture])
+    found.run([], {"DSN": dsn})
+    assert in_database(dsn) == 3
+    assert f'it belongs to the project in "{tmp_path}", and nobody reads it' in found.errors[capture.note]
+    with psycopg.connect(dsn, autocommit=True) as session:
+        session.execute("SELECT pg_drop_replication_slot(%s)", [capture.names.slot])
+    until(lambda: not ledger.notes(SLOT_NOTE) and found.errors == {}, "there is nothing to tell any more")
+
+
+def test_a_database_that_stands_still_keeps_nobody_waiting_and_no_capture_comes_between(
+    tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.service.withdrawn.AT_ONCE_S", 0.2)
+    found, capture = withdrawals(tmp_path, ledger), NotedCapture(f"shop:{tmp_path}", "dsn", "${DSN}")
+    found.keep([capture])
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        began = time.monotonic()
+        found.run([], {"DSN": f"postgresql://127.0.0.1:{silent.getsockname()[1]}/shop"})
+        (told,) = found.troubles()
+        assert told.endswith("could not be dropped yet: no answer so far")
+        found.keep([capture])
+        assert time.monotonic() - began < 5
+        assert is_held(ledger, capture.names.lease)
+    until(lambda: not is_held(ledger, capture.names.lease), "it was called off")
+    assert list(noted_in(ledger).values()) == [capture]

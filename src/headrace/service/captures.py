@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from headrace.connect.postgres.capture import CAPTURING_NOTE, Capture, CaptureSettings, clock_now, give_back
+from headrace.connect.postgres.capture import CAPTURING_NOTE, Capture, CaptureSettings, clock_now
 from headrace.connect.tables.folder import FolderCapture, FolderStream
 from headrace.declare.variables import fill
 from headrace.model.catalogue import FileFolder
@@ -33,6 +33,8 @@ LASTED_S = 10.0
 """One that ran for so long was well: that it ended is its first failure."""
 LOOK_EVERY_S = 0.5
 END_WITHIN_S = 20.0
+WITHDRAWN_END_WITHIN_S = 2.0
+"""What a capture that nobody needs any more has not committed may be lost: others wait for the plan."""
 DSN_VARIABLE = "HEADRACE_CAPTURE_DSN"
 
 
@@ -78,14 +80,15 @@ class Captures:
                     self._start(self.running[name])
 
     def keep_only(self, plan: Plan, databases: tuple[Database, ...]) -> None:
-        """Ends all captures but these, and has their databases keep no log for them any more."""
+        """Ends all captures but these; what they made in their databases stays."""
         wanted = {database.name for database in databases} | folder_streams(plan, self.folder.project).keys()
         with self._turn:
-            for name in [name for name in self.running if name not in wanted]:
-                running = self.running.pop(name)
-                _end(running, Deadline(END_WITHIN_S))
-                if isinstance(running.settings, CaptureSettings):
-                    _give_back(running.settings)
+            others = [self.running.pop(name) for name in [name for name in self.running if name not in wanted]]
+        for running in others:
+            _tell_to_end(running)
+        deadline = Deadline(WITHDRAWN_END_WITHIN_S)
+        for running in others:
+            _end(running, deadline)
 
     def are_settled(self, ledger: Ledger) -> bool:
         """Whether every capture of a database captures what it was told last, and nothing else any more."""
@@ -211,19 +214,6 @@ def _ending(status: int) -> str:
 def project_on_this_machine(project: str, folder: Folder) -> str:
     """Two checkouts of a project on one database do not share a slot."""
     return f"{project}:{folder.project.absolute()}"
-
-
-def _give_back(settings: CaptureSettings) -> None:
-    """A slot that nobody reads would fill the disk of its database."""
-    try:
-        give_back(settings)
-    except HeadraceError as error:
-        log.warning(
-            'slot "%s" of database %s could not be dropped: %s; drop it with pg_drop_replication_slot',
-            settings.names.slot,
-            settings.database,
-            error,
-        )
 
 
 def _spawn(folder: Folder, settings: CaptureSettings) -> subprocess.Popen[bytes]:

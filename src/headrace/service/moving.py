@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,9 @@ from headrace.run.upkeep import Upkeep
 from headrace.service.databases import databases_of
 from headrace.service.learning import Learning
 from headrace.service.loading import Loading
+from headrace.service.noted import Noted, captures_of, copies_of
 from headrace.service.plan_facts import budgets_of, sources_of, watched_of
 from headrace.service.scheduler import Scheduler
-from headrace.service.withdrawn import copies_of
 
 if TYPE_CHECKING:
     from headrace.service.service import Service
@@ -47,9 +48,11 @@ def go_over(service: Service, loading: Loading) -> None:
 
 def _bring_up(service: Service, loading: Loading) -> None:
     program, before = compile_plan(loading.plan), service.plan or service.folder.running()
+    plans = [plan for plan in (before, loading.plan) if plan is not None]
     used = sources_of(program)
     if service.plan is not None:
         service.sources.forget_unread(service.read(), service.lease, used)
+    service.withdrawals.keep([one for plan in plans for one in captures_of(plan, service.folder)])
     service.sources.capture_both(service.plan, loading.plan)
     loading.phase = "reading the sources"
     service.loader.wait_for_sources(used, loading)
@@ -59,12 +62,18 @@ def _bring_up(service: Service, loading: Loading) -> None:
         unloaded = service.loader.load_new(_between(service, program), program, loading)
         with service.pushing:
             service.unloaded = unloaded
-            service.withdrawals.note([*copies_of(loading.plan), *(copies_of(before) if before is not None else ())])
+            service.withdrawals.note([one for plan in plans for one in copies_of(plan)])
             _switch(service, loading, _engine(service, program, running=True))
     service.sources.capture_only(loading.plan)
     ending = service.deliveries.run(loading.plan, program, service.environment)
-    service.withdrawals.run(copies_of(loading.plan), service.environment, ending)
+    _withdraw_others(service, loading.plan, ending)
     loading.phase = "running"
+
+
+def _withdraw_others(service: Service, plan: Plan, writing: tuple[threading.Thread, ...] = ()) -> None:
+    """What is noted and the plan does not ask for; some threads may still write copies."""
+    asked: tuple[Noted, ...] = (*copies_of(plan), *captures_of(plan, service.folder))
+    service.withdrawals.run(asked, service.environment, writing)
 
 
 def _engine(service: Service, program: Program, running: bool) -> Engine:
@@ -95,6 +104,7 @@ def _take_back(service: Service) -> None:
         service.scheduler.engine.program = program
         _tidy(service, program)
     service.sources.capture_only(service.plan)
+    _withdraw_others(service, service.plan)
 
 
 def _tidy(service: Service, program: Program) -> None:

@@ -113,7 +113,7 @@ class Service:
         self.accounts = Accounts(self.ledger)
         self.accounts.resume()
         self.deliveries = Deliveries(self.folder.project, self.ledger, self.store, self.lease)
-        self.withdrawals = Withdrawals(self.folder.project, self.ledger, self.lease)
+        self.withdrawals = Withdrawals(self.folder, self.ledger, self.lease)
         self._threads = [self._start(target) for target in (self._schedule, self._audit, self._keep_up)]
         self._watching = self._start(self._watch_slots)
 

@@ -78,12 +78,12 @@ def _move(move: Move) -> dict[str, Any]:
 
 
 def _troubles(service: Service) -> list[str]:
-    """What goes wrong outside of contracts: sources that were stopped, captures that end, copies that stay."""
+    """What goes wrong outside of contracts: sources that were stopped, captures that end, what cannot be given back."""
     stopped = service.ledger.notes("quarantine:").items()
     found = [f'source "{name.removeprefix("quarantine:")}" is stopped: {why}' for name, why in sorted(stopped)]
     captures = [(name, capture_failure(service.folder.capture(name))) for name in sorted(service.captures.running)]
     found += [f"capture of {name}: {failure}" for name, failure in captures if failure is not None]
-    return found + sorted(service.withdrawals.errors.values())
+    return found + service.withdrawals.troubles()
 
 
 def capture_failure(scratch: Path) -> str | None:

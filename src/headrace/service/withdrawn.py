@@ -1,82 +1,34 @@
-"""Copies of contracts that went: dropped, as soon as who holds them lets us.
+"""What nobody asks for any more: given back as soon as who holds it lets us.
 
-Every copy is noted in the ledger before it is made, and forgotten once it is dropped: neither a database that is away
-nor a crash leaves one behind that nobody asks for. Addresses are noted as they are written, without secrets.
+Whatever is made in the databases and folders of others is noted in the ledger before that, and forgotten once it is
+given back: neither a database that is away nor a crash leaves anything behind.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from headrace.model.catalogue import DeltaFolder, PostgresTable
-from headrace.model.errors import NotOurs
 from headrace.model.log import Lease, Round
-from headrace.model.plan import Plan
 from headrace.run.ports import Ledger
-from headrace.service.copies import Copied, Place, target_of
 from headrace.service.deadline import Deadline
+from headrace.service.folder import Folder
+from headrace.service.noted import Means, Noted, NotedCopy, noted_in
 
-log = logging.getLogger("headrace.delivery")
+log = logging.getLogger("headrace.withdrawn")
 
-NOTE = "copy:"
 REST_S = (0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
 AT_ONCE_S = 5.0
 """Whoever goes over to a plan waits for so long: what answers is gone then."""
 
 
-@dataclass(frozen=True, slots=True)
-class Noted:
-    """A copy that was made, or was about to be."""
-
-    project: str
-    contract: str
-    view: str
-    place: Place
-
-    @property
-    def note(self) -> str:
-        terms = f"{self.project} {json.dumps(self._place)}"
-        return f"{NOTE}{self.contract}:{hashlib.sha256(terms.encode()).hexdigest()[:12]}"
-
-    @property
-    def where(self) -> str:
-        return f'table "{self.place.table}"' if isinstance(self.place, PostgresTable) else f'folder "{self.place.path}"'
-
-    @property
-    def _place(self) -> dict[str, str]:
-        if isinstance(self.place, PostgresTable):
-            return {"dsn": self.place.dsn, "table": self.place.table}
-        return {"path": self.place.path}
-
-    def to_json(self) -> str:
-        about = {"project": self.project, "contract": self.contract, "view": self.view, "place": self._place}
-        return json.dumps(about)
-
-    @staticmethod
-    def from_json(text: str) -> Noted:
-        found = json.loads(text)
-        place = found.pop("place")
-        return Noted(**found, place=DeltaFolder(**place) if "path" in place else PostgresTable(**place))
-
-
-def copies_of(plan: Plan) -> Iterator[Noted]:
-    """The copies that a plan's contracts ask for."""
-    for contract in plan.catalogue.contracts.values():
-        if contract.deliver is not None:
-            yield Noted(plan.catalogue.project, contract.name, contract.view, contract.deliver)
-
-
 @dataclass(slots=True)
-class _Dropping:
-    """Begins when the threads that wrote the copy have ended. `tried` says that it worked, or did not for once."""
+class _GivingBack:
+    """Begins when the threads that wrote to it have ended. `tried` says that it worked, or did not for once."""
 
-    copy: Noted
+    thing: Noted
     environment: Mapping[str, str]
     after: tuple[threading.Thread, ...]
     stop: threading.Event = field(default_factory=threading.Event)
@@ -86,95 +38,104 @@ class _Dropping:
 
 @dataclass(slots=True)
 class Withdrawals:
-    """`errors` are by note, of copies that could not be dropped yet. Folders are the project's."""
+    """`errors` are by note, of what could not be given back yet."""
 
-    project: Path
+    folder: Folder
     ledger: Ledger
     lease: Lease
     errors: dict[str, str] = field(default_factory=dict)
-    _dropping: dict[str, _Dropping] = field(default_factory=dict)
+    _running: dict[str, _GivingBack] = field(default_factory=dict)
+    _writing: tuple[threading.Thread, ...] = ()
 
-    def note(self, copies: Iterable[Noted]) -> None:
+    def note(self, things: Collection[Noted]) -> None:
         """Before they are made, and before a plan that does not ask for them counts as running."""
-        known = self.ledger.notes(NOTE)
-        notes = {copy.note: copy.to_json() for copy in copies if copy.note not in known}
-        if notes:
-            self.ledger.commit(self.lease, Round(notes=notes))
+        known = noted_in(self.ledger)
+        new = {thing.note: thing.to_json() for thing in things if known.get(thing.note) != thing}
+        if new:
+            self.ledger.commit(self.lease, Round(notes=new))
+
+    def keep(self, things: Collection[Noted]) -> None:
+        """Notes them, and lets be what is given back now: who makes it afterwards finds it whole, or makes it anew."""
+        self._let_be({thing.note for thing in things})
+        self.note(things)
 
     def run(
-        self, asked: Iterable[Noted], environment: Mapping[str, str], after: tuple[threading.Thread, ...] = ()
+        self, asked: Collection[Noted], environment: Mapping[str, str], writing: tuple[threading.Thread, ...] = ()
     ) -> None:
-        """Drops all that is noted but these, once some threads have ended.
+        """Gives back all that is noted but this; copies once the threads that may be writing them have ended.
 
         Returns when that was tried, or after a few seconds; what is left then is tried again and again.
         """
-        wanted = {copy.note for copy in asked}
-        for note in wanted:
-            self._let_be(self._dropping.pop(note, None))
-        noted = self.ledger.notes(NOTE)
-        for note in noted.keys() - wanted - set(self._dropping):
-            self._start(_Dropping(Noted.from_json(noted[note]), environment, after))
+        self.keep(asked)
+        self._writing = tuple(thread for thread in {*self._writing, *writing} if thread.is_alive())
+        noted = noted_in(self.ledger)
+        for note in noted.keys() - {thing.note for thing in asked} - set(self._running):
+            thing = noted[note]
+            self._start(_GivingBack(thing, environment, self._writing if isinstance(thing, NotedCopy) else ()))
         deadline = Deadline(AT_ONCE_S)
-        for dropping in list(self._dropping.values()):
-            dropping.tried.wait(deadline.left_s)
+        for giving_back in list(self._running.values()):
+            giving_back.tried.wait(deadline.left_s)
+
+    def troubles(self) -> list[str]:
+        """What is not given back yet, and why."""
+        waiting = [one.thing for one in list(self._running.values()) if not one.tried.is_set()]
+        return sorted([*self.errors.values(), *(_told(thing, "no answer so far") for thing in waiting)])
 
     def tell_to_end(self) -> None:
-        """What is left is dropped by the next service."""
-        for dropping in list(self._dropping.values()):
-            dropping.stop.set()
+        """What is left is given back by the next service."""
+        for giving_back in list(self._running.values()):
+            giving_back.stop.set()
 
     def end(self, deadline: Deadline) -> None:
         self.tell_to_end()
-        deadline.join(dropping.thread for dropping in list(self._dropping.values()))
+        deadline.join(giving_back.thread for giving_back in list(self._running.values()))
 
-    def _let_be(self, dropping: _Dropping | None) -> None:
-        """Somebody asks for that copy again. One that is dropped at this moment is made anew."""
-        if dropping is not None:
-            dropping.stop.set()
-            Deadline(AT_ONCE_S).join([dropping.thread])
-            self.errors.pop(dropping.copy.note, None)
+    def _let_be(self, notes: set[str]) -> None:
+        called_off = [self._running.pop(note) for note in notes & set(self._running)]
+        for giving_back in called_off:
+            giving_back.stop.set()
+        Deadline(AT_ONCE_S).join(giving_back.thread for giving_back in called_off)
+        for note in notes:
+            self.errors.pop(note, None)
 
-    def _start(self, dropping: _Dropping) -> None:
-        self._dropping[dropping.copy.note] = dropping
-        dropping.thread = threading.Thread(target=self._drop_until, args=(dropping,), name="withdraw", daemon=True)
-        dropping.thread.start()
+    def _start(self, giving_back: _GivingBack) -> None:
+        self._running[giving_back.thing.note] = giving_back
+        thread = threading.Thread(target=self._give_back_until, args=(giving_back,), name="withdraw", daemon=True)
+        giving_back.thread = thread
+        thread.start()
 
-    def _drop_until(self, dropping: _Dropping) -> None:
-        for thread in dropping.after:
+    def _give_back_until(self, giving_back: _GivingBack) -> None:
+        for thread in giving_back.after:
             thread.join()
-        failures = 0
-        while not dropping.stop.is_set():
+        thing, failures = giving_back.thing, 0
+        means = Means(self.folder, giving_back.environment, self.ledger, self.lease.epoch, giving_back.stop.is_set)
+        while not giving_back.stop.is_set():
             try:
-                self._drop(dropping.copy, dropping.environment)
-                if not dropping.stop.is_set():
-                    self._forget(dropping.copy)
+                thing.give_back(means)
+                if not giving_back.stop.is_set():
+                    self._forget(thing)
                 return
             except Exception as error:  # whatever it is: it may go tomorrow
                 failures += 1
-                self._failed(dropping.copy, error, failures)
+                self._failed(giving_back, error, failures)
             finally:
-                dropping.tried.set()
-            dropping.stop.wait(REST_S[min(failures, len(REST_S)) - 1])
+                giving_back.tried.set()
+            giving_back.stop.wait(REST_S[min(failures, len(REST_S)) - 1])
 
-    def _drop(self, copy: Noted, environment: Mapping[str, str]) -> None:
-        """There may be none any more. Whose it is is looked at, not what it holds."""
-        about = Copied(copy.project, copy.contract, copy.view)
-        delivery = target_of(about, copy.place, self.project, environment).open(self.lease.epoch)
-        try:
-            delivery.drop()
-        except NotOurs as error:
-            log.warning('the copy of contract "%s" is not dropped: %s', copy.contract, error)
-        finally:
-            delivery.close()
-
-    def _failed(self, copy: Noted, error: Exception, failures: int) -> None:
-        what = f'{copy.where} of contract "{copy.contract}", which was withdrawn, could not be dropped yet: {error}'
-        self.errors[copy.note] = what
+    def _failed(self, giving_back: _GivingBack, error: Exception, failures: int) -> None:
+        if giving_back.stop.is_set():
+            return  # nobody waits for it any more
+        thing = giving_back.thing
+        self.errors[thing.note] = _told(thing, str(error))
         if failures == 1:
-            log.warning("%s", what)
+            log.warning("%s", self.errors[thing.note])
 
-    def _forget(self, copy: Noted) -> None:
-        self.ledger.commit(self.lease, Round(notes={copy.note: None}))
-        if self.errors.pop(copy.note, None) is not None:
-            log.info('%s of contract "%s", which was withdrawn, is dropped', copy.where, copy.contract)
-        self._dropping.pop(copy.note, None)
+    def _forget(self, thing: Noted) -> None:
+        self.ledger.commit(self.lease, Round(notes={thing.note: None}))
+        if self.errors.pop(thing.note, None) is not None:
+            log.info("%s is dropped", thing.what)
+        self._running.pop(thing.note, None)
+
+
+def _told(thing: Noted, why: str) -> str:
+    return f"{thing.what} could not be dropped yet: {why}"

@@ -18,9 +18,12 @@ from headrace.connect.files import FileStore
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.postgres.capture import Capture, CaptureSettings, clock_now
+from headrace.connect.postgres.give_back import give_back
+from headrace.connect.postgres.inspect import Connection
 from headrace.connect.postgres.reading import emit
 from headrace.connect.postgres.sessions import connect_session
 from headrace.connect.postgres.slots import capture_names, remove_capture
+from headrace.model.errors import Held
 from headrace.model.log import Lease, Round
 from headrace.model.types import INT, STRING, Decimal
 from headrace.run.capture.position import Position
@@ -556,6 +559,14 @@ def test_the_state_of_the_slot_tells_what_it_keeps(place: Place):
     capture.close()
 
 
+def left_in(session: Connection) -> list[str]:
+    rows = session.execute(
+        "SELECT pubname AS name FROM pg_publication UNION ALL"
+        " SELECT slot_name FROM pg_replication_slots WHERE database = current_database()"
+    )
+    return [row["name"] for row in rows]
+
+
 def test_removing_a_capture_leaves_nothing_in_the_database(place: Place):
     capture = place.capture()
     capture.catch_up()
@@ -563,8 +574,33 @@ def test_removing_a_capture_leaves_nothing_in_the_database(place: Place):
     with connect_session(place.dsn) as session:
         remove_capture(session, capture_names("test", "main"))
         remove_capture(session, capture_names("test", "main"))
-        left = session.execute(
-            "SELECT pubname AS name FROM pg_publication UNION ALL"
-            " SELECT slot_name FROM pg_replication_slots WHERE database = current_database()"
-        ).fetchall()
-    assert left == []
+        assert left_in(session) == []
+
+
+def test_publications_that_somebody_else_made_are_left_when_a_capture_is_removed(place: Place):
+    capture, names = place.capture(), capture_names("test", "main")
+    capture.catch_up()
+    capture.close()
+    with connect_session(place.dsn) as session:
+        session.execute('DROP ROLE IF EXISTS "Reader"; CREATE ROLE "Reader" REPLICATION; SET ROLE "Reader"')
+        remove_capture(session, names)
+        assert sorted(left_in(session)) == sorted(names.publications)
+        session.execute('RESET ROLE; DROP ROLE "Reader"')
+
+
+def test_a_capture_and_who_gives_its_slot_back_keep_out_of_each_others_way(place: Place):
+    capture, names = place.capture(), capture_names("test", "main")
+    capture.catch_up()
+    with pytest.raises(Held):
+        give_back(names, place.dsn, place.ledger, lambda: False)
+    capture.close()
+    lease = place.ledger.acquire(names.lease, "who gives it back", 10)
+    with pytest.raises(Held):
+        place.capture()
+    place.ledger.release(lease)
+    place.capture().close()
+    give_back(names, place.dsn, place.ledger, lambda: True)
+    with connect_session(place.dsn) as session:
+        assert len(left_in(session)) == 3
+        give_back(names, place.dsn, place.ledger, lambda: False)
+        assert left_in(session) == []

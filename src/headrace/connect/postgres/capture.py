@@ -1,8 +1,8 @@
 """Captures the tables of one PostgreSQL database into spools, each transaction once, in the order of their commits.
 
-    open     lease, publications, slot; where the last process stopped, or from now on
+    open     leases, publications, slot; where the last process stopped, or from now on
     step     what the log has, a Round, then the confirmation to the database
-    close    lease and slot are free for the next process, which goes on exactly there
+    close    leases and slot are free for the next process, which goes on exactly there
 
 The database forgets its log only up to what the ledger holds. A log that was lost (the slot was dropped or ran out, the
 database was restored) is noticed when opening, and all tables are read again; see `run.capture` for what that means.
@@ -14,23 +14,20 @@ import hashlib
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-import psycopg
-
 from headrace.connect.postgres.cut import CUT_MARK
 from headrace.connect.postgres.drift import columns_of_relation, find_drift, find_identity_drift, find_name_drift
 from headrace.connect.postgres.facts import TableFacts
-from headrace.connect.postgres.inspect import ask_table, reason
+from headrace.connect.postgres.inspect import ask_table
 from headrace.connect.postgres.intake import Intake, Outside, Target
 from headrace.connect.postgres.load import Load, LoadProgress, Loads
 from headrace.connect.postgres.reading import clock_of, emit, writers_of
 from headrace.connect.postgres.replication import LogStream
-from headrace.connect.postgres.sessions import connect_session
+from headrace.connect.postgres.sessions import connect_session, database_errors
 from headrace.connect.postgres.slots import (
     CaptureNames,
     SlotState,
@@ -38,7 +35,6 @@ from headrace.connect.postgres.slots import (
     capture_names,
     create_slot,
     publish,
-    remove_capture,
     slot_state,
 )
 from headrace.connect.postgres.spill import SpillFolder
@@ -112,7 +108,7 @@ def clock_now() -> int:
 
 
 class Capture:
-    """One at a time for each database: the lease says who. After an error, close it and open a new one."""
+    """One at a time for each database and each slot: leases say who. After an error, close it and open a new one."""
 
     def __init__(
         self, settings: CaptureSettings, ledger: Ledger, store: Store, now: Callable[[], int] = clock_now
@@ -125,11 +121,13 @@ class Capture:
         self._beats: dict[bytes, tuple[int, int]] = {}
         holder = f"{socket.gethostname()}:{os.getpid()}"
         self._lease = ledger.acquire(f"capture:{settings.database}", holder, LEASE_S)
+        self._leases = [self._lease]
         self._renewed = time.monotonic()
         self._spills = SpillFolder(settings.scratch)
         try:
+            self._leases.append(ledger.acquire(settings.names.lease, holder, LEASE_S))
             self._session = connect_session(settings.dsn)
-            with _database_errors(settings.dsn):
+            with database_errors(settings.dsn):
                 self._open(store)
         except BaseException:
             self.close()
@@ -273,7 +271,7 @@ class Capture:
 
     def step(self, wait_s: float = 0.5) -> Captured:
         """Take what comes within the time, commit it, confirm it."""
-        with _database_errors(self._settings.dsn):
+        with database_errors(self._settings.dsn):
             self._keep_up()
             self._intake.reached = max(self._ledger.times().values(), default=self._intake.t)
             self._loads.advance()
@@ -283,7 +281,7 @@ class Capture:
 
     def catch_up(self) -> Captured:
         """Steps until everything that is committed now in the database is in the spools, and all tables are read."""
-        with _database_errors(self._settings.dsn):
+        with database_errors(self._settings.dsn):
             end = self._log_end()
         while True:
             self._beat = 0.0
@@ -304,13 +302,19 @@ class Capture:
         if hasattr(self, "_session"):
             self._session.close()
         self._spills.close()
-        self._ledger.release(self._lease)
+        for lease in self._leases:
+            self._ledger.release(lease)
+
+    def _renew(self) -> None:
+        now = time.monotonic()
+        if now - self._renewed > LEASE_S / 3:
+            for lease in self._leases:
+                self._ledger.renew(lease, LEASE_S)
+            self._renewed = now
 
     def _keep_up(self) -> None:
         now = time.monotonic()
-        if now - self._renewed > LEASE_S / 3:
-            self._ledger.renew(self._lease, LEASE_S)
-            self._renewed = now
+        self._renew()
         if now - self._beat >= HEARTBEAT_EVERY_S:
             self._send_beat()
             self._beat = now
@@ -379,9 +383,7 @@ class Capture:
         """Called during long work: the database and the other processes see that we are there."""
         if self._stream is not None:
             self._stream.answer()
-        if time.monotonic() - self._renewed > LEASE_S / 3:
-            self._ledger.renew(self._lease, LEASE_S)
-            self._renewed = time.monotonic()
+        self._renew()
 
 
 def _continues(state: SlotState, last: Position, log_end: int) -> bool:
@@ -391,18 +393,3 @@ def _continues(state: SlotState, last: Position, log_end: int) -> bool:
     was committed any more. A log that ends before where we stopped is of a database that was restored.
     """
     return not state.lost and state.confirmed_lsn <= last.lsn <= log_end
-
-
-def give_back(settings: CaptureSettings) -> None:
-    """After the last capture: the database keeps no log for us any more."""
-    with connect_session(settings.dsn) as session, _database_errors(settings.dsn):
-        remove_capture(session, settings.names)
-
-
-@contextmanager
-def _database_errors(dsn: str) -> Iterator[None]:
-    """What the driver says as ours, without the password."""
-    try:
-        yield
-    except psycopg.Error as error:
-        raise ConnectError(reason(error, dsn)) from error

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -45,3 +47,12 @@ def _connected(dsn: str, more: dict[str, Any]) -> Connection:
         return psycopg.connect(make_conninfo("", **ours), autocommit=True, row_factory=dict_row)
     except psycopg.Error as error:
         raise ConnectError(reason(error, dsn), "is the server running, and the address right?") from None
+
+
+@contextmanager
+def database_errors(dsn: str) -> Iterator[None]:
+    """What the driver says as ours, without the password."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise ConnectError(reason(error, dsn)) from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import psycopg
@@ -32,6 +32,11 @@ class CaptureNames:
     @property
     def publications(self) -> tuple[str, str]:
         return self.tables, self.streams
+
+    @property
+    def lease(self) -> str:
+        """Held by who captures with the slot, or by who drops it."""
+        return f"slot:{self.slot}"
 
 
 def capture_names(project: str, database: str) -> CaptureNames:
@@ -86,18 +91,30 @@ def create_slot(session: Connection, slot: str) -> int:
     return parse_lsn(found["lsn"])
 
 
-def remove_capture(session: Connection, names: CaptureNames) -> None:
-    """Slot and publications, as if there had been no capture. Does nothing where they are not there."""
-    session.execute(
-        "SELECT pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots"
-        " WHERE slot_name = %s AND active_pid IS NOT NULL",
-        [names.slot],
-    )
-    session.execute(
-        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", [names.slot]
-    )
-    for publication in names.publications:
-        session.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(publication)))
+def remove_capture(session: Connection, names: CaptureNames, called_off: Callable[[], bool] = lambda: False) -> None:
+    """Slot and publications, as if there had been no capture. Does nothing where they are not there.
+
+    May be called off between any two steps. The slot goes first: one that outlived its publications could not be read
+    any more. Publications that the owner of the tables made for us are not ours to drop.
+    """
+    slot = sql.Literal(names.slot)
+    rows = session.execute(_OUR_PUBLICATIONS, [list(names.publications)])
+    drops = [sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(row["name"])) for row in rows]
+    for statement in (_FREE_SLOT.format(slot), _DROP_SLOT.format(slot), *drops):
+        if called_off():
+            return
+        session.execute(statement)
+
+
+_FREE_SLOT = sql.SQL(
+    "SELECT pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots"
+    " WHERE slot_name = {} AND active_pid IS NOT NULL"
+)
+_DROP_SLOT = sql.SQL("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = {}")
+_OUR_PUBLICATIONS = """
+SELECT pubname::text AS name FROM pg_publication
+WHERE pubname = ANY(%s) AND pg_has_role(current_user, pubowner, 'USAGE') ORDER BY pubname
+"""
 
 
 @dataclass(frozen=True, slots=True)
