@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.model.log import Log, Piece, PieceKind
-from headrace.run.history import LONGEST, MEDIUM, MOST, SMALL, gathers_due
+from headrace.run.history import LARGE, LONGEST, MOST, SMALL, gathers_due
 
 SECOND = 1_000_000
 
@@ -36,17 +36,19 @@ def test_what_is_still_read_is_left_alone():
     assert gathered(log("a", *map(change, range(6))), upto=4 * SECOND - 1) == []
 
 
-def test_files_are_gathered_with_others_of_their_size_and_large_ones_never():
-    sizes = [MEDIUM] * 5 + [SMALL] * 4 + [1000] * 5
+def test_small_files_are_gathered_first_then_all_that_are_not_large():
+    sizes = [LARGE] * 9 + [SMALL, 1000] * 2 + [1000] * 5
     pieces = [change(number, size) for number, size in enumerate(sizes)]
-    found = [files for _, files in gathered(log("a", *pieces))]
-    assert found == [[p.file for p in pieces[9:]], [p.file for p in pieces[5:9]]]
+    (small,) = [files for _, files in gathered(log("a", *pieces))]
+    assert small == [piece.file for piece in pieces[12:]]
+    mixed = [change(number, size) for number, size in enumerate([LARGE] * 9 + [SMALL, 1000] * 4)]
+    (rest,) = [files for _, files in gathered(log("a", *mixed))]
+    assert rest == [piece.file for piece in mixed[9:]]
 
 
 def test_no_file_becomes_too_large_or_spans_too_much():
-    big = [change(number, MEDIUM - 1) for number in range(12)]
-    for _, files in gathered(log("a", *big), files=2):
-        assert len(files) * (MEDIUM - 1) <= MOST
+    big = [change(number, LARGE - 1) for number in range(12)]
+    assert [len(files) for _, files in gathered(log("a", *big), files=2)] == [MOST // (LARGE - 1)] * 3
     hours = [change(number, step=LONGEST // 4) for number in range(12)]
     assert [len(files) for _, files in gathered(log("a", *hours))] == [4, 4, 4]
 

@@ -23,9 +23,9 @@ from headrace.run.ports import Store
 from headrace.run.upkeep_work import Kept
 
 FILES = 32
-"""So many next to each other that are of a size become one."""
-SMALL, MEDIUM, MOST = 256_000, 16_000_000, 64_000_000
-"""Bytes up to which files are of a size; larger ones are left alone. No file becomes larger than the last."""
+"""So many small ones next to each other become one, and twice as many that are not large."""
+SMALL, LARGE, MOST = 256_000, 16_000_000, 64_000_000
+"""Bytes below which files are small, and from which on they are large and left alone; none becomes larger than that."""
 LONGEST = 3600 * 1_000_000
 """Microseconds that a file may span: it is forgotten as a whole."""
 
@@ -79,15 +79,16 @@ def _old_changes(log: Log, upto: int) -> list[Piece]:
     return sorted(old, key=lambda piece: (piece.after, piece.upto, piece.file))
 
 
-def _windows(pieces: list[Piece], files: int) -> Iterator[tuple[Piece, ...]]:
-    """Pieces next to each other that are of a size, and enough of them."""
-    for size, group in groupby(pieces, key=_size):
-        if size is not None:
+def _windows(pieces: list[Piece], files: int) -> list[tuple[Piece, ...]]:
+    """Pieces next to each other, and enough of them; small ones first, so that a row is written twice at most."""
+    small = list(_runs(pieces, SMALL, files))
+    return small or list(_runs(pieces, LARGE, 2 * files))
+
+
+def _runs(pieces: list[Piece], below: int, files: int) -> Iterator[tuple[Piece, ...]]:
+    for fits, group in groupby(pieces, key=lambda piece: piece.bytes < below):
+        if fits:
             yield from (tuple(part) for part in _parts(group) if len(part) >= files)
-
-
-def _size(piece: Piece) -> int | None:
-    return next((size for size in (SMALL, MEDIUM) if piece.bytes < size), None)
 
 
 def _parts(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:

@@ -77,18 +77,26 @@ def _target(paths: Paths, scene: Scene, entry: Due) -> int:
 # Side by side
 
 
-def parts_of(paths: Paths, job: Job, slots: int, overhead_s: float) -> tuple[Mapping[str, int], ...]:
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """So many slots, which do a share of their work side by side and wait for each other with the rest."""
+
+    slots: int
+    parallel: float = 1.0
+
+
+def parts_of(paths: Paths, job: Job, sides: Sides, overhead_s: float) -> tuple[Mapping[str, int], ...]:
     """A job as one or two, one after the other: what builds on each other runs in one place, one after the other.
 
     Most pushes have sources in common, so that all of them hang together. Without their first levels they fall apart
     into some that run side by side, which is worth another job if more than that is saved.
     """
     depth = _depths(paths, job.targets)
-    best, cut = length_s(paths, job.seconds, job.targets, slots), -1
+    best, cut = length_s(paths, job.seconds, job.targets, sides), -1
     for level in range(max(depth.values(), default=0)):
         first = [name for name in job.targets if depth[name] <= level]
         rest = [name for name in job.targets if depth[name] > level]
-        length = overhead_s + sum(length_s(paths, job.seconds, part, slots) for part in (first, rest))
+        length = overhead_s + sum(length_s(paths, job.seconds, part, sides) for part in (first, rest))
         if length < best:
             best, cut = length, level
     if cut < 0:
@@ -97,9 +105,10 @@ def parts_of(paths: Paths, job: Job, slots: int, overhead_s: float) -> tuple[Map
     return early, {name: t for name, t in job.targets.items() if name not in early}
 
 
-def length_s(paths: Paths, seconds: Mapping[str, float], names: Collection[str], slots: int) -> float:
+def length_s(paths: Paths, seconds: Mapping[str, float], names: Collection[str], sides: Sides) -> float:
     """Seconds until all is done."""
-    return sum(seconds[name] for name in longest_share(paths, seconds, names, slots))
+    longest = sum(seconds[name] for name in longest_share(paths, seconds, names, sides.slots))
+    return sides.parallel * longest + (1 - sides.parallel) * sum(seconds[name] for name in names)
 
 
 def longest_share(paths: Paths, seconds: Mapping[str, float], names: Collection[str], slots: int) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from headrace.model.log import NEVER
 from headrace.model.plan import Plan
 from headrace.run.execute import Engine
-from headrace.run.next_job import Job, length_s, longest_share, next_job, parts_of
+from headrace.run.next_job import Job, Sides, length_s, longest_share, next_job, parts_of
 from headrace.run.next_push import SECOND, Decision, Due, Paths, Scene, longest_item_s, next_pushes, path_s, paths_of
 from headrace.run.next_round import next_round
 from headrace.run.push import Pushed
@@ -103,8 +103,9 @@ class Scheduler:
         return pushed
 
     def _by_chains(self, job: Job, now: int, times: Mapping[str, int]) -> list[Pushed]:
-        parts = parts_of(self.paths, job, self.slots, self.learning.overhead_s)
-        lengths = [length_s(self.paths, job.seconds, part, self.slots) for part in parts]
+        sides = Sides(self.slots, self.learning.parallel)
+        parts = parts_of(self.paths, job, sides, self.learning.overhead_s)
+        lengths = [length_s(self.paths, job.seconds, part, sides) for part in parts]
         for contract, due in self.pending.items():
             if job.targets.get(due.vertex, NEVER) >= due.target:
                 self.learning.begin(contract, now, sum(lengths) + len(parts) * self.learning.overhead_s)
@@ -119,7 +120,7 @@ class Scheduler:
         pushed = self.engine.push_chains(part)
         if any(one.seconds for one in pushed):
             took_s = time.perf_counter() - started
-            self.learning.learn_job(len(share), sum(alone[name] for name in share), took_s)
+            self.learning.learn_job(sum(alone[name] for name in share), sum(alone.values()), took_s)
         return pushed
 
     def _by_levels(self, scene: Scene) -> list[Pushed]:
