@@ -66,7 +66,8 @@ class Upkeep:
         merges = islice((item for item in due if item.bytes <= SMALL_BYTES), TOGETHER - 1)
         gathers = self._gathers(logs)
         small = [item for item in gathers if item.bytes <= SMALL_BYTES][:GATHERED_TOGETHER]
-        return [*([] if first is None else [first, *merges]), *small] or gathers[:1]
+        together = [*([] if first is None else [first, *merges]), *small]
+        return together or [*gathers[:1]]
 
     def _gathers(self, logs: Mapping[str, Log]) -> list[GatherItem]:
         """Of logs that have contents, only what the base holds: the rest is on its way into the next."""
