@@ -66,7 +66,7 @@ class Upkeep:
         merges = islice((item for item in due if item.bytes <= SMALL_BYTES), TOGETHER - 1)
         gathers = self._gathers(logs)
         small = [item for item in gathers if item.bytes <= SMALL_BYTES][:GATHERED_TOGETHER]
-        together = [*([] if first is None else [first, *merges]), *small]
+        together: list[UpkeepItem | GatherItem] = [*([] if first is None else [first, *merges]), *small]
         return together or [*gathers[:1]]
 
     def _gathers(self, logs: Mapping[str, Log]) -> list[GatherItem]:
