@@ -49,6 +49,7 @@ def test_what_was_learnt_survives_a_restart(plan: Plan):
     before = taught(plan, 30)
     after = Learning.from_json(plan, before.to_json())
     assert (after.times, after.flows, after.jobs) == (before.times, before.flows, before.jobs)
+    assert after.parallel == before.parallel
 
 
 def test_what_was_learnt_of_vertices_that_are_gone_is_forgotten(plan: Plan):
@@ -58,21 +59,30 @@ def test_what_was_learnt_of_vertices_that_are_gone_is_forgotten(plan: Plan):
     assert kept.times.fits.keys() == taught(plan, 30).times.fits.keys()
 
 
-def test_jobs_are_predicted_from_their_pushes_whether_or_not_slots_wait_for_each_other(plan: Plan):
+def test_jobs_are_predicted_from_their_pushes(plan: Plan):
     learning, chance = Learning(plan), random.Random(2)
     for _ in range(40):
-        longest_s = chance.uniform(0.05, 2.0)
-        total_s = longest_s + chance.uniform(0.0, longest_s)
-        learning.learn_job(longest_s, total_s, 0.1 + 0.2 * longest_s + 0.6 * total_s)
+        pushes, predicted_s = chance.randint(5, 80), chance.uniform(0.05, 2.0)
+        learning.learn_job(pushes, predicted_s, 0.1 + 0.002 * pushes + 0.7 * predicted_s)
     assert learning.job.fixed == pytest.approx(0.1, rel=0.05)
-    assert learning.job.per_in == pytest.approx(0.2, rel=0.05)
-    assert learning.job.per_out == pytest.approx(0.6, rel=0.05)
-    assert learning.parallel == pytest.approx(0.25, rel=0.05)
+    assert learning.job.per_in == pytest.approx(0.002, rel=0.05)
+    assert learning.job.per_out == pytest.approx(0.7, rel=0.05)
+
+
+@pytest.mark.parametrize("parallel", [0.0, 0.5, 1.0])
+def test_how_far_slots_wait_for_each_other_is_learnt(plan: Plan, parallel: float):
+    learning, chance = Learning(plan), random.Random(4)
+    for _ in range(60):
+        longest_s = chance.uniform(0.1, 2.0)
+        total_s = longest_s + chance.uniform(0.0, longest_s)
+        took_s = learning.overhead_s + parallel * longest_s + (1 - parallel) * total_s
+        learning.learn_sides(longest_s, total_s, took_s)
+    assert learning.parallel == pytest.approx(parallel, abs=0.05)
 
 
 def test_jobs_of_equal_work_that_take_now_more_now_less_are_predicted_as_what_they_take_on_the_whole(plan: Plan):
     learning, chance = Learning(plan), random.Random(3)
     for _ in range(400):
-        learning.learn_job(0.5, 0.5, chance.choice([0.4, 0.8, 1.2]))
-    predicted = learning.job.fixed + 0.5 * learning.job.per_in + 0.5 * learning.job.per_out
+        learning.learn_job(30, 0.5, chance.choice([0.4, 0.8, 1.2]))
+    predicted = learning.job.fixed + 30 * learning.job.per_in + 0.5 * learning.job.per_out
     assert predicted == pytest.approx(0.8, rel=0.1)

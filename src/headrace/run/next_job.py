@@ -84,6 +84,10 @@ class Sides:
     slots: int
     parallel: float = 1.0
 
+    def follows(self, longest: float, total: float) -> float:
+        """How much follows each other, of what the longest slot has and what all have."""
+        return self.parallel * longest + (1 - self.parallel) * total
+
 
 def parts_of(paths: Paths, job: Job, sides: Sides, overhead_s: float) -> tuple[Mapping[str, int], ...]:
     """A job as one or two, one after the other: what builds on each other runs in one place, one after the other.
@@ -108,7 +112,7 @@ def parts_of(paths: Paths, job: Job, sides: Sides, overhead_s: float) -> tuple[M
 def length_s(paths: Paths, seconds: Mapping[str, float], names: Collection[str], sides: Sides) -> float:
     """Seconds until all is done."""
     longest = sum(seconds[name] for name in longest_share(paths, seconds, names, sides.slots))
-    return sides.parallel * longest + (1 - sides.parallel) * sum(seconds[name] for name in names)
+    return sides.follows(longest, sum(seconds[name] for name in names))
 
 
 def longest_share(paths: Paths, seconds: Mapping[str, float], names: Collection[str], slots: int) -> list[str]:

@@ -25,20 +25,21 @@ from headrace.observe.times import (
 from headrace.run.push import Pushed
 
 VERSION = 2
-AS_PLANNED = OperatorTime(fixed=0.3, per_in=1.0, per_out=0.0)
-"""Of jobs, before there were any: what one takes, what each predicted second in its longest slot adds, and each in any.
+AS_PLANNED = OperatorTime(fixed=0.3, per_in=0.0, per_out=1.0)
+"""Of jobs, before there were any: what one takes, what each push in it adds, and what each predicted second becomes."""
 
-Slots that are done side by side would need the second alone, slots that wait for each other the third.
-"""
-
+UNEQUAL, QUICK = 0.1, 0.1
+"""Jobs of which the longest slot has almost all say nothing about the others; what the last of the rest weighs."""
 SHORTEST_S = 0.05
 """Jobs that are shorter count like this one."""
 
 
 @dataclass(slots=True)
 class Learning:
-    """`jobs` is learnt of jobs: their seconds from the predicted seconds of the pushes in their longest slot, and of
-    all. `begun` has the start of a contract's push and the seconds predicted for it.
+    """`jobs` is learnt of jobs: their seconds from how many pushes follow each other in them, and the sum of these
+    pushes' predicted seconds. `parallel` is the share of their work that slots do side by side; with the rest they wait
+    for each other, as two cores of one processor do. `begun` has the start of a contract's push and the seconds
+    predicted for it.
     """
 
     plan: Plan
@@ -46,6 +47,7 @@ class Learning:
     flows: dict[str, Flow] = field(default_factory=dict)
     accuracy: dict[str, Accuracy] = field(default_factory=dict)
     jobs: Fit = field(default_factory=Fit)
+    parallel: float = 1.0
     begun: dict[str, tuple[int, float]] = field(default_factory=dict)
     last: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Of the last push of each contract, predicted and measured seconds."""
@@ -57,9 +59,9 @@ class Learning:
         return predictor(self.plan.catalogue, self.plan.graph, self.times, self.flows)
 
     def work(self) -> Callable[[str, float], float]:
-        """Seconds that a push adds to a job, if nothing else runs beside it there."""
-        predict, factor = self.alone(), self.job.per_in + self.job.per_out
-        return lambda vertex, batch_s: factor * predict(vertex, batch_s)
+        """Seconds that a push adds to a job."""
+        predict, job = self.alone(), self.job
+        return lambda vertex, batch_s: job.per_in + job.per_out * predict(vertex, batch_s)
 
     def seconds(self) -> Callable[[str, float], float]:
         """Seconds of a push, where that of a view is one more job."""
@@ -75,12 +77,6 @@ class Learning:
     def overhead_s(self) -> float:
         """What a job takes beyond its pushes."""
         return self.job.fixed
-
-    @property
-    def parallel(self) -> float:
-        """The share of their work that the slots of a job do side by side; for the rest they wait for each other."""
-        work = self.job.per_in + self.job.per_out
-        return self.job.per_in / work if work else 1.0
 
     def error_of(self, contract: str) -> float | None:
         """By how much of what they took nine of ten pushes were predicted wrong at most; None before the first."""
@@ -104,14 +100,20 @@ class Learning:
                 sample = Sample(one.rows_in, one.rows_out, one.seconds)
                 self.times = observed(self.times, operation_of(graph, one.vertex), one.vertex, sample, planned)
 
-    def learn_job(self, longest_s: float, total_s: float, took_s: float) -> None:
-        """From a job whose pushes take so many predicted seconds by themselves, in its longest slot and in all.
+    def learn_job(self, pushes: float, predicted_s: float, took_s: float) -> None:
+        """From a job in which so many pushes, of so many predicted seconds by themselves, followed each other.
 
         Short jobs count more than by their seconds: how good a prediction is, is a share of what it is for. Which are
         short is as predicted: of equal jobs, those that happened to be quick would count more.
         """
-        weight = 1 / max(seconds_of(self.job, longest_s, total_s), SHORTEST_S)
-        self.jobs = fitted(self.jobs, Sample(longest_s, total_s, took_s, weight), AS_PLANNED)
+        weight = 1 / max(seconds_of(self.job, pushes, predicted_s), SHORTEST_S)
+        self.jobs = fitted(self.jobs, Sample(pushes, predicted_s, took_s, weight), AS_PLANNED)
+
+    def learn_sides(self, longest_s: float, total_s: float, took_s: float) -> None:
+        """From a job whose pushes took so long, those of its longest slot and all."""
+        if total_s - longest_s > UNEQUAL * total_s:
+            seen = (total_s - (took_s - self.overhead_s)) / (total_s - longest_s)
+            self.parallel += QUICK * (min(1.0, max(0.0, seen)) - self.parallel)
 
     def begin(self, contract: str, now: int, predicted_s: float) -> None:
         """The push of a contract starts to run; nothing new if it had."""
@@ -136,6 +138,7 @@ class Learning:
             {name: flow for name, flow in self.flows.items() if name in kept},
             {name: one for name, one in self.accuracy.items() if name in contracts},
             self.jobs,
+            self.parallel,
         )
 
     def to_json(self) -> str:
@@ -150,6 +153,7 @@ class Learning:
                 "slowness": dict(self.times.slowness),
                 "flows": flows,
                 "jobs": self.jobs.to_json(),
+                "parallel": self.parallel,
             }
         )
 
@@ -162,7 +166,8 @@ class Learning:
         fits = {Operation(op, site, origin): Fit.from_json(fit) for op, site, origin, fit in found["fits"]}
         flows = {name: Flow.from_json(flow) for name, flow in found["flows"].items()}
         times = Times(fits, found["corrections"], found["slowness"])
-        return Learning(plan, times, flows, jobs=Fit.from_json(found["jobs"])).moved_to(plan)
+        jobs, parallel = Fit.from_json(found["jobs"]), float(found["parallel"])
+        return Learning(plan, times, flows, jobs=jobs, parallel=parallel).moved_to(plan)
 
     def statistics(self) -> Statistics:
         """To plan again with; of a copy, since pushes go on meanwhile."""

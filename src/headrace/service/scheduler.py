@@ -47,6 +47,10 @@ class Scheduler:
             self._paths = paths_of(self.plan.graph, self.plan.contracts, self.forced)
         return self._paths
 
+    @property
+    def sides(self) -> Sides:
+        return Sides(self.slots, self.learning.parallel)
+
     # Rounds
 
     def scene(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> Scene:
@@ -103,9 +107,8 @@ class Scheduler:
         return pushed
 
     def _by_chains(self, job: Job, now: int, times: Mapping[str, int]) -> list[Pushed]:
-        sides = Sides(self.slots, self.learning.parallel)
-        parts = parts_of(self.paths, job, sides, self.learning.overhead_s)
-        lengths = [length_s(self.paths, job.seconds, part, sides) for part in parts]
+        parts = parts_of(self.paths, job, self.sides, self.learning.overhead_s)
+        lengths = [length_s(self.paths, job.seconds, part, self.sides) for part in parts]
         for contract, due in self.pending.items():
             if job.targets.get(due.vertex, NEVER) >= due.target:
                 self.learning.begin(contract, now, sum(lengths) + len(parts) * self.learning.overhead_s)
@@ -120,8 +123,15 @@ class Scheduler:
         pushed = self.engine.push_chains(part)
         if any(one.seconds for one in pushed):
             took_s = time.perf_counter() - started
-            self.learning.learn_job(sum(alone[name] for name in share), sum(alone.values()), took_s)
+            self._learn_job(share, alone, pushed, took_s)
         return pushed
+
+    def _learn_job(self, share: list[str], alone: Mapping[str, float], pushed: list[Pushed], took_s: float) -> None:
+        """`share` are the vertices of its longest slot, `alone` the predicted seconds of all."""
+        predicted_s = self.sides.follows(sum(alone[name] for name in share), sum(alone.values()))
+        self.learning.learn_job(self.sides.follows(len(share), len(alone)), predicted_s, took_s)
+        measured = {one.vertex: one.seconds for one in pushed}
+        self.learning.learn_sides(sum(measured.get(name, 0.0) for name in share), sum(measured.values()), took_s)
 
     def _by_levels(self, scene: Scene) -> list[Pushed]:
         moves = next_round(self.paths, scene, self.pending.values())
