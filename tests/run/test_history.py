@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from headrace.model.log import Log, Piece, PieceKind
-from headrace.run.history import LARGE, LONGEST, MOST, SMALL, gathers_due
+from headrace.run.history import LARGE, MOST, SMALL, SPAN, gathers_due
 
 SECOND = 1_000_000
+KEEP = 600 * SECOND
 
 
 def change(number: int, size: int = 1000, file: str = "", step: int = SECOND) -> Piece:
@@ -18,7 +19,7 @@ def log(name: str, *pieces: Piece) -> Log:
 
 
 def gathered(*logs: Log, upto: int | None = None, files: int = 4) -> list[tuple[tuple[str, ...], list[str]]]:
-    found = gathers_due([(one, one.t if upto is None else upto) for one in logs], files)
+    found = gathers_due([(one, one.t if upto is None else upto) for one in logs], KEEP, files)
     return [(one.logs, [piece.file for piece in one.pieces]) for one in found]
 
 
@@ -49,13 +50,13 @@ def test_small_files_are_gathered_first_then_all_that_are_not_large():
 def test_no_file_becomes_too_large_or_spans_too_much():
     big = [change(number, LARGE - 1) for number in range(12)]
     assert [len(files) for _, files in gathered(log("a", *big), files=2)] == [MOST // (LARGE - 1)] * 3
-    hours = [change(number, step=LONGEST // 4) for number in range(12)]
-    assert [len(files) for _, files in gathered(log("a", *hours))] == [4, 4, 4]
+    long = [change(number, step=round(SPAN * KEEP) // 4) for number in range(12)]
+    assert [len(files) for _, files in gathered(log("a", *long))] == [4, 4, 4]
 
 
 def test_logs_that_share_files_share_what_becomes_of_them_and_wait_for_each_other():
     pieces = [change(number) for number in range(6)]
-    found = gathers_due([(log("a", *pieces), 6 * SECOND), (log("b", *pieces), 4 * SECOND)], 4)
+    found = gathers_due([(log("a", *pieces), 6 * SECOND), (log("b", *pieces), 4 * SECOND)], KEEP, 4)
     assert [(one.logs, len(one.pieces)) for one in found] == [(("a", "b"), 4)]
 
 

@@ -1,8 +1,8 @@
 """Old changes in few files.
 
-Every push leaves a file of changes in each log, and every capture one in its spool. They are kept for a day, for who
-reads changes and for who is behind, so that there would be millions of them. Those that nobody who is in time reads any
-more are gathered, in order: many small files become one, and many of these become one again.
+Every push leaves a file of changes in each log, and every capture one in its spool, several a second. They are kept for
+a while, for who reads changes and for who is behind, so that there would be tens of thousands. Those that nobody who is
+in time reads any more are gathered, in order: many small files become one, and many of these become one again.
 
     oldest   60M | 3M 3M 3M ... | 20k 20k 20k ...   newest | not gathered: after the base, or still to be read
 
@@ -26,8 +26,8 @@ FILES = 32
 """So many small ones next to each other become one, and twice as many that are not large."""
 SMALL, LARGE, MOST = 256_000, 16_000_000, 64_000_000
 """Bytes below which files are small, and from which on they are large and left alone; none becomes larger than that."""
-LONGEST = 3600 * 1_000_000
-"""Microseconds that a file may span: it is forgotten as a whole."""
+SPAN = 0.25
+"""Share of the time that changes are kept which a file may span: it is forgotten as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,10 @@ class Gather:
         return sum(piece.bytes for piece in self.pieces)
 
 
-def gathers_due(logs: Sequence[tuple[Log, int]], files: int = FILES) -> tuple[Gather, ...]:
+def gathers_due(logs: Sequence[tuple[Log, int]], keep: int, files: int = FILES) -> tuple[Gather, ...]:
     """Logs of a site, each with the time up to which its changes may be gathered. Those with the most files first.
+
+    `keep` are the microseconds for which changes are kept.
 
     Several logs may name the same files: these wait for each other, or the same rows would be stored twice.
     """
@@ -53,7 +55,7 @@ def gathers_due(logs: Sequence[tuple[Log, int]], files: int = FILES) -> tuple[Ga
     found: dict[tuple[Piece, ...], list[str]] = {}
     for name, log in held.items():
         upto = min(limits[other] for other in sharing[name])
-        for window in _windows(_old_changes(log, upto), files):
+        for window in _windows(_old_changes(log, upto), round(SPAN * keep), files):
             found.setdefault(window, []).append(name)
     due = [Gather(tuple(names), pieces) for pieces, names in found.items()]
     return tuple(sorted(due, key=lambda one: (-len(one.pieces), one.logs)))
@@ -79,23 +81,23 @@ def _old_changes(log: Log, upto: int) -> list[Piece]:
     return sorted(old, key=lambda piece: (piece.after, piece.upto, piece.file))
 
 
-def _windows(pieces: list[Piece], files: int) -> list[tuple[Piece, ...]]:
+def _windows(pieces: list[Piece], span: int, files: int) -> list[tuple[Piece, ...]]:
     """Pieces next to each other, and enough of them; small ones first, so that a row is written twice at most."""
-    small = list(_runs(pieces, SMALL, files))
-    return small or list(_runs(pieces, LARGE, 2 * files))
+    small = list(_runs(pieces, SMALL, span, files))
+    return small or list(_runs(pieces, LARGE, span, 2 * files))
 
 
-def _runs(pieces: list[Piece], below: int, files: int) -> Iterator[tuple[Piece, ...]]:
+def _runs(pieces: list[Piece], below: int, span: int, files: int) -> Iterator[tuple[Piece, ...]]:
     for fits, group in groupby(pieces, key=lambda piece: piece.bytes < below):
         if fits:
-            yield from (tuple(part) for part in _parts(group) if len(part) >= files)
+            yield from (tuple(part) for part in _parts(group, span) if len(part) >= files)
 
 
-def _parts(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+def _parts(pieces: Iterable[Piece], span: int) -> Iterator[list[Piece]]:
     """As much as one file may hold, and span."""
     part: list[Piece] = []
     for piece in pieces:
-        if part and (piece.upto - part[0].after > LONGEST or sum(one.bytes for one in part) + piece.bytes > MOST):
+        if part and (piece.upto - part[0].after > span or sum(one.bytes for one in part) + piece.bytes > MOST):
             yield part
             part = []
         part.append(piece)

@@ -80,7 +80,7 @@ class Upkeep:
         return [
             GatherItem(site, self.engine.store, gather)
             for site, held in sites.items()
-            for gather in gathers_due(held, self.gather_files)
+            for gather in gathers_due(held, self.keep, self.gather_files)
         ]
 
     def _spools(self) -> set[str]:
