@@ -141,12 +141,16 @@ def test_nothing_is_left_of_a_contract_that_went(project: RunningProject) -> Non
 
 
 def test_a_refused_contract_is_kept_only_when_it_is_forced(project: RunningProject) -> None:
-    project.declare("named", "broken", "odd", more="  now: {view: counts, at: us, freshness: 10 ms}\n")
+    more = "  now: {view: counts, at: us, freshness: 10 ms}\n  soon: {view: named, at: us, freshness: 20 ms}\n"
+    project.declare("named", "broken", "odd", more=more)
     project.up()
-    assert [one["contract"] for one in project.document("apply", status=1)["rejected"]] == ["now"]
-    forced = project.document("apply", "--force=now")
+    assert [one["contract"] for one in project.document("apply", status=1)["rejected"]] == ["soon", "now"]
+    forced = project.document("apply", "--force=now", status=1)
     assert [one["id"] for one in forced["contracts"] if one["forced"]] == ["now"]
     until(lambda: project.document("show", "counts")["freshness_s"] == 0.01, "its promise is what was declared")
+    assert project.document("apply", status=1)["changed"] is False
+    forced = project.document("apply", "--force=soon")
+    assert [one["id"] for one in forced["contracts"] if one["forced"]] == ["now", "soon"]
     assert project.document("apply")["changed"] is False
     (kept,) = [one for one in project.document("status")["contracts"] if one["id"] == "now"]
     assert kept["forced"] is True

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.app.forcing import still_forced, with_forced
 from headrace.app.project import planned_catalogue
+from headrace.model.catalogue import Catalogue
 from headrace.model.difference import Difference
 from headrace.model.errors import UsageError
 from headrace.model.plan import Plan, PlanOptions
@@ -41,7 +43,7 @@ def plan_and_compare(directory: Path, environment: Mapping[str, str], options: P
     if document is None:
         return Planned(plan, None)
     running = _running_plan(directory)
-    target = plan if running is None else plan_on_running(running, catalogue)
+    target = plan if running is None else plan_on_running(running, _with_forced(directory, catalogue))
     return Planned(plan, difference_of(outline_of_document(document), outline_of_document(plan_document(target))))
 
 
@@ -54,7 +56,11 @@ def plan_on_top(directory: Path, environment: Mapping[str, str], options: PlanOp
     if running is None:
         hint = "`headrace apply --replan` goes over to the plan from nothing"
         raise UsageError("what runs was planned by another version of Headrace", hint)
-    return plan_on_running(running, catalogue)
+    return plan_on_running(running, _with_forced(directory, catalogue))
+
+
+def _with_forced(directory: Path, declared: Catalogue) -> Catalogue:
+    return with_forced(declared, still_forced(Folder(directory), declared))
 
 
 def _running_document(directory: Path) -> object | None:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
+from headrace.app.forcing import still_forced, with_forced
 from headrace.app.project import load_project, planned_catalogue
 from headrace.model.catalogue import Catalogue, Refusal
 from headrace.model.errors import InputError, UsageError
 from headrace.model.full_query import FullQuery
-from headrace.model.plan import Plan, PlanOptions
+from headrace.model.plan import Plan, PlanOptions, Rejection
 from headrace.model.running import ApplyWishes, RunEngine
 from headrace.plan.make import make_plan, plan_on_running
 from headrace.plan.share.difference import difference
 from headrace.service.folder import Folder
-from headrace.service.host import FORCED_FILE, Applied, Prepared
+from headrace.service.host import Applied, Prepared
 from headrace.service.measured import running_to_plan_on
 from headrace.service.reading import forced_promises
 from headrace.service.resume import databases_away
@@ -31,37 +31,29 @@ def prepare(directory: Path, environment: Mapping[str, str], wishes: ApplyWishes
     for name in wishes.force:
         if name not in declared.contracts:
             raise UsageError(f'contract "{name}" does not exist', "contracts are listed by `headrace plan`")
-    relaxed = _still_forced(folder, declared)
+    planned_s = still_forced(folder, declared)
     base = None if wishes.replan else running
-    plan = _plan_on(base, declared, relaxed)
-    for _ in declared.contracts:
-        refused = [one for one in plan.rejected if one.contract in wishes.force or one.contract in relaxed]
-        if not refused:
-            break
-        for one in refused:
-            if one.smallest_staleness_s is None:
-                raise UsageError(f'contract "{one.contract}" cannot be forced: {one.detail}')
-            relaxed[one.contract] = one.smallest_staleness_s
-        plan = _plan_on(base, declared, relaxed)
-    forced = {name: declared.contracts[name].freshness_s for name in relaxed}
+    plan = _plan_on(base, with_forced(declared, planned_s))
+    while refused := [one for one in plan.rejected if one.contract in wishes.force or one.contract in planned_s]:
+        planned_s |= {one.contract: _next_offer(one, declared, planned_s) for one in refused}
+        plan = _plan_on(base, with_forced(declared, planned_s))
+    forced = {name: declared.contracts[name].freshness_s for name in planned_s}
     return Prepared(plan, forced, None if running is None else difference(running, plan))
 
 
-def _still_forced(folder: Folder, declared: Catalogue) -> dict[str, float]:
-    before = folder.read_json(FORCED_FILE) or {}
-    return {
-        name: terms["kept_s"]
-        for name, terms in before.items()
-        if name in declared.contracts and declared.contracts[name].freshness_s == terms["declared_s"]
-    }
+def _next_offer(refused: Rejection, declared: Catalogue, planned_s: Mapping[str, float]) -> float:
+    """What to plan a contract for that is to be forced: what it asks for, beyond all capacities; if nothing is as fast
+    as that, the smallest freshness that could be kept.
+    """
+    name, smallest_s = refused.contract, refused.smallest_staleness_s
+    if name not in planned_s:
+        return declared.contracts[name].freshness_s
+    if smallest_s is None or smallest_s <= planned_s[name]:
+        raise UsageError(f'contract "{name}" cannot be forced: {refused.detail}')
+    return smallest_s
 
 
-def _plan_on(running: Plan | None, declared: Catalogue, relaxed: Mapping[str, float]) -> Plan:
-    contracts = {
-        name: replace(contract, freshness_s=relaxed.get(name, contract.freshness_s))
-        for name, contract in declared.contracts.items()
-    }
-    catalogue = replace(declared, contracts=contracts)
+def _plan_on(running: Plan | None, catalogue: Catalogue) -> Plan:
     return make_plan(catalogue, PlanOptions()) if running is None else plan_on_running(running, catalogue)
 
 

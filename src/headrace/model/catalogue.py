@@ -159,7 +159,11 @@ class Refresh(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """A promise: this view, at this site, at most `freshness_s` behind. Penalty in $ per late row."""
+    """A promise: this view, at this site, at most `freshness_s` behind. Penalty in $ per late row.
+
+    One that is `forced` was refused and is kept as well as it goes, with what the others leave: it counts against no
+    capacity.
+    """
 
     name: str
     view: str
@@ -170,6 +174,7 @@ class Contract:
     deliver: PostgresTable | DeltaFolder | None
     refresh: Refresh
     declared_at: Location
+    forced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

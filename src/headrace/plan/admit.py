@@ -82,6 +82,11 @@ class Question:
         return self.freshness_s / 2 - (self.catalogue.headroom.blocking_s or 0.0)
 
     @property
+    def resources(self) -> tuple[Resource, ...]:
+        """What is left of every capacity. Nothing limits a contract that is forced: all others go before it."""
+        return () if self.contract.forced else resources_left(self.catalogue, self.live.bill)
+
+    @property
     def wish(self) -> Wish:
         return Wish(self.cores, self.contract.site, self.contract.penalty, self.places)
 
@@ -127,8 +132,7 @@ def best_plan(question: Question) -> Answer | None:
     limit_s = question.limit_s if question.method is Method.CHEAPEST else np.inf
     rate = rate_of_view(question.wish, question.batch_s)
     rules = Rules(question.method, limit_s, _idle_peak(rate, question), most=_most_labels(question))
-    resources = resources_left(question.catalogue, question.live.bill)
-    return _within(resources, lambda watched: _found(question, terrain_of(question, watched), rules))[0]
+    return _within(question.resources, lambda watched: _found(question, terrain_of(question, watched), rules))[0]
 
 
 def next_best_plan(question: Question, taken: Answer) -> Answer | None:
@@ -137,7 +141,7 @@ def next_best_plan(question: Question, taken: Answer) -> Answer | None:
     It is looked for among plans that are better in something (time, a scarce resource), those that do not work at one
     of the sites where the one taken joins, and the fastest.
     """
-    limits = resources_left(question.catalogue, question.live.bill)
+    limits = question.resources
     joins = {taken.graph.vertices[name].site for name, edge in taken.edges.items() if edge.op == "join"}
     closed = [Resource(f"cpu:{site}", 0.0, cpu_of=(site,)) for site in sorted(joins - {question.contract.site})]
     rules = Rules(Method.CHEAPEST, question.limit_s, 1.0, _most_labels(question))
@@ -172,8 +176,7 @@ def fastest_plan(
 
 def exhausted(question: Question) -> tuple[Resource, ...]:
     """The resources that together leave no plan in time; empty if there is one."""
-    resources = resources_left(question.catalogue, question.live.bill)
-    answer, watched = _fastest(question, resources, question.limit_s, 1.0)
+    answer, watched = _fastest(question, question.resources, question.limit_s, 1.0)
     return () if answer is not None else watched
 
 
@@ -259,6 +262,7 @@ def measured(question: Question, choice: Choice) -> Answer:
         (time_of_edge(graph, graph.edges[name], live.tariff, x) / x for name in at if name in graph.edges), default=0.0
     )
     bill = bill_of(graph, live.tariff, serves(graph, (*live.promises, promise)))
+    left = () if contract.forced else resources_left(question.catalogue, bill)
     rescost = bill.rescost - live.bill.rescost
     rate = rate_of_view(question.wish, x)
     penalty = rate * late_share(rate, peak, contract.freshness_s) * contract.penalty
@@ -272,7 +276,7 @@ def measured(question: Question, choice: Choice) -> Answer:
         peak=peak,
         rescost=rescost,
         cost=total_cost(rescost, at[choice.vertex], contract.freshness_s, penalty),
-        overloaded=tuple(resource for resource in resources_left(question.catalogue, bill) if resource.left < 0),
+        overloaded=tuple(resource for resource in left if resource.left < 0),
     )
 
 

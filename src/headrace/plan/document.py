@@ -25,7 +25,7 @@ def plan_document(plan: Plan) -> Json:
         "format": FORMAT,
         "catalogue": _catalogue(plan.catalogue),
         "views": [_view(planned, plan.catalogue, batch_s) for planned in listed] + _refused_views(plan),
-        "contracts": [_contract(contract) for contract in plan.contracts],
+        "contracts": [_contract(plan, contract) for contract in plan.contracts],
         "vertices": [_vertex(plan, vertex) for vertex in plan.graph.vertices.values()],
         "edges": [_edge(plan, number, edge) for number, edge in enumerate(plan.graph.edges.values())],
         "totals": {
@@ -214,8 +214,8 @@ def _refused_views(plan: Plan) -> list[Json]:
 # What was decided
 
 
-def _contract(contract: ContractPlan) -> Json:
-    return {
+def _contract(plan: Plan, contract: ContractPlan) -> Json:
+    found: Json = {
         "id": contract.contract,
         "view": contract.view,
         "site": contract.site,
@@ -232,6 +232,7 @@ def _contract(contract: ContractPlan) -> Json:
         "cost": contract.cost,
         "exact": contract.exact,
     }
+    return {**found, "forced": True} if plan.catalogue.contracts[contract.contract].forced else found
 
 
 def _vertex(plan: Plan, vertex: Vertex) -> Json:

@@ -33,12 +33,11 @@ from headrace.model.explanation import (
     WhyRejected,
     WhyVertex,
 )
-from headrace.model.plan import ContractPlan, Edge, Method, Plan, PlanOptions, Rejection, Sharing, Vertex
+from headrace.model.plan import ContractPlan, Edge, Method, Plan, PlanOptions, Rejection, Vertex
 from headrace.model.statistics import rate_of
 from headrace.plan.admit import Answer, Question, best_plan, cheapest_plan, fastest_plan, keeps, next_best_plan
-from headrace.plan.live import Live
 from headrace.plan.make import make_plan, plan_on_running
-from headrace.plan.price import Promise, arrivals, charge, tariff_of, time_of_edge, upstream_first
+from headrace.plan.price import arrivals, charge, tariff_of, time_of_edge, upstream_first
 from headrace.plan.refuse import what_is_left
 from headrace.plan.share.arrangement import arrangement_of
 from headrace.plan.share.forms import form_of
@@ -85,27 +84,8 @@ def _why_contract(plan: Plan, entry: ContractPlan | Rejection) -> WhyContract | 
 
 def _question(plan: Plan, name: str) -> Question:
     """The contract before the planner, with all others as they are."""
-    contract, tariff = plan.catalogue.contracts[name], tariff_of(plan.catalogue)
-    promises = tuple(
-        Promise(entry.contract, entry.vertex, entry.batch_s, entry.freshness_s)
-        for entry in plan.contracts
-        if entry.contract != name
-    )
-    kept = upstream_first(plan.graph, [promise.vertex for promise in promises])
-    graph = replace(
-        plan.graph,
-        vertices={vertex: plan.graph.vertices[vertex] for vertex in kept},
-        edges={vertex: plan.graph.edges[vertex] for vertex in kept if vertex in plan.graph.edges},
-    )
-    return Question(
-        catalogue=plan.catalogue,
-        contract=contract,
-        cores=form_of(arrangement_of(plan), contract.view),
-        rule=plan.options.admission or plan.catalogue.admission,
-        method=plan.options.method,
-        live=Live(tariff, graph, promises),
-        salt=f"#{name}" if plan.options.sharing is Sharing.NONE else "",
-    )
+    now, contract = arrangement_of(plan), plan.catalogue.contracts[name]
+    return now.without(name).question(contract, form_of(now, contract.view))
 
 
 def _steps(plan: Plan, question: Question, entry: ContractPlan) -> tuple[Step, ...]:

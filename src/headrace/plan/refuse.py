@@ -130,7 +130,7 @@ def _saturated(question: Question, answer: Answer) -> tuple[str, str]:
 
 def _exhausted(question: Question) -> tuple[str, str]:
     """The capacity without which there would be a plan; if it takes several, the one that has least left."""
-    binding, resources = exhausted(question), resources_left(question.catalogue, question.live.bill)
+    binding, resources = exhausted(question), question.resources
     for resource in binding:
         others = [other for other in resources if other.name != resource.name]
         if fastest_plan(question, others, question.limit_s) is not None:
@@ -160,7 +160,7 @@ def smallest_freshness_s(question: Question, limited: bool = True) -> float | No
 
     None if there is none. Without `limited`, as if capacities were unlimited.
     """
-    resources = resources_left(question.catalogue, question.live.bill) if limited else ()
+    resources = question.resources if limited else ()
     found = _some_plan(question, resources)
     if found is None:
         return None

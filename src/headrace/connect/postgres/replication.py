@@ -105,7 +105,7 @@ class LogStream:
         except psycopg.Error as error:
             raise self._lost(error) from None
         if count < 0:
-            raise ConnectError("the server ended the stream of changes", "its log says why")
+            raise self._ended()
         return count, data
 
     def _consume(self) -> None:
@@ -117,6 +117,13 @@ class LogStream:
     def _keepalive(self, data: bytes) -> None:
         if data[17]:
             self.answer(at_once=True)
+
+    def _ended(self) -> ConnectError:
+        """What the server said when it ended the stream; nothing, if it shut down in an orderly way."""
+        result = self._connection.pgconn.get_result()
+        said = result.error_message.decode(errors="replace").strip() if result else ""
+        first = said.splitlines()[0] if said else "without a word, as when it shuts down"
+        return ConnectError(f"the server ended the stream of changes: {first}", "its log says more")
 
     def _lost(self, error: psycopg.Error) -> ConnectError:
         return ConnectError(f"the stream of changes broke off: {reason(error, self._dsn)}")

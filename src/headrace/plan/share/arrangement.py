@@ -50,6 +50,14 @@ class Arrangement:
     def live(self) -> Live:
         return Live(self.tariff, self.graph, tuple(kept.promise for kept in self.kept))
 
+    @cached_property
+    def claimed(self) -> Live:
+        """What lives for contracts that are not forced: only they count against capacities."""
+        promises = tuple(kept.promise for kept in self.kept if not kept.contract.forced)
+        if len(promises) == len(self.kept):
+            return self.live
+        return Live(self.tariff, collected(self.graph, (promise.vertex for promise in promises)), promises)
+
     def question(self, contract: Contract, cores: tuple[Core, ...]) -> Question:
         """A contract on top of what lives; or apart from it, if nothing is shared."""
         return Question(
@@ -58,7 +66,7 @@ class Arrangement:
             cores=cores,
             rule=self.options.admission or self.catalogue.admission,
             method=self.options.method,
-            live=self.live,
+            live=self.live if contract.forced else self.claimed,
             salt=f"#{contract.name}" if self.options.sharing is Sharing.NONE else "",
         )
 
@@ -67,7 +75,9 @@ class Arrangement:
         return replace(self.question(kept.contract, ()), rule=kept.rule).limit_s
 
     def keeping(self, question: Question, answer: Answer) -> Arrangement:
-        """With one more contract. What lives already stays as it is."""
+        """With one more contract. What lives already stays as it is, but for what lives only for contracts that are
+        forced: where another makes the same in its own way, they take that.
+        """
         kept = Kept(
             contract=question.contract,
             rule=question.rule,
@@ -76,8 +86,10 @@ class Arrangement:
             rate=rate_of_view(question.wish, question.batch_s),
             exact=question.is_exact,
         )
-        graph = self.live.extended(answer.vertices, answer.edges)
-        return replace(self, graph=graph, kept=(*self.kept, kept))
+        before = self.live if question.contract.forced else self.claimed
+        graph = before.extended(answer.vertices, answer.edges)
+        then = replace(self, graph=graph, kept=(*self.kept, kept))
+        return then if before is self.live else then.with_graph(both(graph, self.graph))
 
     def refusing(self, rejection: Rejection) -> Arrangement:
         return replace(self, rejected=(*self.rejected, rejection))
@@ -100,6 +112,11 @@ def collected(graph: Graph, wanted: Iterable[str]) -> Graph:
         {name: graph.vertices[name] for name in order},
         {name: graph.edges[name] for name in order if name in graph.edges},
     )
+
+
+def both(first: Graph, second: Graph) -> Graph:
+    """What both make is made as in the first."""
+    return Graph({**second.vertices, **first.vertices}, {**second.edges, **first.edges})
 
 
 def arrangement_of(plan: Plan) -> Arrangement:

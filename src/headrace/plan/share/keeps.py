@@ -16,7 +16,7 @@ def keeps_all(now: Arrangement, contracts: Collection[str] | None = None) -> boo
 
 
 def has_room(now: Arrangement) -> bool:
-    return all(resource.left >= 0 for resource in resources_left(now.catalogue, now.live.bill))
+    return all(resource.left >= 0 for resource in resources_left(now.catalogue, now.claimed.bill))
 
 
 def late_contracts(now: Arrangement, contracts: Collection[str] | None = None) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
     gone or changed    taken out, with what served nobody else
     kept               as they are, valued at today's statistics; those that this makes late are planned anew
     new or changed     planned on top, small views first
+    forced             on top of all others, which are planned as if it were not there
 
 When a site, a link, a source or a view has changed under a contract, the contract has changed. Rates that were measured
 while it ran stand until the project declares others: what a service moved by itself is not moved back.
@@ -19,7 +20,7 @@ from headrace.model.plan import Operator, Plan, PlannedBlock
 from headrace.plan.cores import cores_of, planned_block
 from headrace.plan.price import upstream_first
 from headrace.plan.refuse import refuse_unsupported
-from headrace.plan.share.arrangement import Arrangement, Kept, arrangement_of
+from headrace.plan.share.arrangement import Arrangement, Kept, arrangement_of, both
 from headrace.plan.share.forms import blocks_in_form
 from headrace.plan.share.keeps import has_room, late_contracts
 from headrace.plan.share.order import small_first
@@ -43,7 +44,7 @@ def arranged_on(running: Plan, catalogue: Catalogue, views: Views) -> Arrangemen
         kept = kept if name in late_before else kept.without(name)
     there = {entry.contract.name for entry in kept.kept}
     wanted = [contract for name, contract in catalogue.contracts.items() if name not in there]
-    return _with_all(kept, wanted, views)
+    return _with_forced(_with_all(_unforced(kept), [one for one in wanted if not one.forced], views), kept, views)
 
 
 def _with_measured(catalogue: Catalogue, running: Catalogue) -> Catalogue:
@@ -80,7 +81,7 @@ def _is_same(kept: Kept, old: Arrangement, catalogue: Catalogue, views: Views) -
     wanted, blocks = catalogue.contracts.get(kept.contract.name), views.get(kept.contract.view)
     if wanted is None or blocks is None or isinstance(blocks, Refusal):
         return False
-    terms = ("view", "site", "freshness_s", "penalty", "refresh")
+    terms = ("view", "site", "freshness_s", "penalty", "refresh", "forced")
     if any(getattr(wanted, term) != getattr(kept.contract, term) for term in terms):
         return False
     planned = next(entry.block for entry in old.blocks if entry.block.id == kept.contract.view)
@@ -139,6 +140,23 @@ def _blocks(now: Arrangement, views: Views) -> Iterator[PlannedBlock]:
                     yield planned_block(core, core.block.id not in views)
     for view in sorted(blocks.keys() - done):
         yield from (entry for entry in now.blocks if entry.block.id == view)
+
+
+def _unforced(now: Arrangement) -> Arrangement:
+    for kept in now.kept:
+        now = now.without(kept.contract.name) if kept.contract.forced else now
+    return now
+
+
+def _with_forced(now: Arrangement, before: Arrangement, views: Views) -> Arrangement:
+    """With all contracts that are forced: as they were, if the others have left their views in the form they had."""
+    forced = {name: contract for name, contract in now.catalogue.contracts.items() if contract.forced}
+    for kept in before.kept:
+        name, view = kept.contract.name, kept.contract.view
+        if name in forced and tuple(blocks_in_form(now, view)) == tuple(blocks_in_form(before, view)):
+            del forced[name]
+            now = replace(now, kept=(*now.kept, kept)).with_graph(both(now.graph, before.graph))
+    return _with_all(now, list(forced.values()), views)
 
 
 def _with_all(now: Arrangement, wanted: list[Contract], views: Views) -> Arrangement:

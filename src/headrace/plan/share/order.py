@@ -15,12 +15,15 @@ Cores = Mapping[str, tuple[Core, ...]]
 
 
 def small_first(now: Arrangement, contracts: Iterable[Contract], cores: Cores) -> list[Contract]:
-    """Fewer sources first, then slower views, then by name. Views that cannot be maintained come last."""
+    """Fewer sources first, then slower views, then by name. What is forced comes after all others, and last are views
+    that cannot be maintained.
+    """
 
-    def size(contract: Contract) -> tuple[float, float, str]:
+    def size(contract: Contract) -> tuple[bool, float, float, str]:
         if contract.view not in cores:
-            return float("inf"), 0.0, contract.name
+            return True, float("inf"), 0.0, contract.name
         question = now.question(contract, cores[contract.view])
-        return source_count(question.cores), rate_of_view(question.wish, question.batch_s), contract.name
+        rate = rate_of_view(question.wish, question.batch_s)
+        return contract.forced, source_count(question.cores), rate, contract.name
 
     return sorted(contracts, key=size)

@@ -26,7 +26,7 @@ def place(now: Arrangement, contract: Contract, cores: tuple[Core, ...]) -> Arra
         return now.refusing(refuse(question)) if answer is None else now.keeping(question, answer)
     present = present_form(now, contract.view, cores)
     question = now.question(contract, present or cores)
-    offers: Offers = offers_of(now.graph, now.blocks)
+    offers: Offers = offers_of(question.live.graph, now.blocks)
     forms = (*wide_variants(question.cores, offers), *(() if present else coarser_forms(now, contract.view, cores)))
     found = _cheapest((question, *(replace(question, cores=form) for form in forms)))
     if found is None:

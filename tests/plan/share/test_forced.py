@@ -1,0 +1,96 @@
+"""Contracts that are kept although they were refused: they take what the others leave, and keep none of them out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.model.catalogue import Contract
+from headrace.model.plan import Plan
+from headrace.plan.document import plan_document
+from headrace.plan.make import plan_on_running
+from headrace.plan.share.arrangement import arrangement_of
+from headrace.plan.share.difference import difference
+from headrace.plan.share.keeps import has_room
+from tests.examples import examples
+from tests.plan.share.projects import SITES, VIEWS, plan_for, shop, wanted, with_contracts
+from tests.plan.share.test_on_running import assert_right
+
+CORES = 0.25
+"""Of each site: room for some views, not for all."""
+
+
+def forced(contract: Contract) -> Contract:
+    return replace(contract, forced=True)
+
+
+def kept(plan: Plan) -> set[str]:
+    return {entry.contract for entry in plan.contracts}
+
+
+def test_what_is_forced_is_planned_beyond_all_capacities_and_marked():
+    refused = plan_for(wanted("bought", "us", freshness=1.0), cores=CORES)
+    assert [one.reason for one in refused.rejected] == ["cpu:us"]
+    plan = plan_for(forced(wanted("bought", "us", freshness=1.0)), cores=CORES)
+    assert kept(plan) == {"bought_us"}
+    assert plan.totals.cpu["us"] > CORES
+    assert plan_document(plan)["contracts"][0]["forced"] is True
+    assert_right(plan)
+
+
+def test_what_no_plan_does_in_time_is_refused_even_if_it_is_forced_with_what_could_be_kept():
+    plan = plan_for(forced(wanted("bought", freshness=0.1)), cores=CORES)
+    (refused,) = plan.rejected
+    assert refused.reason == "freshness"
+    assert refused.smallest_staleness_s is not None
+    assert kept(plan_for(forced(wanted("bought", freshness=refused.smallest_staleness_s)), cores=CORES))
+
+
+def test_several_are_forced_one_after_another_and_others_still_come():
+    catalogue, first = shop(CORES), forced(wanted("bought", "us", freshness=1.0))
+    running = plan_for(first, cores=CORES)
+    second = forced(wanted("bought_items", freshness=1.0))
+    running = plan_on_running(running, with_contracts(catalogue, [first, second]))
+    assert kept(running) == {"bought_us", "bought_items_eu"}
+    ordinary = wanted("sales", freshness=10.0)
+    then = plan_on_running(running, with_contracts(catalogue, [first, second, ordinary]))
+    assert kept(then) == {"bought_us", "bought_items_eu", "sales_eu"}
+    assert not difference(running, then).rewired
+    assert has_room(arrangement_of(then))
+
+
+def test_one_that_is_not_forced_any_more_is_asked_about_again():
+    running = plan_for(forced(wanted("bought", "us", freshness=1.0)), cores=CORES)
+    then = plan_on_running(running, with_contracts(shop(CORES), [wanted("bought", "us", freshness=1.0)]))
+    assert not then.contracts
+    assert [one.contract for one in then.rejected] == ["bought_us"]
+
+
+CONTRACTS = st.builds(
+    wanted, st.sampled_from(sorted(VIEWS)), st.sampled_from(SITES), st.sampled_from([2.0, 5.0, 20.0, 60.0])
+)
+
+
+@given(st.lists(CONTRACTS, max_size=5, unique_by=lambda one: one.name), st.lists(CONTRACTS, min_size=1, max_size=3))
+@settings(max_examples=examples(60), deadline=None)
+def test_what_is_forced_keeps_no_other_out(ordinary: list[Contract], more: list[Contract]):
+    extra = [forced(replace(one, name=f"forced_{place}")) for place, one in enumerate(more)]
+    alone = plan_for(*ordinary, cores=CORES)
+    together = plan_for(*ordinary, *extra, cores=CORES)
+    assert kept(together) - {one.name for one in extra} == kept(alone)
+    assert has_room(arrangement_of(together))
+    assert_right(together)
+
+
+@given(st.lists(CONTRACTS, max_size=4, unique_by=lambda one: one.name), st.lists(CONTRACTS, min_size=1, max_size=2))
+@settings(max_examples=examples(60), deadline=None)
+def test_what_comes_later_is_admitted_as_if_nothing_were_forced(later: list[Contract], more: list[Contract]):
+    extra = [forced(replace(one, name=f"forced_{place}")) for place, one in enumerate(more)]
+    running = plan_for(*extra, cores=CORES)
+    still = [one for one in extra if one.name in kept(running)]
+    then = plan_on_running(running, with_contracts(shop(CORES), [*still, *later]))
+    expected = plan_on_running(plan_for(cores=CORES), with_contracts(shop(CORES), later))
+    assert kept(then) == kept(expected) | kept(running)
+    assert has_room(arrangement_of(then))
