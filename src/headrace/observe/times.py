@@ -1,8 +1,8 @@
 """How long operators take, learnt from what they took: seconds = fixed + per_in * rows in + per_out * rows out.
 
 Slowly, one fit for each operator at each site (and link): least squares that forget, with coefficients that are not
-negative. Quickly, one factor for each vertex, which rides out what the fit does not know yet. What was planned holds
-until there are enough samples, and wherever these do not tell coefficients apart.
+negative. Quickly, one factor for each vertex, which rides out what the fit does not know yet. Until there are enough
+samples, all that was planned is scaled by one factor; it holds wherever samples do not tell coefficients apart.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ FORGET = 0.98
 """What a sample still weighs when the next one comes."""
 
 ENOUGH = 20
-"""Samples before a fit replaces what was planned, and before any are clipped."""
+"""Samples before a fit has coefficients of its own, and before any are clipped."""
+
+SCALES = 1 / 64, 4.0
+"""Bounds of the factor before that: first pushes are slow, since nothing is warm yet."""
 
 CLIP = 5.0
 """Samples are believed up to this many median deviations."""
@@ -78,7 +81,7 @@ def seconds_of(time: OperatorTime, rows_in: float, rows_out: float) -> float:
 class Fit:
     """Sums over samples with x = (1, rows in, rows out): of x xᵀ, row by row, and of x * seconds.
 
-    These are all that recursive least squares keep. `time` is None until there are enough samples.
+    These are all that recursive least squares keep. `time` is None before the first.
     """
 
     samples: int = 0
@@ -113,7 +116,7 @@ def fitted(fit: Fit, sample: Sample, planned: OperatorTime) -> Fit:
         tuple(squares.ravel().tolist()),
         tuple(products.tolist()),
         (*fit.deviations, abs(deviation))[-RECENT:],
-        _solved(squares, products, planned) if samples >= ENOUGH else None,
+        (_solved if samples >= ENOUGH else _scaled)(squares, products, planned),
     )
 
 
@@ -122,6 +125,15 @@ def _clipped(deviation: float, deviations: tuple[float, ...], predicted: float) 
         return deviation
     most = max(CLIP * median(deviations), CLOSE * predicted)
     return min(most, max(-most, deviation))
+
+
+def _scaled(squares: Vector, products: Vector, planned: OperatorTime) -> OperatorTime:
+    """What was planned, times the best factor for all samples."""
+    expected = np.array([planned.fixed, planned.per_in, planned.per_out])
+    length = float(expected @ squares @ expected)
+    scale = float(expected @ products) / length if length > 0.0 else 1.0
+    fixed, per_in, per_out = (min(SCALES[1], max(SCALES[0], scale)) * expected).tolist()
+    return OperatorTime(fixed, per_in, per_out)
 
 
 def _solved(squares: Vector, products: Vector, planned: OperatorTime) -> OperatorTime:
@@ -168,10 +180,11 @@ class Times:
 
 def observed(times: Times, operation: Operation, vertex: str, sample: Sample, planned: OperatorTime) -> Times:
     """After a push of a vertex took what it took."""
-    predicted = seconds_of(times.time_of(operation, planned), sample.rows_in, sample.rows_out)
+    fit = fitted(times.fits.get(operation, Fit()), sample, planned)
+    predicted = seconds_of(fit.time or planned, sample.rows_in, sample.rows_out)
     as_planned = seconds_of(planned, sample.rows_in, sample.rows_out)
     return Times(
-        {**times.fits, operation: fitted(times.fits.get(operation, Fit()), sample, planned)},
+        {**times.fits, operation: fit},
         {**times.corrections, vertex: _nearer(times.corrections.get(vertex, 1.0), sample.seconds, predicted)},
         {**times.slowness, vertex: _nearer(times.slowness.get(vertex, 1.0), sample.seconds, as_planned)},
     )

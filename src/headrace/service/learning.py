@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, field
 
@@ -32,6 +33,8 @@ UNEQUAL, QUICK = 0.1, 0.1
 """Jobs of which the longest slot has almost all say nothing about the others; what the last of the rest weighs."""
 SHORTEST_S = 0.05
 """Jobs that are shorter count like this one."""
+SURPRISING = 0.2
+"""Of jobs that take so much more or less than predicted, as a logarithm, only that much is believed."""
 
 
 @dataclass(slots=True)
@@ -103,10 +106,13 @@ class Learning:
     def learn_job(self, pushes: float, predicted_s: float, took_s: float) -> None:
         """From a job in which so many pushes, of so many predicted seconds by themselves, followed each other.
 
-        Short jobs count more than by their seconds: how good a prediction is, is a share of what it is for. Which are
-        short is as predicted: of equal jobs, those that happened to be quick would count more.
+        What counts is by which factor a prediction is off: on a machine that others use too the same job takes half as
+        long again at times, and such jobs say little about the next. Which jobs are short is as predicted: of equal
+        jobs, those that happened to be quick would count more.
         """
-        weight = 1 / max(seconds_of(self.job, pushes, predicted_s), SHORTEST_S)
+        expected_s = max(seconds_of(self.job, pushes, predicted_s), SHORTEST_S)
+        surprise = abs(math.log(max(took_s, SHORTEST_S) / expected_s))
+        weight = SURPRISING / max(surprise, SURPRISING) / expected_s**2
         self.jobs = fitted(self.jobs, Sample(pushes, predicted_s, took_s, weight), AS_PLANNED)
 
     def learn_sides(self, longest_s: float, total_s: float, took_s: float) -> None:

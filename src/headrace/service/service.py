@@ -49,6 +49,8 @@ ANSWER_WITHIN_S = 8.0
 """How long who asks databases may go on: one that stands still never answers."""
 IDLE_S, YIELD_S = 0.25, 0.001
 """Pauses between rounds; however much there is to push, who waits for its turn to load gets it."""
+DECIDE_EVERY_S = 1.0
+"""How long it is believed that no push is due yet: a capture may have fallen behind, which nobody could foresee."""
 AUDIT_EVERY_S = 1.0
 SLOTS_EVERY_S = 3.0
 WANTED_NOTE = "wanted"
@@ -92,6 +94,7 @@ class Service:
         self.plan_turn = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._answered = 0
+        self._quiet_until = 0.0  # on the clock that nobody sets: no push is due before
         self.failure: BaseException | None = None
         self.unloaded: dict[str, str] = {}
         self.upkeep: Upkeep | None = None
@@ -200,24 +203,28 @@ class Service:
                 if self.scheduler is not None:
                     self.auditor.look_before_pushing()
                     self._push_as_asked()
-                busy = self._push() if self.scheduler is not None else False
-            self.stop.wait(YIELD_S if busy else IDLE_S)
+                pause_s = self._push() if self.scheduler is not None else IDLE_S
+            self.stop.wait(min(max(YIELD_S, pause_s), IDLE_S))
 
-    def _push(self) -> bool:
-        """One round; whether there was anything to do."""
+    def _push(self) -> float:
+        """One round. Returns the seconds until the next may have anything to do."""
         assert self.scheduler is not None
+        if (left_s := self._quiet_until - time.monotonic()) > 0:
+            return left_s
         now, times = self.clock(), self.ledger.times()
         decision = self.scheduler.decide(now, times, self.auditor.lags_s)
         if not self.scheduler.pending:
-            self.gaps.expect_push((decision.next_wake - now) / 1e6)
-            return False
+            quiet_s = (decision.next_wake - now) / 1e6
+            self.gaps.expect_push(quiet_s)
+            self._quiet_until = time.monotonic() + min(quiet_s, DECIDE_EVERY_S)
+            return quiet_s
         started = time.perf_counter()
         try:
             with self.gaps.pushing():
                 pushed = self.scheduler.round(now, times, self.auditor.lags_s)
         except Conflict as error:
             log.warning("somebody else moved what was pushed: %s", error)
-            return True
+            return 0.0
         if pushed:
             self.pushes += len(pushed)
             seconds = time.perf_counter() - started
@@ -227,7 +234,7 @@ class Service:
                 if one.error is not None:
                     log.warning("%s could not be pushed: %s", one.vertex, one.error.splitlines()[0])
             self._account(pushed, seconds)
-        return bool(pushed)
+        return 0.0 if pushed else IDLE_S
 
     def _account(self, pushed: list[Pushed], round_s: float | None = None) -> None:
         now = self.clock()
