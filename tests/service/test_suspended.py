@@ -86,7 +86,7 @@ def test_a_service_that_stood_still_goes_on_and_owns_up_to_it(project: RunningPr
     for was, now in zip(before, audited(project), strict=True):
         assert now["episodes"] > was["episodes"]
         assert now["bad_intervals"] - was["bad_intervals"] >= (seconds - FRESHNESS_S) // 5
-        assert seconds - FRESHNESS_S < now["worst_lag_s"] < seconds + 30
+        assert seconds - FRESHNESS_S < now["worst_lag_s"] < seconds + 120
     assert project.process()["pid"] == pid
     said = (project.folder / ".headrace" / "service.log").read_text()
     assert ("stood still for" in said) is (seconds > 30)
