@@ -30,7 +30,7 @@ class Engine(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class WhyPlaced:
     """One view's decision as numbers and in words."""
 
     document: Mapping[str, object]
@@ -43,7 +43,7 @@ class PlacedInstance:
 
     decision: Decision
     seconds: float
-    why: Explained | None = None
+    why: WhyPlaced | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class PlacedTable:
     devices: int
     pairs: int
     on_devices: int
-    why: Explained | None = None
+    why: WhyPlaced | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def place_instance(file: Path, why: str | None = None, per: str = "") -> PlacedI
         raise UsageError("--why explains instances without a core")
     explain = why_pair if isinstance(instance, Single) else why_operator
     found = explain(instance, decision.placement, why)  # type: ignore[arg-type]  # each takes its own kind
-    return PlacedInstance(decision, seconds, Explained(why_document(found), why_text(found, per)))
+    return PlacedInstance(decision, seconds, WhyPlaced(why_document(found), why_text(found, per)))
 
 
 def place_table(request: TableRequest, progress: Progress = lambda _: None) -> PlacedTable:
@@ -136,7 +136,7 @@ def place_table(request: TableRequest, progress: Progress = lambda _: None) -> P
         devices = two_devices(request.why, table.number)
         kind = Device(request.up, request.down)
         found = why_pair(*neighbourhood(pairs, decided.where, table.scale, kind, devices, table.name), request.why)
-        why = Explained(why_document(found), why_text(found, request.per))
+        why = WhyPlaced(why_document(found), why_text(found, request.per))
     return PlacedTable(decided, seconds, table.devices, len(pairs), int((decided.where != 0).sum()), why)
 
 
