@@ -42,8 +42,10 @@ GIVES_WAY = 1, 10
 PRECISION = 1_000
 """Of targets and wake-ups, microseconds."""
 
-LOOK_AGAIN = 1_000_000
-"""Microseconds after which to look again at a contract whose sources stand still: sources report every second."""
+LOOK_AGAIN = 250_000
+"""Microseconds after which to look again at a contract that is due and whose sources stand still: they report every
+second at least, and it starts as soon as they do.
+"""
 
 SECOND = 1_000_000
 
