@@ -70,6 +70,16 @@ def test_who_looked_a_moment_ago_does_not_look_again_before_pushing(place: Place
     assert place.auditor.lags_s["sales"] == 0.0
 
 
+def test_what_was_measured_before_a_push_says_nothing_after_it(place: Place) -> None:
+    place.captured(NOON + SECOND, NOON + SECOND)
+    place.now += 10 * SECOND
+    place.auditor.audit(place.lease, {})
+    assert place.auditor.lags_of(place.ledger.times()) == {"sales": 9.0}
+    place.pushed(NOON + SECOND)
+    assert place.auditor.lags_of(place.ledger.times()) == {}
+    assert place.auditor.lags_s == {"sales": 9.0}
+
+
 def test_when_our_clock_is_put_back_lag_counts_from_what_came_since(place: Place) -> None:
     """Times go on from the last one; commit times are by the clock as it is."""
     place.captured(NOON + SECOND, NOON + SECOND)

@@ -35,12 +35,22 @@ class Watched:
     databases: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The lag of a view that was at time `t` then."""
+
+    vertex: str
+    t: int
+    lag_s: float
+
+
 @dataclass(slots=True)
 class Auditor:
     ledger: Ledger
     clock: Callable[[], int]
     watched: tuple[Watched, ...] = ()
-    lags_s: dict[str, float] = field(default_factory=dict)
+    measured: dict[str, Measured] = field(default_factory=dict)
+    """Of each contract, the last."""
     records: dict[str, Record] = field(default_factory=dict)
     judged: dict[str, int] = field(default_factory=dict)
     """Up to which time rows of each contract's view were judged late or not."""
@@ -55,6 +65,14 @@ class Auditor:
             except (TypeError, ValueError):
                 continue  # another version wrote it
 
+    @property
+    def lags_s(self) -> dict[str, float]:
+        return {contract: one.lag_s for contract, one in self.measured.items()}
+
+    def lags_of(self, times: Mapping[str, int]) -> dict[str, float]:
+        """Lags of views that are still as they were measured: of others they say nothing any more."""
+        return {contract: one.lag_s for contract, one in self.measured.items() if times.get(one.vertex) == one.t}
+
     def measure(self) -> Mapping[str, float]:
         """Lags now, by contract; of those that are loaded."""
         return self._measured(self.clock())
@@ -65,11 +83,12 @@ class Auditor:
             name.removeprefix("position:"): _moment(name.removeprefix("position:"), text)
             for name, text in self.ledger.notes("position:").items()
         }
-        self.lags_s = {
-            one.contract: lag_s(now, times[one.vertex], self._captured(one, times[one.vertex], last, now))
-            for one in self.watched
-            if one.vertex in times
-        }
+        found = {}
+        for one in self.watched:
+            if one.vertex in times:
+                t = times[one.vertex]
+                found[one.contract] = Measured(one.vertex, t, lag_s(now, t, self._captured(one, t, last, now)))
+        self.measured = found
         return self.lags_s
 
     def _captured(self, one: Watched, view_t: int, last: Mapping[str, Moment], now: int) -> list[Captured]:

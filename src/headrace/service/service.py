@@ -212,7 +212,8 @@ class Service:
         if (left_s := self._quiet_until - time.monotonic()) > 0:
             return left_s
         now, times = self.clock(), self.ledger.times()
-        decision = self.scheduler.decide(now, times, self.auditor.lags_s)
+        lags_s = self.auditor.lags_of(times)
+        decision = self.scheduler.decide(now, times, lags_s)
         if not self.scheduler.pending:
             quiet_s = (decision.next_wake - now) / 1e6
             self.gaps.expect_push(quiet_s)
@@ -221,7 +222,7 @@ class Service:
         started = time.perf_counter()
         try:
             with self.gaps.pushing():
-                pushed = self.scheduler.round(now, times, self.auditor.lags_s)
+                pushed = self.scheduler.round(now, times, lags_s)
         except Conflict as error:
             log.warning("somebody else moved what was pushed: %s", error)
             return 0.0

@@ -107,7 +107,7 @@ def _contracts(service: Service, state: State) -> list[dict[str, Any]]:
     if plan is None or scheduler is None:
         return []
     now, times = service.clock(), service.ledger.times()
-    starts = next_starts(scheduler.paths, scheduler.scene(now, times, service.auditor.lags_s))
+    starts = next_starts(scheduler.paths, scheduler.scene(now, times, service.auditor.lags_of(times)))
     return [_contract(service, one.contract, now, starts.get(one.contract), state) for one in plan.contracts]
 
 
