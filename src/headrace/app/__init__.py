@@ -4,7 +4,7 @@ Doors (commands, HTTP, Python) call these functions and show what they return.
 
     project      a project folder -> Catalogue                    declare/; databases only when asked to connect
     checking     what is wrong: project, plan document, machine   plan/check/ shares no code with the planner
-    forcing      refused contracts that are kept all the same    how fresh they are planned to be
+    forcing      refused contracts that are kept all the same     how fresh they are planned to be
     planning     project -> Plan; compared with, or on what runs  plan/make.py
     explaining   a name -> why it is planned so; "what if"        plan/explain.py
 
