@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.model.catalogue import Contract
 from headrace.model.plan import Plan
+from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
 from headrace.plan.make import plan_on_running
 from headrace.plan.share.arrangement import arrangement_of
@@ -46,6 +47,17 @@ def test_what_no_plan_does_in_time_is_refused_even_if_it_is_forced_with_what_cou
     assert refused.reason == "freshness"
     assert refused.smallest_staleness_s is not None
     assert kept(plan_for(forced(wanted("bought", freshness=refused.smallest_staleness_s)), cores=CORES))
+
+
+def test_the_checker_counts_what_is_not_forced_against_capacities():
+    document = plan_document(plan_for(wanted("sales"), forced(wanted("bought", "us", freshness=1.0)), cores=CORES))
+    assert check_document(document) == []
+    document["contracts"][1]["forced"] = False
+    assert any("more than may be used" in what for _, what in check_document(document))
+    document["contracts"][1]["forced"] = True
+    for site in document["catalogue"]["sites"]:
+        site["cpu_cap"] = 1e-6
+    assert any("more than may be used" in what for _, what in check_document(document))
 
 
 def test_several_are_forced_one_after_another_and_others_still_come():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from graphlib import TopologicalSorter
 from itertools import pairwise
 
@@ -16,6 +16,8 @@ GB = 1e9
 MONTH_S = 30 * 24 * 3600.0
 
 Amounts = defaultdict[str, float]
+Loads = tuple[Amounts, Amounts, Amounts]
+"""Cores by site, bytes per second by link, bytes by site."""
 
 
 class Numbers:
@@ -106,11 +108,11 @@ class Numbers:
     # Loads and costs
 
     def _check_totals(self) -> Iterator[Problem]:
-        cpu, link, disk = Amounts(float), Amounts(float), Amounts(float)
+        cpu, link, disk = loads = _no_loads()
         costs: dict[str, float] = {}
         for name, vertex in self.vertices.items():
             if self.serves[name]:
-                costs[name] = self._charge(vertex, cpu, link, disk)
+                costs[name] = self._charge(vertex, self.serves[name], loads)
         rescost, totals = sum(costs.values()), self.document.totals
         for kind, said, found in (("cpu", totals.cpu, cpu), ("link", totals.link, link), ("disk", totals.disk, disk)):
             for place in sorted({*said, *found}):
@@ -119,13 +121,14 @@ class Numbers:
         if differ(totals.rescost, rescost):
             yield "totals/rescost", f"is {rescost:.6g}, not {totals.rescost:.6g}"
         yield from self._check_costs(costs)
-        yield from self._check_capacities(cpu, link, disk)
+        yield from self._check_capacities()
 
-    def _charge(self, vertex: Vertex, cpu: Amounts, link: Amounts, disk: Amounts) -> float:
-        """Adds what a vertex and its producer use; $/s."""
-        eager, site, cost = self.rates.eager(vertex.id), self.sites[vertex.site], 0.0
+    def _charge(self, vertex: Vertex, serves: Collection[str], loads: Loads) -> float:
+        """Adds what a vertex and its producer use for some contracts; $/s."""
+        cpu, link, disk = loads
+        eager, site, cost = self.rates.eager_of(serves), self.sites[vertex.site], 0.0
         batch_s = self.contracts[eager].batch_s
-        kept_s = 2 * max(self.contracts[name].staleness for name in self.serves[vertex.id])
+        kept_s = 2 * max(self.contracts[name].staleness for name in serves)
         edge, rate = self.edges.get(vertex.id), self.rates.rate(vertex.id, eager)
         if edge is not None:
             cores = self.time(edge, eager, batch_s)[0] / batch_s
@@ -168,10 +171,14 @@ class Numbers:
         changes, view = self.rates.meanings.of[edge.inputs[0]], self.rates.meanings.of[edge.out]
         return self.rates.rate(edge.inputs[0], contract.id) * self.rates.lost_share(view, changes)
 
-    def _check_capacities(self, cpu: Amounts, link: Amounts, disk: Amounts) -> Iterator[Problem]:
+    def _check_capacities(self) -> Iterator[Problem]:
+        """Contracts that are forced count against none."""
         room = self.document.catalogue.headroom
-        if any(contract.forced for contract in self.document.contracts):
-            return
+        cpu, link, disk = loads = _no_loads()
+        for name, vertex in self.vertices.items():
+            claiming = [contract for contract in self.serves[name] if not self.contracts[contract].forced]
+            if claiming:
+                self._charge(vertex, claiming, loads)
         for site in self.document.catalogue.sites:
             if site.cpu_cap is not None and _exceeds(cpu[site.id], (1 - room.cpu) * site.cpu_cap):
                 yield f"totals/cpu/{site.id}", f"{cpu[site.id]:.6g} cores are more than may be used"
@@ -185,6 +192,10 @@ class Numbers:
             used = link[f"{one.src}>{one.dst}"]
             if one.bandwidth is not None and _exceeds(used, (1 - room.link) * one.bandwidth):
                 yield f"totals/link/{one.src}>{one.dst}", f"{used:.6g} B/s are more than may be used"
+
+
+def _no_loads() -> Loads:
+    return Amounts(float), Amounts(float), Amounts(float)
 
 
 def _exceeds(used: float, limit: float) -> bool:

@@ -95,7 +95,10 @@ class Rates:
 
     def eager(self, name: str) -> str:
         """The contract with the smallest batch that a vertex serves."""
-        return min(self.serves[name], key=lambda contract: (self.contracts[contract].batch_s, contract))
+        return self.eager_of(self.serves[name])
+
+    def eager_of(self, contracts: Iterable[str]) -> str:
+        return min(contracts, key=lambda contract: (self.contracts[contract].batch_s, contract))
 
     def _is_trusted(self, name: str) -> bool:
         meaning = self.meanings.of[name]
