@@ -80,6 +80,15 @@ def test_how_far_slots_wait_for_each_other_is_learnt(plan: Plan, parallel: float
     assert learning.parallel == pytest.approx(parallel, abs=0.05)
 
 
+def test_jobs_that_become_quicker_are_known_to_after_thirty(plan: Plan):
+    learning, chance = Learning(plan), random.Random(5)
+    for number in range(130):
+        pushes, predicted_s = chance.randint(5, 80), chance.uniform(0.05, 2.0)
+        factor = (1.0 if number < 100 else 0.7) * chance.uniform(0.8, 1.2)
+        learning.learn_job(pushes, predicted_s, factor * (0.1 + 0.7 * predicted_s))
+    assert learning.job.fixed + learning.job.per_out == pytest.approx(0.7 * 0.8, rel=0.15)
+
+
 def test_jobs_of_equal_work_that_take_now_more_now_less_are_predicted_as_what_they_take_on_the_whole(plan: Plan):
     learning, chance = Learning(plan), random.Random(3)
     for _ in range(400):

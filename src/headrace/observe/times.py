@@ -102,14 +102,14 @@ class Fit:
         return Fit(found["samples"], squares, products, deviations, time)
 
 
-def fitted(fit: Fit, sample: Sample, planned: OperatorTime) -> Fit:
-    """The fit after one more sample."""
+def fitted(fit: Fit, sample: Sample, planned: OperatorTime, fade: float = FORGET) -> Fit:
+    """The fit after one more sample; earlier ones count `fade` times as much as they did."""
     predicted = seconds_of(fit.time or planned, sample.rows_in, sample.rows_out)
     deviation = sample.seconds - predicted
     seconds = predicted + _clipped(deviation, fit.deviations, predicted)
     x = np.array([1.0, sample.rows_in, sample.rows_out])
-    squares = FORGET * np.reshape(fit.squares, (3, 3)) + sample.weight * np.outer(x, x)
-    products = FORGET * np.array(fit.products) + sample.weight * x * seconds
+    squares = fade * np.reshape(fit.squares, (3, 3)) + sample.weight * np.outer(x, x)
+    products = fade * np.array(fit.products) + sample.weight * x * seconds
     samples = fit.samples + 1
     return Fit(
         samples,

@@ -33,6 +33,8 @@ UNEQUAL, QUICK = 0.1, 0.1
 """Jobs of which the longest slot has almost all say nothing about the others; what the last of the rest weighs."""
 SHORTEST_S = 0.05
 """Jobs that are shorter count like this one."""
+FORGET_JOBS = 0.93
+"""What a job still weighs when the next one comes: there are few, and they become quicker while a machine warms up."""
 SURPRISING = 0.2
 """Of jobs that take so much more or less than predicted, as a logarithm, only that much is believed."""
 
@@ -113,7 +115,7 @@ class Learning:
         expected_s = max(seconds_of(self.job, pushes, predicted_s), SHORTEST_S)
         surprise = abs(math.log(max(took_s, SHORTEST_S) / expected_s))
         weight = SURPRISING / max(surprise, SURPRISING) / expected_s**2
-        self.jobs = fitted(self.jobs, Sample(pushes, predicted_s, took_s, weight), AS_PLANNED)
+        self.jobs = fitted(self.jobs, Sample(pushes, predicted_s, took_s, weight), AS_PLANNED, FORGET_JOBS)
 
     def learn_sides(self, longest_s: float, total_s: float, took_s: float) -> None:
         """From a job whose pushes took so long, those of its longest slot and all."""
