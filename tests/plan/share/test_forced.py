@@ -86,7 +86,7 @@ CONTRACTS = st.builds(
 
 
 @given(st.lists(CONTRACTS, max_size=5, unique_by=lambda one: one.name), st.lists(CONTRACTS, min_size=1, max_size=3))
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_what_is_forced_keeps_no_other_out(ordinary: list[Contract], more: list[Contract]):
     extra = [forced(replace(one, name=f"forced_{place}")) for place, one in enumerate(more)]
     alone = plan_for(*ordinary, cores=CORES)
@@ -97,7 +97,7 @@ def test_what_is_forced_keeps_no_other_out(ordinary: list[Contract], more: list[
 
 
 @given(st.lists(CONTRACTS, max_size=4, unique_by=lambda one: one.name), st.lists(CONTRACTS, min_size=1, max_size=2))
-@settings(max_examples=examples(60), deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_what_comes_later_is_admitted_as_if_nothing_were_forced(later: list[Contract], more: list[Contract]):
     extra = [forced(replace(one, name=f"forced_{place}")) for place, one in enumerate(more)]
     running = plan_for(*extra, cores=CORES)
