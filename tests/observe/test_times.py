@@ -56,8 +56,9 @@ def fit_of(taken: list[Sample]) -> Fit:
 def test_what_was_planned_is_scaled_until_there_are_enough_samples():
     taken = samples(OperatorTime(1.0, 1e-5, 2e-5), ENOUGH)
     for count in (1, ENOUGH - 1):
-        scaled = fit_of(taken[:count]).time
-        assert scaled is not None
+        assert fit_of(taken[:count]).time is None
+        scaled = fit_of(taken[:count]).time_or(PLANNED)
+        assert scaled.fixed > PLANNED.fixed
         assert scaled.per_in / scaled.fixed == pytest.approx(PLANNED.per_in / PLANNED.fixed)
     assert fit_of(taken).time == OperatorTime(*(pytest.approx(value, rel=1e-4) for value in (1.0, 1e-5, 2e-5)))
 
@@ -65,15 +66,22 @@ def test_what_was_planned_is_scaled_until_there_are_enough_samples():
 @given(st.floats(0.1, 3.0), st.integers(1, ENOUGH - 1))
 def test_a_machine_that_is_faster_or_slower_than_planned_is_known_after_the_first_push(factor: float, count: int):
     time = OperatorTime(PLANNED.fixed * factor, PLANNED.per_in * factor, PLANNED.per_out * factor)
-    found = fit_of(samples(time, count)).time
-    assert found is not None
+    found = fit_of(samples(time, count)).time_or(PLANNED)
     assert seconds_of(found, 1000, 2000) == pytest.approx(seconds_of(time, 1000, 2000))
 
 
 def test_a_first_push_that_hangs_makes_others_look_slow_by_no_more_than_a_bound():
-    found = fit_of([Sample(0, 0, 100.0)]).time
-    assert found is not None
+    found = fit_of([Sample(0, 0, 100.0)]).time_or(PLANNED)
     assert found.fixed == pytest.approx(4 * PLANNED.fixed)
+
+
+def test_vertices_that_were_planned_to_take_more_or_less_share_one_factor():
+    """Copies over one link: rows of one are wide, those of another are not."""
+    wide, narrow, fit = OperatorTime(0.02, 2e-6, 1e-4), OperatorTime(0.02, 2e-6, 5e-6), Fit()
+    for planned in (wide, narrow, narrow, wide, narrow):
+        fit = fitted(fit, Sample(1e4, 1e4, 0.5 * seconds_of(planned, 1e4, 1e4)), planned)
+    for planned in (wide, narrow):
+        assert seconds_of(fit.time_or(planned), 1e3, 1e3) == pytest.approx(0.5 * seconds_of(planned, 1e3, 1e3))
 
 
 @given(st.floats(0.01, 5.0), st.floats(1e-7, 1e-4), st.floats(1e-7, 1e-4), st.integers(0, 100))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headrace.run.next_job import Job, Sides, length_s, next_job, parts_of, together
 from headrace.run.next_push import SECOND, Due, Paths, Promised, Scene
 
@@ -34,6 +36,13 @@ def test_a_job_keeps_nobody_waiting_longer_than_pushes_start_early_for():
     given = paths(freshness_s=20.0)
     job = next_job(given, scene(given, 0.7), [due(n, 10.0 + n) for n in range(4)], 0.2)
     assert job is not None and set(job.targets) == {"source", "part0", "view0", "part1", "view1"}
+
+
+def test_a_short_promise_that_is_forced_makes_no_job_shorter():
+    given = paths(freshness_s=60.0)
+    entries = (*given.contracts[1:], Promised("c0", "view0", 1.0, forced=True))
+    with_forced, dues = replace(given, contracts=entries), [due(n, 20.0) for n in (1, 2, 3)]
+    assert next_job(with_forced, scene(given, 0.7), dues, 0.2) == next_job(given, scene(given, 0.7), dues, 0.2)
 
 
 def test_a_job_is_done_before_the_first_of_its_promises_ends():

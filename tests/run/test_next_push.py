@@ -19,6 +19,7 @@ from headrace.run.next_push import (
     Paths,
     Promised,
     Scene,
+    longest_item_s,
     next_pushes,
     path_s,
 )
@@ -218,6 +219,21 @@ def test_competition_starts_nothing_before_half_of_the_freshness():
     times = {"source": NOON, **dict.fromkeys(names, NOON)}
     scene = Scene(NOON, times, {"source": NOON}, lambda _, batch_s: 0.1 * batch_s, slots=1)
     assert next_pushes(paths, scene) == Decision((), NOON + 25 * SECOND)
+
+
+@pytest.mark.parametrize("forced_s", [1.0, 25.0, 60.0])
+def test_what_is_forced_makes_no_other_push_earlier(forced_s: float):
+    names = ("ordinary", "forced")
+    promised = (Promised("ordinary", "ordinary", 20.0), Promised("forced", "forced", forced_s, forced=True))
+    paths = Paths({"source": (), **dict.fromkeys(names, ("source",))}, promised)
+    line = {"source": Line(0.0, 0.0), "ordinary": Line(0.5, 0.0), "forced": Line(0.0, 2.0)}
+    for age_s in (5, 12, 15):
+        at = NOON - age_s * SECOND
+        times = {"source": at, **dict.fromkeys(names, at)}
+        scene = Scene(NOON, times, {"source": NOON}, lambda name, batch_s: line[name].at(batch_s), slots=1)
+        assert "ordinary" not in {due.contract for due in next_pushes(paths, scene).due}
+    blocking_s = longest_item_s(paths, lambda name, batch_s: line[name].at(batch_s))
+    assert blocking_s == pytest.approx(2.0 * 0.8 * forced_s), "whoever is in the way, others start early enough for it"
 
 
 # Rounds

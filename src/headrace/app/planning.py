@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.app.forcing import still_forced, with_forced
+from headrace.app.forcing import plan_with_forced, still_forced
 from headrace.app.project import planned_catalogue
 from headrace.model.catalogue import Catalogue
 from headrace.model.difference import Difference
 from headrace.model.errors import UsageError
 from headrace.model.plan import Plan, PlanOptions
 from headrace.plan.document import plan_document
-from headrace.plan.make import make_plan, plan_on_running
+from headrace.plan.make import make_plan
 from headrace.plan.share.difference import difference_of
 from headrace.plan.share.outline import outline_of_document
 from headrace.service.folder import Folder
@@ -43,7 +43,7 @@ def plan_and_compare(directory: Path, environment: Mapping[str, str], options: P
     if document is None:
         return Planned(plan, None)
     running = _running_plan(directory)
-    target = plan if running is None else plan_on_running(running, _with_forced(directory, catalogue))
+    target = plan if running is None else _on_running(running, directory, catalogue)
     return Planned(plan, difference_of(outline_of_document(document), outline_of_document(plan_document(target))))
 
 
@@ -56,11 +56,11 @@ def plan_on_top(directory: Path, environment: Mapping[str, str], options: PlanOp
     if running is None:
         hint = "`headrace apply --replan` goes over to the plan from nothing"
         raise UsageError("what runs was planned by another version of Headrace", hint)
-    return plan_on_running(running, _with_forced(directory, catalogue))
+    return _on_running(running, directory, catalogue)
 
 
-def _with_forced(directory: Path, declared: Catalogue) -> Catalogue:
-    return with_forced(declared, still_forced(Folder(directory), declared))
+def _on_running(running: Plan, directory: Path, declared: Catalogue) -> Plan:
+    return plan_with_forced(running, declared, still_forced(Folder(directory), declared))[0]
 
 
 def _running_document(directory: Path) -> object | None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from headrace.app.forcing import still_forced, with_forced
+from headrace.app.forcing import plan_with_forced, still_forced
 from headrace.app.project import load_project, planned_catalogue
-from headrace.model.catalogue import Catalogue, Refusal
+from headrace.model.catalogue import Refusal
 from headrace.model.errors import InputError, UsageError
 from headrace.model.full_query import FullQuery
-from headrace.model.plan import Plan, PlanOptions, Rejection
 from headrace.model.running import ApplyWishes, RunEngine
-from headrace.plan.make import make_plan, plan_on_running
 from headrace.plan.share.difference import difference
 from headrace.service.folder import Folder
 from headrace.service.host import Applied, Prepared
@@ -31,30 +29,12 @@ def prepare(directory: Path, environment: Mapping[str, str], wishes: ApplyWishes
     for name in wishes.force:
         if name not in declared.contracts:
             raise UsageError(f'contract "{name}" does not exist', "contracts are listed by `headrace plan`")
-    planned_s = still_forced(folder, declared)
-    base = None if wishes.replan else running
-    plan = _plan_on(base, with_forced(declared, planned_s))
-    while refused := [one for one in plan.rejected if one.contract in wishes.force or one.contract in planned_s]:
-        planned_s |= {one.contract: _next_offer(one, declared, planned_s) for one in refused}
-        plan = _plan_on(base, with_forced(declared, planned_s))
-    forced = {name: declared.contracts[name].freshness_s for name in planned_s}
-    return Prepared(plan, forced, None if running is None else difference(running, plan))
-
-
-def _next_offer(refused: Rejection, declared: Catalogue, planned_s: Mapping[str, float]) -> float:
-    """What to plan a contract for that is to be forced: what it asks for, beyond all capacities; if nothing is as fast
-    as that, the smallest freshness that could be kept.
-    """
-    name, smallest_s = refused.contract, refused.smallest_staleness_s
-    if name not in planned_s:
-        return declared.contracts[name].freshness_s
-    if smallest_s is None or smallest_s <= planned_s[name]:
-        raise UsageError(f'contract "{name}" cannot be forced: {refused.detail}')
-    return smallest_s
-
-
-def _plan_on(running: Plan | None, catalogue: Catalogue) -> Plan:
-    return make_plan(catalogue, PlanOptions()) if running is None else plan_on_running(running, catalogue)
+    base, forced = None if wishes.replan else running, still_forced(folder, declared)
+    if base is None:
+        forced = {name: declared.contracts[name].freshness_s for name in forced}
+    forced = {name: kept_s for name, kept_s in forced.items() if name not in wishes.force}
+    plan, promised = plan_with_forced(base, declared, forced, wishes.force)
+    return Prepared(plan, promised, None if running is None else difference(running, plan))
 
 
 def runnable(prepared: Prepared, engine: RunEngine) -> Prepared:

@@ -81,7 +81,8 @@ def seconds_of(time: OperatorTime, rows_in: float, rows_out: float) -> float:
 class Fit:
     """Sums over samples with x = (1, rows in, rows out): of x xᵀ, row by row, and of x * seconds.
 
-    These are all that recursive least squares keep. `time` is None before the first.
+    These are all that recursive least squares keep. `time` is None until there are enough samples; `scale` are sums
+    too, with the seconds that were planned: of their squares, and of them times the seconds taken.
     """
 
     samples: int = 0
@@ -89,6 +90,15 @@ class Fit:
     products: tuple[float, ...] = (0.0,) * 3
     deviations: tuple[float, ...] = ()
     time: OperatorTime | None = None
+    scale: tuple[float, float] = (0.0, 0.0)
+
+    def time_or(self, planned: OperatorTime) -> OperatorTime:
+        """What was fitted; before that, what was planned times the best factor for all samples."""
+        if self.time is not None:
+            return self.time
+        squares, products = self.scale
+        factor = min(SCALES[1], max(SCALES[0], products / squares)) if squares > 0.0 else 1.0
+        return OperatorTime(factor * planned.fixed, factor * planned.per_in, factor * planned.per_out)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -97,14 +107,17 @@ class Fit:
     def from_json(text: str) -> Fit:
         """Raises KeyError, TypeError or ValueError for a text that is none of ours."""
         found = json.loads(text)
-        squares, products, deviations = (tuple(found[name]) for name in ("squares", "products", "deviations"))
+        squares, products, deviations, scale = (
+            tuple(found[name]) for name in ("squares", "products", "deviations", "scale")
+        )
         time = None if found["time"] is None else OperatorTime(**found["time"])
-        return Fit(found["samples"], squares, products, deviations, time)
+        return Fit(found["samples"], squares, products, deviations, time, scale)
 
 
 def fitted(fit: Fit, sample: Sample, planned: OperatorTime, fade: float = FORGET) -> Fit:
     """The fit after one more sample; earlier ones count `fade` times as much as they did."""
-    predicted = seconds_of(fit.time or planned, sample.rows_in, sample.rows_out)
+    predicted = seconds_of(fit.time_or(planned), sample.rows_in, sample.rows_out)
+    as_planned = seconds_of(planned, sample.rows_in, sample.rows_out)
     deviation = sample.seconds - predicted
     seconds = predicted + _clipped(deviation, fit.deviations, predicted)
     x = np.array([1.0, sample.rows_in, sample.rows_out])
@@ -116,7 +129,11 @@ def fitted(fit: Fit, sample: Sample, planned: OperatorTime, fade: float = FORGET
         tuple(squares.ravel().tolist()),
         tuple(products.tolist()),
         (*fit.deviations, abs(deviation))[-RECENT:],
-        (_solved if samples >= ENOUGH else _scaled)(squares, products, planned),
+        _solved(squares, products, planned) if samples >= ENOUGH else None,
+        (
+            fade * fit.scale[0] + sample.weight * as_planned**2,
+            fade * fit.scale[1] + sample.weight * as_planned * seconds,
+        ),
     )
 
 
@@ -125,15 +142,6 @@ def _clipped(deviation: float, deviations: tuple[float, ...], predicted: float) 
         return deviation
     most = max(CLIP * median(deviations), CLOSE * predicted)
     return min(most, max(-most, deviation))
-
-
-def _scaled(squares: Vector, products: Vector, planned: OperatorTime) -> OperatorTime:
-    """What was planned, times the best factor for all samples."""
-    expected = np.array([planned.fixed, planned.per_in, planned.per_out])
-    length = float(expected @ squares @ expected)
-    scale = float(expected @ products) / length if length > 0.0 else 1.0
-    fixed, per_in, per_out = (min(SCALES[1], max(SCALES[0], scale)) * expected).tolist()
-    return OperatorTime(fixed, per_in, per_out)
 
 
 def _solved(squares: Vector, products: Vector, planned: OperatorTime) -> OperatorTime:
@@ -168,7 +176,7 @@ class Times:
     slowness: Mapping[str, float] = field(default_factory=dict)
 
     def time_of(self, operation: Operation, planned: OperatorTime) -> OperatorTime:
-        return self.fits.get(operation, Fit()).time or planned
+        return self.fits.get(operation, Fit()).time_or(planned)
 
     def predict_s(
         self, operation: Operation, vertex: str, rows_in: float, rows_out: float, planned: OperatorTime
@@ -181,7 +189,7 @@ class Times:
 def observed(times: Times, operation: Operation, vertex: str, sample: Sample, planned: OperatorTime) -> Times:
     """After a push of a vertex took what it took."""
     fit = fitted(times.fits.get(operation, Fit()), sample, planned)
-    predicted = seconds_of(fit.time or planned, sample.rows_in, sample.rows_out)
+    predicted = seconds_of(fit.time_or(planned), sample.rows_in, sample.rows_out)
     as_planned = seconds_of(planned, sample.rows_in, sample.rows_out)
     return Times(
         {**times.fits, operation: fit},

@@ -212,14 +212,13 @@ def _compared(now: Plan, then: Plan, contract: str) -> WhatIf:
 
 
 def changed(catalogue: Catalogue, contract: str, change: Change) -> Catalogue:
-    """The catalogue with a change made."""
+    """The catalogue with a change made. A contract that asks for another freshness is not forced any more."""
     _check_names(catalogue, contract, change)
     terms = catalogue.contracts[contract]
-    terms = replace(
-        terms,
-        freshness_s=terms.freshness_s if change.freshness_s is None else change.freshness_s,
-        site=terms.site if change.site is None else change.site,
-    )
+    if change.freshness_s not in (None, terms.freshness_s):
+        terms = replace(terms, freshness_s=change.freshness_s, forced=False)
+    if change.site is not None:
+        terms = replace(terms, site=change.site)
     links = tuple(
         replace(link, bandwidth=change.bandwidth.get((link.src, link.dst), link.bandwidth)) for link in catalogue.links
     )

@@ -135,6 +135,8 @@ def _exhausted(question: Question) -> tuple[str, str]:
         others = [other for other in resources if other.name != resource.name]
         if fastest_plan(question, others, question.limit_s) is not None:
             return _reason(question, resource)
+    if not binding:  # the search that is not exact has missed a plan that the fastest one shows
+        return "freshness", f"no plan was found that takes at most {format_seconds(question.limit_s)}"
     return _reason(question, min(binding, key=lambda resource: (resource.left, resource.name)))
 
 

@@ -53,7 +53,7 @@ def next_job(paths: Paths, scene: Scene, due: Iterable[Due], overhead_s: float) 
 
 def longest_job_s(paths: Paths) -> float:
     """How long anybody may be kept waiting: what pushes of the shortest promise start early for."""
-    shortest = min((entry.freshness_s for entry in paths.contracts), default=0.0)
+    shortest = min((entry.freshness_s for entry in paths.unforced), default=0.0)
     return max(SHORT_S, (1 - START_AT) * shortest)
 
 

@@ -20,7 +20,7 @@ the batch of each is what it itself lacks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -43,9 +43,7 @@ PRECISION = 1_000
 """Of targets and wake-ups, microseconds."""
 
 LOOK_AGAIN = 250_000
-"""Microseconds after which to look again at a contract that is due and whose sources stand still: they report every
-second at least, and it starts as soon as they do.
-"""
+"""Microseconds after which to look again at a contract that is due and whose sources stand still."""
 
 SECOND = 1_000_000
 
@@ -71,6 +69,11 @@ class Paths:
 
     inputs: Mapping[str, tuple[str, ...]]
     contracts: tuple[Promised, ...]
+
+    @property
+    def unforced(self) -> tuple[Promised, ...]:
+        """Those that count; all, if all are forced."""
+        return tuple(entry for entry in self.contracts if not entry.forced) or self.contracts
 
     @cached_property
     def upstream(self) -> Mapping[str, tuple[str, ...]]:
@@ -161,7 +164,7 @@ def next_pushes(paths: Paths, scene: Scene) -> Decision:
             due.append(standing.due())
         else:
             wake = min(wake, scene.now + LOOK_AGAIN)
-    if due:
+    if any(not entry.forced for entry in due):
         due += [standing.due() for standing in later if standing.goes_along(early[standing.entry.contract])]
     return Decision(tuple(sorted(due, key=lambda entry: entry.urgency)), max(wake, scene.now + 1))
 
@@ -275,21 +278,23 @@ def path_s(paths: Paths, scene: Scene, contract: str, target: int) -> float:
 def longest_item_s(paths: Paths, seconds: Seconds) -> float:
     """Seconds of the longest item of all pushes that start when they should: `Scene.blocking_s` where rounds run."""
     batches: dict[str, float] = {}
-    for entry in paths.contracts:
+    for entry in sorted(paths.contracts, key=lambda entry: (entry.forced, entry.freshness_s)):
         for name in paths.upstream[entry.contract]:
-            batches[name] = min(batches.get(name, entry.freshness_s), entry.freshness_s)
+            batches.setdefault(name, entry.freshness_s)
     return max((seconds(name, START_AT * freshness_s) for name, freshness_s in batches.items()), default=0.0)
 
 
-def _starts_in_turn(waiting: Iterable[_Standing], slots: int) -> dict[str, int]:
+def _starts_in_turn(waiting: Collection[_Standing], slots: int) -> dict[str, int]:
     """The last starts with which all could be done in time on the slots; `FOREVER` where no other push is in the way.
 
     Pushes are laid out backwards from the ends of their promises. A vertex is work of the first contract that needs it.
+    What is forced is in nobody's way.
     """
-    found, free = dict[str, int](), [FOREVER] * slots
+    found, free = {one.entry.contract: FOREVER for one in waiting}, [FOREVER] * slots
     seen = set[str]()
     planned = []
-    for standing in sorted(waiting, key=lambda one: (one.deadline, one.entry.contract)):
+    in_line = (one for one in waiting if not one.entry.forced)
+    for standing in sorted(in_line, key=lambda one: (one.deadline, one.entry.contract)):
         planned.append((standing, standing.end, round(_work_s(standing, seen) * SECOND)))
     for standing, end, work in reversed(planned):
         slot = free.index(max(free))

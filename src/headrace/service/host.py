@@ -40,7 +40,8 @@ LOOKING = 0.05
 class Prepared:
     """A plan to go over to, and what that changes; None if nothing runs.
 
-    `forced` contracts are planned for as long a freshness as can be kept; it says what they are promised, in seconds.
+    `forced` says what contracts that are forced are promised, in seconds: they are planned for that, or for more if
+    nothing is as fast.
     """
 
     plan: Plan

@@ -25,7 +25,7 @@ from headrace.observe.times import (
 )
 from headrace.run.push import Pushed
 
-VERSION = 2
+VERSION = 3
 AS_PLANNED = OperatorTime(fixed=0.3, per_in=0.0, per_out=1.0)
 """Of jobs, before there were any: what one takes, what each push in it adds, and what each predicted second becomes."""
 
@@ -76,7 +76,7 @@ class Learning:
 
     @property
     def job(self) -> OperatorTime:
-        return self.jobs.time or AS_PLANNED
+        return self.jobs.time_or(AS_PLANNED)
 
     @property
     def overhead_s(self) -> float:

@@ -54,7 +54,7 @@ class Reader:
     ledger: Ledger
     store: Store
     forced: Mapping[str, float] = field(default_factory=dict)
-    """What contracts that are forced are promised, in seconds: they are planned for more."""
+    """What contracts that are forced are promised, in seconds: they may be planned for more."""
 
     def names(self) -> list[str]:
         return sorted({entry.view for entry in self.plan.contracts} | {entry.contract for entry in self.plan.contracts})

@@ -151,14 +151,15 @@ class Replanning:
 
 def measured_of(learning: Learning, clock_s: float) -> Measured:
     """What a running plan taught. Sites that are down would be known by their silence; here all are in one process."""
-    found = learning.statistics()
+    plan, found = learning.plan, learning.statistics()
+    claiming = [entry for entry in plan.contracts if not plan.catalogue.contracts[entry.contract].forced]
     return Measured(
         clock_s,
         found.sources,
         dict(learning.times.slowness),
         found.load,
         selectivities=found.selectivities,
-        blocking_s=longest_item_s(paths_of(learning.plan.graph, learning.plan.contracts), learning.seconds()),
+        blocking_s=longest_item_s(paths_of(plan.graph, claiming), learning.seconds()),
     )
 
 

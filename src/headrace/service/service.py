@@ -49,8 +49,6 @@ ANSWER_WITHIN_S = 8.0
 """How long who asks databases may go on: one that stands still never answers."""
 IDLE_S, YIELD_S = 0.25, 0.001
 """Pauses between rounds; however much there is to push, who waits for its turn to load gets it."""
-DECIDE_EVERY_S = 1.0
-"""How long it is believed that no push is due yet: a capture may have fallen behind, which nobody could foresee."""
 AUDIT_EVERY_S = 1.0
 SLOTS_EVERY_S = 3.0
 WANTED_NOTE = "wanted"
@@ -211,13 +209,13 @@ class Service:
         assert self.scheduler is not None
         if (left_s := self._quiet_until - time.monotonic()) > 0:
             return left_s
-        now, times = self.clock(), self.ledger.times()
+        began, now, times = time.monotonic(), self.clock(), self.ledger.times()
         lags_s = self.auditor.lags_of(times)
         decision = self.scheduler.decide(now, times, lags_s)
         if not self.scheduler.pending:
             quiet_s = (decision.next_wake - now) / 1e6
             self.gaps.expect_push(quiet_s)
-            self._quiet_until = time.monotonic() + min(quiet_s, DECIDE_EVERY_S)
+            self._quiet_until = began + quiet_s
             return quiet_s
         started = time.perf_counter()
         try:
@@ -265,4 +263,5 @@ class Service:
             if since > LEASE_S:
                 log.warning("stood still for %.0f s; nobody else took the project, so it goes on", since)
             self.auditor.audit(self.lease, self.accounts.notes())
+            self._quiet_until = 0.0  # a capture may have fallen behind, which nobody could foresee
             self.captures.check()

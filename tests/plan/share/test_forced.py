@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.app.forcing import plan_with_forced
 from headrace.model.catalogue import Contract
+from headrace.model.errors import UsageError
+from headrace.model.explanation import Change
 from headrace.model.plan import Plan
 from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
+from headrace.plan.explain import what_if_running
 from headrace.plan.make import plan_on_running
 from headrace.plan.share.arrangement import arrangement_of
 from headrace.plan.share.difference import difference
@@ -80,6 +85,36 @@ def test_one_that_is_not_forced_any_more_is_asked_about_again():
     assert [one.contract for one in then.rejected] == ["bought_us"]
 
 
+def test_whatif_asks_about_another_freshness_as_if_it_were_not_forced():
+    running = plan_for(forced(wanted("bought", "us", freshness=1.0)), cores=CORES)
+    assert not what_if_running(running, "bought_us", Change(freshness_s=2.0)).after.kept
+    assert what_if_running(running, "bought_us", Change(freshness_s=20.0)).after.kept
+
+
+@pytest.mark.parametrize("running", [{}, {"bought_us": 30.0}])
+def test_what_is_forced_is_planned_for_what_it_asks_for_and_what_runs_stays_as_it_is(running: dict[str, float]):
+    declared = with_contracts(shop(CORES), [wanted("bought", "us", freshness=1.0)])
+    plan, promised = plan_with_forced(None, declared, running, () if running else ("bought_us",))
+    assert promised == {"bought_us": 1.0}
+    assert [entry.freshness_s for entry in plan.contracts] == [running.get("bought_us", 1.0)]
+
+
+def test_what_nothing_is_fast_enough_for_is_planned_for_the_smallest_that_is_possible():
+    declared = with_contracts(shop(CORES), [wanted("bought", freshness=0.1), wanted("sales", freshness=0.1)])
+    plan, promised = plan_with_forced(None, declared, {}, ("bought_eu", "sales_eu"))
+    assert promised == {"bought_eu": 0.1, "sales_eu": 0.1}
+    assert [0.1 < entry.freshness_s < 2.0 for entry in plan.contracts] == [True, True]
+
+
+def test_what_cannot_be_made_at_all_cannot_be_forced_and_stays_refused_if_it_was():
+    links = tuple(link for link in shop(CORES).links if "asia" not in (link.src, link.dst))
+    declared = with_contracts(replace(shop(CORES), links=links), [wanted("bought", "asia")])
+    with pytest.raises(UsageError, match="cannot be forced: no links lead"):
+        plan_with_forced(None, declared, {}, ("bought_asia",))
+    plan, promised = plan_with_forced(None, declared, {"bought_asia": 60.0})
+    assert not promised and [one.contract for one in plan.rejected] == ["bought_asia"]
+
+
 CONTRACTS = st.builds(
     wanted, st.sampled_from(sorted(VIEWS)), st.sampled_from(SITES), st.sampled_from([2.0, 5.0, 20.0, 60.0])
 )
@@ -106,3 +141,6 @@ def test_what_comes_later_is_admitted_as_if_nothing_were_forced(later: list[Cont
     expected = plan_on_running(plan_for(cores=CORES), with_contracts(shop(CORES), later))
     assert kept(then) == kept(expected) | kept(running)
     assert has_room(arrangement_of(then))
+    assert_right(then)
+    admitted = [one for one in (*still, *later) if one.name in kept(then)]
+    assert difference(then, plan_on_running(then, with_contracts(shop(CORES), admitted))).is_nothing

@@ -200,13 +200,14 @@ def _cost_of(now: Arrangement, names: Iterable[str]) -> float:
 
 def broken_contracts(now: Arrangement, measured: Measured) -> frozenset[str]:
     """Contracts whose promises are not kept as things are: late, made at a site that is down, or all, when something
-    has no room for them.
+    has no room for them. To be late is no reason for one that is forced.
     """
     served = now.live.served
     stuck = {p.contract for name, ps in served.items() if now.graph.vertices[name].site in measured.down for p in ps}
     if not has_room(now):
         return frozenset(kept.contract.name for kept in now.kept)
-    return frozenset((*stuck, *late_contracts(now)))
+    forced = {kept.contract.name for kept in now.kept if kept.contract.forced}
+    return frozenset((*stuck, *(name for name in late_contracts(now) if name not in forced)))
 
 
 def _parts(now: Arrangement, contract: str) -> frozenset[str]:

@@ -154,9 +154,18 @@ def _with_forced(now: Arrangement, before: Arrangement, views: Views) -> Arrange
     for kept in before.kept:
         name, view = kept.contract.name, kept.contract.view
         if name in forced and tuple(blocks_in_form(now, view)) == tuple(blocks_in_form(before, view)):
-            del forced[name]
-            now = replace(now, kept=(*now.kept, kept)).with_graph(both(now.graph, before.graph))
+            then = replace(now, kept=(*now.kept, kept)).with_graph(both(now.graph, before.graph))
+            if not _joins_unlogged(then, kept):
+                del forced[name]
+                now = then
     return _with_all(now, list(forced.values()), views)
+
+
+def _joins_unlogged(now: Arrangement, kept: Kept) -> bool:
+    """Whether a contract joins what others have left without changes of its own."""
+    edges = (now.graph.edges.get(name) for name in upstream_first(now.graph, [kept.vertex]))
+    joined = {name for edge in edges if edge is not None and edge.op is Operator.JOIN for name in edge.inputs}
+    return not joined.isdisjoint(now.live.unlogged)
 
 
 def _with_all(now: Arrangement, wanted: list[Contract], views: Views) -> Arrangement:

@@ -19,7 +19,7 @@ from headrace.plan.statistics import Core
 
 
 def place(now: Arrangement, contract: Contract, cores: tuple[Core, ...]) -> Arrangement:
-    """With the contract among those kept or refused. All others stay as they are."""
+    """With the contract among those kept or refused. All others stay as they are, but for what is forced."""
     if now.options.sharing is not Sharing.MARGINAL:
         question = now.question(contract, cores)
         answer = admit(question)
