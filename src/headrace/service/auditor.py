@@ -36,7 +36,7 @@ class Watched:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredLag:
     """The lag of a view that was at time `t` then."""
 
     vertex: str
@@ -49,7 +49,7 @@ class Auditor:
     ledger: Ledger
     clock: Callable[[], int]
     watched: tuple[Watched, ...] = ()
-    measured: dict[str, Measured] = field(default_factory=dict)
+    measured: dict[str, MeasuredLag] = field(default_factory=dict)
     """Of each contract, the last."""
     records: dict[str, Record] = field(default_factory=dict)
     judged: dict[str, int] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Auditor:
         for one in self.watched:
             if one.vertex in times:
                 t = times[one.vertex]
-                found[one.contract] = Measured(one.vertex, t, lag_s(now, t, self._captured(one, t, last, now)))
+                found[one.contract] = MeasuredLag(one.vertex, t, lag_s(now, t, self._captured(one, t, last, now)))
         self.measured = found
         return self.lags_s
 
