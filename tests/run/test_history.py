@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.model.log import Log, Piece, PieceKind
-from headrace.run.history import LARGE, MOST, SMALL, SPAN, gathers_due
+from headrace.run.history import FILES, LARGE, MOST, SMALL, SPAN, gathers_due
 
 SECOND = 1_000_000
 KEEP = 600 * SECOND
@@ -64,3 +64,17 @@ def test_bases_and_runs_are_not_history():
     base = Piece(PieceKind.BASE, "base", -1, 10 * SECOND, 5, 100)
     run = Piece(PieceKind.RUN, "run", 0, 10 * SECOND, 5, 100, ("k",))
     assert gathered(log("a", base, run, *map(change, range(3)))) == []
+
+
+def test_a_day_of_pushes_is_few_files_and_no_row_is_written_more_than_twice_again():
+    every, day = 15 * SECOND, 24 * 3600 * SECOND
+    held, written = list[Piece](), 0
+    for number in range(day // every):
+        held.append(change(number, 20_000, step=every))
+        for gather in gathers_due([(log("a", *held), (number + 1) * every)], day):
+            first, last, size = gather.pieces[0], gather.pieces[-1], gather.bytes
+            held = [piece for piece in held if piece not in gather.pieces]
+            held.append(Piece(PieceKind.CHANGE, f"from {first.file}", first.after, last.upto, 1, size))
+            written += size
+        assert len(held) < 3 * FILES + 8
+    assert written <= 2 * 20_000 * (day // every)

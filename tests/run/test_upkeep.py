@@ -148,6 +148,23 @@ def test_the_spool_of_a_table_that_is_being_read_is_kept(tmp_path):
     assert not world.ledger.logs(["spool:r"])["spool:r"].of_kind(PieceKind.CHANGE)
 
 
+def test_changes_are_kept_for_a_day_and_what_was_captured_while_it_is_read(tmp_path):
+    world = world_of(VIEWS, "m1", tmp_path)
+    world.capture({"r": ZSet([((n, n, n, 1.0, None, "a", None, None, True), 1) for n in range(20)])})
+    world.engine.load()
+    world.capture({"r": ZSet([((20, 20, 20, 1.0, None, "a", None, None, True), 1)])})
+    check(world.engine.push(list(world.program.tasks), world.now))
+    upkeep, hour, before = Upkeep(world.engine), 3600 * 1_000_000, history_of(world)
+    upkeep.trim(world.now + 23 * hour)
+    after = history_of(world)
+    assert after.pop("spool:r") == [] != before.pop("spool:r")
+    assert after == before
+    upkeep.trim(world.now + 25 * hour)
+    changes_alone = [name for name, spec in world.program.logs.items() if not spec.has_contents]
+    assert changes_alone and [name for name in changes_alone if history_of(world)[name]] == []
+    assert world.wrong() == []
+
+
 def test_a_reader_that_a_budget_cuts_off_is_named_and_loaded_anew(tmp_path):
     world = world_of(VIEWS, "m1", tmp_path)
     world.capture({"r": ZSet([((n, n, n, 1.0, None, "a", None, None, True), 1) for n in range(20)])})

@@ -30,6 +30,8 @@ GATHERED_TOGETHER = 8
 """So many pieces of history go along."""
 ATTEMPTS = 5
 READING_NOTE = "load:"
+KEEP_CAPTURED = 600 * 1_000_000
+"""Microseconds for which spools keep what was read of them: sources' own logs have the same changes."""
 
 
 @dataclass(slots=True)
@@ -71,16 +73,18 @@ class Upkeep:
 
     def _gathers(self, logs: Mapping[str, Log]) -> list[GatherItem]:
         """Of logs that have contents, only what the base holds: the rest is on its way into the next."""
-        times, sites = {name: log.t for name, log in logs.items()}, dict[str, list[tuple[Log, int]]]()
+        times, together = {name: log.t for name, log in logs.items()}, dict[tuple[str, int], list[tuple[Log, int]]]()
+        spools = self._spools()
         for name, log in logs.items():
             spec, upto = self.engine.program.logs.get(name), self._since(name, times)
             if spec is not None and spec.has_contents:
                 upto = min(upto, NEVER if log.base_t is None else log.base_t)
-            sites.setdefault(log.site, []).append((log, upto))
+            keep = min(self.keep, KEEP_CAPTURED) if name in spools else self.keep
+            together.setdefault((log.site, keep), []).append((log, upto))
         return [
             GatherItem(site, self.engine.store, gather)
-            for site, held in sites.items()
-            for gather in gathers_due(held, self.keep, self.gather_files)
+            for (site, keep), held in together.items()
+            for gather in gathers_due(held, keep, self.gather_files)
         ]
 
     def _spools(self) -> set[str]:
@@ -205,7 +209,7 @@ class Upkeep:
         held = (log for log in logs.values() if log.name not in spools and not self._is_all_contents(log))
         decided = retain(held, readers, now, self.budgets, self.keep)
         # What was captured is never given up: it cannot be computed again.
-        captured = retain((log for log in logs.values() if log.name in spools), readers, now, {}, self.keep)
+        captured = retain((log for log in logs.values() if log.name in spools), readers, now, {}, min(self.keep, KEEP_CAPTURED))
         for trim in (*decided.trims, *captured.trims):
             try:
                 self.engine.ledger.commit(self.engine.lease, Round((trim.edit(logs[trim.log]),)))

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("headrace.service")
 
-KEEP_US = 600 * 1_000_000
-"""Changes are kept ten minutes for those who read `changes`; longer while a reader needs them."""
 LEARNT_NOTE = "learnt"
 """The note of how long pushes take."""
 
@@ -122,7 +120,7 @@ def _switch(service: Service, loading: Loading, engine: Engine) -> None:
     service.plan, service.forced = plan, loading.forced
     service.scheduler = Scheduler(plan, engine, forced=frozenset(loading.forced), learning=_learnt(service, plan))
     unnamed = service.upkeep.unnamed if service.upkeep is not None else {}
-    service.upkeep = Upkeep(engine, KEEP_US, budgets_of(plan), unnamed)
+    service.upkeep = Upkeep(engine, budgets=budgets_of(plan), unnamed=unnamed)
     service.accounts.follow(plan)
     service.auditor.watch(
         tuple(

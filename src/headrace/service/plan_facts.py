@@ -8,12 +8,14 @@ from headrace.run.steps import Program
 from headrace.service.auditor import Watched
 from headrace.service.databases import Database, by_contract
 
+CHANGES_BYTES = 4_000_000_000
+"""What changes may take at a site that does not say how large its disk is."""
+
 
 def budgets_of(plan: Plan) -> dict[str, int]:
-    """Bytes that logs may take at sites whose disk is limited."""
-    return {
-        site.name: int(site.disk_capacity) for site in plan.catalogue.sites.values() if site.disk_capacity is not None
-    }
+    """Bytes that changes may take, by site."""
+    sites = plan.catalogue.sites.items()
+    return {name: CHANGES_BYTES if site.disk_capacity is None else int(site.disk_capacity) for name, site in sites}
 
 
 def sources_of(program: Program) -> frozenset[str]:
