@@ -42,6 +42,10 @@ class Upkeep:
     unnamed: Mapping[str, float] = field(default_factory=dict)
     gather_files: int = FILES
 
+    @property
+    def keep_captured(self) -> int:
+        return min(self.keep, KEEP_CAPTURED)
+
     def step(self) -> UpkeepItem | GatherItem | None:
         """Does the most pressing piece of work, and small ones with it in one job; None if nothing is due."""
         items = self._next()
@@ -79,7 +83,7 @@ class Upkeep:
             spec, upto = self.engine.program.logs.get(name), self._since(name, times)
             if spec is not None and spec.has_contents:
                 upto = min(upto, NEVER if log.base_t is None else log.base_t)
-            keep = min(self.keep, KEEP_CAPTURED) if name in spools else self.keep
+            keep = self.keep_captured if name in spools else self.keep
             together.setdefault((log.site, keep), []).append((log, upto))
         return [
             GatherItem(site, self.engine.store, gather)
@@ -209,7 +213,7 @@ class Upkeep:
         held = (log for log in logs.values() if log.name not in spools and not self._is_all_contents(log))
         decided = retain(held, readers, now, self.budgets, self.keep)
         # What was captured is never given up: it cannot be computed again.
-        captured = retain((log for log in logs.values() if log.name in spools), readers, now, {}, min(self.keep, KEEP_CAPTURED))
+        captured = retain((log for log in logs.values() if log.name in spools), readers, now, {}, self.keep_captured)
         for trim in (*decided.trims, *captured.trims):
             try:
                 self.engine.ledger.commit(self.engine.lease, Round((trim.edit(logs[trim.log]),)))
