@@ -2,99 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import random
-import threading
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
 import pytest
 
-from headrace.connect.files import FileStore
 from headrace.connect.ledger.ledger import SqlLedger
-from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.postgres.capture import Capture, CaptureSettings, clock_now
 from headrace.connect.postgres.give_back import give_back
 from headrace.connect.postgres.inspect import Connection
-from headrace.connect.postgres.reading import emit
 from headrace.connect.postgres.sessions import connect_session
 from headrace.connect.postgres.slots import capture_names, remove_capture
-from headrace.model.errors import ConnectError, Held
+from headrace.model.errors import Held
 from headrace.model.log import Lease, Round
-from headrace.model.types import INT, STRING, Decimal
+from headrace.model.types import INT, STRING
 from headrace.run.capture.position import Position
 from headrace.run.capture.spool import CapturedTable
-from tests.connect.postgres.histories import CREATE, LOOSE, NAMES, PLAIN, TABLES, WIDE, History, contents
-from tests.connect.postgres.spools import Bag, Replay, bag, contents_now, spool_rows
-
-
-@dataclass
-class Place:
-    """A database, and a ledger and a store for what is captured of it."""
-
-    dsn: str
-    folder: Path
-    connection: psycopg.Connection
-    ledger: SqlLedger
-    store: FileStore
-
-    def settings(self, *tables: CapturedTable, **more: Any) -> CaptureSettings:
-        return CaptureSettings("test", "main", self.dsn, tables or TABLES, self.folder / "scratch", **more)
-
-    def capture(self, *tables: CapturedTable, **more: Any) -> Capture:
-        return Capture(self.settings(*tables, **more), self.ledger, self.store)
-
-    def captured(self, table: CapturedTable) -> Bag:
-        return contents_now(table, self.ledger, self.store)
-
-    def execute(self, statements: str) -> None:
-        for statement in statements.split(";\n"):
-            self.connection.execute(statement.encode())
-
-
-@pytest.fixture
-def place(postgres_dsn: str, tmp_path: Path) -> Iterator[Place]:
-    ledger = open_sqlite(tmp_path / "ledger.db")
-    with psycopg.connect(postgres_dsn, autocommit=True) as connection:
-        # Even small transactions are large: they come while they are open.
-        name = connection.info.dbname
-        connection.execute(f"ALTER DATABASE {name} SET logical_decoding_work_mem = '64kB'".encode())
-        found = Place(postgres_dsn, tmp_path, connection, ledger, FileStore(tmp_path / "files"))
-        found.execute(CREATE)
-        yield found
-    ledger.close()
-
-
-def check_every_time(place: Place, history: History) -> None:
-    """After each transaction that the spools have, all tables are as they were after it."""
-    rows = [
-        (row["__t"], row["__n"], table.source, row)
-        for table in TABLES
-        for row in spool_rows(table, place.ledger, place.store)
-    ]
-    loaded = max(int(place.ledger.notes("loaded:")[f"loaded:{table.source}"]) for table in TABLES)
-    replays = {table.source: Replay(table) for table in TABLES}
-    checked = 0
-    times = sorted({t for t, *_ in rows})
-    by_time: dict[int, list[tuple[int, str, dict[str, Any]]]] = {t: [] for t in times}
-    for t, number, source, row in rows:
-        by_time[t].append((number, source, row))
-    for t in times:
-        for _, source, row in sorted(by_time[t], key=lambda entry: entry[:2]):
-            replays[source].apply(row)
-        if t >= loaded:
-            tick = max((n for (n,) in replays["ticks"].contents), default=-1)
-            assert tick >= 0
-            for source, replay in replays.items():
-                assert +replay.contents == history.expected[tick][source], (source, tick)
-            checked += 1
-    assert max(n for (n,) in replays["ticks"].contents) == len(history.expected) - 1
-    assert checked
-    assert len(set(place.ledger.times().values())) == 1, "all spools of a database are at the same time"
+from tests.connect.postgres.capture_place import Place, check_every_time
+from tests.connect.postgres.histories import LOOSE, PLAIN, WIDE, History, contents
+from tests.connect.postgres.spools import bag, spool_rows
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -244,157 +173,6 @@ def test_two_databases_share_a_clock_and_nothing_else(place: Place, postgres_dat
     assert place.captured(far) == bag([(1,)])
 
 
-def test_a_table_added_later_is_read_while_the_others_go_on(place: Place):
-    place.execute("INSERT INTO plain VALUES (1, 0, 'x');\nINSERT INTO loose VALUES ('a', 1), ('a', 1), (NULL, 2)")
-    first = place.capture(PLAIN)
-    first.catch_up()
-    first.close()
-    place.execute("INSERT INTO plain VALUES (2, 0, 'y');\nDELETE FROM loose WHERE v IS NULL")
-    second = place.capture(PLAIN, LOOSE)
-    place.execute("INSERT INTO plain VALUES (3, 0, 'z');\nINSERT INTO loose VALUES ('b', 3)")
-    second.catch_up()
-    second.close()
-    for table in (PLAIN, LOOSE):
-        assert place.captured(table) == contents(place.connection, table)
-
-
-def test_a_table_is_not_read_before_those_who_wrote_to_it_unpublished_are_done(place: Place):
-    first = place.capture(PLAIN)
-    first.catch_up()
-    first.close()
-    with psycopg.connect(place.dsn) as writer:
-        writer.execute("INSERT INTO loose VALUES ('written before', 1)")
-        capture = place.capture(PLAIN, LOOSE)
-        for _ in range(5):
-            capture.step(0.02)
-        assert "loaded:loose" not in place.ledger.notes()
-        writer.commit()
-    capture.catch_up()
-    capture.close()
-    assert place.captured(LOOSE) == bag([("written before", 1)])
-
-
-def test_reading_a_large_table_goes_on_where_it_was_interrupted(place: Place, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("headrace.connect.postgres.load.ROWS_AT_ONCE", 100)
-    place.execute("INSERT INTO plain SELECT g, 0, 'v' || g FROM generate_series(1, 1000) g;\nANALYZE plain")
-    capture = place.capture(PLAIN)
-    while "load:plain" not in place.ledger.notes() or '"rows": 300' not in place.ledger.notes()["load:plain"]:
-        capture.step(0.01)
-    capture.close()
-    place.execute("UPDATE plain SET v = 'changed' WHERE id % 50 = 0;\nDELETE FROM plain WHERE id % 77 = 0")
-    capture = place.capture(PLAIN)
-    progress = [report for _ in range(30) for report in capture.step(0.02).progress]
-    capture.close()
-    assert progress[0].rows == 400
-    assert progress[0].estimate == 1000
-    assert progress[-1].complete
-    assert place.captured(PLAIN) == contents(place.connection, PLAIN)
-
-
-def test_tables_are_read_while_they_change(place: Place, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("headrace.connect.postgres.load.ROWS_AT_ONCE", 20)
-    place.execute(
-        f"INSERT INTO {NAMES['wide']} SELECT g % 40, 'b' || g, repeat('€', 4000), 1 FROM generate_series(1, 100) g"
-    )
-    place.execute("INSERT INTO loose SELECT 'x', g FROM generate_series(1, 100) g")
-    history = History(place.connection, random.Random(3))
-
-    def change_then_emit(session: Any, content: str) -> None:
-        """Between the reading of a range and its mark is where what was read gets old."""
-        for _ in range(3):
-            history.transaction()
-        emit(session, content)
-
-    monkeypatch.setattr("headrace.connect.postgres.load.emit", change_then_emit)
-    capture = place.capture()
-    for _ in range(60):
-        history.transaction()
-        capture.step(0.005)
-    capture.catch_up()
-    capture.close()
-    check_every_time(place, history)
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE plain SET v = 'new' WHERE id = 3",
-        "DELETE FROM plain WHERE id = 3",
-        "UPDATE plain SET id = 300 WHERE id = 3",
-        "TRUNCATE plain",
-        "INSERT INTO plain SELECT g, 0, 'many' FROM generate_series(100, 5000) g;\nUPDATE plain SET v = 'many'",
-        "UPDATE {wide} SET n = n + 1",
-        "UPDATE {wide} SET a = a + 100",
-        "DELETE FROM loose WHERE n < 4;\nUPDATE loose SET v = 'new' WHERE n = 5;\nINSERT INTO loose VALUES ('x', 77)",
-    ],
-)
-def test_what_changes_between_a_reading_and_its_mark_wins(
-    place: Place, monkeypatch: pytest.MonkeyPatch, statement: str
-):
-    place.execute("INSERT INTO plain SELECT g, 0, 'old' FROM generate_series(1, 10) g")
-    place.execute(f"INSERT INTO {NAMES['wide']} SELECT g, 'b', repeat('€', 4000), 1 FROM generate_series(1, 5) g")
-    place.execute("INSERT INTO loose SELECT 'x', g FROM generate_series(1, 10) g")
-
-    def change_then_emit(session: Any, content: str) -> None:
-        if content.startswith("close"):
-            with place.connection.transaction():
-                place.execute(statement.format(**NAMES))
-        emit(session, content)
-
-    monkeypatch.setattr("headrace.connect.postgres.load.emit", change_then_emit)
-    table = next(one for one in (PLAIN, WIDE, LOOSE) if NAMES[one.source] in statement.format(**NAMES))
-    capture = place.capture(table)
-    for _ in range(4):
-        capture.step(0.05)
-    monkeypatch.undo()
-    capture.catch_up()
-    capture.close()
-    assert place.captured(table) == contents(place.connection, table)
-
-
-def write_at_random(dsn: str, seed: int, stop: threading.Event) -> None:
-    """Transactions of several writers, that overlap, wait for each other and fail at times."""
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        history = History(connection, random.Random(seed))
-        while not stop.is_set():
-            undone = history.chance.random() < 0.1
-            failures = contextlib.suppress(psycopg.errors.OperationalError, psycopg.errors.IntegrityError)
-            with failures, connection.transaction(force_rollback=undone):
-                for _ in range(history.chance.randint(1, 6)):
-                    for statement in history.some_changes():
-                        connection.execute(statement.encode())
-
-
-def test_tables_are_read_while_several_write_to_them_at_once(place: Place, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("headrace.connect.postgres.load.ROWS_AT_ONCE", 3)
-    place.execute(f"INSERT INTO {NAMES['wide']} SELECT g, 'b', repeat('€', 4000), 1 FROM generate_series(1, 60) g")
-    place.execute("INSERT INTO plain SELECT g, 0, 'p' FROM generate_series(1, 60) g")
-    stop = threading.Event()
-    writers = [threading.Thread(target=write_at_random, args=(place.dsn, seed, stop)) for seed in range(3)]
-    for writer in writers:
-        writer.start()
-
-    def capture_for(steps: int) -> None:
-        """As a service does: when the server ends it, by a deadlock with who truncates for one, it starts anew."""
-        with contextlib.suppress(ConnectError), contextlib.closing(place.capture(PLAIN, WIDE, LOOSE)) as capture:
-            for _ in range(steps):
-                capture.step(0.02)
-
-    try:
-        for _ in range(3):
-            capture_for(steps=12)
-        while len(place.ledger.notes("loaded:")) < 3:
-            capture_for(steps=50)
-    finally:
-        stop.set()
-        for writer in writers:
-            writer.join()
-    with contextlib.closing(place.capture(PLAIN, WIDE, LOOSE)) as capture:
-        capture.catch_up()
-    for table in (PLAIN, WIDE, LOOSE):
-        assert place.captured(table) == contents(place.connection, table)
-
-
 def test_changes_missed_with_a_lost_slot_are_found_by_reading_again(place: Place):
     history = History(place.connection, random.Random(1))
     for _ in range(20):
@@ -449,78 +227,6 @@ def test_a_position_beyond_the_end_of_the_log_is_of_a_database_that_was_restored
     capture.catch_up()
     capture.close()
     assert place.captured(PLAIN) == bag([(2, "y")])
-
-
-def test_a_column_that_goes_stops_its_source_alone(place: Place):
-    capture = place.capture()
-    capture.catch_up()
-    place.execute("ALTER TABLE plain ADD COLUMN harmless int DEFAULT 5;\nINSERT INTO plain (id, v) VALUES (1, 'x')")
-    capture.catch_up()
-    assert place.captured(PLAIN) == bag([(1, "x")])
-    place.execute("ALTER TABLE plain RENAME COLUMN v TO w;\nINSERT INTO plain (id, w) VALUES (2, 'y')")
-    place.execute("INSERT INTO loose VALUES ('goes on', 1)")
-    capture.catch_up()
-    notes = place.ledger.notes("quarantine:")
-    assert notes == {"quarantine:plain": 'column "v" of source "plain" is not in table "public.plain" any more'}
-    assert place.captured(LOOSE) == bag([("goes on", 1)])
-    times = place.ledger.times()
-    assert times["spool:plain"] < times["spool:loose"]
-    capture.close()
-    place.execute("ALTER TABLE plain RENAME COLUMN w TO v;\nDELETE FROM plain WHERE id = 1")
-    capture = place.capture()
-    capture.catch_up()
-    capture.close()
-    assert place.ledger.notes("quarantine:") == {}
-    assert place.captured(PLAIN) == bag([(2, "y")])
-
-
-def test_a_column_of_another_type_stops_its_source(place: Place):
-    capture = place.capture(PLAIN, LOOSE)
-    capture.catch_up()
-    place.execute("ALTER TABLE plain ALTER COLUMN v TYPE int USING 1;\nINSERT INTO plain VALUES (1, 0, 5)")
-    capture.catch_up()
-    capture.close()
-    assert place.ledger.notes()["quarantine:plain"].endswith(
-        'is declared string, and is now integer in table "public.plain"'
-    )
-
-
-def test_a_table_whose_changes_do_not_name_its_rows_any_more_stops_its_source(place: Place):
-    capture = place.capture(PLAIN, WIDE)
-    capture.catch_up()
-    place.execute("ALTER TABLE plain ALTER v SET NOT NULL, ADD UNIQUE (v);\nINSERT INTO plain VALUES (1, 0, 'x')")
-    capture.catch_up()
-    place.execute("ALTER TABLE plain REPLICA IDENTITY USING INDEX plain_v_key;\nDELETE FROM plain")
-    capture.catch_up()
-    capture.close()
-    why = place.ledger.notes()["quarantine:plain"]
-    assert why == 'changes of table "public.plain" of source "plain" do not name rows by id any more'
-
-
-def test_a_table_that_was_renamed_or_dropped_stops_its_source(place: Place):
-    capture = place.capture(PLAIN, WIDE, LOOSE)
-    capture.catch_up()
-    place.execute("ALTER TABLE plain RENAME TO simple;\nINSERT INTO simple VALUES (1, 0, 'x');\nDROP TABLE loose")
-    capture.catch_up()
-    assert place.ledger.notes()["quarantine:plain"].endswith('is now called "public.simple"')
-    capture.close()
-    capture = place.capture(PLAIN, WIDE, LOOSE)
-    capture.catch_up()
-    capture.close()
-    assert place.ledger.notes()["quarantine:loose"] == 'table "loose" of source "loose" is not there any more'
-    assert "quarantine:wide" not in place.ledger.notes()
-
-
-def test_a_value_that_cannot_be_held_stops_its_source_and_is_never_changed(place: Place):
-    place.execute("CREATE TABLE prices (k int PRIMARY KEY, p numeric(10,2))")
-    prices = CapturedTable("prices", "us", "prices", (("k", INT), ("p", Decimal(10, 2))), ("k",))
-    capture = place.capture(PLAIN, prices)
-    capture.catch_up()
-    place.execute("INSERT INTO prices VALUES (1, 'NaN');\nINSERT INTO plain VALUES (1, 0, 'x')")
-    capture.catch_up()
-    capture.close()
-    assert "NaN is none of decimal(10,2)" in place.ledger.notes()["quarantine:prices"]
-    assert place.captured(PLAIN) == bag([(1, "x")])
 
 
 def test_two_sources_may_be_one_table(place: Place):
