@@ -5,10 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from headrace.connect.ledger.database import Row
 from headrace.model.log import Edit, Log, Piece, PieceKind
+
+REMEMBERED = 20_000
+"""Pieces of several hundred logs: most are read again and again, and none ever changes."""
+
+_order = attrgetter("after", "upto", "file")
 
 
 def logs_of(logs: Iterable[Row], pieces: Iterable[Row]) -> dict[str, Log]:
@@ -25,14 +32,11 @@ def _log(name: Any, site: Any, t: Any, start: Any) -> Log:
     return Log(name, site, t, start)
 
 
+@lru_cache(REMEMBERED)
 def _piece(
     kind: Any, file: Any, after: Any, upto: Any, rows: Any, size: Any, key: Any, shard: Any, shards: Any
 ) -> Piece:
     return Piece(PieceKind(kind), file, after, upto, rows, size, tuple(json.loads(key)), shard, shards)
-
-
-def _order(piece: Piece) -> tuple[int, int, str]:
-    return piece.after, piece.upto, piece.file
 
 
 def created(edit: Edit) -> Row:
