@@ -46,11 +46,12 @@ GROWN = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """MB in memory by part, and of the project's folder, at a time in seconds since the load began."""
+    """MB in memory by part, and of the project's folder with its files, at a time in seconds since the load began."""
 
     at_s: float
     memory_mb: dict[str, float]
     disk_mb: float
+    files: int
 
 
 @dataclass
@@ -67,9 +68,9 @@ class Scales(Beside):
     def run(self) -> None:
         while not self.stopping.wait(LOOK_EVERY_S):
             for service in self.world.find("service"):
-                disk = sum(found.stat().st_blocks for found in self.world.folder.root.rglob("*") if found.exists())
+                blocks = [found.stat().st_blocks for found in self.world.folder.root.rglob("*") if found.exists()]
                 at_s = time.monotonic() - self.began
-                self.sizes.append(Sizes(at_s, memory_by_part(service), disk * 512 / 1e6))
+                self.sizes.append(Sizes(at_s, memory_by_part(service), sum(blocks) * 512 / 1e6, len(blocks)))
 
     def median_mb(self, part: str, since: float, until: float) -> float:
         """Between two shares of the run so far."""
@@ -180,7 +181,7 @@ def _force(here: World, names: Sequence[str]) -> None:
 
 def _line(sizes: Sizes, tweets: int) -> str:
     memory = ", ".join(f"{part} {mb:.0f} MB" for part, mb in sorted(sizes.memory_mb.items()))
-    return f"{sizes.at_s / 60:5.1f} min, {tweets} tweets: {memory}; disk {sizes.disk_mb:.0f} MB"
+    return f"{sizes.at_s / 60:5.1f} min, {tweets} tweets: {memory}; disk {sizes.disk_mb:.0f} MB in {sizes.files} files"
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
