@@ -38,21 +38,35 @@ class Engine(Pusher):
         times = self.ledger.times()
         return [name for name in self.program.tasks if name not in times]
 
-    def load(self, wanted: Collection[str] | None = None) -> list[str]:
+    def load(self, wanted: Collection[str] | None = None, t: int | None = None) -> list[str]:
         """Starts new vertices at one time; returns them. Sources must have been captured completely.
 
-        All of the program, or those that some vertices need.
+        All of the program, or those that some vertices need; at what `common_time` said before, or says now.
         """
-        among = None if wanted is None else set(self.upstream(wanted))
-        new = [name for name in self.missing() if among is None or name in among]
+        new = self._missing_for(wanted)
         if not new:
             return []
+        t = self.common_time(wanted) if t is None else t
         sources = [name for name in new if isinstance(self.program.tasks[name].step, Ingest)]
         rest = [name for name in new if name not in sources]
         self._start_sources(sources)
         if rest:
-            self._load_at(rest, self._common_time(rest, sources))
+            needed = [name for name in self.upstream(rest) if name not in rest]
+            self._check(self.push([name for name in needed if name in sources], t))  # there may be much to read
+            self._bring(needed, t)
+            self._load_at(rest, t)
         return new
+
+    def common_time(self, wanted: Collection[str] | None = None) -> int:
+        """Where new vertices can start: nothing that they read is further, and all is captured or soon will be."""
+        times, new = self.ledger.times(), self._missing_for(wanted)
+        started = [times[name] for name in self.upstream(new) if name in times]
+        spools = [task.step.spool for name in new if isinstance((task := self.program.tasks[name]).step, Ingest)]
+        return max([self.watermark(new, times), *started, *(log.start for log in self.ledger.logs(spools).values())])
+
+    def _missing_for(self, wanted: Collection[str] | None) -> list[str]:
+        among = None if wanted is None else set(self.upstream(wanted))
+        return [name for name in self.missing() if among is None or name in among]
 
     def forget(self, vertices: Collection[str]) -> list[str]:
         """Drops vertices and all that read them, so that they are loaded anew; returns them. Sources stay."""
@@ -104,15 +118,6 @@ class Engine(Pusher):
             edits.append(Edit(name, None, spool.start, start=spool.start, site=spec.site))
         if edits:
             self.ledger.commit(self.lease, Round(tuple(edits), self._key_notes(names)))
-
-    def _common_time(self, new: Sequence[str], sources: Collection[str]) -> int:
-        """Brings all that new vertices read to one time; new sources first, of which there may be much to read."""
-        needed = [name for name in self.upstream(new) if name not in new]
-        times = self.ledger.times()
-        t = max([self.watermark(new, times), *(times[name] for name in needed)])
-        self._check(self.push([name for name in needed if name in sources], t))
-        self._bring(needed, t)
-        return t
 
     def _bring(self, vertices: Collection[str], t: int) -> None:
         """What runs is never far behind: it goes as one job if somebody waits for the turn."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import Fenced, HeadraceError
@@ -21,6 +22,7 @@ UPKEEP_EVERY_S, NOTHING_DUE_S = 0.5, 3.0
 TRIM_EVERY_S = 20.0
 GRACE_S = 60.0
 """Files that nobody names stay for so long: who wrote them may be about to."""
+CUT_OFF = "it lagged behind the changes that its site has room for, and is to be loaded anew"
 
 
 def keep_up(service: Service) -> None:
@@ -49,8 +51,8 @@ def keep_up(service: Service) -> None:
 def _trim(service: Service, upkeep: Upkeep) -> None:
     service.accounts.keep(service.clock())
     _keep_learnt(service)
+    _cut_off(service, upkeep.trim(service.clock()))
     _load_left_out(service)
-    _load_again(service, upkeep.trim(service.clock()))
     upkeep.sweep(time.time(), grace=GRACE_S)
     _forget_withdrawn(service)
     service.auditor.forget_moments(service.lease)
@@ -61,28 +63,31 @@ def _keep_learnt(service: Service) -> None:
         service.ledger.commit(service.lease, Round(notes={LEARNT_NOTE: service.scheduler.learning.to_json()}))
 
 
+def _cut_off(service: Service, vertices: tuple[str, ...]) -> None:
+    """Vertices that lagged behind what the budget of their site keeps start anew, and what builds on them."""
+    if not vertices:
+        return
+    assert service.scheduler is not None
+    with service.pushing:
+        gone = service.scheduler.engine.forget(vertices)
+    log.warning("cut off by the budget of their site, to be loaded again: %s", ", ".join(gone))
+    for contract, upstream in service.scheduler.paths.upstream.items():
+        if not set(upstream).isdisjoint(gone):
+            service.unloaded[contract] = CUT_OFF
+
+
 def _load_left_out(service: Service) -> None:
-    """What could not be computed may be computed now."""
+    """What could not be computed, or was cut off, may be computed now: all together, or else one by one."""
     assert service.plan is not None and service.scheduler is not None
-    for entry in service.plan.contracts:
-        if entry.contract in service.unloaded:
-            error = service.loader.try_to_load(service.scheduler.engine, [entry.vertex])
-            if error is None:
-                del service.unloaded[entry.contract]
-            else:
-                service.unloaded[entry.contract] = error
-
-
-def _load_again(service: Service, cut_off: tuple[str, ...]) -> None:
-    """Vertices that lagged behind what the budget of their site keeps start anew."""
-    if cut_off and service.scheduler is not None:
-        engine = service.scheduler.engine
-        with service.pushing:
-            again = engine.forget(cut_off)
-        log.warning("cut off by the budget of their site, and loaded again: %s", ", ".join(again))
-        error = service.loader.try_to_load(engine)
-        if error is not None:
-            log.warning("loading again failed: %s", error)
+    left_out = {one.contract: one.vertex for one in service.plan.contracts if one.contract in service.unloaded}
+    if not left_out:
+        return
+    load = partial(service.loader.try_to_load, service.scheduler.engine)
+    error = load(list(left_out.values()))
+    errors = dict.fromkeys(left_out, error)
+    if error is not None and len(left_out) > 1:
+        errors = {contract: load([vertex], tries=1) for contract, vertex in left_out.items()}
+    service.unloaded = {contract: error for contract, error in errors.items() if error is not None}
 
 
 def _forget_withdrawn(service: Service) -> None:

@@ -118,12 +118,16 @@ class Loader:
             raise RuntimeError(next(iter(unloaded.values())))
         return unloaded
 
-    def try_to_load(self, engine: Engine, wanted: Collection[str] | None = None) -> str | None:
-        """Why it did not work; None if it did. Sources of several databases may not have come to a common time yet."""
-        return self._tried(lambda: engine.load(wanted))
+    def try_to_load(self, engine: Engine, wanted: Collection[str], tries: int = LOAD_TRIES) -> str | None:
+        """Why it did not work; None if it did. Sources of several databases may not have come to a common time yet.
 
-    def _tried(self, act: Callable[[], object]) -> str | None:
-        for left in range(LOAD_TRIES - 1, -1, -1):
+        That stays the same: while we wait for the last of them the others go on.
+        """
+        t = engine.common_time(wanted)
+        return self._tried(lambda: engine.load(wanted, t), tries)
+
+    def _tried(self, act: Callable[[], object], tries: int = LOAD_TRIES) -> str | None:
+        for left in range(tries - 1, -1, -1):
             try:
                 act()
                 return None

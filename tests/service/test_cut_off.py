@@ -1,0 +1,70 @@
+"""A view that waits for a database until its site has no room for what it has not read starts anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from headrace.app.planning import plan_project
+from headrace.connect.postgres.embedded import EmbeddedPostgres
+from headrace.model.plan import PlanOptions
+from headrace.run.items import HereRunner
+from headrace.run.perform import perform
+from headrace.service import housekeeping
+from headrace.service.folder import Folder
+from headrace.service.reading import Reader
+from headrace.service.recompute import recompute
+from headrace.service.service import Service
+from tests.service.running_project import until
+from tests.service.shop import make_shop
+
+PROJECT = """
+project: shop
+sites: {us: {disk_capacity: 1 MB}, eu: {}}
+links:
+  - {between: [us, eu], bandwidth: 100 Mbps, latency: 40 ms, price: 0.01 $/GB}
+sources:
+  users: {kind: table, at: us, postgres: {dsn: "${US_DSN}", table: public.users}, key: [uid]}
+  posts: {kind: table, at: eu, postgres: {dsn: "${EU_DSN}", table: public.posts}, key: [post]}
+contracts:
+  names: {view: names, at: us, freshness: 2 s}
+  wall: {view: wall, at: us, freshness: 2 s}
+"""
+
+
+def test_it_is_named_and_loaded_as_soon_as_it_can_be_and_the_others_go_on(
+    tmp_path: Path,
+    postgres_database: Callable[[], str],
+    server: EmbeddedPostgres,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(housekeeping, "TRIM_EVERY_S", 0.5)
+    addresses = iter((postgres_database(), server.dsn()))
+    environment = make_shop(tmp_path, PROJECT, lambda: next(addresses))
+    (tmp_path / "views" / "names.sql").write_text("SELECT uid, name FROM users")
+    plan = plan_project(tmp_path, environment, PlanOptions())
+    service = Service(Folder(tmp_path), environment, HereRunner(perform), in_processes=False)
+    service.open()
+    try:
+        loading = service.apply(plan)
+        assert loading.done.wait(120) and loading.error is None
+        server.kill()
+        with psycopg.connect(environment["US_DSN"], autocommit=True) as session:
+
+            def is_cut_off() -> bool:
+                session.execute("UPDATE users SET name = repeat(chr(65 + (random() * 25)::int), 500)")
+                return bool(service.unloaded)
+
+            until(is_cut_off, "the view is cut off")
+        assert list(service.unloaded) == ["wall"]
+        server.start()
+        until(lambda: not service.unloaded, "it is loaded again")
+        assert service.scheduler is not None
+        reader = Reader(plan, service.scheduler.engine.program, service.ledger, service.store)
+        found = recompute(reader, environment, service.push_to)
+        assert found.equal and len(found.views) == 2, found
+    finally:
+        service.close()
