@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from headrace.model.errors import Fenced, HeadraceError
 from headrace.model.log import Round
 from headrace.run.upkeep import Upkeep
-from headrace.service.moving import LEARNT_NOTE
+from headrace.service.moving import LEARNT_NOTE, leave_out
 
 if TYPE_CHECKING:
     from headrace.service.service import Service
@@ -67,13 +67,12 @@ def _cut_off(service: Service, vertices: tuple[str, ...]) -> None:
     """Vertices that lagged behind what the budget of their site keeps start anew, and what builds on them."""
     if not vertices:
         return
-    assert service.scheduler is not None
+    assert service.plan is not None and service.scheduler is not None
+    engine = service.scheduler.engine
     with service.pushing:
-        gone = service.scheduler.engine.forget(vertices)
+        gone = engine.forget(vertices)
     log.warning("cut off by the budget of their site, to be loaded again: %s", ", ".join(gone))
-    for contract, upstream in service.scheduler.paths.upstream.items():
-        if not set(upstream).isdisjoint(gone):
-            service.unloaded[contract] = CUT_OFF
+    leave_out(service, engine, service.plan, gone, CUT_OFF)
 
 
 def _load_left_out(service: Service) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -114,7 +115,7 @@ def _tidy(service: Service, program: Program) -> None:
 def _switch(service: Service, loading: Loading, engine: Engine) -> None:
     """From here on the plan runs. Nobody pushes meanwhile."""
     plan, program = loading.plan, engine.program
-    _start_states(service, engine)
+    _start_states(service, engine, plan)
     service.folder.save_running(plan, plan_document(plan))
     _tidy(service, program)
     service.plan, service.forced = plan, loading.forced
@@ -130,14 +131,23 @@ def _switch(service: Service, loading: Loading, engine: Engine) -> None:
     )
 
 
-def _start_states(service: Service, engine: Engine) -> None:
+def _start_states(service: Service, engine: Engine, plan: Plan) -> None:
     """Of vertices that are made in another way than before; those for which that is too late start anew."""
     try:
         engine.start_states()
     except RuntimeError as error:
         log.warning("loaded anew, since they are made in another way: %s", error)
-        engine.forget(engine.without_state())
-        service.loader.try_to_load(engine)
+        gone = engine.forget(engine.without_state())
+        failed = service.loader.try_to_load(engine, gone)
+        if failed is not None:
+            leave_out(service, engine, plan, gone, failed)
+
+
+def leave_out(service: Service, engine: Engine, plan: Plan, gone: Collection[str], why: str) -> None:
+    """Contracts that need vertices which are not there: upkeep tries to load them, again and again."""
+    for entry in plan.contracts:
+        if not set(gone).isdisjoint(engine.upstream([entry.vertex])):
+            service.unloaded[entry.contract] = why
 
 
 def _learnt(service: Service, plan: Plan) -> Learning:
