@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from headrace.app.forcing import plan_with_forced, still_forced
-from headrace.app.project import load_project, planned_catalogue
+from headrace.app.project import load_beside, planned_catalogue
 from headrace.model.catalogue import Refusal
 from headrace.model.errors import InputError, UsageError
 from headrace.model.full_query import FullQuery
@@ -23,9 +23,10 @@ __all__ = ["Applied", "Prepared", "prepare", "prepare_or_resume", "runnable"]
 
 def prepare(directory: Path, environment: Mapping[str, str], wishes: ApplyWishes, connect: bool = True) -> Prepared:
     """The project's plan on what runs. Contracts that were forced stay so while they ask for the same."""
-    declared = load_project(directory, environment, True) if connect else planned_catalogue(directory, environment)
     folder = Folder(directory)
     running = running_to_plan_on(folder)
+    load = load_beside if connect else planned_catalogue
+    declared = load(directory, environment, {} if running is None else running.catalogue.sources)
     for name in wishes.force:
         if name not in declared.contracts:
             raise UsageError(f'contract "{name}" does not exist', "contracts are listed by `headrace plan`")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headrace.declare.api import Project
@@ -26,6 +26,7 @@ __all__ = [
     "init_project",
     "inspector",
     "load",
+    "load_beside",
     "load_project",
     "planned_catalogue",
     "sample_project",
@@ -49,12 +50,31 @@ def load_project(directory: Path, environment: Mapping[str, str], connect: bool 
     return read_project(directory, environment, inspector(environment) if connect else None)
 
 
-def planned_catalogue(directory: Path, environment: Mapping[str, str]) -> Catalogue:
+def load_beside(directory: Path, environment: Mapping[str, str], running: Mapping[str, Source]) -> Catalogue:
+    """With the columns that sources have in what runs, where these are enough: a column more is no other source."""
+    try:
+        return read_project(directory, environment, inspector(environment, running))
+    except InputError:  # one of them may be used now
+        return load_project(directory, environment, connect=True)
+
+
+def planned_catalogue(
+    directory: Path, environment: Mapping[str, str], running: Mapping[str, Source] | None = None
+) -> Catalogue:
     """What a plan is made of: databases are asked only if the files do not say all that it takes."""
     catalogue = read_project(directory, environment, None, unknown_columns=Severity.WARNING)
     if any(_needs_asking(source) for source in catalogue.sources.values()):
-        return load_project(directory, environment, connect=True)
+        return load_beside(directory, environment, running or {})
     return catalogue
+
+
+def _as_before(source: Source, before: Source | None) -> Source:
+    if before is None or not before.columns:
+        return source
+    types = {column.name: column for column in source.columns or ()}
+    kept = [types.get(column.name) for column in before.columns]
+    same = all(one is not None and one.type == was.type for one, was in zip(kept, before.columns, strict=True))
+    return replace(source, columns=tuple(one for one in kept if one is not None)) if same else source
 
 
 def _needs_asking(source: Source) -> bool:
@@ -81,8 +101,11 @@ def everything_read(catalogue: Catalogue, view: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def inspector(environment: Mapping[str, str]) -> Inspect:
-    """Asks PostgreSQL about the sources it holds. Addresses are filled in here, and forgotten afterwards."""
+def inspector(environment: Mapping[str, str], running: Mapping[str, Source] | None = None) -> Inspect:
+    """Asks PostgreSQL about the sources it holds. Addresses are filled in here, and forgotten afterwards.
+
+    Of columns that are not declared, those that `running` has, if all of them are there.
+    """
     from headrace.connect.postgres.inspect import inspect_sources
 
     def inspect(sources: Mapping[str, Source]) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
@@ -95,6 +118,7 @@ def inspector(environment: Mapping[str, str]) -> Inspect:
                 except InputError as error:
                     unset += error.problems
         found, findings = inspect_sources(sources, addresses)
-        return found, (*unset, *findings)
+        kept = {name: _as_before(found[name], (running or {}).get(name)) for name in found}
+        return {**kept, **{name: found[name] for name, one in sources.items() if one.columns}}, (*unset, *findings)
 
     return inspect

@@ -49,6 +49,7 @@ def _steps(applied: Applied) -> list[dict[str, str]]:
     if change is None:
         return [{"do": "add", "vertex": name} for name in applied.prepared.plan.graph.vertices]
     return [
+        *({"do": "reread", "source": name} for name in change.reread),
         *({"do": "add", "vertex": name} for name in change.added),
         *({"do": "move", "vertex": before, "to": after} for before, after in change.moved),
         *({"do": "rewire", "vertex": name} for name in change.rewired),

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Difference:
     """Vertices by id. A vertex that moves goes from the first to the second of its pair; one that is `rewired` stays
-    and gets another producer. Costs are $/s of all resources.
+    and gets another producer. `reread` are sources that changed: all that is made from them starts anew. Costs are $/s
+    of all resources.
     """
 
     added: tuple[str, ...]
@@ -21,8 +22,9 @@ class Difference:
     contracts_changed: tuple[str, ...]
     cost_before: float
     cost_after: float
+    reread: tuple[str, ...] = ()
 
     @property
     def is_nothing(self) -> bool:
-        changes = (self.added, self.removed, self.moved, self.rewired)
+        changes = (self.added, self.removed, self.moved, self.rewired, self.reread)
         return not any((*changes, self.contracts_added, self.contracts_removed, self.contracts_changed))

@@ -61,8 +61,8 @@ class Engine(Pusher):
         """Where new vertices can start: nothing that they read is further, and all is captured or soon will be."""
         times, new = self.ledger.times(), self._missing_for(wanted)
         started = [times[name] for name in self.upstream(new) if name in times]
-        spools = [task.step.spool for name in new if isinstance((task := self.program.tasks[name]).step, Ingest)]
-        return max([self.watermark(new, times), *started, *(log.start for log in self.ledger.logs(spools).values())])
+        spools = self.ledger.logs(self.spools(new)).values()
+        return max([self.watermark(new, times), *started, *(spool.start for spool in spools)])
 
     def _missing_for(self, wanted: Collection[str] | None) -> list[str]:
         among = None if wanted is None else set(self.upstream(wanted))

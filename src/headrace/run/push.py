@@ -62,12 +62,12 @@ class Pusher:
     def watermark(self, vertices: Collection[str], times: Mapping[str, int] | None = None) -> int:
         """The latest time to which vertices can be pushed: everything up to it is captured."""
         times = self.ledger.times() if times is None else times
-        spools = {
-            task.step.spool
-            for name in self.upstream(vertices)
-            if isinstance((task := self.program.tasks[name]).step, Ingest)
-        }
-        return min((times.get(spool, NEVER) for spool in spools), default=NEVER)
+        return min((times.get(spool, NEVER) for spool in self.spools(vertices)), default=NEVER)
+
+    def spools(self, vertices: Collection[str]) -> set[str]:
+        """Everything captured that vertices need."""
+        steps = (self.program.tasks[name].step for name in self.upstream(vertices))
+        return {step.spool for step in steps if isinstance(step, Ingest)}
 
     def upstream(self, vertices: Collection[str]) -> list[str]:
         """Vertices and all they need, inputs first."""

@@ -11,7 +11,7 @@ nobody asks for any more are forgotten with their runs.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from headrace.model.log import Edit, Log, PieceKind, Round
@@ -19,12 +19,17 @@ from headrace.run.execute import KEYS_NOTE
 from headrace.run.steps import LogSpec, Program
 
 
-def between(old: Program | None, new: Program) -> Program:
-    """What runs goes on as it is made now, even if the new program makes it in another way."""
+def between(old: Program | None, new: Program, anew: frozenset[str] = frozenset()) -> Program:
+    """What runs goes on as it is made now, even if the new program makes it in another way.
+
+    But for logs that start anew.
+    """
     if old is None:
         return new
-    tasks = {**old.tasks, **{name: task for name, task in new.tasks.items() if name not in old.tasks}}
-    logs = {name: _for_both(old.logs.get(name), new.logs.get(name)) for name in {**old.logs, **new.logs}}
+    kept = {name: task for name, task in old.tasks.items() if name not in anew or name not in new.tasks}
+    tasks = {**kept, **{name: task for name, task in new.tasks.items() if name not in kept}}
+    before = {name: spec for name, spec in old.logs.items() if name not in anew or name not in new.logs}
+    logs = {name: _for_both(before.get(name), new.logs.get(name)) for name in {**before, **new.logs}}
     return Program(tasks, logs, tuple(dict.fromkeys((*old.functions, *new.functions))))
 
 
@@ -35,6 +40,15 @@ def _for_both(old: LogSpec | None, new: LogSpec | None) -> LogSpec:
         return found
     known = {key.columns for key in old.keys}
     return replace(old, keys=(*old.keys, *(key for key in new.keys if key.columns not in known)))
+
+
+def made_from(program: Program, logs: Collection[str]) -> frozenset[str]:
+    """Everything that is made from some logs, directly or not: vertices and their states."""
+    found = set(logs)
+    for name, task in program.tasks.items():
+        if not found.isdisjoint(task.reads):
+            found |= {name} if task.state is None else {name, task.state.name}
+    return frozenset(found.difference(logs))
 
 
 def tidied(program: Program, logs: Mapping[str, Log], notes: Mapping[str, str]) -> Round:

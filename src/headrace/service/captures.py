@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -51,6 +51,12 @@ class Running:
     retry_at: float = 0.0
     error: str | None = None
 
+    @property
+    def sources(self) -> frozenset[str]:
+        if isinstance(self.settings, FolderStream):
+            return frozenset((self.settings.source,))
+        return frozenset(table.source for table in self.settings.tables)
+
 
 @dataclass
 class Captures:
@@ -82,12 +88,19 @@ class Captures:
     def keep_only(self, plan: Plan, databases: tuple[Database, ...]) -> None:
         """Ends all captures but these; what they made in their databases stays."""
         wanted = {database.name for database in databases} | folder_streams(plan, self.folder.project).keys()
+        self._end_those([name for name in self.running if name not in wanted])
+
+    def end_of(self, sources: Collection[str]) -> None:
+        """Ends all captures that capture one of these sources."""
+        self._end_those([name for name, running in self.running.items() if not running.sources.isdisjoint(sources)])
+
+    def _end_those(self, names: Sequence[str]) -> None:
         with self._turn:
-            others = [self.running.pop(name) for name in [name for name in self.running if name not in wanted]]
-        for running in others:
+            ended = [self.running.pop(name) for name in names]
+        for running in ended:
             _tell_to_end(running)
         deadline = Deadline(WITHDRAWN_END_WITHIN_S)
-        for running in others:
+        for running in ended:
             _end(running, deadline)
 
     def are_settled(self, ledger: Ledger) -> bool:

@@ -123,6 +123,11 @@ class Loader:
 
         That stays the same: while we wait for the last of them the others go on.
         """
+        notes = self.ledger.notes(LOADED_NOTE)
+        sources = (spool.removeprefix(SPOOL) for spool in engine.spools(wanted))
+        unread = sorted(source for source in sources if LOADED_NOTE + source not in notes)
+        if unread:
+            return f'source "{unread[0]}" is not read yet'
         t = engine.common_time(wanted)
         return self._tried(lambda: engine.load(wanted, t), tries)
 

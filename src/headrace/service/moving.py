@@ -8,13 +8,14 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from headrace.model.log import Round
 from headrace.model.plan import Plan
 from headrace.plan.document import plan_document
 from headrace.run.capture.spool import SPOOL
 from headrace.run.compile.program import compile_plan
 from headrace.run.execute import KEYS_NOTE, Engine
 from headrace.run.steps import Program
-from headrace.run.transition import between, tidied
+from headrace.run.transition import between, made_from, tidied
 from headrace.run.upkeep import Upkeep
 from headrace.service.databases import databases_of
 from headrace.service.learning import Learning
@@ -40,7 +41,7 @@ def go_over(service: Service, loading: Loading) -> None:
         except Exception as error:  # whatever it is: what ran before goes on
             log.exception("loading failed")
             loading.error = str(error) or type(error).__name__
-            _take_back(service)
+            _take_back(service, loading)
         finally:
             loading.done.set()
 
@@ -49,6 +50,7 @@ def _bring_up(service: Service, loading: Loading) -> None:
     program, before = compile_plan(loading.plan), service.plan or service.folder.running()
     plans = [plan for plan in (before, loading.plan) if plan is not None]
     used = sources_of(program)
+    anew = _forget_changed(service, loading.plan, before, loading)
     if service.plan is not None:
         service.sources.forget_unread(service.read(), service.lease, used)
     service.withdrawals.keep([one for plan in plans for one in captures_of(plan, service.folder)])
@@ -58,7 +60,7 @@ def _bring_up(service: Service, loading: Loading) -> None:
     loading.phase = "starting what computes"
     service.runner.run([])  # returns once it has started: what views start from is then not old already
     with service.upkeep_turn:  # what views start from must not be compacted past their start
-        unloaded = service.loader.load_new(_between(service, program), program, loading)
+        unloaded = service.loader.load_new(_between(service, program, anew), program, loading)
         with service.pushing:
             service.unloaded = unloaded
             service.withdrawals.note([one for plan in plans for one in copies_of(plan)])
@@ -67,6 +69,41 @@ def _bring_up(service: Service, loading: Loading) -> None:
     ending = service.deliveries.run(loading.plan, program, service.environment)
     _withdraw_others(service, loading.plan, ending)
     loading.phase = "running"
+
+
+def _forget_changed(service: Service, plan: Plan, before: Plan | None, loading: Loading) -> frozenset[str]:
+    """Forgets all that was made from sources which the plan asks for in another shape; what that is.
+
+    Contracts that need it are loaded anew by whoever goes over to a plan next, or by upkeep.
+    """
+    changed, anew = service.sources.changed(plan, before), frozenset[str]()
+    if changed:
+        loading.phase = f"starting anew: {', '.join(sorted(changed))} changed"
+        log.warning("read anew, with all that is made from it, since it changed: %s", ", ".join(sorted(changed)))
+        service.sources.let_go(changed)
+        with service.upkeep_turn, service.pushing:
+            anew = _forget_made_from(service, changed)
+    service.sources.note_shapes(plan, service.lease)
+    return anew
+
+
+def _forget_made_from(service: Service, sources: frozenset[str]) -> frozenset[str]:
+    spools, known, program = [SPOOL + source for source in sources], service.ledger.times(), _program(service)
+    made = frozenset[str]() if program is None else made_from(program, spools)
+    gone = tuple(name for name in (*spools, *sorted(made)) if name in known)
+    notes = dict.fromkeys(service.sources.notes_about(sources))
+    service.ledger.commit(service.lease, Round(notes=notes, forget=gone))
+    if service.plan is not None and service.scheduler is not None:
+        leave_out(service, service.scheduler.engine, service.plan, made, "its sources changed, and are read anew")
+    return made
+
+
+def _program(service: Service) -> Program | None:
+    """What runs, or ran last."""
+    if service.scheduler is not None:
+        return service.scheduler.engine.program
+    last = service.folder.running()
+    return None if last is None else compile_plan(last)
 
 
 def _withdraw_others(service: Service, plan: Plan, writing: tuple[threading.Thread, ...] = ()) -> None:
@@ -81,24 +118,21 @@ def _engine(service: Service, program: Program, running: bool) -> Engine:
     return Engine(program, service.ledger, service.store, service.runner, service.lease, turn, count)
 
 
-def _between(service: Service, program: Program) -> Engine:
+def _between(service: Service, program: Program, anew: frozenset[str]) -> Engine:
     """Makes what runs, or ran last, as before, and from now on keeps it up for both that and the program."""
-    last = service.folder.running() if service.scheduler is None else None
-    old = None if last is None else compile_plan(last)
-    if service.scheduler is not None:
-        old = service.scheduler.engine.program
-    engine = _engine(service, between(old, program), running=service.scheduler is not None)
+    engine = _engine(service, between(_program(service), program, anew), running=service.scheduler is not None)
     with service.pushing:
         if service.scheduler is not None:
             service.scheduler.engine.program = engine.program
     return engine
 
 
-def _take_back(service: Service) -> None:
+def _take_back(service: Service, loading: Loading) -> None:
     """What ran before goes on, as if no other plan had been asked for."""
     if service.plan is None or service.scheduler is None or service.stop.is_set():
         return
     program = compile_plan(service.plan)
+    _forget_changed(service, service.plan, None, loading)
     with service.upkeep_turn, service.pushing:
         service.scheduler.engine.program = program
         _tidy(service, program)

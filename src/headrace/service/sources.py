@@ -1,13 +1,19 @@
-"""Which sources are captured: while a plan is on its way those that run and those that come, then those of the plan."""
+"""Which sources are captured: while a plan is on its way those that run and those that come, then those of the plan.
+
+A spool has rows of one shape. A source that is asked for with other columns, another key or another table than before
+is let go of, and read anew.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from headrace.model.log import Lease, Round
 from headrace.model.plan import Plan
+from headrace.model.source_shape import shape_of
 from headrace.run.capture.spool import SPOOL
 from headrace.run.compile.program import compile_plan
 from headrace.run.ports import Ledger
@@ -17,6 +23,11 @@ from headrace.service.databases import databases_of
 from headrace.service.loading import LOADED_NOTE
 from headrace.service.plan_facts import sources_of
 
+SHAPE_NOTE = "shape:"
+"""Of what a spool has rows of."""
+ABOUT_A_SOURCE = (LOADED_NOTE, READING_NOTE, SHAPE_NOTE, "quarantine:", "watermark:")
+ABOUT_ITS_FILES = ("file:", "rejected:")
+"""What names of notes about a source begin with; a name follows, and in the second case that of a file."""
 LET_GO_WITHIN_S = 10.0
 """How long a plan waits for captures to let go of a source that it wants to have read anew."""
 
@@ -41,6 +52,34 @@ class Sources:
         self.captures.keep_only(plan, databases)
         self.captures.run(plan, databases)
 
+    # Sources that have changed
+
+    def changed(self, plan: Plan, before: Plan | None) -> frozenset[str]:
+        """Sources that a plan asks for in another shape than their spools have, or than the plan before asked for."""
+        noted, earlier = self.ledger.notes(SHAPE_NOTE), {} if before is None else shapes_of(before)
+        return frozenset(
+            name
+            for name, shape in shapes_of(plan).items()
+            if noted.get(SHAPE_NOTE + name, earlier.get(name, shape)) != shape
+        )
+
+    def note_shapes(self, plan: Plan, lease: Lease) -> None:
+        """What spools will have rows of, before they do."""
+        notes = {SHAPE_NOTE + name: shape for name, shape in shapes_of(plan).items()}
+        self.ledger.commit(lease, Round(notes=dict[str, str | None](notes)))
+
+    def let_go(self, sources: Collection[str]) -> None:
+        """Ends the captures that have to do with these; they are started again when somebody asks for them."""
+        self.captures.end_of(sources)
+
+    def notes_about(self, sources: Iterable[str]) -> list[str]:
+        """All notes about sources; they go with their spools."""
+        whole = {prefix + source for source in sources for prefix in ABOUT_A_SOURCE}
+        begin = tuple(f"{prefix}{source}:" for source in sources for prefix in ABOUT_ITS_FILES)
+        return [name for name in self.ledger.notes() if name in whole or name.startswith(begin)]
+
+    # Sources that nobody reads
+
     def forget_unread(self, read: frozenset[str], lease: Lease, wanted: frozenset[str] = frozenset()) -> None:
         """Spools of other sources than are read go once no capture writes to them: what comes back is read anew.
 
@@ -53,5 +92,11 @@ class Sources:
             if time.monotonic() > until or self.stop.wait(0.05):
                 return
         if gone:
-            notes = {note + name: None for name in gone for note in (LOADED_NOTE, READING_NOTE)}
+            notes = dict.fromkeys(self.notes_about(gone))
             self.ledger.commit(lease, Round(notes=notes, forget=tuple(SPOOL + name for name in gone)))
+
+
+def shapes_of(plan: Plan) -> dict[str, str]:
+    """Of the sources that a plan reads."""
+    sources = plan.catalogue.sources
+    return {name: shape_of(sources[name]) for name in sources_of(compile_plan(plan))}

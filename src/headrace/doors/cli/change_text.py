@@ -22,6 +22,7 @@ def _lines(change: Difference) -> Iterator[str]:
     yield from _named("contracts added", change.contracts_added)
     yield from _named("contracts changed", change.contracts_changed)
     yield from _named("contracts removed", change.contracts_removed)
+    yield from _each("~", (f"source {name} changed: it and all that reads it start anew" for name in change.reread))
     yield from _each("+", change.added)
     yield from _each(">", (f"{start} moves to {target}" for start, target in change.moved))
     yield from _each("~", (f"{name} is made in another way" for name in change.rewired))

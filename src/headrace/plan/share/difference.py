@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from headrace.model.difference import Difference
 from headrace.model.plan import Plan
+from headrace.model.source_shape import shape_of
 from headrace.plan.share.outline import Dataset, Outline, outline_of
 
 __all__ = ["Difference", "difference", "difference_of"]
 
 
 def difference(old: Plan, new: Plan) -> Difference:
-    return difference_of(outline_of(old), outline_of(new))
+    before, after = _shapes(old), _shapes(new)
+    changed = tuple(sorted(name for name in before.keys() & after.keys() if before[name] != after[name]))
+    return replace(difference_of(outline_of(old), outline_of(new)), reread=changed)
+
+
+def _shapes(plan: Plan) -> dict[str, str]:
+    used = {vertex.scope[0] for vertex in plan.graph.vertices.values() if vertex.base}
+    return {name: shape_of(plan.catalogue.sources[name]) for name in used}
 
 
 def difference_of(old: Outline, new: Outline) -> Difference:

@@ -1,0 +1,24 @@
+"""What rows of a source are: two shapes that differ cannot be mixed, so a source that changes its own is read anew."""
+
+from __future__ import annotations
+
+import json
+
+from headrace.model.catalogue import PostgresTable, Source
+
+
+def shape_of(source: Source) -> str:
+    """Where rows come from, what columns they have, and how they are told apart; not in which server they are."""
+    origin = source.origin.table if isinstance(source.origin, PostgresTable) else repr(source.origin)
+    columns = {column.name: str(column.type) for column in source.columns or ()}
+    return json.dumps(
+        {
+            "kind": source.kind.value,
+            "site": source.site,
+            "from": origin,
+            "columns": columns,
+            "key": source.key,
+            "static": source.static,
+            "time": source.time,
+        }
+    )

@@ -1,0 +1,89 @@
+"""Tables of a running project get other columns, and the project's files say so: what they mean is read anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.service.running_project import RunningProject, recomputed, until
+
+COPIED = "SELECT * FROM named_copy ORDER BY pid"
+
+
+def write_view(project: RunningProject, name: str, query: str) -> None:
+    (project.folder / "views" / f"{name}.sql").write_text(query)
+
+
+def states(project: RunningProject) -> dict[str, str]:
+    return {one["id"]: one["state"] for one in project.document("status")["contracts"]}
+
+
+def assert_right(project: RunningProject, contracts: int) -> None:
+    found = recomputed(project)
+    assert len(found) == contracts and all(one["equal"] for one in found), found
+
+
+def test_a_view_may_use_a_column_that_its_table_got_while_it_ran(project: RunningProject) -> None:
+    project.declare("named", "counts", "by_pid")
+    project.up()
+    project.until_equal("named", "counts")
+    project.us.execute("ALTER TABLE users ADD COLUMN email text DEFAULT 'nobody'")
+    project.us.execute("UPDATE users SET email = 'e' || uid WHERE uid < 7")
+    project.until_equal("named", "counts")
+    query = "SELECT u.name, p.pid, p.body, u.email FROM users u JOIN posts p ON u.uid = p.uid"
+    write_view(project, "named", query)
+    project.headrace("apply")
+    rows = {row[3] for row in project.document("show", "named")["rows"]}
+    assert rows == {"nobody", *(f"e{uid}" for uid in range(7))}
+    project.change_something(1001)
+    project.until_equal("counts")
+    assert_right(project, 3)
+    until(lambda: len(project.eu.execute(COPIED).fetchall()[0]) == 4, "the copy has it too")
+
+
+def test_a_column_that_nobody_uses_changes_nothing(project: RunningProject) -> None:
+    project.declare("counts")
+    project.up()
+    project.us.execute("ALTER TABLE users ADD COLUMN email text DEFAULT 'nobody'")
+    project.declare("counts", "by_pid")
+    project.headrace("apply")
+    assert "changed" not in (project.folder / ".headrace" / "service.log").read_text()
+    project.change_something(1001)
+    project.until_equal("counts")
+    assert_right(project, 2)
+
+
+def test_a_column_may_be_renamed_with_the_view_that_uses_it(project: RunningProject) -> None:
+    project.declare("named", "counts", "by_pid")
+    project.up()
+    project.until_equal("named", "counts")
+    project.us.execute("ALTER TABLE users RENAME COLUMN country TO land")
+    project.us.execute("UPDATE users SET land = 'c9' WHERE uid < 4")
+    write_view(
+        project,
+        "counts",
+        "SELECT u.land AS country, count(*) AS n, max(p.pid) AS last FROM users u JOIN posts p ON u.uid = p.uid "
+        "GROUP BY u.land",
+    )
+    write_view(project, "some_users", "SELECT uid, name FROM users WHERE land = 'c1'")
+    project.headrace("apply")
+    project.until_equal("named", "counts")
+    assert_right(project, 3)
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_source_may_become_another_table(project: RunningProject, running: bool) -> None:
+    project.declare("counts", "by_pid")
+    project.up()
+    project.until_equal("counts")
+    project.us.execute("CREATE TABLE people AS SELECT uid, name, 'x' || country AS country FROM users WHERE uid < 9")
+    project.us.execute("ALTER TABLE people ADD PRIMARY KEY (uid)")
+    if not running:
+        project.headrace("down")
+    text = (project.folder / "headrace.yml").read_text()
+    (project.folder / "headrace.yml").write_text(text.replace("public.users", "public.people"))
+    if running:
+        project.headrace("apply")
+    else:
+        project.up()
+    assert {row[0] for row in project.rows("counts")} == {"xc0", "xc1", "xc2"}
+    assert_right(project, 2)
