@@ -12,14 +12,14 @@ from headrace.app.project import everything_read, planned_catalogue
 from headrace.declare.units import BANDWIDTH, DURATION, FACTOR, RATE, Unreadable, read_amount
 from headrace.model.catalogue import Catalogue
 from headrace.model.errors import UsageError
-from headrace.model.explanation import Change, Grounds, WhatIf, Why
+from headrace.model.explanation import Change, Grounds, Outcome, WhatIf, Why
 from headrace.model.plan import Plan, PlanOptions
 from headrace.model.statistics import rate_of
 from headrace.plan.explain import grounds, sources_of, what_if, what_if_running, why
 from headrace.plan.share.adapt import plan_as_measured
 from headrace.plan.share.revalue import Measured
 from headrace.service.folder import Folder
-from headrace.service.measured import read_measured
+from headrace.service.measured import read_measured, running_to_plan_on
 from headrace.service.process import running_process
 
 if TYPE_CHECKING:
@@ -79,8 +79,11 @@ class Wishes:
 
 @dataclass(frozen=True, slots=True)
 class Imagined:
+    """`on_apply` is what would become of the contract at planned instead of measured times, if that is not the same."""
+
     answer: WhatIf
     grounds: Grounds
+    on_apply: Outcome | None = None
 
 
 def imagine(directory: Path, environment: Mapping[str, str], contract: str, wishes: Wishes) -> Imagined:
@@ -88,14 +91,18 @@ def imagine(directory: Path, environment: Mapping[str, str], contract: str, wish
     from the files.
     """
     running, measured = _as_it_runs(directory)
+    on_apply = None
     if running is not None and contract in running.catalogue.contracts:
         catalogue = running.catalogue
         answer = what_if_running(running, contract, _change(catalogue, wishes))
+        planned = running_to_plan_on(Folder(directory)) or running
+        applied = what_if_running(planned, contract, _change(planned.catalogue, wishes)).after
+        on_apply = None if applied.kept is answer.after.kept else applied
     else:
         catalogue = planned_catalogue(directory, environment)
         answer = what_if(catalogue, contract, _change(catalogue, wishes))
     return Imagined(
-        answer, grounds(catalogue, everything_read(catalogue, catalogue.contracts[contract].view), measured)
+        answer, grounds(catalogue, everything_read(catalogue, catalogue.contracts[contract].view), measured), on_apply
     )
 
 
@@ -124,7 +131,9 @@ def _ends(link: str) -> tuple[str, str]:
 
 
 def _rate(catalogue: Catalogue, source: str, amount: str) -> float:
-    """`2x` is twice what is measured, declared or assumed now."""
-    if amount.endswith("x") and source in catalogue.sources:
+    """`2x` is twice what is measured, declared or assumed now. Who names no source is told so later."""
+    if source not in catalogue.sources:
+        return 0.0
+    if amount.endswith("x"):
         return rate_of(catalogue.sources[source]) * read_amount(amount, FACTOR)
     return read_amount(amount, RATE)

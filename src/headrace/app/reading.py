@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.declare.project_text import find_project_file
 from headrace.model.errors import UsageError
 from headrace.service.folder import Folder
 from headrace.service.last_status import last_status
@@ -54,8 +55,13 @@ def project_status(directory: Path) -> dict[str, Any]:
     """As the service wrote it within the last second, or before it ended."""
     found = last_status(Folder(directory))
     if found is None:
-        raise UsageError(f'the project in "{directory}" has not run yet', "start it with `headrace up`")
+        raise _never_ran(directory)
     return found
+
+
+def _never_ran(directory: Path) -> UsageError:
+    find_project_file(directory)
+    return UsageError(f'the project in "{directory}" has not run yet', "start it with `headrace up`")
 
 
 def known_status(directory: Path) -> dict[str, Any]:
@@ -111,6 +117,8 @@ def changes(directory: Path, view: str, after: int | None, follow: threading.Eve
 def _reader(directory: Path) -> Iterator[Reader]:
     from headrace.service.reading import open_reader
 
+    if not Folder(directory).exists:
+        raise _never_ran(directory)
     reader = open_reader(Folder(directory))
     try:
         yield reader
@@ -155,7 +163,7 @@ def audit(directory: Path) -> dict[str, Any]:
     """What became of every promise so far."""
     folder = Folder(directory)
     if not folder.exists:
-        raise UsageError(f'the project in "{directory}" has not run yet', "start it with `headrace up`")
+        raise _never_ran(directory)
     ledger = folder.ledger()
     try:
         return audit_of(ledger)

@@ -21,6 +21,7 @@ from headrace.service.service import Service
 LONGEST_EVENT = 4000
 TELLING_US = 60_000_000
 MOVES_TOLD = 5
+MEND = "put its table right, or change the project's files and run `headrace apply`"
 
 
 def status_document(service: Service, state: State, pid: int, moves: Sequence[Move] = ()) -> dict[str, Any]:
@@ -80,7 +81,7 @@ def _move(move: Move) -> dict[str, Any]:
 def _troubles(service: Service) -> list[str]:
     """What goes wrong outside of contracts: sources that were stopped, captures that end, what cannot be given back."""
     stopped = service.ledger.notes("quarantine:").items()
-    found = [f'source "{name.removeprefix("quarantine:")}" is stopped: {why}' for name, why in sorted(stopped)]
+    found = [f'source "{name.removeprefix("quarantine:")}" is stopped: {why}; {MEND}' for name, why in sorted(stopped)]
     captures = [(name, capture_failure(service.folder.capture(name))) for name in sorted(service.captures.running)]
     found += [f"capture of {name}: {failure}" for name, failure in captures if failure is not None]
     return found + service.withdrawals.troubles()

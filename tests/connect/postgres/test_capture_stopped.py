@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from headrace.model.errors import ConnectError
 from headrace.model.types import INT, Decimal
 from headrace.run.capture.spool import CapturedTable
 from tests.connect.postgres.capture_place import Place
@@ -9,7 +12,7 @@ from tests.connect.postgres.histories import LOOSE, PLAIN, WIDE
 from tests.connect.postgres.spools import bag
 
 
-def test_a_column_that_goes_stops_its_source_alone(place: Place):
+def test_a_column_that_goes_stops_its_source_alone(place: Place, monkeypatch: pytest.MonkeyPatch):
     capture = place.capture()
     capture.catch_up()
     place.execute("ALTER TABLE plain ADD COLUMN harmless int DEFAULT 5;\nINSERT INTO plain (id, v) VALUES (1, 'x')")
@@ -23,8 +26,12 @@ def test_a_column_that_goes_stops_its_source_alone(place: Place):
     assert place.captured(LOOSE) == bag([("goes on", 1)])
     times = place.ledger.times()
     assert times["spool:plain"] < times["spool:loose"]
-    capture.close()
+    monkeypatch.setattr("headrace.connect.postgres.capture.LOOK_AT_TABLES_EVERY_S", 0.0)
+    capture.step(0.01)
     place.execute("ALTER TABLE plain RENAME COLUMN w TO v;\nDELETE FROM plain WHERE id = 1")
+    with pytest.raises(ConnectError, match="is as it was again"):
+        capture.step(0.01)
+    capture.close()
     capture = place.capture()
     capture.catch_up()
     capture.close()

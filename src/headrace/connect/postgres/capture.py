@@ -237,17 +237,22 @@ class Capture:
     # Tables that change their columns
 
     def _check_tables(self, facts: dict[str, TableFacts | None]) -> None:
-        """Stop the sources whose tables are not what is declared, and take those that are again."""
+        """Stop the sources whose tables are not what is declared, and take those that are again.
+
+        Raises ConnectError if one of those that were stopped is as declared again: who opens us anew reads it.
+        """
         quarantined = self._ledger.notes("quarantine:")
         for target in self._intake.targets.values():
-            if target.halted:
+            if target.halted and not target.drifted:
                 continue
             table = facts[target.captured.source]
             why = f'table "{target.captured.table}" of source "{target.captured.source}" is not there any more'
             drift = why if table is None else find_drift(target.captured, table.columns)
             note = f"quarantine:{target.captured.source}"
-            if drift is not None:
-                self._intake.halt(target, drift)
+            if target.halted and drift is None:
+                raise ConnectError(f'table "{target.captured.table}" is as it was again, and is read anew')
+            if drift is not None and not target.halted:
+                self._intake.halt(target, drift, drifted=True)
             elif note in quarantined:
                 self._intake.notes[note] = None
 
@@ -256,13 +261,10 @@ class Capture:
         columns = columns_of_relation(self._session, relation) if found else ()
         layouts = []
         for captured in found:
-            drift = (
-                find_name_drift(captured, relation)
-                or find_drift(captured, columns)
-                or find_identity_drift(captured, relation)
-            )
-            if drift is not None:
-                self._intake.halt(self._intake.targets[captured.source], drift)
+            drift = find_drift(captured, columns)
+            why = find_name_drift(captured, relation) or drift or find_identity_drift(captured, relation)
+            if why is not None:
+                self._intake.halt(self._intake.targets[captured.source], why, drifted=why == drift)
             else:
                 layouts.append(layout_of(captured, relation))
         return tuple(layouts)

@@ -77,7 +77,17 @@ def connect(address: str) -> Connection:
     try:
         return psycopg.connect(complete, autocommit=True, row_factory=dict_row)
     except psycopg.Error as error:
-        raise ConnectError(reason(error, address), "is the server running, and the address right?") from None
+        raise ConnectError(reason(error, address), advice(error)) from None
+
+
+def advice(error: psycopg.Error) -> str:
+    """What mends it that nobody could connect; a server that refuses says why in words alone."""
+    said = str(error)
+    if "password" in said or "authentication" in said:
+        return "the server answers: are user and password in the address right?"
+    if "does not exist" in said:
+        return "the server answers: is the name in the address right?"
+    return "is the server running, and the address right?"
 
 
 def reason(error: psycopg.Error, address: str) -> str:

@@ -62,7 +62,7 @@ class Target:
 
     `window` is there while the table is read by ranges of its key, `holding` while it is read as a whole.
     `unread` is a table without key that is to be read: until then its changes say nothing about what we hold.
-    `halted` says why nothing goes to it any more.
+    `halted` says why nothing goes to it any more; `drifted` is whether that is over once the table is as it was.
     """
 
     captured: CapturedTable
@@ -72,6 +72,7 @@ class Target:
     holding: Holding | None = None
     unread: bool = False
     halted: str | None = None
+    drifted: bool = False
     numbers: int = 0
     pieces: list[tuple[str, int, int]] = field(default_factory=list)
 
@@ -288,10 +289,10 @@ class Intake:
             for rows in spill.in_memory:
                 self._settle(spill, rows, at_once=True)
 
-    def halt(self, target: Target, why: str) -> None:
+    def halt(self, target: Target, why: str, drifted: bool = False) -> None:
         """Nothing more goes to this source; what it had in this batch is not committed."""
         source = target.captured.source
-        target.halted = why
+        target.halted, target.drifted = why, drifted
         target.rows = SpoolRows(target.captured)
         target.pieces = []
         target.window = target.holding = None

@@ -10,7 +10,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 
-from headrace.connect.postgres.inspect import CONNECT_WITHIN_S, Connection, reason
+from headrace.connect.postgres.inspect import CONNECT_WITHIN_S, Connection, advice, reason
 from headrace.model.errors import ConnectError
 
 TEXT_FORM = (
@@ -46,7 +46,7 @@ def _connected(dsn: str, more: dict[str, Any]) -> Connection:
         }
         return psycopg.connect(make_conninfo("", **ours), autocommit=True, row_factory=dict_row)
     except psycopg.Error as error:
-        raise ConnectError(reason(error, dsn), "is the server running, and the address right?") from None
+        raise ConnectError(reason(error, dsn), advice(error)) from None
 
 
 @contextmanager

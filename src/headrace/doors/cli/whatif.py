@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.doors.cli.options import Directory, Json
-from headrace.doors.cli.output import Exit, show, table
+from headrace.doors.cli.output import Exit, show, table, wrap
 
 if TYPE_CHECKING:
     from headrace.app.explaining import Imagined
@@ -45,7 +45,10 @@ def _text(contract: str, found: Imagined) -> str:
     rows += [[name, _said(before), _said(after)] for name, (before, after) in answer.others.items()]
     before, after = answer.rescost
     rows.append(["all resources", dollars_per_hour(before), dollars_per_hour(after)])
-    return "\n".join((*table(rows, indent=0), *grounds_lines(found.grounds)))
+    lines = [*table(rows, indent=0), *grounds_lines(found.grounds)]
+    if found.on_apply is not None:
+        lines += wrap(f"`apply` goes by planned, not by measured times: {_said(found.on_apply)}", "", "  ")
+    return "\n".join(lines)
 
 
 def _said(outcome: Outcome) -> str:
@@ -68,4 +71,5 @@ def _document(contract: str, found: Imagined) -> dict[str, object]:
         "others": {name: {"before": asdict(a), "after": asdict(b)} for name, (a, b) in answer.others.items()},
         "rescost": {"before": answer.rescost[0], "after": answer.rescost[1]},
         "grounds": asdict(found.grounds),
+        "on_apply": asdict(answer.after if found.on_apply is None else found.on_apply),
     }

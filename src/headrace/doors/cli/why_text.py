@@ -69,7 +69,8 @@ def _rate(one: SourceRate) -> list[str]:
 def why_text(plan: Plan, answer: Why, measured: Measured = MappingProxyType({})) -> str:
     match answer:
         case WhyContract():
-            return "\n".join([*_contract(plan, answer), *_measured(measured.get(answer.plan.contract))])
+            found = measured.get(answer.plan.contract)
+            return "\n".join([*_contract(plan, answer, found), *_measured(found)])
         case WhyRejected():
             return "\n".join(_rejected(plan, answer))
         case WhyVertex():
@@ -119,10 +120,15 @@ def why_document(answer: Why, measured: Measured = MappingProxyType({})) -> dict
             }
 
 
-def _contract(plan: Plan, answer: WhyContract) -> Iterator[str]:
+def _contract(plan: Plan, answer: WhyContract, found: Mapping[str, Any] | None) -> Iterator[str]:
+    """`found` is what its service says of it."""
     kept = answer.plan
-    promise = f"{kept.view} at {kept.site} within {amounts.format_seconds(kept.freshness_s)}"
-    yield f'contract "{kept.contract}": {promise} is kept{how_kept(plan.catalogue, kept.contract)}'
+    kept_s, where = amounts.format_seconds(kept.freshness_s), f"{kept.view} at {kept.site}"
+    how = f"within {kept_s} is kept{how_kept(plan.catalogue, kept.contract)}"
+    if found is not None and found.get("forced"):
+        promised = amounts.format_seconds(found["freshness_s"])
+        how = f"within {promised} is forced: kept as well as it goes, after all others, as if {kept_s} were promised"
+    yield from wrap(f"{where} {how}", f'contract "{kept.contract}": ', "  ")
     yield f"  cost {dollars_per_hour(kept.cost)}" + ("" if kept.exact else " (the cheapest found, not proven cheapest)")
     if answer.shared:
         yield f"  {count(len(answer.shared), 'dataset')} shared with {count(answer.others, 'other contract')}"
