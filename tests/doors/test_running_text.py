@@ -122,8 +122,18 @@ def test_what_never_ran_cannot_be_looked_at(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name, *view = command
+    (tmp_path / "headrace.yml").write_text("project: shop\n")
     assert main.run([name, *view, str(tmp_path)]) == Exit.WRONG_USE
     assert "hint: start it with `headrace up`" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["status"], ["audit"], ["show", "sales"], ["changes", "sales"]])
+def test_a_folder_without_a_project_is_named(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, *view = command
+    assert main.run([name, *view, str(tmp_path / "nowhere")]) == Exit.WRONG_USE
+    assert "it has no headrace.yml" in capsys.readouterr().err
 
 
 def test_down_of_what_does_not_run_is_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

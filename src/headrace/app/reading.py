@@ -16,7 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.declare.project_text import find_project_file
 from headrace.model.errors import UsageError
 from headrace.service.folder import Folder
 from headrace.service.last_status import last_status
@@ -60,7 +59,8 @@ def project_status(directory: Path) -> dict[str, Any]:
 
 
 def _never_ran(directory: Path) -> UsageError:
-    find_project_file(directory)
+    if not (directory / "headrace.yml").is_file():
+        return UsageError(f'no project in "{directory}": it has no headrace.yml', "name the folder of a project")
     return UsageError(f'the project in "{directory}" has not run yet', "start it with `headrace up`")
 
 

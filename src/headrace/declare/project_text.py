@@ -29,7 +29,7 @@ class ProjectText:
 
 
 def read_files(directory: Path) -> ProjectText:
-    file = find_project_file(directory)
+    file = _find_project_file(directory)
     text, problems = _read_file(file)
     document = None
     if text is not None:
@@ -49,8 +49,7 @@ def _by_name(path: Path) -> list[str]:
     return [part.zfill(9) if part.isdigit() else part for part in re.split(r"(\d+)", path.name)]
 
 
-def find_project_file(directory: Path) -> Path:
-    """Raises UsageError if there is no project."""
+def _find_project_file(directory: Path) -> Path:
     if directory.is_file():
         raise UsageError(f'"{directory}" is a file', f"name the folder: {directory.parent}")
     if not directory.is_dir():
