@@ -11,12 +11,13 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ QUIET = 3
 IDLE_S = 10.0
 ANSWERS_WITHIN_S = 60.0
 SLOWEST_S = 900.0
-HEAP_GB, HEAP_GB_PER_MILLION = 3.0, 9.0
+HEAP_GB, HEAP_GB_PER_MILLION = 10.0, 12.0
 """Flink holds all rows that it joins in memory: at least so much, and more with the tweets that are stored."""
 
 
@@ -146,7 +147,9 @@ def _running(python: str, live: Live, folder: Path, count: bool) -> Iterator[_Jo
     command = [python, str(Path(__file__).with_name("flink_job.py")), str(request), str(answer)]
     with (
         (folder / "output").open("wb") as output,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=environment) as process,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=environment, start_new_session=True
+        ) as process,
     ):
         job = _Job(process, folder, f"http://127.0.0.1:{port}")
         try:
@@ -155,10 +158,10 @@ def _running(python: str, live: Live, folder: Path, count: bool) -> Iterator[_Jo
         finally:
             assert process.stdin is not None
             process.stdin.close()
-            try:
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(60)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            with suppress(ProcessLookupError):  # its Java may go on without it
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def _free_port() -> int:

@@ -28,7 +28,7 @@ class Place:
         self.lease: Lease = ledger.acquire("service", "here", 1e9)
         ledger.commit(self.lease, Round((Edit("view", None, NOON, start=NOON, site="eu"),)))
         self.auditor = Auditor(ledger, lambda: self.now)
-        self.auditor.watch((Watched("sales", "view", FRESHNESS_S, 0.0, ("shop",)),))
+        self.auditor.watch((Watched("sales", "view", FRESHNESS_S, 0.0, ("shop",), frozenset(("orders",))),))
 
     def captured(self, t: int, committed_at: int) -> None:
         note = json.dumps({"t": t, "commit_time": committed_at})
@@ -95,3 +95,16 @@ def test_when_our_clock_is_put_back_lag_counts_from_what_came_since(place: Place
     assert place.episodes == 1
     place.pushed(NOON + SECOND + 3)
     assert place.auditor.measure()["sales"] == 12.0
+
+
+def test_a_view_is_as_late_as_the_changes_that_its_source_missed(place: Place) -> None:
+    """Until the table has been read again, however far its spool is."""
+    for second in range(1, 21):
+        place.captured(NOON + second * SECOND, NOON + second * SECOND)
+    place.now = NOON + 20 * SECOND
+    place.pushed(place.now)
+    assert place.auditor.measure()["sales"] < 1.0
+    place.ledger.commit(place.lease, Round(notes={"missed:orders": str(NOON + 3 * SECOND), "missed:others": "0"}))
+    assert place.auditor.measure()["sales"] == 16.0
+    place.ledger.commit(place.lease, Round(notes={"missed:orders": None}))
+    assert place.auditor.measure()["sales"] < 1.0

@@ -82,3 +82,16 @@ def test_a_source_may_become_another_table(project: RunningProject, running: boo
         project.up()
     assert {row[0] for row in project.rows("counts")} == {"xc0", "xc1", "xc2"}
     assert_right(project, 2)
+
+
+def test_a_column_that_goes_stops_its_source_until_it_is_back(project: RunningProject) -> None:
+    project.declare("counts", "by_pid")
+    project.up()
+    project.until_equal("counts")
+    project.us.execute("ALTER TABLE users RENAME COLUMN country TO land")
+    project.us.execute("UPDATE users SET land = 'c9' WHERE uid < 4")
+    until(lambda: 'source "users" is stopped' in project.headrace("status"), "it is said")
+    assert [one["view"] for one in recomputed(project)] == ["by_pid"]
+    project.us.execute("ALTER TABLE users RENAME COLUMN land TO country")
+    project.until_equal("counts")
+    assert_right(project, 2)

@@ -160,6 +160,21 @@ def test_a_refused_contract_is_kept_only_when_it_is_forced(project: RunningProje
     assert "division by zero" in odd["error"]
 
 
+def test_a_promise_that_runs_stays_when_a_tighter_one_is_refused(project: RunningProject) -> None:
+    project.declare("counts", "by_pid")
+    project.up()
+    text = (project.folder / "headrace.yml").read_text()
+    tighter = text.replace("view: counts, at: us, freshness: 4 s", "view: counts, at: us, freshness: 10 ms")
+    (project.folder / "headrace.yml").write_text(tighter)
+    answer = project.document("apply", status=1)
+    assert [(one["contract"], one["stays"]) for one in answer["rejected"]] == [("counts", True)]
+    assert answer["changed"] is False
+    assert "what it is promised now stays" in project.headrace("apply", status=1)
+    assert {one["id"]: one["freshness_s"] for one in answer["contracts"]} == {"counts": 4.0, "by_pid": 4.0}
+    project.change_something(1001)
+    project.until_equal("counts")
+
+
 def test_a_project_runs_on_spark_and_says_when_it_is_restarted(project: RunningProject) -> None:
     def engine() -> str:
         return str(project.document("status")["service"]["engine"]["state"])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from headrace.app.forcing import plan_with_forced, still_forced
 from headrace.app.project import load_beside, planned_catalogue
-from headrace.model.catalogue import Refusal
+from headrace.model.catalogue import Catalogue, Refusal
 from headrace.model.errors import InputError, UsageError
 from headrace.model.full_query import FullQuery
+from headrace.model.plan import Plan, Rejection
 from headrace.model.running import ApplyWishes, RunEngine
 from headrace.plan.share.difference import difference
 from headrace.service.folder import Folder
@@ -35,7 +37,26 @@ def prepare(directory: Path, environment: Mapping[str, str], wishes: ApplyWishes
         forced = {name: declared.contracts[name].freshness_s for name in forced}
     forced = {name: kept_s for name, kept_s in forced.items() if name not in wishes.force}
     plan, promised = plan_with_forced(base, declared, forced, wishes.force)
-    return Prepared(plan, promised, None if running is None else difference(running, plan))
+    kept, refused = _with_terms_that_run(base, declared, plan)
+    if refused:
+        plan, promised = plan_with_forced(base, kept, forced, wishes.force)
+        refused = tuple(one for one in refused if any(entry.contract == one.contract for entry in plan.contracts))
+    return Prepared(plan, promised, None if running is None else difference(running, plan), refused)
+
+
+def _with_terms_that_run(base: Plan | None, declared: Catalogue, plan: Plan) -> tuple[Catalogue, tuple[Rejection, ...]]:
+    """A contract that runs, and whose other terms would be refused, goes on with those that it has; and which do."""
+    terms = {} if base is None else {e.contract: base.catalogue.contracts[e.contract] for e in base.contracts}
+    refused = tuple(one for one in plan.rejected if one.contract in terms and not terms[one.contract].forced)
+    stay = {
+        one.contract: replace(
+            declared.contracts[one.contract],
+            freshness_s=terms[one.contract].freshness_s,
+            site=terms[one.contract].site,
+        )
+        for one in refused
+    }
+    return replace(declared, contracts={**declared.contracts, **stay}), refused
 
 
 def runnable(prepared: Prepared, engine: RunEngine) -> Prepared:

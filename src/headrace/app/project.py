@@ -52,10 +52,46 @@ def load_project(directory: Path, environment: Mapping[str, str], connect: bool 
 
 def load_beside(directory: Path, environment: Mapping[str, str], running: Mapping[str, Source]) -> Catalogue:
     """With the columns that sources have in what runs, where these are enough: a column more is no other source."""
+    inspect = _once(inspector(environment))
     try:
-        return read_project(directory, environment, inspector(environment, running))
+        return read_project(directory, environment, _as_in(running, inspect))
     except InputError:  # one of them may be used now
-        return load_project(directory, environment, connect=True)
+        return read_project(directory, environment, inspect)
+
+
+def _once(inspect: Inspect) -> Inspect:
+    """Asks once, for who reads the same project again."""
+    answers: list[tuple[Mapping[str, Source], tuple[Problem, ...]]] = []
+
+    def cached(sources: Mapping[str, Source]) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
+        if not answers:
+            answers.append(inspect(sources))
+        return answers[0]
+
+    return cached
+
+
+def _as_in(running: Mapping[str, Source], inspect: Inspect) -> Inspect:
+    """Of columns that are not declared, those that run, if all of these are still there."""
+
+    def narrowed(sources: Mapping[str, Source]) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
+        found, findings = inspect(sources)
+        undeclared = {name for name, source in sources.items() if not source.columns}
+        return {
+            name: _as_before(source, running.get(name)) if name in undeclared else source
+            for name, source in found.items()
+        }, findings
+
+    return narrowed
+
+
+def _as_before(source: Source, before: Source | None) -> Source:
+    if before is None or not before.columns:
+        return source
+    found = {column.name: column for column in source.columns or ()}
+    kept = [found.get(column.name) for column in before.columns]
+    same = all(one is not None and one.type == was.type for one, was in zip(kept, before.columns, strict=True))
+    return replace(source, columns=tuple(one for one in kept if one is not None)) if same else source
 
 
 def planned_catalogue(
@@ -66,15 +102,6 @@ def planned_catalogue(
     if any(_needs_asking(source) for source in catalogue.sources.values()):
         return load_beside(directory, environment, running or {})
     return catalogue
-
-
-def _as_before(source: Source, before: Source | None) -> Source:
-    if before is None or not before.columns:
-        return source
-    types = {column.name: column for column in source.columns or ()}
-    kept = [types.get(column.name) for column in before.columns]
-    same = all(one is not None and one.type == was.type for one, was in zip(kept, before.columns, strict=True))
-    return replace(source, columns=tuple(one for one in kept if one is not None)) if same else source
 
 
 def _needs_asking(source: Source) -> bool:
@@ -101,11 +128,8 @@ def everything_read(catalogue: Catalogue, view: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def inspector(environment: Mapping[str, str], running: Mapping[str, Source] | None = None) -> Inspect:
-    """Asks PostgreSQL about the sources it holds. Addresses are filled in here, and forgotten afterwards.
-
-    Of columns that are not declared, those that `running` has, if all of them are there.
-    """
+def inspector(environment: Mapping[str, str]) -> Inspect:
+    """Asks PostgreSQL about the sources it holds. Addresses are filled in here, and forgotten afterwards."""
     from headrace.connect.postgres.inspect import inspect_sources
 
     def inspect(sources: Mapping[str, Source]) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
@@ -118,7 +142,6 @@ def inspector(environment: Mapping[str, str], running: Mapping[str, Source] | No
                 except InputError as error:
                     unset += error.problems
         found, findings = inspect_sources(sources, addresses)
-        kept = {name: _as_before(found[name], (running or {}).get(name)) for name in found}
-        return {**kept, **{name: found[name] for name, one in sources.items() if one.columns}}, (*unset, *findings)
+        return found, (*unset, *findings)
 
     return inspect

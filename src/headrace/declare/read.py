@@ -57,11 +57,13 @@ def read_text(
     files = {view.name: Location(view.file) for view in project.views.values()}
     problems = [*project.problems, *mistakes, *check_references(entries, files)]
     sources: Mapping[str, Source] = build.build_sources(entries)
+    unanswered = False
     if inspect is not None:
         sources, findings = inspect(sources)
         problems += findings
+        unanswered = any(problem.severity is Severity.ERROR for problem in findings)
     problems += check_columns(entries, sources)
-    views, mistakes = read_all_views(project.views, entries, sources, unknown_columns)
+    views, mistakes = read_all_views(project.views, entries, sources, None if unanswered else unknown_columns)
     problems += mistakes
     functions = build.build_functions(entries)
     in_full = with_recomputed(views, build.build_contracts(entries), project.views, sources, functions)

@@ -14,9 +14,11 @@ from headrace.model.errors import Problem, Severity
 
 
 def read_all_views(
-    texts: Mapping[str, ViewText], entries: Entries, sources: Mapping[str, Source], unknown_columns: Severity
+    texts: Mapping[str, ViewText], entries: Entries, sources: Mapping[str, Source], unknown_columns: Severity | None
 ) -> tuple[dict[str, View], tuple[Problem, ...]]:
     """The views that are right, in the order of the texts, and the mistakes of the others.
+
+    Columns of a source that are not known are as bad as `unknown_columns` says; None if it was said already why.
 
     The view of a template reads the streams of its devices; each group of devices is a world of its own.
     """
@@ -79,7 +81,7 @@ def _read_template_view(
 
 
 def _without_consequences(
-    problems: tuple[Problem, ...], entries: Entries, sources: Mapping[str, Source], unknown_columns: Severity
+    problems: tuple[Problem, ...], entries: Entries, sources: Mapping[str, Source], unknown_columns: Severity | None
 ) -> Iterator[Problem]:
     """A source with mistakes is reported where it is written, not again where it is read."""
     unknown = {f'the columns of source "{name}" are not known': name for name in sources}
@@ -87,5 +89,5 @@ def _without_consequences(
         source = unknown.get(problem.message)
         if source is None:
             yield problem
-        elif not _is_broken(source, entries):
+        elif unknown_columns is not None and not _is_broken(source, entries):
             yield replace(problem, severity=unknown_columns)

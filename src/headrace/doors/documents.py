@@ -30,7 +30,10 @@ def applied_document(applied: Applied) -> dict[str, Any]:
             }
             for entry in plan.contracts
         ],
-        "rejected": [rejection_document(rejection) for rejection in plan.rejected],
+        "rejected": [
+            {**rejection_document(one), "stays": one in applied.prepared.refused} for one in applied.prepared.rejected
+        ],
+        "failing": dict(applied.failing),
     }
 
 

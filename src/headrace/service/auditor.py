@@ -12,6 +12,7 @@ import numpy as np
 from headrace.model.log import Lease, Log, Moment, Round
 from headrace.observe.audit import Record, applied, count_late, look
 from headrace.observe.lag import Captured, lag_s
+from headrace.run.capture.spool import MISSED_NOTE
 from headrace.run.changes import TIME, WEIGHT
 from headrace.run.ports import Ledger, Store
 
@@ -26,13 +27,14 @@ MOST_MOMENTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A contract to watch: its vertex, its promise, and the databases whose changes it reflects."""
+    """A contract to watch: its vertex, its promise, and the databases and sources whose changes it reflects."""
 
     contract: str
     vertex: str
     freshness_s: float
     penalty: float
     databases: tuple[str, ...]
+    sources: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +85,11 @@ class Auditor:
             name.removeprefix("position:"): _moment(name.removeprefix("position:"), text)
             for name, text in self.ledger.notes("position:").items()
         }
+        missed = self.ledger.notes(MISSED_NOTE)
         found = {}
         for one in self.watched:
             if one.vertex in times:
-                t = times[one.vertex]
+                t = min([times[one.vertex], *_missed(missed, one.sources)])
                 found[one.contract] = MeasuredLag(one.vertex, t, lag_s(now, t, self._captured(one, t, last, now)))
         self.measured = found
         return self.lags_s
@@ -170,6 +173,11 @@ def _counted(store: Store, log: Log, after: int, now: int, freshness_s: float) -
         counted = count_late(times[new], weights[new], now, freshness_s)
         rows, late = rows + counted[0], late + counted[1]
     return rows, late
+
+
+def _missed(notes: Mapping[str, str], sources: Set[str]) -> list[int]:
+    """Since when changes of sources were missed; whatever came since then may not be all."""
+    return [int(t) for name, t in notes.items() if name.removeprefix(MISSED_NOTE) in sources]
 
 
 def _moment(database: str, note: str) -> Moment:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.model.errors import UsageError
-from headrace.model.plan import Plan
+from headrace.model.plan import Plan, Rejection
 from headrace.model.running import ApplyWishes
 from headrace.plan.share.difference import Difference, difference
 from headrace.plan.share.revalue import Measured
@@ -41,20 +41,27 @@ class Prepared:
     """A plan to go over to, and what that changes; None if nothing runs.
 
     `forced` says what contracts that are forced are promised, in seconds: they are planned for that, or for more if
-    nothing is as fast.
+    nothing is as fast. `refused` are other terms of contracts that run: these stay as they are.
     """
 
     plan: Plan
     forced: Mapping[str, float]
     change: Difference | None
+    refused: tuple[Rejection, ...] = ()
+
+    @property
+    def rejected(self) -> tuple[Rejection, ...]:
+        """All that was asked for and will not be kept."""
+        return (*self.plan.rejected, *self.refused)
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """`done` is False for a dry run."""
+    """`done` is False for a dry run. `failing` are contracts that cannot be loaded now, and why."""
 
     prepared: Prepared
     done: bool
+    failing: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -115,7 +122,7 @@ class Host:
                     hint = "what ran before still runs; its log is .headrace/service.log"
                     raise UsageError(f"the plan could not be applied: {loading.error.splitlines()[0]}", hint)
                 self.write_status()
-            return Applied(prepared, done=True)
+            return Applied(prepared, done=True, failing=dict(self.service.unloaded))
 
     # Moving by itself
 

@@ -34,5 +34,6 @@ def watched_of(plan: Plan, program: Program, databases: tuple[Database, ...]) ->
         sources[name] = frozenset(own | inner)
     reads = by_contract(databases, {one.contract: sources[one.vertex] for one in plan.contracts})
     return tuple(
-        Watched(one.contract, one.vertex, one.freshness_s, one.penalty, reads[one.contract]) for one in plan.contracts
+        Watched(one.contract, one.vertex, one.freshness_s, one.penalty, reads[one.contract], sources[one.vertex])
+        for one in plan.contracts
     )

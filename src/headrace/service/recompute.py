@@ -31,7 +31,7 @@ from headrace.model.plan import ContractPlan
 from headrace.model.relation import Relation, scans_of
 from headrace.model.types import Row
 from headrace.run.arrow import rows_of_arrow
-from headrace.run.capture.spool import captured_table, spool_log
+from headrace.run.capture.spool import STOPPED_NOTE, captured_table, spool_log
 from headrace.run.changes import TIME
 from headrace.run.columns import view_outputs
 from headrace.run.functions import Functions
@@ -140,7 +140,8 @@ def recompute(
     cut in the meantime is compared again.
     """
     catalogue, contracts = reader.plan.catalogue, reader.plan.contracts
-    left_out = {one.view: why for one in contracts if (why := _why_not(catalogue, one.view)) is not None}
+    stopped = reader.ledger.notes(STOPPED_NOTE)
+    left_out = {one.view: why for one in contracts if (why := _why_not(catalogue, one.view, stopped)) is not None}
     compared = [one for one in contracts if one.view not in left_out]
     found: dict[str, Recomputed] = {}
     for _ in range(TRIES_IN_FULL):
@@ -167,6 +168,7 @@ def _compared_at_a_cut(
     databases = databases_of(catalogue, used)
     with _cut(reader, databases, environment) as (cuts, t):
         push(t)
+        _wait(reader.ledger, {one.vertex: f'the view of contract "{one.contract}"' for one in compared}, t)
         views = {one.contract: _rows_at(reader, one, t) for one in compared}
         tables = {source: cuts[database.name].rows(source) for database in databases for source in database.sources}
     cut = Cut(t, tables, reader.program.functions)
@@ -222,10 +224,12 @@ def _sources(catalogue: Catalogue, view: str) -> frozenset[str]:
     return sources_of(_query(catalogue, view))
 
 
-def _why_not(catalogue: Catalogue, view: str) -> str | None:
-    """Why a view cannot be compared with what the databases hold now; None if it can."""
+def _why_not(catalogue: Catalogue, view: str, stopped: Mapping[str, str]) -> str | None:
+    """Why a view cannot be compared with what the databases hold now; None if it can. `stopped` are notes."""
     for name in sorted(_sources(catalogue, view)):
         source = catalogue.sources[name]
+        if STOPPED_NOTE + name in stopped:
+            return f'source "{name}" is stopped: {stopped[STOPPED_NOTE + name]}'
         if source.kind is SourceKind.STREAM:
             return f'source "{name}" is a stream: what was inserted counts, not what is left'
         if not isinstance(source.origin, PostgresTable):
@@ -316,7 +320,7 @@ def _times_of(ledger: Ledger, marks: Mapping[str, str], within_s: float) -> Mapp
 
 def _captured_between(reader: Reader, database: Database, after: int, upto: int) -> bool:
     """Whether something was captured that the snapshot does not see, but a view at the cut's time has."""
-    _wait(reader.ledger, [spool_log(source) for source in database.sources], upto)
+    _wait(reader.ledger, {spool_log(source): f'source "{source}"' for source in database.sources}, upto)
     logs = reader.ledger.logs([spool_log(source) for source in database.sources])
     for log in logs.values():
         for piece in log.changes(after, upto):
@@ -326,27 +330,27 @@ def _captured_between(reader: Reader, database: Database, after: int, upto: int)
     return False
 
 
-def ask_for_views(reader: Reader, within_s: float = CAUGHT_UP_WITHIN_S) -> Callable[[int], None]:
-    """A `push` for who is not the service: asks it to, and waits."""
+def ask_for_views(reader: Reader) -> Callable[[int], None]:
+    """A `push` for who is not the service: asks it to, and does not wait."""
 
     def push(t: int) -> None:
-        lease = reader.ledger.acquire("audit", f"{platform.node()}:{os.getpid()}", within_s)
+        lease = reader.ledger.acquire("audit", f"{platform.node()}:{os.getpid()}", CAUGHT_UP_WITHIN_S)
         try:
             reader.ledger.commit(lease, Round(notes={WANTED_NOTE: str(t)}))
-            _wait(reader.ledger, [one.vertex for one in reader.plan.contracts], t, within_s)
         finally:
             reader.ledger.release(lease)
 
     return push
 
 
-def _wait(ledger: Ledger, logs: Iterable[str], t: int, within_s: float = CAUGHT_UP_WITHIN_S) -> None:
-    wanted, deadline = list(logs), time.monotonic() + within_s
+def _wait(ledger: Ledger, logs: Mapping[str, str], t: int, within_s: float = CAUGHT_UP_WITHIN_S) -> None:
+    """Until logs have reached a time; with what people call them."""
+    deadline = time.monotonic() + within_s
     while True:
         times = ledger.times()
-        late = [name for name in wanted if times.get(name, t) < t]
+        late = [what for name, what in logs.items() if times.get(name, t) < t]
         if not late:
             return
         if time.monotonic() > deadline:
-            raise ConnectError(f'"{late[0]}" does not move on', "`headrace status` says what is wrong with it")
+            raise ConnectError(f"{late[0]} does not move on", "`headrace status` says what is wrong with it")
         time.sleep(LOOK_EVERY_S)

@@ -11,7 +11,7 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from headrace.model.catalogue import Link
 from headrace.model.errors import Conflict
 from headrace.model.log import Lease
 from headrace.model.plan import Plan
+from headrace.run.capture.spool import SPOOL, STOPPED_NOTE
 from headrace.run.ports import Ledger, Runner, Store
 from headrace.run.push import Pushed
 from headrace.run.upkeep import Upkeep
@@ -178,22 +179,29 @@ class Service:
     def push_to(self, t: int) -> list[Pushed]:
         """Brings every view to a time up to which everything is captured."""
         with self.pushing:
-            return self._push_all(t)
+            assert self.plan is not None, "nothing runs yet"
+            return self._push_views({one.vertex for one in self.plan.contracts}, t)
 
-    def _push_all(self, t: int) -> list[Pushed]:
-        assert self.plan is not None and self.scheduler is not None, "nothing runs yet"
-        pushed = self.scheduler.engine.push({one.vertex for one in self.plan.contracts}, t)
+    def _push_views(self, views: Set[str], t: int) -> list[Pushed]:
+        assert self.scheduler is not None, "nothing runs yet"
+        pushed = self.scheduler.engine.push(views, t)
         self._account(pushed)
         return pushed
 
     def _push_as_asked(self) -> None:
-        """Who looks from outside may ask for all views at one time, ahead of their turn; tried once."""
+        """Who looks from outside may ask for all views at one time, ahead of their turn; tried once.
+
+        But for views that read a source which is stopped.
+        """
         assert self.plan is not None and self.scheduler is not None
-        t = int(self.ledger.notes(WANTED_NOTE).get(WANTED_NOTE, "0"))
-        views = {one.vertex for one in self.plan.contracts}
-        if t > self._answered and self.scheduler.engine.watermark(views) >= t:
-            self._answered = t
-            self._push_all(t)
+        t, engine = int(self.ledger.notes(WANTED_NOTE).get(WANTED_NOTE, "0")), self.scheduler.engine
+        if t > self._answered:
+            stopped = {SPOOL + name.removeprefix(STOPPED_NOTE) for name in self.ledger.notes(STOPPED_NOTE)}
+            vertices = {one.vertex for one in self.plan.contracts}
+            views = {vertex for vertex in vertices if stopped.isdisjoint(engine.spools([vertex]))}
+            if engine.watermark(views) >= t:
+                self._answered = t
+                self._push_views(views, t)
 
     def _schedule(self) -> None:
         while not self.stop.is_set():

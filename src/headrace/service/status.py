@@ -11,6 +11,7 @@ from typing import Any
 from headrace.model.plan import ContractPlan
 from headrace.observe.audit import Record
 from headrace.observe.cost import Account
+from headrace.run.capture.spool import STOPPED_NOTE
 from headrace.run.next_push import next_starts
 from headrace.run.shape import ShapedRunner
 from headrace.service.last_status import State
@@ -80,8 +81,8 @@ def _move(move: Move) -> dict[str, Any]:
 
 def _troubles(service: Service) -> list[str]:
     """What goes wrong outside of contracts: sources that were stopped, captures that end, what cannot be given back."""
-    stopped = service.ledger.notes("quarantine:").items()
-    found = [f'source "{name.removeprefix("quarantine:")}" is stopped: {why}; {MEND}' for name, why in sorted(stopped)]
+    stopped = service.ledger.notes(STOPPED_NOTE).items()
+    found = [f'source "{name.removeprefix(STOPPED_NOTE)}" is stopped: {why}; {MEND}' for name, why in sorted(stopped)]
     captures = [(name, capture_failure(service.folder.capture(name))) for name in sorted(service.captures.running)]
     found += [f"capture of {name}: {failure}" for name, failure in captures if failure is not None]
     return found + service.withdrawals.troubles()

@@ -184,10 +184,14 @@ def test_changes_missed_with_a_lost_slot_are_found_by_reading_again(place: Place
     capture.close()
     drop_slot(place)
     place.execute("DELETE FROM plain WHERE id = 77;\nDELETE FROM loose WHERE v = 'to go'")
+    lost_at = place.ledger.times()["spool:plain"]
     capture = place.capture()
     place.execute("INSERT INTO plain VALUES (79, 0, 'new')")
+    capture.step(0.0)
+    assert place.ledger.notes("missed:")["missed:plain"] == str(lost_at)
     capture.catch_up()
     capture.close()
+    assert place.ledger.notes("missed:") == {}
     for table in (PLAIN, WIDE, LOOSE):
         assert place.captured(table) == contents(place.connection, table)
     operations = [row["__op"] for row in spool_rows(PLAIN, place.ledger, place.store)]

@@ -28,6 +28,7 @@ def test_a_column_that_goes_stops_its_source_alone(place: Place, monkeypatch: py
     assert times["spool:plain"] < times["spool:loose"]
     monkeypatch.setattr("headrace.connect.postgres.capture.LOOK_AT_TABLES_EVERY_S", 0.0)
     capture.step(0.01)
+    assert place.ledger.notes("quarantine:") == notes
     place.execute("ALTER TABLE plain RENAME COLUMN w TO v;\nDELETE FROM plain WHERE id = 1")
     with pytest.raises(ConnectError, match="is as it was again"):
         capture.step(0.01)

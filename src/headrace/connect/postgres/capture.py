@@ -43,7 +43,7 @@ from headrace.run.capture.clock import DatabaseClock, Skew, measured, next_time
 from headrace.run.capture.pgoutput import Relation
 from headrace.run.capture.position import Position, parse_lsn
 from headrace.run.capture.row_changes import Layout, layout_of
-from headrace.run.capture.spool import CapturedTable, SpoolRows
+from headrace.run.capture.spool import MISSED_NOTE, STOPPED_NOTE, CapturedTable, SpoolRows
 from headrace.run.capture.transactions import Transactions
 from headrace.run.ports import Ledger, Store
 
@@ -233,6 +233,9 @@ class Capture:
             self._loads.add(load)
             # What has to be read is committed with the position that makes it necessary.
             self._intake.notes[load.note] = load.to_note()
+            if missed:
+                note = MISSED_NOTE + captured.source
+                self._intake.notes[note] = notes.get(note, str(target.t))
 
     # Tables that change their columns
 
@@ -241,19 +244,19 @@ class Capture:
 
         Raises ConnectError if one of those that were stopped is as declared again: who opens us anew reads it.
         """
-        quarantined = self._ledger.notes("quarantine:")
+        quarantined = self._ledger.notes(STOPPED_NOTE)
         for target in self._intake.targets.values():
             if target.halted and not target.drifted:
                 continue
             table = facts[target.captured.source]
             why = f'table "{target.captured.table}" of source "{target.captured.source}" is not there any more'
             drift = why if table is None else find_drift(target.captured, table.columns)
-            note = f"quarantine:{target.captured.source}"
+            note = STOPPED_NOTE + target.captured.source
             if target.halted and drift is None:
                 raise ConnectError(f'table "{target.captured.table}" is as it was again, and is read anew')
             if drift is not None and not target.halted:
                 self._intake.halt(target, drift, drifted=True)
-            elif note in quarantined:
+            elif drift is None and note in quarantined:
                 self._intake.notes[note] = None
 
     def _resolve(self, relation: Relation) -> tuple[Layout, ...]:

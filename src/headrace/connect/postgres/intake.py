@@ -19,7 +19,7 @@ from headrace.run.capture.clock import DatabaseClock, next_time
 from headrace.run.capture.pgoutput import Begin, Commit, Message, Relation, RowChange, StreamCommit
 from headrace.run.capture.position import Position
 from headrace.run.capture.row_changes import Layout, add_change, touched
-from headrace.run.capture.spool import CapturedTable, SpoolRows
+from headrace.run.capture.spool import STOPPED_NOTE, CapturedTable, SpoolRows
 from headrace.run.capture.text_values import NoSuchValue
 from headrace.run.capture.visibility import Snapshot
 from headrace.run.ports import Store
@@ -299,7 +299,7 @@ class Intake:
         for spill in self._open.values():
             spill.forget_source(source)
         self._layouts.clear()
-        self.notes[f"quarantine:{source}"] = why
+        self.notes[STOPPED_NOTE + source] = why
 
     def _sources_of(self, relation: Relation) -> tuple[Layout, ...]:
         known = self._layouts.get(id(relation))

@@ -25,7 +25,7 @@ from headrace.connect.postgres.sessions import connect_session
 from headrace.connect.postgres.slots import Table
 from headrace.connect.postgres.spill import SpillFolder
 from headrace.run.capture.chunks import Window, next_size
-from headrace.run.capture.spool import CapturedTable, TextRow
+from headrace.run.capture.spool import MISSED_NOTE, CapturedTable, TextRow
 from headrace.run.capture.text_values import NoSuchValue
 from headrace.run.capture.visibility import Snapshot
 
@@ -288,6 +288,7 @@ class Loads:
         target.window = None
         self._intake.notes[load.note] = None
         self._intake.notes[f"loaded:{load.captured.source}"] = str(self._intake.t)
+        self._intake.notes[MISSED_NOTE + load.captured.source] = None
         self.progress.append(load.progress(complete=True))
         self._leave()
 

@@ -69,10 +69,14 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
     for contract in answer["contracts"]:
         if contract["forced"]:
             yield f'  contract "{contract["id"]}" is forced: kept as well as it goes, after all others'
+    for name, why in answer["failing"].items():
+        yield from wrap(f'contract "{name}" cannot be loaded, and is tried again: {why.splitlines()[0]}', "", "  ")
     for refused in answer["rejected"]:
         yield from wrap(f'contract "{refused["contract"]}" is refused: {refused["detail"]}', "", "  ")
         if refused["smallest_staleness"] is not None:
             yield f"  {format_seconds(refused['smallest_staleness'])} could be promised"
+        if refused["stays"]:
+            yield "  what it is promised now stays"
 
 
 def _changes(change: dict[str, Any]) -> Iterator[str]:
@@ -80,6 +84,8 @@ def _changes(change: dict[str, Any]) -> Iterator[str]:
         names = ", ".join(change[f"contracts_{field}"])
         if names:
             yield from wrap(names, f"  contracts {what}: ", "    ")
+    for name in change["reread"]:
+        yield from wrap(f"source {name} changed: read anew, with all that is made from it", "  ~ ", "      ")
     signs = (("+", change["added"]), ("~", change["rewired"]), ("-", change["removed"]))
     for sign, names in signs:
         for name in names:

@@ -99,5 +99,5 @@ def _say_json(what: str) -> None:
 def _refusals(prepared: Prepared, say: Callable[[str], None]) -> None:
     plan = prepared.plan
     say(f"{plan.catalogue.project}: {count(len(plan.contracts), 'contract')}")
-    for rejection in plan.rejected:
+    for rejection in prepared.rejected:
         say(f'contract "{rejection.contract}" is refused: {rejection.detail}; see `headrace why {rejection.contract}`')

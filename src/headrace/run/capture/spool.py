@@ -16,6 +16,11 @@ from headrace.run.capture.text_values import NoSuchValue, column_of
 SPOOL = "spool:"
 """What names of spools start with; those of vertices do not."""
 
+STOPPED_NOTE = "quarantine:"
+"""Of a source, why nothing more is captured of it."""
+MISSED_NOTE = "missed:"
+"""Of a source, since when changes were missed: its table is being read again, and its spool is not complete yet."""
+
 KEPT_TYPE = pa.list_(pa.string())
 
 TextRow = tuple[bytes | None, ...]
