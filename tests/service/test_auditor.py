@@ -108,3 +108,14 @@ def test_a_view_is_as_late_as_the_changes_that_its_source_missed(place: Place) -
     assert place.auditor.measure()["sales"] == 16.0
     place.ledger.commit(place.lease, Round(notes={"missed:orders": None}))
     assert place.auditor.measure()["sales"] < 1.0
+
+
+def test_a_view_that_has_to_be_loaded_anew_is_as_late_as_it_was(place: Place) -> None:
+    place.captured(NOON + SECOND, NOON + SECOND)
+    place.auditor.audit(place.lease, {})
+    place.ledger.commit(place.lease, Round(forget=("view",)))
+    place.now += 30 * SECOND
+    place.auditor.audit(place.lease, {})
+    assert place.auditor.measure()["sales"] == 29.0
+    assert place.episodes == 1
+    assert place.auditor.lags_of(place.ledger.times()) == {}

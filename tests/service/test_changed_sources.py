@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+
+import psycopg
 import pytest
 
-from tests.service.running_project import RunningProject, recomputed, until
+from headrace.doors.cli import main
+from tests.service.running_project import RunningProject, passed, recomputed, until
 
 
 def write_view(project: RunningProject, name: str, query: str) -> None:
@@ -22,9 +28,11 @@ def test_a_view_may_use_a_column_that_its_table_got_while_it_ran(project: Runnin
     project.until_equal("named", "counts")
     project.us.execute("ALTER TABLE users ADD COLUMN email text DEFAULT 'nobody'")
     project.us.execute("UPDATE users SET email = 'e' || uid WHERE uid < 7")
+    project.eu.execute("ALTER TABLE posts ADD COLUMN note text DEFAULT 'none'")
     project.until_equal("named", "counts")
     query = "SELECT u.name, p.pid, p.body, u.email FROM users u JOIN posts p ON u.uid = p.uid"
     write_view(project, "named", query)
+    assert project.document("apply", "--dry-run")["change"]["reread"] == ["users"]
     project.headrace("apply")
     rows = {row[3] for row in project.document("show", "named")["rows"]}
     assert rows == {"nobody", *(f"e{uid}" for uid in range(7))}
@@ -33,6 +41,28 @@ def test_a_view_may_use_a_column_that_its_table_got_while_it_ran(project: Runnin
     assert_right(project, 3)
     emails = "SELECT DISTINCT email FROM named_copy"
     until(lambda: {email for (email,) in project.eu.execute(emails)} == rows, "the copy has it too")
+
+
+def test_what_was_begun_when_it_died_is_begun_anew(project: RunningProject) -> None:
+    """The columns are noted before they are read, and what ran last has others."""
+    project.declare("named", "counts")
+    project.up()
+    project.until_equal("named", "counts")
+    project.us.execute("ALTER TABLE users ADD COLUMN email text DEFAULT 'nobody'")
+    project.us.execute("INSERT INTO users SELECT i, 'n' || i, 'c1' FROM generate_series(100, 60000) i")
+    write_view(project, "named", "SELECT u.name, p.pid, p.body, u.email FROM users u JOIN posts p ON u.uid = p.uid")
+    applying = threading.Thread(target=lambda: main.run(["apply", str(project.folder)]))
+    applying.start()
+    log = project.folder / ".headrace" / "service.log"
+    until(lambda: log.exists() and "since it changed" in log.read_text(), "it has begun")
+    with psycopg.connect(os.environ["US_DSN"]) as waiting:
+        waiting.execute("LOCK TABLE users IN ACCESS EXCLUSIVE MODE")
+        until(passed(1.0), "it cannot be read")
+        os.kill(project.process()["pid"], signal.SIGKILL)
+        applying.join()
+    project.up()
+    assert {row[3] for row in project.document("show", "named")["rows"]} == {"nobody"}
+    assert_right(project, 2)
 
 
 def test_a_column_that_nobody_uses_changes_nothing(project: RunningProject) -> None:

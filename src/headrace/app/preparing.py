@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,27 +36,34 @@ def prepare(directory: Path, environment: Mapping[str, str], wishes: ApplyWishes
     if base is None:
         forced = {name: declared.contracts[name].freshness_s for name in forced}
     forced = {name: kept_s for name, kept_s in forced.items() if name not in wishes.force}
-    plan, promised = plan_with_forced(base, declared, forced, wishes.force)
-    kept, refused = _with_terms_that_run(base, declared, plan)
-    if refused:
+    refused: dict[str, Rejection] = {}
+    while True:
+        kept = _with_terms_that_run(running, declared, refused)
         plan, promised = plan_with_forced(base, kept, forced, wishes.force)
-        refused = tuple(one for one in refused if any(entry.contract == one.contract for entry in plan.contracts))
-    return Prepared(plan, promised, None if running is None else difference(running, plan), refused)
+        lost = {one.contract: one for one in plan.rejected if _runs(running, one.contract)}
+        if lost.keys() <= refused.keys():
+            break
+        refused |= {name: one for name, one in lost.items() if name not in refused}
+    stays = tuple(one for one in refused.values() if one.contract not in lost)
+    return Prepared(plan, promised, None if running is None else difference(running, plan), stays)
 
 
-def _with_terms_that_run(base: Plan | None, declared: Catalogue, plan: Plan) -> tuple[Catalogue, tuple[Rejection, ...]]:
-    """A contract that runs, and whose other terms would be refused, goes on with those that it has; and which do."""
-    terms = {} if base is None else {e.contract: base.catalogue.contracts[e.contract] for e in base.contracts}
-    refused = tuple(one for one in plan.rejected if one.contract in terms and not terms[one.contract].forced)
+def _runs(running: Plan | None, contract: str) -> bool:
+    """Whether what runs keeps a contract; not if that was forced."""
+    if running is None or running.catalogue.contracts.get(contract) is None:
+        return False
+    kept = any(one.contract == contract for one in running.contracts)
+    return kept and not running.catalogue.contracts[contract].forced
+
+
+def _with_terms_that_run(running: Plan | None, declared: Catalogue, refused: Collection[str]) -> Catalogue:
+    """Contracts whose other terms are refused go on with those that they have."""
+    terms = {} if running is None else running.catalogue.contracts
     stay = {
-        one.contract: replace(
-            declared.contracts[one.contract],
-            freshness_s=terms[one.contract].freshness_s,
-            site=terms[one.contract].site,
-        )
-        for one in refused
+        name: replace(declared.contracts[name], freshness_s=terms[name].freshness_s, site=terms[name].site)
+        for name in refused
     }
-    return replace(declared, contracts={**declared.contracts, **stay}), refused
+    return replace(declared, contracts={**declared.contracts, **stay})
 
 
 def runnable(prepared: Prepared, engine: RunEngine) -> Prepared:

@@ -53,10 +53,25 @@ def load_project(directory: Path, environment: Mapping[str, str], connect: bool 
 def load_beside(directory: Path, environment: Mapping[str, str], running: Mapping[str, Source]) -> Catalogue:
     """With the columns that sources have in what runs, where these are enough: a column more is no other source."""
     inspect = _once(inspector(environment))
-    try:
-        return read_project(directory, environment, _as_in(running, inspect))
-    except InputError:  # one of them may be used now
-        return read_project(directory, environment, inspect)
+
+    def read(narrow: Mapping[str, Source]) -> Catalogue | None:
+        """None if one of the columns that are left out is used."""
+        try:
+            return read_project(directory, environment, _as_in(narrow, inspect))
+        except InputError:
+            return None
+
+    found = read(running)
+    if found is not None:
+        return found
+    complete = read_project(directory, environment, inspect)
+    wider = [name for name, source in complete.sources.items() if len(source.columns or ()) > _known(running, name)]
+    unused = {name: running[name] for name in wider if name in running and read({name: running[name]}) is not None}
+    return read(unused) or complete
+
+
+def _known(running: Mapping[str, Source], name: str) -> int:
+    return len(running[name].columns or ()) if name in running else 0
 
 
 def _once(inspect: Inspect) -> Inspect:

@@ -119,7 +119,9 @@ class Host:
                 loading = self.start(prepared)
                 loading.done.wait()
                 if loading.error is not None:
-                    hint = "what ran before still runs; its log is .headrace/service.log"
+                    reread = prepared.change.reread if prepared.change is not None else ()
+                    once = f", once {', '.join(reread)} was read anew" if reread else ""
+                    hint = f"what ran before goes on{once}; its log is .headrace/service.log"
                     raise UsageError(f"the plan could not be applied: {loading.error.splitlines()[0]}", hint)
                 self.write_status()
             return Applied(prepared, done=True, failing=dict(self.service.unloaded))

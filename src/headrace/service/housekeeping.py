@@ -79,14 +79,17 @@ def _load_left_out(service: Service) -> None:
     """What could not be computed, or was cut off, may be computed now: all together, or else one by one."""
     assert service.plan is not None and service.scheduler is not None
     left_out = {one.contract: one.vertex for one in service.plan.contracts if one.contract in service.unloaded}
-    if not left_out:
-        return
-    load = partial(service.loader.try_to_load, service.scheduler.engine)
-    error = load(list(left_out.values()))
-    errors = dict.fromkeys(left_out, error)
-    if error is not None and len(left_out) > 1:
-        errors = {contract: load([vertex], tries=1) for contract, vertex in left_out.items()}
-    service.unloaded = {contract: error for contract, error in errors.items() if error is not None}
+    if not left_out or not service.plan_turn.acquire(blocking=False):
+        return  # whoever goes over to a plan loads it, and in another way perhaps
+    try:
+        load = partial(service.loader.load_if_read, service.scheduler.engine)
+        error = load(list(left_out.values()))
+        errors = dict.fromkeys(left_out, error)
+        if error is not None and len(left_out) > 1:
+            errors = {contract: load([vertex], tries=1) for contract, vertex in left_out.items()}
+        service.unloaded = {contract: error for contract, error in errors.items() if error is not None}
+    finally:
+        service.plan_turn.release()
 
 
 def _forget_withdrawn(service: Service) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from headrace.model.plan import Plan
-from headrace.run.capture.spool import SPOOL
+from headrace.run.capture.spool import SPOOL, STOPPED_NOTE
 from headrace.run.execute import Engine, NotThereYet
 from headrace.run.ports import Ledger
 from headrace.run.steps import Program
@@ -25,6 +25,8 @@ log = logging.getLogger("headrace.service")
 LOADED_NOTE = "loaded:"
 LOAD_TRIES = 5
 CATCH_UP_S = 20.0
+STOPPED_FOR_S = 10.0
+"""A note of before may say that a source is stopped, until its capture has started."""
 SHOWN = 3
 """Names of sources that are told while they are read."""
 
@@ -52,10 +54,15 @@ class Loader:
     # Sources
 
     def wait_for_sources(self, used: Collection[str], loading: Loading) -> None:
-        """Until all of them were read completely."""
+        """Until all of them were read completely. Raises RuntimeError if one of them was stopped, and stays so."""
+        patience = time.monotonic() + STOPPED_FOR_S
         while not self.stop.is_set():
             notes = self.ledger.notes(LOADED_NOTE)
             missing = sorted(name for name in used if LOADED_NOTE + name not in notes)
+            stopped = self.ledger.notes(STOPPED_NOTE) if time.monotonic() > patience else {}
+            for name in missing:
+                if STOPPED_NOTE + name in stopped:
+                    raise RuntimeError(f'source "{name}" is stopped: {stopped[STOPPED_NOTE + name]}')
             if not missing:
                 self._wait_for_times({SPOOL + name: max(map(int, notes.values())) for name in used})
                 return
@@ -123,13 +130,15 @@ class Loader:
 
         That stays the same: while we wait for the last of them the others go on.
         """
+        t = engine.common_time(wanted)
+        return self._tried(lambda: engine.load(wanted, t), tries)
+
+    def load_if_read(self, engine: Engine, wanted: Collection[str], tries: int = LOAD_TRIES) -> str | None:
+        """The same where nobody has waited for the sources."""
         notes = self.ledger.notes(LOADED_NOTE)
         sources = (spool.removeprefix(SPOOL) for spool in engine.spools(wanted))
         unread = sorted(source for source in sources if LOADED_NOTE + source not in notes)
-        if unread:
-            return f'source "{unread[0]}" is not read yet'
-        t = engine.common_time(wanted)
-        return self._tried(lambda: engine.load(wanted, t), tries)
+        return f'source "{unread[0]}" is not read yet' if unread else self.try_to_load(engine, wanted, tries)
 
     def _tried(self, act: Callable[[], object], tries: int = LOAD_TRIES) -> str | None:
         for left in range(tries - 1, -1, -1):

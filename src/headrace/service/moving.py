@@ -50,9 +50,9 @@ def _bring_up(service: Service, loading: Loading) -> None:
     program, before = compile_plan(loading.plan), service.plan or service.folder.running()
     plans = [plan for plan in (before, loading.plan) if plan is not None]
     used = sources_of(program)
-    anew = _forget_changed(service, loading.plan, before, loading)
     if service.plan is not None:
         service.sources.forget_unread(service.read(), service.lease, used)
+    _forget_changed(service, loading.plan, before, loading)
     service.withdrawals.keep([one for plan in plans for one in captures_of(plan, service.folder)])
     service.sources.capture_both(service.plan, loading.plan)
     loading.phase = "reading the sources"
@@ -60,7 +60,7 @@ def _bring_up(service: Service, loading: Loading) -> None:
     loading.phase = "starting what computes"
     service.runner.run([])  # returns once it has started: what views start from is then not old already
     with service.upkeep_turn:  # what views start from must not be compacted past their start
-        unloaded = service.loader.load_new(_between(service, program, anew), program, loading)
+        unloaded = service.loader.load_new(_between(service, program), program, loading)
         with service.pushing:
             service.unloaded = unloaded
             service.withdrawals.note([one for plan in plans for one in copies_of(plan)])
@@ -71,31 +71,31 @@ def _bring_up(service: Service, loading: Loading) -> None:
     loading.phase = "running"
 
 
-def _forget_changed(service: Service, plan: Plan, before: Plan | None, loading: Loading) -> frozenset[str]:
-    """Forgets all that was made from sources which the plan asks for in another shape; what that is.
+def _forget_changed(service: Service, plan: Plan, before: Plan | None, loading: Loading) -> None:
+    """Forgets all that was made from sources which the plan asks for in another shape: it is loaded anew.
 
-    Contracts that need it are loaded anew by whoever goes over to a plan next, or by upkeep.
+    By whoever goes over to a plan, or by upkeep.
     """
-    changed, anew = service.sources.changed(plan, before), frozenset[str]()
+    changed = service.sources.changed(plan, before)
     if changed:
         loading.phase = f"starting anew: {', '.join(sorted(changed))} changed"
         log.warning("read anew, with all that is made from it, since it changed: %s", ", ".join(sorted(changed)))
         service.sources.let_go(changed)
         with service.upkeep_turn, service.pushing:
-            anew = _forget_made_from(service, changed)
+            _forget_made_from(service, plan, changed)
     service.sources.note_shapes(plan, service.lease)
-    return anew
 
 
-def _forget_made_from(service: Service, sources: frozenset[str]) -> frozenset[str]:
-    spools, known, program = [SPOOL + source for source in sources], service.ledger.times(), _program(service)
-    made = frozenset[str]() if program is None else made_from(program, spools)
+def _forget_made_from(service: Service, plan: Plan, sources: frozenset[str]) -> None:
+    """By what runs or ran last, and by the plan: it may have been on its way before."""
+    spools, known = [SPOOL + source for source in sources], service.ledger.times()
+    programs = [program for program in (_program(service), compile_plan(plan)) if program is not None]
+    made = frozenset[str]().union(*(made_from(program, spools) for program in programs))
     gone = tuple(name for name in (*spools, *sorted(made)) if name in known)
     notes = dict.fromkeys(service.sources.notes_about(sources))
     service.ledger.commit(service.lease, Round(notes=notes, forget=gone))
     if service.plan is not None and service.scheduler is not None:
         leave_out(service, service.scheduler.engine, service.plan, made, "its sources changed, and are read anew")
-    return made
 
 
 def _program(service: Service) -> Program | None:
@@ -118,8 +118,10 @@ def _engine(service: Service, program: Program, running: bool) -> Engine:
     return Engine(program, service.ledger, service.store, service.runner, service.lease, turn, count)
 
 
-def _between(service: Service, program: Program, anew: frozenset[str]) -> Engine:
+def _between(service: Service, program: Program) -> Engine:
     """Makes what runs, or ran last, as before, and from now on keeps it up for both that and the program."""
+    there = service.ledger.times()
+    anew = frozenset(name for name in program.logs if name not in there)
     engine = _engine(service, between(_program(service), program, anew), running=service.scheduler is not None)
     with service.pushing:
         if service.scheduler is not None:

@@ -31,7 +31,7 @@ from headrace.model.plan import ContractPlan
 from headrace.model.relation import Relation, scans_of
 from headrace.model.types import Row
 from headrace.run.arrow import rows_of_arrow
-from headrace.run.capture.spool import STOPPED_NOTE, captured_table, spool_log
+from headrace.run.capture.spool import MISSED_NOTE, STOPPED_NOTE, captured_table, spool_log
 from headrace.run.changes import TIME
 from headrace.run.columns import view_outputs
 from headrace.run.functions import Functions
@@ -140,8 +140,7 @@ def recompute(
     cut in the meantime is compared again.
     """
     catalogue, contracts = reader.plan.catalogue, reader.plan.contracts
-    stopped = reader.ledger.notes(STOPPED_NOTE)
-    left_out = {one.view: why for one in contracts if (why := _why_not(catalogue, one.view, stopped)) is not None}
+    left_out = {one.view: why for one in contracts if (why := _why_not(reader, one)) is not None}
     compared = [one for one in contracts if one.view not in left_out]
     found: dict[str, Recomputed] = {}
     for _ in range(TRIES_IN_FULL):
@@ -224,17 +223,20 @@ def _sources(catalogue: Catalogue, view: str) -> frozenset[str]:
     return sources_of(_query(catalogue, view))
 
 
-def _why_not(catalogue: Catalogue, view: str, stopped: Mapping[str, str]) -> str | None:
-    """Why a view cannot be compared with what the databases hold now; None if it can. `stopped` are notes."""
-    for name in sorted(_sources(catalogue, view)):
+def _why_not(reader: Reader, contract: ContractPlan) -> str | None:
+    """Why a view cannot be compared with what the databases hold now; None if it can."""
+    notes, catalogue = reader.ledger.notes(), reader.plan.catalogue
+    for name in sorted(_sources(catalogue, contract.view)):
         source = catalogue.sources[name]
-        if STOPPED_NOTE + name in stopped:
-            return f'source "{name}" is stopped: {stopped[STOPPED_NOTE + name]}'
         if source.kind is SourceKind.STREAM:
             return f'source "{name}" is a stream: what was inserted counts, not what is left'
         if not isinstance(source.origin, PostgresTable):
             return f'source "{name}" is not a table of a database'
-    return None
+        if STOPPED_NOTE + name in notes:
+            return f'source "{name}" is stopped: {notes[STOPPED_NOTE + name]}'
+        if MISSED_NOTE + name in notes:
+            return f'source "{name}" is being read again'
+    return None if contract.vertex in reader.ledger.times() else "it is not loaded"
 
 
 # The cut

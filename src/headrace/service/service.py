@@ -191,13 +191,13 @@ class Service:
     def _push_as_asked(self) -> None:
         """Who looks from outside may ask for all views at one time, ahead of their turn; tried once.
 
-        But for views that read a source which is stopped.
+        But for views that are not loaded, or read a source which is stopped.
         """
         assert self.plan is not None and self.scheduler is not None
         t, engine = int(self.ledger.notes(WANTED_NOTE).get(WANTED_NOTE, "0")), self.scheduler.engine
         if t > self._answered:
             stopped = {SPOOL + name.removeprefix(STOPPED_NOTE) for name in self.ledger.notes(STOPPED_NOTE)}
-            vertices = {one.vertex for one in self.plan.contracts}
+            vertices = {one.vertex for one in self.plan.contracts} & self.ledger.times().keys()
             views = {vertex for vertex in vertices if stopped.isdisjoint(engine.spools([vertex]))}
             if engine.watermark(views) >= t:
                 self._answered = t

@@ -137,8 +137,9 @@ def _contract(service: Service, name: str, now: int, start: int | None, state: S
         document["forced"] = True
     if trouble:
         document["error"] = trouble[0][1].reason.splitlines()[0]
-    if name in service.unloaded:
-        document["state"], document["error"] = "failing", service.unloaded[name].splitlines()[0]
+    why = service.unloaded.get(name)
+    if why is not None:
+        document["state"], document["error"] = "failing", why.splitlines()[0]
     if name in service.deliveries.errors:
         document["delivery_error"] = service.deliveries.errors[name]
     return document

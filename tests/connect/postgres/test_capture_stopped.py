@@ -63,6 +63,26 @@ def test_a_table_whose_changes_do_not_name_its_rows_any_more_stops_its_source(pl
     assert why == 'changes of table "public.plain" of source "plain" do not name rows by id any more'
 
 
+def test_a_table_that_was_renamed_is_taken_again_when_it_has_its_name_back(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    capture = place.capture(PLAIN)
+    capture.catch_up()
+    place.execute("ALTER TABLE plain RENAME TO simple;\nINSERT INTO simple VALUES (1, 0, 'x')")
+    capture.catch_up()
+    assert place.ledger.notes()["quarantine:plain"].endswith('is now called "public.simple"')
+    monkeypatch.setattr("headrace.connect.postgres.capture.LOOK_AT_TABLES_EVERY_S", 0.0)
+    capture.step(0.01)
+    place.execute("ALTER TABLE simple RENAME TO plain")
+    with pytest.raises(ConnectError, match="is as it was again"):
+        capture.step(0.01)
+    capture.close()
+    capture = place.capture(PLAIN)
+    capture.catch_up()
+    capture.close()
+    assert place.captured(PLAIN) == bag([(1, "x")])
+
+
 def test_a_table_that_was_renamed_or_dropped_stops_its_source(place: Place):
     capture = place.capture(PLAIN, WIDE, LOOSE)
     capture.catch_up()

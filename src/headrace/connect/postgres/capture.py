@@ -264,10 +264,10 @@ class Capture:
         columns = columns_of_relation(self._session, relation) if found else ()
         layouts = []
         for captured in found:
-            drift = find_drift(captured, columns)
-            why = find_name_drift(captured, relation) or drift or find_identity_drift(captured, relation)
+            drift = find_name_drift(captured, relation) or find_drift(captured, columns)
+            why = drift or find_identity_drift(captured, relation)
             if why is not None:
-                self._intake.halt(self._intake.targets[captured.source], why, drifted=why == drift)
+                self._intake.halt(self._intake.targets[captured.source], why, drifted=drift is not None)
             else:
                 layouts.append(layout_of(captured, relation))
         return tuple(layouts)
