@@ -19,6 +19,17 @@ INSERT INTO users SELECT n, 'user' || n, 'city' || n % 7 FROM generate_series(1,
 uid bigint, score double precision);
 INSERT INTO posts SELECT n, 1 + n % 50, n / 7.0 FROM generate_series(1, 1000) AS n""",
 }
+PROJECT = """
+project: shop
+sites: {us: {}, eu: {}}
+links:
+  - {between: [us, eu], bandwidth: 100 Mbps, latency: 40 ms, price: 0.01 $/GB}
+sources:
+  users: {kind: table, at: us, postgres: {dsn: "${US_DSN}", table: public.users}, key: [uid]}
+  posts: {kind: table, at: eu, postgres: {dsn: "${EU_DSN}", table: public.posts}, key: [post]}
+contracts:
+"""
+"""Contracts follow, one a line."""
 NEW_CITY = b"UPDATE users SET city = 'city' || (random() * 7)::int WHERE uid = 1 + (random() * 49)::int"
 NEW_POST = b"INSERT INTO posts (uid, score) VALUES (1 + (random() * 49)::int, random())"
 POST_GONE = b"DELETE FROM posts WHERE post = (SELECT (random() * 1000)::bigint)"

@@ -19,20 +19,15 @@ from headrace.service.reading import Reader
 from headrace.service.recompute import recompute
 from headrace.service.service import Service
 from tests.service.running_project import until
-from tests.service.shop import make_shop
+from tests.service.shop import PROJECT, make_shop
 
-PROJECT = """
-project: shop
-sites: {us: {disk_capacity: 1 MB}, eu: {}}
-links:
-  - {between: [us, eu], bandwidth: 100 Mbps, latency: 40 ms, price: 0.01 $/GB}
-sources:
-  users: {kind: table, at: us, postgres: {dsn: "${US_DSN}", table: public.users}, key: [uid]}
-  posts: {kind: table, at: eu, postgres: {dsn: "${EU_DSN}", table: public.posts}, key: [post]}
-contracts:
+LIMITED = (
+    PROJECT.replace("us: {}", "us: {disk_capacity: 1 MB}")
+    + """
   names: {view: names, at: us, freshness: 2 s}
   wall: {view: wall, at: us, freshness: 2 s}
 """
+)
 
 
 def test_it_is_named_and_loaded_as_soon_as_it_can_be_and_the_others_go_on(
@@ -43,7 +38,7 @@ def test_it_is_named_and_loaded_as_soon_as_it_can_be_and_the_others_go_on(
 ) -> None:
     monkeypatch.setattr(housekeeping, "TRIM_EVERY_S", 0.5)
     addresses = iter((postgres_database(), server.dsn()))
-    environment = make_shop(tmp_path, PROJECT, lambda: next(addresses))
+    environment = make_shop(tmp_path, LIMITED, lambda: next(addresses))
     (tmp_path / "views" / "names.sql").write_text("SELECT uid, name FROM users")
     plan = plan_project(tmp_path, environment, PlanOptions())
     service = Service(Folder(tmp_path), environment, HereRunner(perform), in_processes=False)

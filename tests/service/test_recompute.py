@@ -24,20 +24,11 @@ from headrace.service.noted import captures_of
 from headrace.service.reading import Reader
 from headrace.service.recompute import Recomputation, ask_for_views, recompute
 from headrace.service.service import Service
-from tests.service.shop import NEW_CITY, NEW_POST, POST_GONE, make_shop
+from tests.service.shop import NEW_CITY, NEW_POST, POST_GONE, PROJECT, make_shop
 
-PROJECT = """
-project: shop
-sites: {us: {}, eu: {}}
-links:
-  - {between: [us, eu], bandwidth: 100 Mbps, latency: 40 ms, price: 0.01 $/GB}
-sources:
-  users: {kind: table, at: us, postgres: {dsn: "${US_DSN}", table: public.users}, key: [uid]}
-  posts: {kind: table, at: eu, postgres: {dsn: "${EU_DSN}", table: public.posts}, key: [post]}
-contracts:
-  wall: {view: wall, at: us, freshness: 20 s}
-  scores: {view: scores, at: eu, freshness: 60 s}
-"""
+TWO_VIEWS = (
+    PROJECT + "  wall: {view: wall, at: us, freshness: 20 s}\n  scores: {view: scores, at: eu, freshness: 60 s}\n"
+)
 HABITS = (
     Habit("US_DSN", 20, NEW_CITY),
     Habit("EU_DSN", 100, NEW_POST),
@@ -76,7 +67,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path, postgres_database: Callable[[], str]) -> Iterator[World]:
-    environment = make_shop(tmp_path, PROJECT, postgres_database)
+    environment = make_shop(tmp_path, TWO_VIEWS, postgres_database)
     made = World(tmp_path, environment)
     made.service.open()
     try:

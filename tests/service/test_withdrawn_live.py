@@ -17,19 +17,9 @@ from headrace.service.reading import Reader
 from headrace.service.recompute import recompute
 from headrace.service.service import Service
 from tests.service.running_project import RunningProject, made_in, until
-from tests.service.shop import make_shop
+from tests.service.shop import PROJECT, make_shop
 
-SOURCES = """
-project: shop
-sites: {us: {}, eu: {}}
-links:
-  - {between: [us, eu], bandwidth: 100 Mbps, latency: 40 ms, price: 0.01 $/GB}
-sources:
-  users: {kind: table, at: us, postgres: {dsn: "${US_DSN}", table: public.users}, key: [uid]}
-  posts: {kind: table, at: eu, postgres: {dsn: "${EU_DSN}", table: public.posts}, key: [post]}
-contracts:
-  names: {view: names, at: us, freshness: 20 s}
-"""
+SOURCES = PROJECT + "  names: {view: names, at: us, freshness: 20 s}\n"
 BOTH = SOURCES + "  wall: {view: wall, at: us, freshness: 20 s}\n"
 
 
