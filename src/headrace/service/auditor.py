@@ -88,9 +88,9 @@ class Auditor:
         missed = self.ledger.notes(MISSED_NOTE)
         found = {}
         for one in self.watched:
-            before = self.measured.get(one.contract)
-            if one.vertex in times or before is not None:  # one that has to be loaded anew is as late as it was
-                reached = times[one.vertex] if one.vertex in times or before is None else before.t
+            before = self.measured.get(one.contract)  # one that has to be loaded anew is as late as it was
+            reached = times.get(one.vertex, None if before is None else before.t)
+            if reached is not None:
                 t = min([reached, *_missed(missed, one.sources)])
                 found[one.contract] = MeasuredLag(one.vertex, t, lag_s(now, t, self._captured(one, t, last, now)))
         self.measured = found

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -88,14 +88,15 @@ class Captures:
     def keep_only(self, plan: Plan, databases: tuple[Database, ...]) -> None:
         """Ends all captures but these; what they made in their databases stays."""
         wanted = {database.name for database in databases} | folder_streams(plan, self.folder.project).keys()
-        self._end_those([name for name in self.running if name not in wanted])
+        self._end_those(lambda name, _: name not in wanted)
 
     def end_of(self, sources: Collection[str]) -> None:
-        """Ends all captures that capture one of these sources."""
-        self._end_those([name for name, running in self.running.items() if not running.sources.isdisjoint(sources)])
+        """Ends all captures that capture one of these sources, until somebody asks for them again."""
+        self._end_those(lambda _, running: not running.sources.isdisjoint(sources))
 
-    def _end_those(self, names: Sequence[str]) -> None:
+    def _end_those(self, chosen: Callable[[str, Running], bool]) -> None:
         with self._turn:
+            names = [name for name, running in self.running.items() if chosen(name, running)]
             ended = [self.running.pop(name) for name in names]
         for running in ended:
             _tell_to_end(running)

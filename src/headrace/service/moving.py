@@ -80,7 +80,7 @@ def _forget_changed(service: Service, plan: Plan, before: Plan | None, loading: 
     if changed:
         loading.phase = f"starting anew: {', '.join(sorted(changed))} changed"
         log.warning("read anew, with all that is made from it, since it changed: %s", ", ".join(sorted(changed)))
-        service.sources.let_go(changed)
+        service.captures.end_of(changed)
         with service.upkeep_turn, service.pushing:
             _forget_made_from(service, plan, changed)
     service.sources.note_shapes(plan, service.lease)

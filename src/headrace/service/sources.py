@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from headrace.model.log import Lease, Round
@@ -68,11 +68,7 @@ class Sources:
         notes = {SHAPE_NOTE + name: shape for name, shape in shapes_of(plan).items()}
         self.ledger.commit(lease, Round(notes=dict[str, str | None](notes)))
 
-    def let_go(self, sources: Collection[str]) -> None:
-        """Ends the captures that have to do with these; they are started again when somebody asks for them."""
-        self.captures.end_of(sources)
-
-    def notes_about(self, sources: Iterable[str]) -> list[str]:
+    def notes_about(self, sources: Collection[str]) -> list[str]:
         """All notes about sources; they go with their spools."""
         whole = {prefix + source for source in sources for prefix in ABOUT_A_SOURCE}
         begin = tuple(f"{prefix}{source}:" for source in sources for prefix in ABOUT_ITS_FILES)
