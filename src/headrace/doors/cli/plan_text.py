@@ -9,6 +9,7 @@ from headrace.doors.cli.output import count, table, wrap
 from headrace.model import amounts
 from headrace.model.catalogue import Admission, Catalogue, Refresh
 from headrace.model.plan import ContractPlan, Edge, Operator, Plan, Rejection, Stage, Vertex, VertexKind
+from headrace.model.words import name_dataset
 
 HOUR_S = 3600.0
 
@@ -21,45 +22,35 @@ def dollars_per_hour(dollars_per_second: float) -> str:
     return f"{amounts.format_number(dollars_per_second * HOUR_S)} $/h"
 
 
-def dataset(vertex: Vertex) -> str:
-    """What a vertex holds, in words: `orders x customers`, or `changes of orders x customers made by orders`."""
-    what = vertex.stands_for or " x ".join(vertex.scope)
-    if vertex.kind is VertexKind.RELATION:
-        return what
-    partial = vertex.delta_of is not None and set(vertex.delta_of) != set(vertex.scope)
-    made_by = f" made by {', '.join(vertex.delta_of or ())}" if partial else ""
-    return f"changes of {what}{made_by}"
-
-
 def step(edge: Edge, vertices: Mapping[str, Vertex]) -> str:
     """What an operator does, in words."""
     output, inputs = vertices[edge.output], [vertices[name] for name in edge.inputs]
     where = " where " + " and ".join(filter_.text for filter_ in edge.select) if edge.select else ""
     match edge.op:
         case Operator.CAPTURE:
-            return f"capture {dataset(output)}"
+            return f"capture {name_dataset(output)}"
         case Operator.COPY:
-            return f"copy {dataset(inputs[0])} from {inputs[0].site}{where}"
+            return f"copy {name_dataset(inputs[0])} from {inputs[0].site}{where}"
         case Operator.JOIN:
             change, state = _first(inputs, VertexKind.DELTA), _first(inputs, VertexKind.RELATION)
-            return f"join {dataset(change)} with {dataset(state)}{where}"
+            return f"join {name_dataset(change)} with {name_dataset(state)}{where}"
         case Operator.UNION:
-            return f"unite {dataset(output)}"
+            return f"unite {name_dataset(output)}"
         case Operator.APPLY:
-            return f"keep {dataset(output)}{where}"
+            return f"keep {name_dataset(output)}{where}"
         case Operator.AGGREGATE:
             stage = edge.grouping.stage if edge.grouping is not None else Stage.FULL
             return {
-                Stage.FULL: f"aggregate to {dataset(output)}",
-                Stage.PARTIAL: f"aggregate in part to {dataset(output)}",
-                Stage.MERGE: f"merge parts to {dataset(output)}",
+                Stage.FULL: f"aggregate to {name_dataset(output)}",
+                Stage.PARTIAL: f"aggregate in part to {name_dataset(output)}",
+                Stage.MERGE: f"merge parts to {name_dataset(output)}",
             }[stage] + where
         case Operator.DERIVE if edge.is_recomputed:
-            read = [dataset(vertex) for vertex in inputs if vertex.kind is VertexKind.RELATION]
-            return f"recompute {output.stands_for or dataset(output)} in full from {', '.join(read)}"
+            read = [name_dataset(vertex) for vertex in inputs if vertex.kind is VertexKind.RELATION]
+            return f"recompute {output.stands_for or name_dataset(output)} in full from {', '.join(read)}"
         case Operator.DERIVE:
             kind = edge.derivation.kind if edge.derivation is not None else ""
-            return f"derive ({kind}) {dataset(output)}{where}"
+            return f"derive ({kind}) {name_dataset(output)}{where}"
 
 
 def _first(vertices: list[Vertex], kind: VertexKind) -> Vertex:

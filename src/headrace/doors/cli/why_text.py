@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.app.explaining import Explained
 from headrace.doors.cli.output import count, table, wrap
-from headrace.doors.cli.plan_text import dataset, dollars_per_hour, how_kept, refusal_lines, step
+from headrace.doors.cli.plan_text import dollars_per_hour, how_kept, refusal_lines, step
 from headrace.doors.cli.status_text import move_lines
 from headrace.model import amounts
 from headrace.model.explanation import (
@@ -24,6 +24,7 @@ from headrace.model.explanation import (
     WhyVertex,
 )
 from headrace.model.plan import Plan
+from headrace.model.words import name_dataset, name_ids, name_vertex
 
 Measured = Mapping[str, Mapping[str, Any]]
 """What is known of contracts that run, by their names, as `headrace status` has it."""
@@ -171,7 +172,7 @@ def _different(alternatives: Sequence[Alternative], kept: tuple[float, float]) -
 
 def _passed(plan: Plan, vertex: str) -> str:
     edge = plan.graph.edges.get(vertex)
-    return dataset(plan.graph.vertices[vertex]) if edge is None else step(edge, plan.graph.vertices)
+    return name_dataset(plan.graph.vertices[vertex]) if edge is None else step(edge, plan.graph.vertices)
 
 
 def _rejected(plan: Plan, answer: WhyRejected) -> Iterator[str]:
@@ -191,11 +192,11 @@ def _alternatives(alternatives: Sequence[Alternative]) -> Iterator[str]:
 
 def _vertex(plan: Plan, answer: WhyVertex) -> Iterator[str]:
     vertex = answer.vertex
-    yield f"{vertex.id}: {dataset(vertex)} at {vertex.site}"
+    yield name_vertex(vertex)
     if answer.producer is not None:
         yield from wrap(step(answer.producer, plan.graph.vertices), "  made by  ")
     yield f"  arrives  {amounts.format_seconds(answer.arrival_s)} after a push begins"
     yield f"  costs    {dollars_per_hour(answer.cost)}"
     yield from wrap(", ".join(answer.serves), "  serves   ")
     if answer.readers:
-        yield from wrap(", ".join(answer.readers), "  read by  ")
+        yield from wrap(", ".join(name_ids(answer.readers, plan.graph.vertices)), "  read by  ")

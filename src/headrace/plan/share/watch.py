@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from headrace.model.plan import Operator, Plan
 from headrace.model.statistics import rate_of
+from headrace.model.words import name_vertex
 from headrace.plan.price import arrivals
 from headrace.plan.share.arrangement import Arrangement
 from headrace.plan.share.revalue import Measured, raw_filter
@@ -89,10 +90,16 @@ def conditions(plan: Plan, now: Arrangement, measured: Measured) -> dict[Conditi
             found[Condition(Trouble.RATE_OFF, name)] = f"{name} changes {rate:.4g} rows/s instead of {planned:.4g}"
     for vertex, factor in measured.slowness.items():
         if factor > SLOW and vertex in plan.graph.edges:
-            found[Condition(Trouble.OPERATOR_SLOW, vertex)] = f"{vertex} takes {factor:.3g} times as long as planned"
+            found[Condition(Trouble.OPERATOR_SLOW, vertex)] = (
+                f"{_made(plan, vertex)} takes {factor:.3g} times as long as planned"
+            )
     for site in measured.down:
         found[Condition(Trouble.SITE_DOWN, site)] = f"site {site} is down"
     return found | _filters_off(plan, measured) | _long_paths(now)
+
+
+def _made(plan: Plan, vertex: str) -> str:
+    return f"making {name_vertex(plan.graph.vertices[vertex])}"
 
 
 def _filters_off(plan: Plan, measured: Measured) -> dict[Condition, str]:
