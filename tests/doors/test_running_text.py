@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,10 @@ from headrace.doors.cli.status_text import status_text
 from headrace.doors.cli.why_text import grounds_lines
 from headrace.model.errors import UsageError
 from headrace.model.explanation import Grounds, Origin, SourceRate
+from headrace.model.log import Lease
 from headrace.service.folder import Folder
 from headrace.service.last_status import last_status
+from headrace.service.process import this_process, write_process
 
 CONTRACT = {
     "id": "sales",
@@ -25,7 +29,7 @@ CONTRACT = {
     "next_push_s": 18.57,
     "state": "kept",
 }
-SERVICE = {"state": "running", "pid": 7, "phase": "running", "error": None, "written": 100.0, "troubles": []}
+SERVICE = {"state": "running", "pid": 7, "phase": "running", "error": None, "written": 100.0}
 SLOT = {"database": "us", "slot": "s", "wal_status": "reserved", "kept_bytes": 128_800}
 
 
@@ -40,13 +44,15 @@ def test_status_shows_lags_against_promises() -> None:
 
 
 def test_status_names_what_goes_wrong() -> None:
-    late = {**CONTRACT, "state": "failing", "lag_s": None, "next_push_s": 0.0, "forced": True, "error": "no disk"}
+    late = {**CONTRACT, "state": "failing", "lag_s": None, "next_push_s": 0.0, "forced": True, "reason": "no disk"}
     slot = {"database": "us", "slot": "s", "error": "the database does not answer"}
-    service = {**SERVICE, "troubles": ["capture of us: connection refused"]}
-    text = status_text({"contracts": [late], "slots": [slot], "service": service}, 160.0)
+    trouble = {"what": "capture of us: connection refused", "since": 130.0, "hint": "start the database"}
+    document = {"contracts": [late], "slots": [slot], "service": SERVICE, "troubles": [trouble]}
+    text = status_text(document, 160.0)
     assert "running as process 7, 60.0 s ago" in text
-    assert "failing, forced" in text and "sales cannot be pushed: no disk" in text
-    assert "us: the database does not answer" in text and "connection refused" in text
+    assert "failing, forced" in text and "sales is failing: no disk" in text
+    assert "us: the database does not answer" in text and "connection refused (for 30.0 s)" in text
+    assert "hint: start the database" in text
 
 
 def test_status_says_that_spark_is_being_restarted() -> None:
@@ -114,7 +120,26 @@ def test_a_service_that_is_gone_without_a_word_has_failed(tmp_path: Path) -> Non
     found = last_status(folder)
     assert found is not None and found["service"]["state"] == "failed"
     assert found["contracts"][0]["state"] == "stopped"
+    assert found["contracts"][0]["reason"] == "the service failed: its process is gone"
     assert "`headrace up` goes on" in status_text(found, 200.0)
+
+
+def test_a_service_that_stands_still_is_unresponsive_and_says_how_old_its_numbers_are(tmp_path: Path) -> None:
+    folder, now = Folder(tmp_path), time.time()
+    folder.prepare()
+    write_process(folder, this_process(Lease("service", "me", 1), 0, ""))
+    service = {**SERVICE, "pid": os.getpid(), "written": now - 4.0}
+    document: dict[str, object] = {"contracts": [dict(CONTRACT)], "slots": [], "troubles": [], "service": service}
+    folder.write_json("status.json", document)
+    fresh = last_status(folder)
+    assert fresh is not None and fresh["service"]["state"] == "running" and fresh["troubles"] == []
+    folder.write_json("status.json", {**document, "service": {**service, "written": now - 30.0}})
+    found = last_status(folder)
+    assert found is not None and found["service"]["state"] == found["contracts"][0]["state"] == "unresponsive"
+    assert found["contracts"][0]["reason"].endswith("it wrote its status 30 s ago")
+    (trouble,) = found["troubles"]
+    assert trouble["since"] == now - 30.0 and f"kill -CONT {os.getpid()}" in trouble["hint"]
+    assert "unresponsive as process" in status_text(found, now) and "30.0 s ago" in status_text(found, now)
 
 
 @pytest.mark.parametrize("command", [["status"], ["audit"], ["show", "sales"], ["changes", "sales"], ["apply"]])

@@ -93,7 +93,7 @@ def test_what_is_withdrawn_while_its_database_is_away_is_dropped_later(
             return made_in(session)
 
     def troubles() -> str:
-        return str(project.document("status")["service"]["troubles"])
+        return str(project.document("status")["troubles"])
 
     def are_told() -> bool:
         found = troubles()

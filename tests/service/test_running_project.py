@@ -157,7 +157,7 @@ def test_a_refused_contract_is_kept_only_when_it_is_forced(project: RunningProje
     assert "division by zero" in project.headrace("show", "broken", status=2)
     (odd,) = [one for one in project.document("status")["contracts"] if one["id"] == "odd"]
     assert odd["state"] == "failing"
-    assert "division by zero" in odd["error"]
+    assert "division by zero" in odd["reason"]
 
 
 def test_a_promise_that_runs_stays_when_a_tighter_one_is_refused(project: RunningProject) -> None:

@@ -23,6 +23,7 @@ from headrace.service.copies import Copied, target_of
 from headrace.service.deadline import Deadline
 from headrace.service.folder import Folder
 from headrace.service.noted import COPY_NOTE, SLOT_NOTE, NotedCapture, NotedCopy, noted_in
+from headrace.service.troubles import WITHDRAWAL
 from headrace.service.withdrawn import Withdrawals
 from tests.service.running_project import until
 
@@ -37,6 +38,11 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
     opened = open_sqlite(tmp_path / "ledger.db")
     yield opened
     opened.close()
+
+
+def told(found: Withdrawals) -> dict[str, str]:
+    """Troubles by note."""
+    return {key.removeprefix(WITHDRAWAL): trouble.what for key, trouble in found.troubles.all().items()}
 
 
 def withdrawals(folder: Path, ledger: Ledger, *copies: NotedCopy) -> Withdrawals:
@@ -60,14 +66,14 @@ def test_what_is_noted_and_not_asked_for_is_dropped_once_and_the_rest_stays(tmp_
     found.run([RETURNS], HERE)
     assert there(tmp_path) == ["returns", "returns_changes"]
     assert list(ledger.notes(COPY_NOTE)) == [RETURNS.note]
-    assert found.errors == {}
+    assert told(found) == {}
 
 
 def test_a_service_that_is_started_later_drops_what_could_not_be_dropped_before(tmp_path: Path, ledger: Ledger) -> None:
     before = withdrawals(tmp_path, ledger, ORDERS)
     before.run([], {})
-    assert 'folder "out/${WHERE}" of contract "orders"' in before.errors[ORDERS.note]
-    assert '"WHERE" is not set' in before.errors[ORDERS.note]
+    assert 'folder "out/${WHERE}" of contract "orders"' in told(before)[ORDERS.note]
+    assert '"WHERE" is not set' in told(before)[ORDERS.note]
     before.end(Deadline(10))
     after = withdrawals(tmp_path, ledger)
     after.run([], HERE)
@@ -79,10 +85,10 @@ def test_what_is_asked_for_again_meanwhile_stays(tmp_path: Path, ledger: Ledger)
     found = withdrawals(tmp_path, ledger, ORDERS)
     environment = dict[str, str]()
     found.run([], environment)
-    assert found.errors
+    assert told(found)
     found.run([ORDERS], environment)
     environment |= HERE
-    assert found.errors == {}
+    assert told(found) == {}
     found.run([ORDERS], HERE)
     assert there(tmp_path) == ["orders", "orders_changes"]
     assert list(ledger.notes(COPY_NOTE)) == [ORDERS.note]
@@ -91,10 +97,10 @@ def test_what_is_asked_for_again_meanwhile_stays(tmp_path: Path, ledger: Ledger)
 def test_it_is_tried_again_until_it_works(tmp_path: Path, ledger: Ledger) -> None:
     found, environment = withdrawals(tmp_path, ledger, ORDERS), dict[str, str]()
     found.run([], environment)
-    assert found.errors
+    assert told(found)
     environment |= HERE
     until(lambda: there(tmp_path) == [] and not ledger.notes(COPY_NOTE), "it is dropped")
-    until(lambda: found.errors == {}, "nothing is left to tell")
+    until(lambda: told(found) == {}, "nothing is left to tell")
 
 
 def test_what_somebody_else_has_put_there_is_left_alone_and_forgotten(tmp_path: Path, ledger: Ledger) -> None:
@@ -170,14 +176,14 @@ def test_a_slot_is_named_until_its_address_is_known_and_its_capture_has_ended(
     found.keep([capture])
     environment = dict[str, str]()
     found.run([], environment)
-    assert f'slot "{capture.names.slot}" of database dsn, which is not captured' in found.errors[capture.note]
-    assert '"DSN" is not set' in found.errors[capture.note]
+    assert f'slot "{capture.names.slot}" of database dsn, which is not captured' in told(found)[capture.note]
+    assert '"DSN" is not set' in told(found)[capture.note]
     capturing = ledger.acquire(capture.names.lease, "capture", 60)
     environment["DSN"] = dsn
-    until(lambda: "holds the lease" in found.errors[capture.note], "who captures with it goes first")
+    until(lambda: "holds the lease" in told(found)[capture.note], "who captures with it goes first")
     assert in_database(dsn) == 3
     ledger.release(capturing)
-    until(lambda: in_database(dsn) == 0 and found.errors == {}, "it is dropped")
+    until(lambda: in_database(dsn) == 0 and told(found) == {}, "it is dropped")
 
 
 def test_the_slot_of_the_folder_that_a_project_was_copied_from_is_left_alone(
@@ -187,10 +193,10 @@ def test_the_slot_of_the_folder_that_a_project_was_copied_from_is_left_alone(
     found.keep([capture])
     found.run([], {"DSN": dsn})
     assert in_database(dsn) == 3
-    assert f'it belongs to the project in "{tmp_path}", and nobody reads it' in found.errors[capture.note]
+    assert f'it belongs to the project in "{tmp_path}", and nobody reads it' in told(found)[capture.note]
     with psycopg.connect(dsn, autocommit=True) as session:
         session.execute("SELECT pg_drop_replication_slot(%s)", [capture.names.slot])
-    until(lambda: not ledger.notes(SLOT_NOTE) and found.errors == {}, "there is nothing to tell any more")
+    until(lambda: not ledger.notes(SLOT_NOTE) and told(found) == {}, "there is nothing to tell any more")
 
 
 def test_a_database_that_stands_still_keeps_nobody_waiting_and_no_capture_comes_between(
@@ -202,8 +208,8 @@ def test_a_database_that_stands_still_keeps_nobody_waiting_and_no_capture_comes_
     with socket.create_server(("127.0.0.1", 0)) as silent:
         began = time.monotonic()
         found.run([], {"DSN": f"postgresql://127.0.0.1:{silent.getsockname()[1]}/shop"})
-        (told,) = found.troubles()
-        assert told.endswith("could not be dropped yet: no answer so far")
+        (what,) = told(found).values()
+        assert what.endswith("could not be dropped yet: no answer so far")
         found.keep([capture])
         assert time.monotonic() - began < 60  # it never answers
         assert is_held(ledger, capture.names.lease)

@@ -55,9 +55,9 @@ def test_a_source_that_is_asked_for_again_before_its_database_is_back_is_capture
         before = publications(server)
         server.kill()
         applied(users_only)
-        until(lambda: "slot" in "".join(service.withdrawals.errors.values()), "it cannot be dropped")
+        until(lambda: any("slot" in one.what for one in service.troubles.all().values()), "it cannot be dropped")
         loading = service.apply(both)
-        until(lambda: service.withdrawals.errors == {}, "it is asked for again")
+        until(lambda: service.troubles.all() == {}, "it is asked for again")
         server.start()
         with psycopg.connect(server.dsn()) as session:
             session.execute("INSERT INTO posts (post, uid, score) VALUES (5000, 7, 1.5)")

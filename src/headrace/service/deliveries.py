@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,9 +19,9 @@ from headrace.run.ports import Delivery, Ledger, Store
 from headrace.run.steps import Program
 from headrace.service.copies import Copied, Place, Target, target_of
 from headrace.service.deadline import Deadline
+from headrace.service.troubles import DELIVERY, Troubles
 
-log = logging.getLogger("headrace.delivery")
-
+MEND = "make its place writable, or change `deliver` and run `headrace apply`; it is tried again by itself"
 REST_S = (0.5, 1.0, 2.0, 5.0, 15.0)
 LOOK_EVERY_S = 1.0
 END_WITHIN_S = 20.0
@@ -50,13 +49,13 @@ class _Running:
 
 @dataclass(slots=True)
 class Deliveries:
-    """`errors` are by contract, of those whose copy is behind the view because of them. Folders are the project's."""
+    """A copy that is behind the view because it cannot be written is a trouble. Folders are the project's."""
 
     project: Path
     ledger: Ledger
     store: Store
     lease: Lease
-    errors: dict[str, str] = field(default_factory=dict)
+    troubles: Troubles = field(default_factory=Troubles)
     delivered: dict[str, int] = field(default_factory=dict)
     _running: dict[str, _Running] = field(default_factory=dict)
 
@@ -72,7 +71,7 @@ class Deliveries:
 
     def _wanted(self, plan: Plan, program: Program, environment: Mapping[str, str]) -> list[Copy]:
         found = []
-        self.errors.clear()
+        self.troubles.report_exactly(DELIVERY, {})
         for entry in plan.contracts:
             contract = plan.catalogue.contracts[entry.contract]
             if contract.deliver is not None:
@@ -82,7 +81,7 @@ class Deliveries:
                     columns = tuple(program.logs[entry.vertex].columns)
                     found.append(Copy(contract.name, target, entry.vertex, columns, outputs, program.functions))
                 except HeadraceError as error:
-                    self.errors[entry.contract] = str(error)
+                    self._report(entry.contract, error)
         return found
 
     def _target(
@@ -112,15 +111,19 @@ class Deliveries:
                 delivery = delivery or copy.target.open(self.lease.epoch)
                 self._bring_up(delivery, copy)
                 failures = 0
-                self.errors.pop(copy.contract, None)
+                self.troubles.clear(DELIVERY + copy.contract)
             except Exception as error:  # whatever it is, it is this contract's alone
                 failures += 1
-                self.errors[copy.contract] = str(error)
-                log.warning("delivery of %s: %s", copy.contract, error)
+                if not running.stop.is_set():
+                    self._report(copy.contract, error)
                 running.stop.wait(REST_S[min(failures, len(REST_S)) - 1])
             running.wake.wait(LOOK_EVERY_S)
         if delivery is not None:
             delivery.close()
+
+    def _report(self, contract: str, error: Exception) -> None:
+        lines = str(error).splitlines() or [type(error).__name__]
+        self.troubles.report(DELIVERY + contract, f'contract "{contract}" cannot be delivered: {lines[0]}', MEND)
 
     def _bring_up(self, delivery: Delivery, copy: Copy) -> None:
         found = self.ledger.logs([copy.vertex]).get(copy.vertex)
@@ -144,5 +147,6 @@ class Deliveries:
         running.stop.set()
         running.wake.set()
         Deadline(END_WITHIN_S).join([running.thread])
+        self.troubles.clear(DELIVERY + running.copy.contract)
         self.delivered.pop(running.copy.contract, None)
         return running.thread

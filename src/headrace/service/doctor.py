@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from headrace.connect.postgres.checkup import Checkup, check_up
 from headrace.connect.postgres.slots import capture_names
@@ -23,6 +24,7 @@ from headrace.service.folder import Folder
 from headrace.service.last_status import last_status
 from headrace.service.process import read_process
 
+MEND_FAILING = "it goes on by itself once that is mended; `headrace show` has its last good rows"
 LEAST_MEMORY = 1.5e9
 LEAST_DISK = 2e9
 MOST_KEPT = 1e9
@@ -102,12 +104,18 @@ def look_at_state(folder: Folder) -> Iterator[Looked]:
     elif process is not None:
         yield Looked("service", f"runs as process {process.pid}")
         last = last_status(folder)
-        for trouble in last["service"].get("troubles", ()) if last else ():
-            yield Looked("service", "in trouble", Problem(trouble, None, f"logs are below {folder.root}"))
-        for contract in last["contracts"] if last else ():
-            for field in ("error", "delivery_error"):
-                if field in contract:
-                    yield Looked(contract["id"], "failing", Problem(f'contract "{contract["id"]}": {contract[field]}'))
+        if last is not None:
+            yield from _told(last)
+
+
+def _told(last: Mapping[str, Any]) -> Iterator[Looked]:
+    """What the service itself says is wrong."""
+    for trouble in last.get("troubles", ()):
+        yield Looked("service", "in trouble", Problem(trouble["what"], None, trouble["hint"]))
+    for contract in last["contracts"]:
+        if contract["state"] == "failing":
+            what = f'contract "{contract["id"]}" is failing: {contract["reason"]}'
+            yield Looked(contract["id"], "failing", Problem(what, None, MEND_FAILING))
 
 
 def look_at_databases(catalogue: Catalogue, environment: Mapping[str, str], folder: Folder) -> Iterator[Looked]:

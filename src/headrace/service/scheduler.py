@@ -21,7 +21,7 @@ REST_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 
 
 @dataclass(slots=True)
-class Trouble:
+class Failing:
     """A vertex whose pushes fail: how often in a row, the last reason, and until when it is left alone (µs)."""
 
     failures: int
@@ -38,7 +38,7 @@ class Scheduler:
     forced: frozenset[str] = frozenset()
     """Contracts that go after all others."""
     pending: dict[str, Due] = field(default_factory=dict)
-    trouble: dict[str, Trouble] = field(default_factory=dict)
+    failing: dict[str, Failing] = field(default_factory=dict)
     _paths: Paths | None = None
 
     @property
@@ -143,19 +143,19 @@ class Scheduler:
 
     def _note(self, pushed: Pushed, now: int) -> None:
         if pushed.error is not None:
-            failures = self.trouble[pushed.vertex].failures + 1 if pushed.vertex in self.trouble else 1
+            failures = self.failing[pushed.vertex].failures + 1 if pushed.vertex in self.failing else 1
             rest = REST_S[min(failures, len(REST_S)) - 1]
-            self.trouble[pushed.vertex] = Trouble(failures, pushed.error, now + round(rest * 1e6))
+            self.failing[pushed.vertex] = Failing(failures, pushed.error, now + round(rest * 1e6))
         else:
-            self.trouble.pop(pushed.vertex, None)
+            self.failing.pop(pushed.vertex, None)
 
     def _rests(self, vertex: str, now: int) -> bool:
         """A time further off than any rest is one of a clock that was put back since."""
-        return vertex in self.trouble and 0 < self.trouble[vertex].until - now <= REST_S[-1] * SECOND
+        return vertex in self.failing and 0 < self.failing[vertex].until - now <= REST_S[-1] * SECOND
 
     def _is_resting(self, contract: str, now: int) -> bool:
         """Whether something that a contract needs is left alone for now: it must not hold up the others."""
         return any(self._rests(vertex, now) for vertex in self.paths.upstream[contract])
 
-    def troubles_of(self, contract: str) -> list[tuple[str, Trouble]]:
-        return [(vertex, self.trouble[vertex]) for vertex in self.paths.upstream[contract] if vertex in self.trouble]
+    def failing_of(self, contract: str) -> list[tuple[str, Failing]]:
+        return [(vertex, self.failing[vertex]) for vertex in self.paths.upstream[contract] if vertex in self.failing]

@@ -38,7 +38,9 @@ from headrace.service.loading import Loader, Loading
 from headrace.service.moving import go_over
 from headrace.service.plan_facts import sources_of
 from headrace.service.scheduler import Scheduler
+from headrace.service.source_troubles import report_source_troubles
 from headrace.service.sources import Sources
+from headrace.service.troubles import Troubles
 from headrace.service.withdrawn import Withdrawals
 
 log = logging.getLogger("headrace.service")
@@ -84,6 +86,7 @@ class Service:
     forced: Mapping[str, float] = field(default_factory=dict)
     slots: SlotWatch = field(default_factory=SlotWatch)
     gaps: Gaps = field(default_factory=Gaps)
+    troubles: Troubles = field(default_factory=Troubles)
 
     def __post_init__(self) -> None:
         self.stop = threading.Event()
@@ -114,8 +117,8 @@ class Service:
         self.auditor.resume()
         self.accounts = Accounts(self.ledger)
         self.accounts.resume()
-        self.deliveries = Deliveries(self.folder.project, self.ledger, self.store, self.lease)
-        self.withdrawals = Withdrawals(self.folder, self.ledger, self.lease)
+        self.deliveries = Deliveries(self.folder.project, self.ledger, self.store, self.lease, self.troubles)
+        self.withdrawals = Withdrawals(self.folder, self.ledger, self.lease, self.troubles)
         self._threads = [self._start(target) for target in (self._schedule, self._audit, self._keep_up)]
         self._watching = self._start(self._watch_slots)
 
@@ -273,3 +276,4 @@ class Service:
             self.auditor.audit(self.lease, self.accounts.notes())
             self._quiet_until = 0.0  # a capture may have fallen behind, which nobody could foresee
             self.captures.check()
+            report_source_troubles(self.troubles, self.ledger, self.captures)

@@ -6,7 +6,6 @@ given back: neither a database that is away nor a crash leaves anything behind.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -16,8 +15,9 @@ from headrace.run.ports import Ledger
 from headrace.service.deadline import Deadline
 from headrace.service.folder import Folder
 from headrace.service.noted import Means, Noted, NotedCopy, noted_in
+from headrace.service.troubles import WITHDRAWAL, Troubles
 
-log = logging.getLogger("headrace.withdrawn")
+MEND = "it is tried again by itself, at least every minute"
 
 REST_S = (0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
 AT_ONCE_S = 5.0
@@ -38,12 +38,12 @@ class _GivingBack:
 
 @dataclass(slots=True)
 class Withdrawals:
-    """`errors` are by note, of what could not be given back yet."""
+    """What could not be given back yet is a trouble, by its note."""
 
     folder: Folder
     ledger: Ledger
     lease: Lease
-    errors: dict[str, str] = field(default_factory=dict)
+    troubles: Troubles = field(default_factory=Troubles)
     _running: dict[str, _GivingBack] = field(default_factory=dict)
     _writing: tuple[threading.Thread, ...] = ()
 
@@ -74,12 +74,10 @@ class Withdrawals:
             self._start(_GivingBack(thing, environment, self._writing if isinstance(thing, NotedCopy) else ()))
         deadline = Deadline(AT_ONCE_S)
         for giving_back in list(self._running.values()):
-            giving_back.tried.wait(deadline.left_s)
-
-    def troubles(self) -> list[str]:
-        """What is not given back yet, and why."""
-        waiting = [one.thing for one in list(self._running.values()) if not one.tried.is_set()]
-        return sorted([*self.errors.values(), *(_told(thing, "no answer so far") for thing in waiting)])
+            if not giving_back.tried.wait(deadline.left_s):
+                self._report(giving_back.thing, "no answer so far")
+                if giving_back.thing.note not in self._running:  # it answered just now
+                    self.troubles.clear(WITHDRAWAL + giving_back.thing.note)
 
     def tell_to_end(self) -> None:
         """What is left is given back by the next service."""
@@ -96,7 +94,7 @@ class Withdrawals:
             giving_back.stop.set()
         Deadline(AT_ONCE_S).join(giving_back.thread for giving_back in called_off)
         for note in notes:
-            self.errors.pop(note, None)
+            self.troubles.clear(WITHDRAWAL + note)
 
     def _start(self, giving_back: _GivingBack) -> None:
         self._running[giving_back.thing.note] = giving_back
@@ -117,25 +115,16 @@ class Withdrawals:
                 return
             except Exception as error:  # whatever it is: it may go tomorrow
                 failures += 1
-                self._failed(giving_back, error, failures)
+                if not giving_back.stop.is_set():  # else nobody waits for it any more
+                    self._report(thing, str(error))
             finally:
                 giving_back.tried.set()
             giving_back.stop.wait(REST_S[min(failures, len(REST_S)) - 1])
 
-    def _failed(self, giving_back: _GivingBack, error: Exception, failures: int) -> None:
-        if giving_back.stop.is_set():
-            return  # nobody waits for it any more
-        thing = giving_back.thing
-        self.errors[thing.note] = _told(thing, str(error))
-        if failures == 1:
-            log.warning("%s", self.errors[thing.note])
+    def _report(self, thing: Noted, why: str) -> None:
+        self.troubles.report(WITHDRAWAL + thing.note, f"{thing.what} could not be dropped yet: {why}", MEND)
 
     def _forget(self, thing: Noted) -> None:
         self.ledger.commit(self.lease, Round(notes={thing.note: None}))
-        if self.errors.pop(thing.note, None) is not None:
-            log.info("%s is dropped", thing.what)
         self._running.pop(thing.note, None)
-
-
-def _told(thing: Noted, why: str) -> str:
-    return f"{thing.what} could not be dropped yet: {why}"
+        self.troubles.clear(WITHDRAWAL + thing.note)

@@ -10,13 +10,16 @@ from headrace.model import amounts
 
 Document = dict[str, Any]
 
+TOLD_OF_ALL = frozenset({"stopped", "unresponsive", "loading"})
+"""States that the first lines tell, with their reason, of the service as a whole."""
 WAITS = "small pushes go on without it, large ones and loading wait"
 
 
 def status_text(document: Document, now: float) -> str:
     service, slots, moves = document["service"], document["slots"], document.get("moves", ())
-    links = _links(document.get("links", ()))
-    return "\n".join([*_service(service, now), *_contracts(document), *links, *_slots(slots), *move_lines(moves, now)])
+    troubles, links = _troubles(document.get("troubles", ()), now), _links(document.get("links", ()))
+    lines = (_service(service, now), troubles, _contracts(document), links, _slots(slots), move_lines(moves, now))
+    return "\n".join(line for part in lines for line in part)
 
 
 def _service(service: Document, now: float) -> Iterator[str]:
@@ -27,14 +30,20 @@ def _service(service: Document, now: float) -> Iterator[str]:
             yield f"running as process {service['pid']}{when}"
         case "loading":
             yield f"loading as process {service['pid']}: {service['phase']}{when}"
+        case "unresponsive":
+            yield f"unresponsive as process {service['pid']}: what follows is as it was {ago(age)}"
         case "stopped":
             yield f"stopped, {ago(age)}"
         case _:
             yield from wrap(f"failed: {service['error']}; last seen {ago(age)}", "", "  ")
             yield "  `headrace up` goes on from what was committed"
     yield from _engine(service.get("engine", {}))
-    for trouble in service.get("troubles", ()):
-        yield from wrap(trouble, "  ", "    ")
+
+
+def _troubles(troubles: Sequence[Document], now: float) -> Iterator[str]:
+    for trouble in troubles:
+        yield from wrap(f"{trouble['what']} (for {short_seconds(max(0.0, now - trouble['since']))})", "  ", "    ")
+        yield from wrap(f"hint: {trouble['hint']}", "    ", "      ")
 
 
 def _engine(engine: Document) -> Iterator[str]:
@@ -53,9 +62,8 @@ def _contracts(document: Document) -> Iterator[str]:
     header = ["contract", "lag", "promised", "violations", "cost", "next push", "state"]
     yield from table([header, *(_row(contract) for contract in contracts)])
     for contract in contracts:
-        for field, what in (("error", "cannot be pushed"), ("delivery_error", "cannot be delivered")):
-            if field in contract:
-                yield from wrap(f"{contract['id']} {what}: {contract[field]}", "  ", "    ")
+        if "reason" in contract and contract["state"] not in TOLD_OF_ALL:
+            yield from wrap(f"{contract['id']} is {contract['state']}: {contract['reason']}", "  ", "    ")
 
 
 def _row(contract: Document) -> list[str]:

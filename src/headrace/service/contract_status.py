@@ -1,0 +1,121 @@
+"""What `headrace status` shows of a contract: numbers, its state, and the reason of any state but `kept`.
+
+kept          the view is no further behind than promised, and can be read
+late          it is further behind; the reason names what holds it up where that is known
+loading       it has no rows yet, but is on its way
+failing       it cannot be computed or delivered now; it goes on by itself when what is wrong is mended
+stopped       the service does not run
+unresponsive  the service runs, but stands still (`service/last_status.py`)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.model.amounts import format_seconds
+from headrace.model.plan import ContractPlan
+from headrace.observe.audit import Record
+from headrace.observe.cost import Account
+from headrace.run.next_push import next_starts
+from headrace.service.last_status import State
+from headrace.service.service import Service
+from headrace.service.troubles import CAPTURE, DELIVERY, SOURCE
+
+TELLING_US = 60_000_000
+
+
+def contract_documents(service: Service, state: State) -> list[dict[str, Any]]:
+    """Those of the plan that runs, then those that are loaded for the first time."""
+    plan, scheduler, loading = service.plan, service.scheduler, service.loading
+    found: list[dict[str, Any]] = []
+    if plan is not None and scheduler is not None:
+        now, times = service.clock(), service.ledger.times()
+        starts = next_starts(scheduler.paths, scheduler.scene(now, times, service.auditor.lags_of(times)))
+        found = [_contract(service, one, now, starts.get(one.contract), state) for one in plan.contracts]
+    if loading is not None and not loading.done.is_set():
+        known = {one["id"] for one in found}
+        found += [
+            {**_described(service, one), "state": "loading", "reason": loading.phase}
+            for one in loading.plan.contracts
+            if one.contract not in known
+        ]
+    return found
+
+
+def _contract(service: Service, entry: ContractPlan, now: int, start: int | None, state: State) -> dict[str, Any]:
+    assert service.scheduler is not None
+    name = entry.contract
+    what, reason = _state(service, entry, state)
+    return {
+        **_described(service, entry),
+        "lag_s": service.auditor.lags_s.get(name),
+        "violations": service.auditor.records.get(name, Record()).episodes,
+        "cost_h": _cost_h(service.accounts.accounts.get(name), entry, now),
+        "next_push_s": None if start is None else (start - now) / 1e6,
+        "state": what,
+        **({} if reason is None else {"reason": reason}),
+        "last_push_s": service.accounts.last_s.get(entry.vertex),
+        "prediction_error": service.scheduler.learning.error_of(name),
+        **({"forced": True} if name in service.forced else {}),
+    }
+
+
+def _described(service: Service, entry: ContractPlan) -> dict[str, Any]:
+    """What is known before it runs."""
+    return {
+        "id": entry.contract,
+        "lag_s": None,
+        "freshness_s": service.forced.get(entry.contract, entry.freshness_s),
+        "violations": service.auditor.records.get(entry.contract, Record()).episodes,
+        "cost_h": entry.cost * 3600.0,
+        "next_push_s": None,
+        "view": entry.view,
+        "site": entry.site,
+        "last_push_s": None,
+        "prediction_error": None,
+    }
+
+
+def _state(service: Service, entry: ContractPlan, state: State) -> tuple[str, str | None]:
+    """What is worst comes first."""
+    assert service.scheduler is not None
+    name, loading = entry.contract, service.loading
+    if state in (State.STOPPED, State.FAILED):
+        return "stopped", "the service does not run"
+    unloaded, failing = service.unloaded.get(name), service.scheduler.failing_of(name)
+    if unloaded is not None:
+        return "failing", unloaded.splitlines()[0]
+    if failing:
+        return "failing", failing[0][1].reason.splitlines()[0]
+    delivery = service.troubles.get(DELIVERY + name)
+    if delivery is not None:
+        return "failing", delivery.what
+    lag_s, freshness_s = service.auditor.lags_s.get(name), service.forced.get(name, entry.freshness_s)
+    if lag_s is None or state is State.LOADING:
+        return "loading", "it has no rows yet" if loading is None or loading.done.is_set() else loading.phase
+    return ("kept", None) if lag_s <= freshness_s else ("late", _why_late(service, entry, lag_s, freshness_s))
+
+
+def _why_late(service: Service, entry: ContractPlan, lag_s: float, freshness_s: float) -> str:
+    behind = f"it is {format_seconds(round(lag_s, 1))} behind, {format_seconds(freshness_s)} are promised"
+    cause = _cause(service, entry)
+    return behind if cause is None else f"{behind}: {cause}"
+
+
+def _cause(service: Service, entry: ContractPlan) -> str | None:
+    """What holds it up, as far as somebody has told."""
+    watched = next((one for one in service.auditor.watched if one.contract == entry.contract), None)
+    sources, databases = ((), ()) if watched is None else (sorted(watched.sources), watched.databases)
+    keys = [*(SOURCE + name for name in sources), *(CAPTURE + name for name in databases)]
+    told = next((one.what for key in keys if (one := service.troubles.get(key)) is not None), None)
+    if told is not None:
+        return told
+    absence = service.absence()
+    return None if absence is None else f"{absence.engine} is not there, for {format_seconds(round(absence.seconds))}"
+
+
+def _cost_h(account: Account | None, entry: ContractPlan, now: int) -> float:
+    """As it was so far; as planned while that is too short to tell."""
+    if account is None or now - account.since < TELLING_US:
+        return entry.cost * 3600.0
+    return account.cost_per_hour(now)

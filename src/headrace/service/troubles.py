@@ -1,0 +1,59 @@
+"""The one place where parts of the service report what goes wrong: `status`, `/healthz` and `doctor` read it from here.
+
+A trouble has a key, which says what it is about: `capture:us_dsn`, `delivery:sales`. Whoever reports it clears it when
+it is over. It is logged once when it begins, once when it is over, and not each time that it is reported again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from headrace.model.trouble import Trouble
+
+log = logging.getLogger("headrace.trouble")
+
+SOURCE, CAPTURE, DELIVERY, WITHDRAWAL = "source:", "capture:", "delivery:", "withdrawal:"
+"""What keys begin with; the rest is the name of the source, database, contract or note that a trouble is about."""
+LOOK_AT_LOGS = "the logs below .headrace/ say more"
+
+
+class Troubles:
+    """May be used by any thread; nobody is ever kept waiting."""
+
+    def __init__(self, clock_s: Callable[[], float] = time.time) -> None:
+        self._clock_s = clock_s
+        self._turn = threading.Lock()
+        self._found: dict[str, Trouble] = {}
+
+    def report(self, key: str, what: str, hint: str = LOOK_AT_LOGS) -> None:
+        """May be told again, in other words too: `since` stays the time at which it was reported first."""
+        with self._turn:
+            before = self._found.get(key)
+            self._found[key] = Trouble(what, self._clock_s() if before is None else before.since, hint)
+        if before is None:
+            log.warning("%s", what)
+
+    def clear(self, key: str) -> None:
+        """It is over, or never was."""
+        with self._turn:
+            gone = self._found.pop(key, None)
+        if gone is not None:
+            log.info("over: %s", gone.what)
+
+    def report_exactly(self, kind: str, found: Mapping[str, tuple[str, str]]) -> None:
+        """What is wrong and its hint, by key: all that there is of a kind (`capture:`); the rest of it is over."""
+        for key in [key for key in self.all() if key.startswith(kind) and key not in found]:
+            self.clear(key)
+        for key, (what, hint) in found.items():
+            self.report(key, what, hint)
+
+    def get(self, key: str) -> Trouble | None:
+        return self._found.get(key)
+
+    def all(self) -> dict[str, Trouble]:
+        """By key, what began first comes first."""
+        with self._turn:
+            return dict(sorted(self._found.items(), key=lambda one: (one[1].since, one[0])))
