@@ -40,6 +40,8 @@ PORTABLE = {
         SELECT id, (SELECT max(b.price) FROM bids b WHERE b.auction = big.auction AND b.id < big.id) AS top FROM big""",
     "under_or": "SELECT id FROM bids WHERE price > 50 OR bidder IN (SELECT seller FROM auctions)",
     "over_view": "SELECT place, count(*) AS n FROM ranks GROUP BY place",
+    "quoted": """SELECT b."id" AS "Größe #1", lag("note") OVER (ORDER BY b."id") AS "order",
+        'it''s "so"' AS "select" FROM "bids" AS "b" """,
     "hidden": """WITH bids AS (SELECT id, name FROM auctions)
         SELECT b.name, r.place FROM bids b JOIN ranks r ON r.id = b.id""",
 }

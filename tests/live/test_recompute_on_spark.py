@@ -33,7 +33,7 @@ from tests.live.recomputed_queries import PORTABLE, SPARK_ONLY, read_auctions, r
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-QUICK = ("last_three", "hidden")
+QUICK = ("last_three", "hidden", "quoted")
 MONEY = Decimal(10, 2)
 COLUMNS: dict[str, dict[str, Type]] = {
     "bids": {

@@ -12,6 +12,11 @@ SOURCE_PREFIX = "source:"
 """Begins the names of sources in the text: no query calls a table of its own so."""
 
 
+def backquoted(name: str) -> str:
+    """A name as Spark's SQL takes it, whatever characters are in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 @dataclass(frozen=True, slots=True)
 class FullQuery:
     """`sql` is Spark's, over sources alone: views are written out in it. `reads` are these sources, sorted.

@@ -20,6 +20,7 @@ JAVA = Java(Path("/java"), 17, Origin.PATH)
 def test_answers_do_not_depend_on_the_machine():
     properties = spark_properties(SparkSettings(Path("scratch")), JAVA)
     assert properties["spark.sql.ansi.enabled"] == "true"
+    assert properties["spark.sql.ansi.doubleQuotedIdentifiers"] == "true"
     assert properties["spark.sql.session.timeZone"] == "UTC"
 
 

@@ -22,7 +22,7 @@ from headrace.connect.spark.evaluate_tables import evaluate_tables
 from headrace.connect.spark.items import SparkRunner
 from headrace.connect.spark.session import is_alive
 from headrace.model.errors import EvaluationError
-from headrace.model.full_query import SOURCE_PREFIX, FullQuery
+from headrace.model.full_query import SOURCE_PREFIX, FullQuery, backquoted
 from headrace.model.relation import Field
 from headrace.model.types import INTEGERS
 from headrace.run.arrow import arrow_type
@@ -46,10 +46,10 @@ class SparkEvaluate:
 
     def _as_written(self, recomputed: FullQuery, tables: Mapping[str, pa.Table]) -> pa.Table:
         own = self.session.newSession()
-        names = {source: f"`{SOURCE_PREFIX}{source}`" for source in recomputed.reads}
+        names = {source: f"{SOURCE_PREFIX}{source}" for source in recomputed.reads}
         try:
             for source, name in names.items():
-                _frame(own, source, tables[source]).createOrReplaceTempView(name)
+                _frame(own, source, tables[source]).createOrReplaceTempView(backquoted(name))
             return _answer(own.sql(recomputed.sql), recomputed.fields)
         except AnalysisException as error:
             raise EvaluationError(f"Spark does not take the query: {_first_line(error)}") from error
@@ -57,7 +57,7 @@ class SparkEvaluate:
             raise EvaluationError(_first_line(error)) from error
         finally:
             for name in names.values():
-                own.catalog.dropTempView(name.strip("`"))
+                own.catalog.dropTempView(name)
 
 
 def _frame(session: SparkSession, source: str, table: pa.Table) -> DataFrame:

@@ -222,6 +222,7 @@ def spark_properties(settings: SparkSettings, java: Java) -> dict[str, str]:
     scratch = settings.scratch.absolute()
     ours = {
         "spark.sql.ansi.enabled": "true",
+        "spark.sql.ansi.doubleQuotedIdentifiers": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(settings.partitions),
         "spark.default.parallelism": str(settings.partitions),

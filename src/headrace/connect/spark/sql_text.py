@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from headrace.model.errors import ConnectError
 from headrace.model.expr import Call, Column, Expr, Literal
+from headrace.model.full_query import backquoted
 from headrace.model.functions import PYTHON_PREFIX
 from headrace.model.scalar_number import EARTH_RADIUS_M
 from headrace.model.types import FRACTIONS, Array, Type, Value
@@ -38,7 +39,7 @@ NO_NAMES = SqlNames()
 def spark_text(expr: Expr, names: SqlNames = NO_NAMES) -> str:
     match expr:
         case Column(name):
-            return names.columns[name] if name in names.columns else quoted(name)
+            return names.columns[name] if name in names.columns else backquoted(name)
         case Literal(value, type_):
             return literal_text(value, type_)
         case Call("now"):
@@ -46,10 +47,6 @@ def spark_text(expr: Expr, names: SqlNames = NO_NAMES) -> str:
             return literal_text(names.now, expr.type)
         case Call(_, arguments):
             return _call(expr, [spark_text(argument, names) for argument in arguments], names)
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _call(call: Call, texts: list[str], names: SqlNames) -> str:
@@ -87,7 +84,7 @@ def _python(function: str, names: SqlNames) -> str:
             f'function "{function}" is declared in Python but was not given to Spark',
             hint="is its module in the project, and does the version in it match the declared one?",
         )
-    return quoted(names.python[function])
+    return backquoted(names.python[function])
 
 
 def literal_text(value: Value, type_: Type) -> str:

@@ -217,6 +217,7 @@ def _refused(operator: str) -> FormReader:
 
 FORMS: Mapping[type[exp.Expr], FormReader] = {
     exp.Literal: _literal,
+    exp.RawString: lambda node, value: Literal(node.name, STRING),
     exp.HexString: _bytes,
     exp.Boolean: lambda node, value: TRUE if node.this else FALSE,
     exp.Null: lambda node, value: Literal(None, NULL),

@@ -9,6 +9,7 @@ import re
 from sqlglot import exp
 
 from headrace.declare.query.mistakes import Mistake
+from headrace.declare.query.text import is_quoted, text_hint
 from headrace.model.expr import Literal
 from headrace.model.types import BIGINT, DAY_TIME, DOUBLE, INT, YEAR_MONTH, Decimal, integer_range
 
@@ -62,7 +63,8 @@ def interval(node: exp.Interval) -> Literal:
     negative = isinstance(node.this, exp.Neg)
     amount = node.this.this if negative else node.this
     if not isinstance(amount, exp.Literal):
-        raise Mistake("the length of an interval must be a constant", "multiply: INTERVAL '1' DAY * 3")
+        hint = text_hint(amount.name) if is_quoted(amount) else "multiply: INTERVAL '1' DAY * 3"
+        raise Mistake("the length of an interval must be a constant", hint)
     if isinstance(node.args.get("unit"), exp.IntervalSpan):
         result = _composed(amount.name)
     else:

@@ -16,6 +16,7 @@ from headrace.declare.query.environment import Environment
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import Scope, fold, same_name
+from headrace.declare.query.text import is_quoted, text_hint
 from headrace.model.errors import nearest_name
 from headrace.model.expr import Column, Expr, columns_of
 from headrace.model.relation import Relation
@@ -85,7 +86,7 @@ class Stage:
         if found is None and self.outer is not None:
             found = self._outside(node, name, qualifier)
         if found is None:
-            raise self._unknown(name, qualifier)
+            raise self._unknown(name, qualifier, is_quoted(node))
         for column in columns_of(found):
             self.places[column] = node
         return found
@@ -117,14 +118,14 @@ class Stage:
             beyond = beyond.outer
         return None
 
-    def _unknown(self, name: str, qualifier: str | None) -> Mistake:
+    def _unknown(self, name: str, qualifier: str | None, quoted: bool) -> Mistake:
         if not self._all_known(qualifier):
             return Mistake("")
         if qualifier is not None and self.scope.table(qualifier) is None:
             near = nearest_name(qualifier, [table.alias for table in self.scope.tables])
             return Mistake(f'table "{qualifier}" is not in FROM', near)
         written = name if qualifier is None else f"{qualifier}.{name}"
-        return Mistake(f'column "{written}" does not exist', nearest_name(written, self.scope.names()))
+        return Mistake(f'column "{written}" does not exist', unknown_column_hint(written, self.scope, quoted))
 
     def _all_known(self, qualifier: str | None) -> bool:
         """False when the name may belong to a table whose columns are not known because of another mistake."""
@@ -135,6 +136,17 @@ class Stage:
                 return False
             stage = stage.outer
         return True
+
+
+def unknown_column_hint(written: str, scope: Scope, quoted: bool) -> str | None:
+    """What may have been meant by the name of a column that there is not. One in quotes may have been meant as text."""
+    if not quoted:
+        return nearest_name(written, scope.names())
+    table, dot, column = written.partition(".")
+    if dot and scope.find(column, table):
+        return f'write "{table}"."{column}": a dot within quotes is part of the name'
+    near = nearest_name(written, [column.name for column in scope.all()])
+    return "; ".join(filter(None, (near, text_hint(written))))
 
 
 @dataclass(frozen=True, slots=True)

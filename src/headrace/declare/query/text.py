@@ -1,7 +1,8 @@
 """Characters to sqlglot's tree, with the place of every node.
 
-Spark's dialect, but functions stay calls by the name that was written: sqlglot's own nodes for them are made for
-translation between dialects and forget names and orders of arguments that Spark's rules depend on.
+Spark's dialect with names in double quotes, but functions stay calls by the name that was written: sqlglot's own
+nodes for them are made for translation between dialects and forget names and orders of arguments that Spark's rules
+depend on.
 """
 
 from __future__ import annotations
@@ -31,6 +32,18 @@ LIST_ENDS = (
     TokenType.GROUP_BY,
     TokenType.ORDER_BY,
 )
+
+
+class Dialect(Spark):
+    """Spark's with `spark.sql.ansi.doubleQuotedIdentifiers`: names in double quotes or backquotes, text in single ones.
+
+    A quote within either is written twice. In text a backslash escapes, too, as it always does in Spark.
+    """
+
+    class Tokenizer(Spark.Tokenizer):
+        QUOTES: ClassVar[list[str | tuple[str, str]]] = ["'"]
+        IDENTIFIERS: ClassVar[list[str | tuple[str, str]]] = ["`", '"']
+        STRING_ESCAPES: ClassVar[list[str]] = ["\\", "'"]
 
 
 class Parser(SparkParser):
@@ -99,11 +112,32 @@ def statement(text: Text) -> tuple[int, int]:
     return tokens[0].start, tokens[-1].end + 1
 
 
+def double_quoted_names(text: Text) -> list[tuple[int, int, str]]:
+    """The names in double quotes: where each begins and ends, and the name itself."""
+    return [
+        (token.start, token.end + 1, token.text)
+        for token in _tokens(text)
+        if token.token_type == TokenType.IDENTIFIER and text.sql[token.start] == '"'
+    ]
+
+
+def text_hint(name: str) -> str:
+    """For a name in quotes that is none: it was probably meant as text."""
+    doubled = name.replace("'", "''")
+    return f"text is written in single quotes: '{doubled}'"
+
+
+def is_quoted(node: exp.Expr) -> bool:
+    """Whether a node is a name alone, written in quotes."""
+    name = node.this if isinstance(node, exp.Column) and len(node.parts) == 1 else node
+    return isinstance(name, exp.Identifier) and bool(name.args.get("quoted"))
+
+
 def _parsed(text: Text, tokens: list[Token], parse: Callable[[Parser], list[exp.Expr | None]]) -> exp.Expr:
     if not tokens:
         raise _mistake(text, 0, "the text is empty", None)
     try:
-        trees = parse(Parser(dialect=Spark()))
+        trees = parse(Parser(dialect=Dialect()))
     except ParseError as error:
         raise _syntax_error(text, error) from error
     except RecursionError as error:
@@ -126,7 +160,7 @@ def too_deep(where: Location) -> InputError:
 def _tokens(text: Text) -> list[Token]:
     """The tokens of one statement, without the semicolon that may end it."""
     try:
-        tokens = Spark().tokenize(text.sql)
+        tokens = Dialect().tokenize(text.sql)
     except SqlglotError as error:
         raise _token_error(text, error) from error
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
@@ -137,6 +171,11 @@ def _tokens(text: Text) -> list[Token]:
         if token.token_type == TokenType.COMMA and following.token_type in LIST_ENDS:
             raise _mistake(text, token.start, 'syntax error: nothing follows ","', None)
         _read_window_as_name(token, following)
+    for token in tokens:
+        if token.token_type == TokenType.RAW_STRING and text.sql[token.start + 1] == '"':
+            raise _mistake(
+                text, token.start, f'r"{token.text}" is not text', text_hint(token.text).replace(" '", " r'")
+            )
     if tokens and tokens[-1].token_type == TokenType.COMMA:
         raise _mistake(text, tokens[-1].start, 'syntax error: nothing follows ","', None)
     return tokens
@@ -158,7 +197,8 @@ def _token_error(text: Text, error: SqlglotError) -> InputError:
     if missing is None:
         return _mistake(text, 0, "the text is not understood as SQL", None)
     start = text.sql.rfind(missing[1]) if len(missing[1]) == 1 else 0
-    return _mistake(text, max(start, 0), f"a text that begins here is not closed by {missing[1]}", None)
+    kind = "text" if missing[1] == "'" else "name" if len(missing[1]) == 1 else "comment"
+    return _mistake(text, max(start, 0), f"a {kind} that begins here is not closed by {missing[1]}", None)
 
 
 def _syntax_error(text: Text, error: ParseError) -> InputError:
@@ -166,9 +206,11 @@ def _syntax_error(text: Text, error: ParseError) -> InputError:
     before, near = found.get("start_context") or "", found.get("highlight") or ""
     start = text.sql.find(before + near) if before else 0
     offset = start + len(before) if start >= 0 else 0
-    message = f'syntax error at "{near}"' if near else "syntax error"
+    quoted = len(near) > 1 and near[0] == near[-1] == '"'
+    message = f"syntax error at {near}" if quoted else f'syntax error at "{near}"' if near else "syntax error"
     detail = _detail(found.get("description") or "")
-    return _mistake(text, offset, f"{message}: {detail}" if detail else message, None)
+    hint = text_hint(near[1:-1]) if quoted else None
+    return _mistake(text, offset, f"{message}: {detail}" if detail else message, hint)
 
 
 def _detail(description: str) -> str:

@@ -1,19 +1,20 @@
 """A query as one text over sources alone: what views it reads stand in it as queries in parentheses.
 
-The text is as people wrote it but for the names of tables. Sources are named `source:NAME`, which no query calls its
-own tables, so that a name of WITH around a view does not hide a source inside of it.
+The text is as people wrote it but for the names of tables, and for double quotes: names stand in backquotes, which are
+names to every Spark. Sources are named `source:NAME`, which no query calls its own tables, so that a name of WITH
+around a view does not hide a source inside of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from sqlglot import exp
 
 from headrace.declare.query.environment import Books
 from headrace.declare.query.scope import fold
-from headrace.declare.query.text import Text, statement
-from headrace.model.full_query import SOURCE_PREFIX
+from headrace.declare.query.text import Text, double_quoted_names, statement
+from headrace.model.full_query import SOURCE_PREFIX, backquoted
 
 Find = Callable[[str], "str | tuple[Text, exp.Query] | None"]
 """The name of a source, or text and tree of a view, by the name that a query gives it; None if there is none."""
@@ -22,23 +23,33 @@ Find = Callable[[str], "str | tuple[Text, exp.Query] | None"]
 def written_out(text: Text, tree: exp.Query, find: Find, books: Books) -> tuple[str, frozenset[str]]:
     """The text, and the sources that it reads. Raises InputError for one that reads too many tables."""
     start, end = statement(text)
-    pieces, reads, at = [], set[str](), start
-    for table in sorted(_tables(tree), key=_first):
+    pieces, reads = list[tuple[int, int, str]](), set[str]()
+    for table in _tables(tree):
         books.scan(table.name, text.at(table))
         found = find(f"{table.db}.{table.name}" if table.db else table.name)
         if found is None:
             continue
         if isinstance(found, str):
-            inner = f"`{SOURCE_PREFIX}{found}`"
+            inner = backquoted(f"{SOURCE_PREFIX}{found}")
             reads.add(found)
         else:
             query, inside = written_out(*found, find, books)
             inner = f"(\n{query}\n)"
             reads |= inside
-        named = "" if table.alias else f" AS `{table.name}`"
-        pieces += [text.sql[at : _first(table)], inner, named]
-        at = _last(table) + 1
-    return "".join([*pieces, text.sql[at:end]]), frozenset(reads)
+        named = "" if table.alias else f" AS {backquoted(table.name)}"
+        pieces.append((_first(table), _last(table) + 1, inner + named))
+    pieces += [(first, last, backquoted(name)) for first, last, name in double_quoted_names(text)]
+    return _replaced(text.sql, start, end, pieces), frozenset(reads)
+
+
+def _replaced(sql: str, start: int, end: int, pieces: Iterable[tuple[int, int, str]]) -> str:
+    """The text with other words in some places. Of places within each other the outer one counts."""
+    parts, at = [], start
+    for first, last, words in sorted(pieces, key=lambda piece: (piece[0], -piece[1])):
+        if first >= at:
+            parts += [sql[at:first], words]
+            at = last
+    return "".join([*parts, sql[at:end]])
 
 
 def _tables(tree: exp.Query) -> Iterator[exp.Table]:
