@@ -9,6 +9,9 @@ from collections.abc import Iterable
 
 from headrace.model.types import Row, Value
 
+FLOAT_TOLERANCE = 1e-9
+"""Of the larger of two values: floats that are closer are the same."""
+
 
 def differing(expected: Iterable[Row], actual: Iterable[Row]) -> tuple[list[Row], list[Row]]:
     """Rows that are only expected, and rows that are only there, each as often as it is."""
@@ -46,7 +49,7 @@ def same_row(left: Row, right: Row) -> bool:
 def same_value(left: Value, right: Value) -> bool:
     """Equal, of one kind, and for floats within a relative 1e-9."""
     if isinstance(left, float) and isinstance(right, float):
-        return left == right or (left != left and right != right) or math.isclose(left, right, rel_tol=1e-9)
+        return left == right or (left != left and right != right) or math.isclose(left, right, rel_tol=FLOAT_TOLERANCE)
     if isinstance(left, decimal.Decimal) and isinstance(right, decimal.Decimal):
         return left == right and left.as_tuple().exponent == right.as_tuple().exponent
     return type(left) is type(right) and left == right
