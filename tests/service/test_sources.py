@@ -15,7 +15,7 @@ from headrace.service.sources import Sources
 
 def test_all_notes_about_a_source_go_with_it_so_that_its_files_are_read_again(tmp_path: Path) -> None:
     its_own = {"loaded:clicks", "load:clicks", "shape:clicks", "quarantine:clicks", "watermark:clicks", "missed:clicks"}
-    its_own |= {"file:clicks:monday.csv", "rejected:clicks:tuesday.csv"}
+    its_own |= {"file:clicks:monday.csv", "rejected:clicks:tuesday.csv", "gone:clicks"}
     others = {"loaded:clicks2", "file:clicks2:monday.csv", "position:clicks", "audit:clicks", "file:other:clicks:x"}
     with closing(open_sqlite(tmp_path / "ledger.db")) as ledger:
         lease = ledger.acquire("service", "here", 60.0)

@@ -311,4 +311,3 @@ def _rows_with(parts: Parts, hashes: Sequence[int]) -> list[Row]:
 def weighted(rows: pa.Table) -> pa.Table:
     """Rows that occur once each."""
     return rows.append_column(WEIGHT, pa.array(np.ones(rows.num_rows, np.int64)))
-

@@ -25,7 +25,7 @@ from headrace.service.plan_facts import sources_of
 
 SHAPE_NOTE = "shape:"
 """Of what a spool has rows of."""
-ABOUT_A_SOURCE = (LOADED_NOTE, READING_NOTE, SHAPE_NOTE, MISSED_NOTE, STOPPED_NOTE, "watermark:")
+ABOUT_A_SOURCE = (LOADED_NOTE, READING_NOTE, SHAPE_NOTE, MISSED_NOTE, STOPPED_NOTE, "watermark:", "gone:")
 ABOUT_ITS_FILES = ("file:", "rejected:")
 """What names of notes about a source begin with; a name follows, and in the second case that of a file."""
 LET_GO_WITHIN_S = 10.0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal as Number
@@ -16,7 +18,8 @@ import pytest
 from headrace.connect.files import FileStore
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.connect.tables.folder import FolderCapture, FolderStream
+from headrace.connect.tables.folder import FolderCapture, FolderStream, GoneFiles, TakenFile, read_taken
+from headrace.model.errors import InputError
 from headrace.model.log import Lease, Round
 from headrace.model.types import BIGINT, DOUBLE, STRING, TIMESTAMP, Decimal
 
@@ -180,3 +183,41 @@ def test_time_moves_on_without_files(place: Place):
     first = place.ledger.times()["spool:s"]
     capture.step()
     assert place.ledger.times()["spool:s"] > first
+
+
+def taken_files(place: Place) -> dict[str, TakenFile]:
+    notes = place.ledger.notes("file:s:")
+    return {name.removeprefix("file:s:"): TakenFile(**json.loads(note)) for name, note in notes.items()}
+
+
+def test_a_taken_file_can_be_read_again_until_it_changes(place: Place):
+    capture = place.capture()
+    file = place.stream.folder / "a.csv"
+    write_csv(file, 1, 2)
+    capture.step()
+    assert capture.step() == 2
+    (taken,) = taken_files(place).values()
+    (again,) = read_taken(place.stream, "a.csv", taken)
+    assert again.column("s.id").to_pylist() == [1, 2]
+    write_csv(file, 1, 3)
+    os.utime(file, ns=(taken.modified_ns or 0, (taken.modified_ns or 0) + 1))
+    with pytest.raises(InputError, match="was changed since it was taken"):
+        list(read_taken(place.stream, "a.csv", taken))
+    file.unlink()
+    with pytest.raises(InputError, match="is gone since it was taken"):
+        list(read_taken(place.stream, "a.csv", taken))
+
+
+def test_files_that_went_are_counted_with_their_rows(place: Place):
+    capture = place.capture()
+    for name, ids in (("a.csv", (1, 2)), ("b.csv", (3,)), ("c.csv", (4,))):
+        write_csv(place.stream.folder / name, *ids)
+    capture.step()
+    assert capture.step() == 4
+    (place.stream.folder / "a.csv").unlink()
+    capture.step()
+    (place.stream.folder / "b.csv").unlink()
+    capture.step()
+    capture.step()
+    assert taken_files(place).keys() == {"c.csv"}
+    assert GoneFiles(**json.loads(place.ledger.notes("gone:")["gone:s"])) == GoneFiles(2, 3, "b.csv")

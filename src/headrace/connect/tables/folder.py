@@ -2,10 +2,10 @@
 
 A file is taken when it looks complete: its size and time are the same at two looks, and its name neither begins with a
 dot or underscore nor ends as unfinished downloads do. Best is to write elsewhere and rename. All rows of a file get one
-time, and the note `file:SOURCE:NAME` is committed with them; it goes when the file has gone. A file that cannot be read
-is left out, with the reason in `rejected:SOURCE:NAME`, until it changes. After the second look all that was there at
-first is taken: the note `loaded:SOURCE` says so. The largest event time so far is the note
-`watermark:SOURCE`, in microseconds.
+time, and the note `file:SOURCE:NAME` is committed with them: a `TakenFile`. When the file goes so does the note, and
+`gone:SOURCE` counts it: its rows stay, and nobody can read them again. A file that cannot be read is left out, with the
+reason in `rejected:SOURCE:NAME`, until it changes. After the second look all that was there at first is taken: the note
+`loaded:SOURCE` says so. The largest event time so far is the note `watermark:SOURCE`, in microseconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 import os
 import socket
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +33,7 @@ from headrace.run.capture.text_values import plain_floats
 from headrace.run.ports import Ledger, Store
 
 LEASE_S = 15.0
+GONE_NOTE = "gone:"
 UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".unfinished", "~")
 
 
@@ -61,6 +62,60 @@ class Look:
     modified_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class TakenFile:
+    """A file whose rows are in the spool at time t, and how it looked then. Notes of earlier versions have no
+    `modified_ns`.
+    """
+
+    t: int
+    rows: int
+    bytes: int
+    modified_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GoneFiles:
+    """Files that were taken and then went from the folder; `last` is one of them."""
+
+    files: int
+    rows: int
+    last: str
+
+
+def taken_prefix(source: str) -> str:
+    return f"file:{source}:"
+
+
+def gone_note(source: str) -> str:
+    return GONE_NOTE + source
+
+
+def read_taken(stream: FolderStream, name: str, taken: TakenFile) -> Iterator[pa.Table]:
+    """The rows of a file that was taken, with columns named `source.column`. Raises InputError if they are no longer
+    what was taken.
+    """
+    file = stream.folder / name
+    try:
+        status = file.stat()
+        if status.st_size != taken.bytes or taken.modified_ns not in (None, status.st_mtime_ns):
+            raise _changed(file)
+        rows = 0
+        for table in _tables(stream, file):
+            rows += table.num_rows
+            yield table
+        if rows != taken.rows:
+            raise _changed(file)
+    except OSError as error:
+        raise InputError(
+            [Problem(f"the file is gone since it was taken: {error.strerror}", Location(str(file)))]
+        ) from error
+
+
+def _changed(file: Path) -> InputError:
+    return InputError([Problem("the file was changed since it was taken", Location(str(file)))])
+
+
 class FolderCapture:
     """One at a time for each source. `step` takes what is complete; the log moves on also without files."""
 
@@ -81,7 +136,7 @@ class FolderCapture:
 
     @property
     def _prefix(self) -> str:
-        return f"file:{self._stream.source}:"
+        return taken_prefix(self._stream.source)
 
     def step(self) -> int:
         """Take every file that is complete and new; how many rows came."""
@@ -92,6 +147,8 @@ class FolderCapture:
         rows = sum(self._take(name, looks[name]) for name in ready)
         gone = [name for name in self._taken if name not in looks]
         notes: dict[str, str | None] = {f"{self._prefix}{name}": None for name in gone}
+        if gone:
+            notes[gone_note(self._stream.source)] = self._count_gone(gone)
         t = self._next_time()
         if self._looked_before:
             notes[f"loaded:{self._stream.source}"] = str(t)
@@ -100,6 +157,14 @@ class FolderCapture:
         for name in gone:
             del self._taken[name]
         return rows
+
+    def _count_gone(self, names: list[str]) -> str:
+        """With those that went before."""
+        note = gone_note(self._stream.source)
+        known = self._ledger.notes(note).get(note)
+        before = GoneFiles(0, 0, "") if known is None else GoneFiles(**json.loads(known))
+        rows = sum(TakenFile(**json.loads(self._taken[name])).rows for name in names)
+        return json.dumps(asdict(GoneFiles(before.files + len(names), before.rows + rows, names[-1])))
 
     def _next_time(self) -> int:
         """Not before what other captures have reached, so that nobody waits for our clock when it is put back."""
@@ -129,7 +194,7 @@ class FolderCapture:
             self._rejected[name] = look
             self._commit(t, (), {f"rejected:{self._stream.source}:{name}": str(error)}, self._now())
             return 0
-        note = json.dumps({"t": t, "rows": count, "bytes": look.size})
+        note = json.dumps(asdict(TakenFile(t, count, look.size, look.modified_ns)))
         notes: dict[str, str | None] = {f"{self._prefix}{name}": note, f"rejected:{self._stream.source}:{name}": None}
         if latest is not None:
             notes[self._watermark] = str(max(latest, self._known_watermark(latest)))
