@@ -36,7 +36,7 @@ def test_the_sample_apps_have_no_mistakes_but_addresses_that_are_not_known_yet()
     assert all("is not set" in problem.message for problem in report.problems)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_view_of_the_demo_equals_its_query() -> None:
     before = leftovers()
     ended = subprocess.run([*DEMO, "--for", "5s", "--json"], capture_output=True, text=True, check=False)
@@ -51,7 +51,7 @@ def test_every_view_of_the_demo_equals_its_query() -> None:
     assert leftovers() == before
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_demo_that_is_stopped_while_it_starts_leaves_nothing_behind(number: signal.Signals) -> None:
     before = leftovers()

@@ -52,7 +52,7 @@ session.stop()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_items_and_queries_run_on_a_cluster_of_two_workers(tmp_path: Path):
     tables = write_tables(FileStore(tmp_path / "store"), TABLES)

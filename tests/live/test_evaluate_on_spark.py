@@ -102,7 +102,7 @@ def test_a_random_relation_over_logs_is_worth_what_the_reference_says(
     check_random(evaluator, relation, rows)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 @LONG
 @given(relations(timed=True), tables(min_rows=2, max_rows=6))

@@ -71,7 +71,7 @@ def by_spark(spark: SparkSession, files: FollowFiles, model: Model, out: Path | 
     [
         (Model.RPC, "parquet"),
         (Model.BATCH, "csv"),
-        *(pytest.param(model, "parquet", marks=pytest.mark.slow) for model in Model if model is not Model.RPC),
+        *(pytest.param(model, "parquet", marks=pytest.mark.long) for model in Model if model is not Model.RPC),
     ],
 )
 def test_spark_decides_as_one_process_does(
@@ -133,7 +133,7 @@ def test_spark_refuses_what_one_process_refuses(
     assert message in str(caught.value)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_cluster_of_two_workers_decides_as_one_process_does(tmp_path: Path):
     files = random_tables(tmp_path, 6)

@@ -98,7 +98,7 @@ def _run(spark: SparkSession, cases: list[Calls], kept: list[list[Row]]) -> tupl
     ]
 
 
-@pytest.mark.parametrize("each", [1, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("each", [1, pytest.param(20, marks=pytest.mark.long)])
 def test_spark_fails_where_we_fail(spark: SparkSession, each: int):
     wrong = []
     for calls in all_calls():

@@ -48,7 +48,7 @@ def test_a_random_portable_query_means_what_duckdb_answers(duckdb: DuckDBPyConne
     check(duckdb, question)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @LONG
 @given(questions(portable=True))
 def test_many_random_portable_queries_mean_what_duckdb_answers(duckdb: DuckDBPyConnection, question: Question):

@@ -85,7 +85,7 @@ def test_a_random_portable_query_means_what_postgres_answers(connection: Connect
     check(connection, question)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @LONG
 @given(questions(portable=True))
 def test_many_random_portable_queries_mean_what_postgres_answers(connection: Connection[Any], question: Question):

@@ -69,7 +69,7 @@ def test_a_random_query_means_what_spark_answers(quick_spark: Asked, question: Q
     check(quick_spark, question, answer_or_reject(question))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 @LONG
 @given(questions())

@@ -72,7 +72,7 @@ QUICK = ("uploads dearer, with conflicts", "fractions", "sums beyond 64 bits")
 
 
 @pytest.mark.parametrize(
-    "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in CASES]
+    "case", [case if case in QUICK else pytest.param(case, marks=pytest.mark.long) for case in CASES]
 )
 def test_spark_and_numpy_decide_alike(spark: SparkSession, tmp_path: Path, case: str):
     columns, up, down = CASES[case]
@@ -118,7 +118,7 @@ def test_spark_refuses_what_numpy_refuses(spark: SparkSession, tmp_path: Path, w
         place_table(TableRequest(file, 1, 1))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(900)
 def test_a_cluster_of_two_workers_decides_as_numpy_does(tmp_path: Path):
     """A real standalone cluster: a master and two workers, each a process, and the command as people call it."""

@@ -96,7 +96,7 @@ def test_the_types_of_a_view_are_those_that_spark_gives(
     assert [column.dataType.simpleString() for column in schema.fields] == expected
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", list(SPARK_ONLY))
 def test_what_only_spark_knows_has_an_answer(name: str, queries: Mapping[str, FullQuery], spark: SparkSession):
     from headrace.connect.spark.recompute import SparkEvaluate
@@ -107,7 +107,7 @@ def test_what_only_spark_knows_has_an_answer(name: str, queries: Mapping[str, Fu
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in PORTABLE]
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.long) for name in PORTABLE]
 )
 def test_rows_are_those_that_postgresql_gives(
     name: str, queries: Mapping[str, FullQuery], spark: SparkSession, postgres_dsn: str
@@ -149,7 +149,7 @@ def in_types(row: tuple[object, ...], types: list[Type]) -> Row:
     return tuple(made)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
 @given(choices=st.randoms(use_true_random=False))
 def test_histories_of_window_functions_are_those_of_postgresql(

@@ -74,7 +74,7 @@ def test_results_of_benchmarks_have_the_types_that_spark_gives_them(spark: Spark
         spark.catalog.dropTempView(name)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(not DATA.exists(), reason="needs the TPC-H data beside the project")
 def test_tpch_has_the_rows_that_spark_gives_it(spark: SparkSession):
     tables = {}

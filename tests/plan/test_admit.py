@@ -137,7 +137,7 @@ def test_no_plan_of_a_group_by_is_cheaper_wherever_its_rows_are_added_up():
     assert stages["merge"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("limited", [False, True])
 def test_no_plan_of_a_larger_join_is_cheaper(limited):
     for seed in range(60):

@@ -239,7 +239,7 @@ def test_aggregates_are_made_where_their_rows_arise_when_that_sends_less(tmp_pat
     assert simulate(document) == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_contracts_can_be_planned_as_declared():
     plan = make_plan(read_project(shared("workloads", "table1"), {}), PlanOptions(order=ContractOrder.DECLARED))
     assert not plan.rejected

@@ -93,7 +93,7 @@ def test_kept_plus_delta_is_recomputed_after_every_batch(data: st.DataObject):
     check_unless_it_fails(relation, data.draw(histories()))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(ANY_SIZE, max_examples=5_000)
 @given(st.data())
 def test_kept_plus_delta_is_recomputed_in_many_histories(data: st.DataObject):

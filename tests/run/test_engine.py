@@ -100,7 +100,7 @@ def test_views_equal_their_queries_whatever_is_pushed_when(data, texts, target):
 WRITTEN = ("SELECT t1.s, t2.i FROM t1 JOIN t2 ON t1.i = t2.i",)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(ANY_SIZE, max_examples=2_000)
 @given(st.data(), st.lists(queries(SCHEMA), min_size=1, max_size=3), st.sampled_from(SITES))
 def test_views_equal_their_queries_in_many_histories(data, texts, target):

@@ -119,7 +119,7 @@ def test_what_is_withdrawn_while_its_database_is_away_is_dropped_later(
     until(lambda: troubles() == "[]", "nothing is left to tell")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_process_is_killed_under_load_and_all_views_equal_their_queries() -> None:
     """How long recoveries take is for the benchmark to say, on a machine that does nothing else."""
     checkout = Path(__file__).parents[2]

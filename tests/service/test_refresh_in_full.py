@@ -76,7 +76,7 @@ def test_what_only_spark_can_evaluate_is_not_run_without_it(project: RunningProj
     project.until_equal("named")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_ranks_are_kept_on_spark_under_load_and_through_a_death(project: RunningProject) -> None:
     project.declare("named", more=FULL)
     project.up("spark")

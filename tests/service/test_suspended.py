@@ -69,7 +69,7 @@ def is_right_again(project: RunningProject, seconds: float) -> None:
     assert all(one["equal"] for one in recomputed(project))
 
 
-@pytest.mark.parametrize("seconds", [SHORT_S, pytest.param(LONG_S, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [SHORT_S, pytest.param(LONG_S, marks=pytest.mark.long)])
 def test_a_service_that_stood_still_goes_on_and_owns_up_to_it(project: RunningProject, seconds: float) -> None:
     project.declare("named", "counts")
     project.up()
@@ -123,7 +123,7 @@ def test_a_service_that_lost_its_project_meanwhile_ends_and_leaves_it_to_the_oth
     project.until_equal("named", "counts")
 
 
-@pytest.mark.parametrize("seconds", [6.0, pytest.param(LONG_S + 15.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [6.0, pytest.param(LONG_S + 15.0, marks=pytest.mark.long)])
 def test_a_capture_that_stood_still_shows_as_lag_and_loses_nothing(project: RunningProject, seconds: float) -> None:
     project.declare("named", "counts")
     project.up()
@@ -163,7 +163,7 @@ def command(pid: int) -> bytes:
     return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seconds", [6.0, LONG_S + 15.0])
 def test_a_database_that_stood_still_shows_as_lag_and_loses_nothing(
     with_server: tuple[RunningProject, int], seconds: float
@@ -177,7 +177,7 @@ def test_a_database_that_stood_still_shows_as_lag_and_loses_nothing(
     is_right_again(project, seconds)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_service_ends_soon_although_a_database_stands_still(with_server: tuple[RunningProject, int]) -> None:
     project, main = with_server
     project.change_something(1001)

@@ -33,7 +33,7 @@ def test_the_cut_equals_exhaustive_search(accounting: str, circles: bool):
         check(composite(random, accounting, circles))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("accounting", "circles"), KINDS, ids=NAMES)
 def test_the_cut_equals_exhaustive_search_on_thousands_of_networks(accounting: str, circles: bool):

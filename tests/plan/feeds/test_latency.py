@@ -36,7 +36,7 @@ def test_targets_are_met_at_the_cost_of_exhaustive_search(model: str):
         check(instance(random, model))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("model", WITH_TARGETS)
 def test_targets_are_met_at_the_cost_of_exhaustive_search_on_thousands_of_instances(model: str):

@@ -39,7 +39,7 @@ def test_every_price_model_equals_exhaustive_search(model: str):
         check(feeds(random, model))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("model", MODELS)
 def test_every_price_model_equals_exhaustive_search_on_thousands_of_instances(model: str):

@@ -94,7 +94,7 @@ def test_the_cost_is_the_least_of_all_placements(kind: str):
         check(KINDS[kind](rng))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(4))
 def test_the_cost_is_the_least_of_all_placements_in_a_long_sweep(kind: str, seed: int):

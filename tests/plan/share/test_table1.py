@@ -68,7 +68,7 @@ def test_small_views_first_is_as_cheap_as_the_best_figure_known():
     assert planned(Sharing.MARGINAL, Method.CHEAPEST).totals.rescost <= (1 - 0.371) * SEPARATE_DPD
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(1, 11))
 def test_sharing_saves_as_much_wherever_relations_and_contracts_are(seed: int):
     catalogue = make_table1(Setting(seed=seed))
