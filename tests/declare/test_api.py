@@ -14,10 +14,11 @@ TEXT = """
     project: city
     admission: paper
     headroom: {cpu: 0.2}
+    engine: {memory: 4 GB, properties: {"spark.sql.shuffle.partitions": 4}}
     hosts: {big: {cores: 2}}
     sites:
       us: {cpu: 0.34 $/core-hour, disk: 0.11 $/GB-month, cores: 2, disk_capacity: 1 TB, speed: 2, host: big}
-      eu: {}
+      eu: {engine: {kind: local}}
     links:
       - {between: [us, eu], bandwidth: 100 Mbps, latency: 40 ms, price: 0.01 $/GB}
     sources:
@@ -43,16 +44,20 @@ TEXT = """
     operator_times:
       join: {fixed: 0.05}
 """
+ENGINE: dict[str, str | dict[str, str | int | float]] = {
+    "memory": "4 GB",
+    "properties": {"spark.sql.shuffle.partitions": 4},
+}
 ENGLISH = "SELECT tid FROM tweets WHERE lang = 'en'"
 NEAR = "SELECT x.lat FROM a.location x JOIN b.location y ON x.lat = y.lat"
 
 
 def city() -> headrace.Project:
     return (
-        headrace.Project("city", admission="paper", headroom={"cpu": 0.2})
+        headrace.Project("city", admission="paper", headroom={"cpu": 0.2}, engine=ENGINE)
         .host("big", cores=2)
         .site("us", cpu="0.34 $/core-hour", disk="0.11 $/GB-month", cores=2, disk_capacity="1 TB", speed=2, host="big")
-        .site("eu")
+        .site("eu", engine={"kind": "local"})
         .link(between=("us", "eu"), bandwidth="100 Mbps", latency="40 ms", price="0.01 $/GB")
         .source(
             "tweets",

@@ -35,7 +35,8 @@ def start_detached(directory: Path, settings: UpSettings, say: Say) -> Detached:
         load_project(directory, {})  # raises what is wrong: nothing is made where there is no project
     folder.prepare()
     began, output, errors = time.monotonic(), folder.root / "up.log", folder.root / "up.errors"
-    words = ["up", str(directory), "--port", str(settings.port), "--engine", settings.engine.value]
+    words = ["up", str(directory), "--port", str(settings.port)]
+    words += [] if settings.engine is None else ["--engine", settings.engine.value]
     words += ["--shape-links"] if settings.shape_links else []
     with output.open("wb") as out, errors.open("wb") as err:
         child = spawn_detached([sys.executable, "-m", "headrace", *words], out, err)

@@ -181,7 +181,10 @@ def recompute(directory: Path, environment: Mapping[str, str]) -> Recomputation:
     folder = Folder(directory)
     if running_process(folder) is None:
         raise UsageError(f'the project in "{directory}" does not run', "start it with `headrace up`")
-    with _reader(directory) as reader, EvaluateBySize(folder.spark / "audit") as evaluate:
+    with (
+        _reader(directory) as reader,
+        EvaluateBySize(folder.spark / "audit", reader.plan.catalogue.engine) as evaluate,
+    ):
         return compare(reader, environment, ask_for_views(reader), evaluate)
 
 

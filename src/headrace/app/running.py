@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Protocol
 
 from headrace.app.preparing import prepare, prepare_or_resume, runnable
+from headrace.declare.engine import exposing
 from headrace.model.errors import ConnectError, Fenced, Held, UsageError
 from headrace.model.running import RunEngine
 from headrace.run.shape import ShapedRunner
+from headrace.service.engine_settings import engine_to_start
 from headrace.service.engines import start_engine
 from headrace.service.folder import Folder
 from headrace.service.host import Host, Prepared
@@ -48,10 +50,13 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class UpSettings:
-    """Port 0 is any that is free. With `shape_links`, transfers between sites take as long as links are declared to."""
+    """Port 0 is any that is free. With `shape_links`, transfers between sites take as long as links are declared to.
+
+    `engine` is of the kind that the project says unless another is named.
+    """
 
     port: int = 0
-    engine: RunEngine = RunEngine.SPARK
+    engine: RunEngine | None = None
     shape_links: bool = False
 
 
@@ -79,22 +84,26 @@ def run_project(
     """Runs until the process is told to end, or someone asks for it. Raises what keeps the project from running."""
     folder = Folder(directory)
     refuse_second(folder)
-    prepared = runnable(prepare_or_resume(folder, environment, say), settings.engine)
+    resumed = prepare_or_resume(folder, environment, say)
+    declared = engine_to_start(resumed.plan.catalogue.engine, settings.engine)
+    prepared = runnable(resumed, declared.kind)
     tell_plan(prepared)
     if not prepared.plan.contracts:
         return prepared
     folder.prepare()
     _log_to(folder.root / "service.log")
     _tell_remains(folder, say)
-    engine = start_engine(settings.engine, folder)
-    service = Service(folder, environment, engine.runner, absence=engine.absence)
+    for name, danger in exposing(declared.properties).items():
+        say(f'engine: property "{name}" weakens a default: {danger}')
+    engine = start_engine(declared, folder)
+    service = Service(folder, environment, engine.runner, absence=engine.absence, cores=engine.cores)
     if settings.shape_links:
         service.runner = ShapedRunner(engine.runner, service.links, wait=service.stop.wait)
     try:
         service.open()
     except Held as error:
         raise _held(folder, str(error)) from error
-    host = Host(service, folder, lambda wishes: runnable(prepare(directory, environment, wishes), settings.engine))
+    host = Host(service, folder, lambda wishes: runnable(prepare(directory, environment, wishes), declared.kind))
     try:
         with _signals(host.stop):
             _run(host, prepared, settings, serve, say)

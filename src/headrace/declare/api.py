@@ -28,6 +28,9 @@ from headrace.model.errors import InputError, Location, Problem
 Column = str | Mapping[str, str | float]
 """A type, or `{"type": ..., "width": ..., "distinct": ...}`."""
 
+Engine = Mapping[str, Written | Mapping[str, Written]]
+"""`{"kind": "spark", "memory": "4 GB", "properties": {...}}`."""
+
 
 class Project:
     """Declarations, one call each. Every method returns the project, so that calls can be chained."""
@@ -38,6 +41,7 @@ class Project:
         *,
         admission: Literal["sustainable", "paper"] | None = None,
         headroom: Mapping[str, Written] | None = None,
+        engine: Engine | None = None,
     ) -> None:
         self._start = _caller()
         self._value: dict[str, object] = {}
@@ -45,7 +49,8 @@ class Project:
         self._views: dict[str, ViewText] = {}
         self._view_places: dict[str, Location] = {}
         self._problems: list[Problem] = []
-        for field, value in (("project", name), ("admission", admission), ("headroom", headroom)):
+        fields = {"project": name, "admission": admission, "headroom": headroom, "engine": engine}
+        for field, value in fields.items():
             if value is not None:
                 self._value[field] = _plain(value)
 
@@ -74,6 +79,7 @@ class Project:
         disk_capacity: Written | None = None,
         speed: Written | None = None,
         host: str | None = None,
+        engine: Engine | None = None,
     ) -> Self:
         fields = {
             "cpu": cpu,
@@ -82,6 +88,7 @@ class Project:
             "disk_capacity": disk_capacity,
             "speed": speed,
             "host": host,
+            "engine": engine,
         }
         return self._add("sites", name, fields)
 

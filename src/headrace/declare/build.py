@@ -10,6 +10,7 @@ from headrace.declare.project_file import (
     ColumnFields,
     ContractEntry,
     DevicesEntry,
+    EngineEntry,
     FeedEntry,
     FunctionEntry,
     SiteEntry,
@@ -39,6 +40,7 @@ from headrace.model.catalogue import (
     Template,
 )
 from headrace.model.errors import Location
+from headrace.model.running import DeclaredEngine
 
 OPERATOR_TIMES: Mapping[str, OperatorTime] = MappingProxyType(
     {
@@ -78,7 +80,17 @@ def _site(name: str, entry: SiteEntry, where: Location) -> Site:
         speed=entry.speed,
         host=entry.host,
         declared_at=where,
+        engine=None if entry.engine is None else _engine(entry.engine),
     )
+
+
+def build_engine(entries: Entries) -> DeclaredEngine:
+    """The project's own; sites may have others."""
+    return DeclaredEngine() if entries.fields is None else _engine(entries.fields.engine)
+
+
+def _engine(entry: EngineEntry) -> DeclaredEngine:
+    return DeclaredEngine(entry.kind, entry.master, entry.cores, entry.memory, entry.properties)
 
 
 def build_links(entries: Entries) -> tuple[Link, ...]:

@@ -22,9 +22,11 @@ from pydantic import (
 )
 
 from headrace.declare import units
+from headrace.declare.engine import MASTER, read_master, read_memory, read_properties
 from headrace.declare.units import Dimension, Unreadable, kind_of, read_amount, read_count, read_share
 from headrace.model.catalogue import Admission, Refresh, SourceKind
 from headrace.model.errors import nearest_name
+from headrace.model.running import RunEngine
 from headrace.model.type_names import NAMES, type_named
 from headrace.model.types import Type
 
@@ -134,6 +136,29 @@ class Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class EngineEntry(Entry):
+    """The engine of a project, or of one of its sites."""
+
+    kind: RunEngine = RunEngine.SPARK
+    master: Annotated[str, BeforeValidator(read_master)] = MASTER
+    cores: Count | None = None
+    memory: Annotated[float, BeforeValidator(read_memory)] | None = None
+    properties: Annotated[dict[str, str], BeforeValidator(read_properties)] = {}
+
+    @model_validator(mode="after")
+    def fits_together(self) -> Self:
+        of_spark = sorted(self.model_fields_set & {"master", "memory", "properties"})
+        if self.kind is RunEngine.LOCAL and of_spark:
+            raise Unreadable(
+                f"`{of_spark[0]}` is for Spark, and the kind is local", "remove it, or write `kind: spark`"
+            )
+        if self.cores is not None and re.fullmatch(r"local(\[\d+\])?", self.master):
+            raise Unreadable(
+                f'`cores: {self.cores}` and `master: "{self.master}"` both say how many cores', "keep one of them"
+            )
+        return self
+
+
 class HostEntry(Entry):
     cores: Cores = Field(examples=[2])
 
@@ -145,6 +170,7 @@ class SiteEntry(Entry):
     disk_capacity: Annotated[float, _amount(units.CAPACITY)] | None = None
     speed: Annotated[float, _amount(units.FACTOR)] = 1.0
     host: Name | None = None
+    engine: EngineEntry | None = None
 
 
 class LinkEntry(Entry):
@@ -336,3 +362,4 @@ class ProjectFields(Entry):
     project: Annotated[str, BeforeValidator(read_name)] = Field(examples=["city"])
     admission: Admission = Admission.SUSTAINABLE
     headroom: HeadroomEntry | None = None
+    engine: EngineEntry = EngineEntry()

@@ -103,6 +103,7 @@ def _catalogue(
         operator_times_declared=bool(entries.operator_times),
         admission=entries.fields.admission,
         headroom=build.build_headroom(entries),
+        engine=build.build_engine(entries),
         problems=in_order(problems),
     )
 

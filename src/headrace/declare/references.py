@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from headrace.declare.build import OPERATOR_TIMES
 from headrace.declare.document import Path
+from headrace.declare.engine import exposing
 from headrace.declare.entries import Entries
 from headrace.declare.project_file import SourceEntry
 from headrace.declare.validate import describe
@@ -26,6 +27,7 @@ def check_references(entries: Entries, views: Mapping[str, Location]) -> Iterato
     yield from _check_feeds_and_devices(entries)
     yield from _check_templates(entries, views)
     yield from _check_tuning(entries)
+    yield from _check_engines(entries)
     yield from _check_names_in_sql(entries, views)
 
 
@@ -180,6 +182,19 @@ def _check_tuning(entries: Entries) -> Iterator[Problem]:
     for field in ("cpu", "link"):
         if headroom is not None and getattr(headroom, field) == 1:
             yield _problem(entries, ("headroom", field), f"headroom.{field} leaves nothing to use", "write less than 1")
+
+
+def _check_engines(entries: Entries) -> Iterator[Problem]:
+    for name, site in entries.sites.items():
+        if site.engine is not None:
+            what = f'the engine of site "{name}" is not used yet: one engine computes for all sites'
+            hint = "write `engine` for the whole project; what a site says is for sites that run apart"
+            yield _problem(entries, ("sites", name, "engine"), what, hint, Severity.WARNING)
+    properties = entries.fields.engine.properties if entries.fields else {}
+    for name, danger in exposing(properties).items():
+        path = ("engine", "properties", name)
+        hint = "remove it unless you mean that"
+        yield _problem(entries, path, f'property "{name}" weakens a default: {danger}', hint, Severity.WARNING)
 
 
 def _check_names_in_sql(entries: Entries, views: Mapping[str, Location]) -> Iterator[Problem]:

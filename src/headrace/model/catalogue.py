@@ -14,6 +14,7 @@ from headrace.model.errors import Location, Problem
 from headrace.model.expr import Expr
 from headrace.model.full_query import FullQuery
 from headrace.model.relation import Relation
+from headrace.model.running import DeclaredEngine
 from headrace.model.types import Type
 
 
@@ -38,6 +39,7 @@ class Site:
     speed: float
     host: str | None
     declared_at: Location
+    engine: DeclaredEngine | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,3 +338,4 @@ class Catalogue:
     headroom: Headroom
     problems: tuple[Problem, ...] = field(default=())
     """Warnings and notes found while reading; errors never reach a Catalogue."""
+    engine: DeclaredEngine = field(default_factory=DeclaredEngine)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -11,6 +12,20 @@ class RunEngine(StrEnum):
 
     SPARK = "spark"
     LOCAL = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredEngine:
+    """What a project, or a site, says about its engine. Where `cores` or `memory` is None the machine decides.
+
+    `memory` is in bytes, of Java's heap. `properties` are those of Spark, by the names that Spark gives them.
+    """
+
+    kind: RunEngine = RunEngine.SPARK
+    master: str = "local[*]"
+    cores: int | None = None
+    memory: float | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.model.running import RunEngine
+from headrace.model.running import DeclaredEngine, RunEngine
 from headrace.run.chains import ChainItem
 from headrace.run.history import GatherItem
 from headrace.run.items import HereRunner, Item
@@ -15,8 +16,11 @@ from headrace.run.perform import needs_session, perform
 from headrace.run.ports import Runner
 from headrace.run.upkeep_work import UpkeepItem
 from headrace.run.work import WorkItem
+from headrace.service.engine_settings import cores_of, spark_settings
 from headrace.service.folder import Folder
 from headrace.service.late_runner import Absence, Engine, LateRunner
+
+log = logging.getLogger("headrace.engine")
 
 HERE_AT_MOST, HERE_AT_MOST_BYTES = 500_000.0, 20_000_000
 """Changed rows of a push, counted at each of its steps, and bytes of upkeep that this process does while Spark is away:
@@ -26,19 +30,20 @@ a few seconds of work.
 
 @dataclass(frozen=True, slots=True)
 class StartedEngine:
-    """What runs items, what ends it, and whether it is away now."""
+    """What runs items, what ends it, whether it is away now, and how many items it runs side by side."""
 
     runner: Runner[Any]
     end: Callable[[], None] = lambda: None
     absence: Callable[[], Absence | None] = lambda: None
+    cores: int = 2
 
 
-def start_engine(engine: RunEngine, folder: Folder) -> StartedEngine:
+def start_engine(engine: DeclaredEngine, folder: Folder) -> StartedEngine:
     """Functions declared in Python may lie in the project's folder."""
     sys.path.insert(0, str(folder.project.absolute()))
-    if engine is RunEngine.LOCAL:
+    if engine.kind is RunEngine.LOCAL:
         return StartedEngine(HereRunner(perform))
-    return _spark(folder)
+    return _spark(engine, folder)
 
 
 def is_small(item: Item) -> bool:
@@ -57,11 +62,12 @@ def is_small(item: Item) -> bool:
             return False
 
 
-def _spark(folder: Folder) -> StartedEngine:
+def _spark(declared: DeclaredEngine, folder: Folder) -> StartedEngine:
     from headrace.connect.spark.kept_session import KeptSession
-    from headrace.connect.spark.session import SparkSettings
 
-    spark = KeptSession(SparkSettings(folder.spark), perform, needs_session)
+    settings = spark_settings(declared, folder.spark)
+    log.info("Spark at %s, with a heap of %s", settings.master, settings.memory)
+    spark = KeptSession(settings, perform, needs_session)
     engine = Engine("Spark", spark.start, spark.is_alive, HereRunner(perform), is_small)
     runner = LateRunner(engine, resumes=folder.running() is not None)
 
@@ -69,4 +75,4 @@ def _spark(folder: Folder) -> StartedEngine:
         runner.end()
         spark.end()
 
-    return StartedEngine(runner, end, runner.absence)
+    return StartedEngine(runner, end, runner.absence, cores_of(declared))

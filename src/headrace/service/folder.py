@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from headrace.model.plan import Plan
     from headrace.run.ports import Ledger
 
-RUNNING_FORMAT = "running/4"
+RUNNING_FORMAT = "running/5"
 
 
 @dataclass(frozen=True, slots=True)

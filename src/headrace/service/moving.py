@@ -155,7 +155,8 @@ def _switch(service: Service, loading: Loading, engine: Engine) -> None:
     service.folder.save_running(plan, plan_document(plan))
     _tidy(service, program)
     service.plan, service.forced = plan, loading.forced
-    service.scheduler = Scheduler(plan, engine, forced=frozenset(loading.forced), learning=_learnt(service, plan))
+    forced, learning = frozenset(loading.forced), _learnt(service, plan)
+    service.scheduler = Scheduler(plan, engine, slots=service.cores, forced=forced, learning=learning)
     unnamed = service.upkeep.unnamed if service.upkeep is not None else {}
     service.upkeep = Upkeep(engine, budgets=budgets_of(plan), unnamed=unnamed)
     service.accounts.follow(plan)

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from headrace.model.full_query import FullQuery
+from headrace.model.running import DeclaredEngine
 from headrace.model.types import Row
 from headrace.run.arrow import rows_of_arrow
 from headrace.run.functions import surroundings_of
@@ -18,8 +19,9 @@ from headrace.service.recompute import HERE_AT_MOST, Cut, Query, evaluate_here
 class EvaluateBySize:
     """Starts Spark, with its files in `scratch`, when it is first needed, and ends it when left."""
 
-    def __init__(self, scratch: Path, here_at_most: int = HERE_AT_MOST) -> None:
+    def __init__(self, scratch: Path, engine: DeclaredEngine | None = None, here_at_most: int = HERE_AT_MOST) -> None:
         self._scratch = scratch
+        self._engine = engine or DeclaredEngine()
         self._here_at_most = here_at_most
         self._session: Any = None
 
@@ -52,8 +54,9 @@ class EvaluateBySize:
         return rows_of_arrow(SparkEvaluate(self._spark())(query, tables, cut.t, cut.functions))
 
     def _spark(self) -> Any:
-        from headrace.connect.spark.session import SparkSettings, start_session
+        from headrace.connect.spark.session import start_session
+        from headrace.service.engine_settings import spark_settings
 
         if self._session is None:
-            self._session = start_session(SparkSettings(self._scratch, name="headrace audit"))
+            self._session = start_session(spark_settings(self._engine, self._scratch, "headrace audit"))
         return self._session

@@ -67,7 +67,8 @@ def clock_now() -> int:
 class Service:
     """Start with `open`, then `apply` a plan; `close` ends all threads and processes.
 
-    `absence` tells whether what computes is away, and must not wait for it.
+    `absence` tells whether what computes is away, and must not wait for it; `cores` is how many items it runs side by
+    side.
     """
 
     folder: Folder
@@ -77,6 +78,7 @@ class Service:
     in_processes: bool = True
     on_push: Callable[[list[Pushed]], None] | None = None
     absence: Callable[[], Absence | None] = lambda: None
+    cores: int = 2
     plan: Plan | None = None
     scheduler: Scheduler | None = None
     loading: Loading | None = None

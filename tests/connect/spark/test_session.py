@@ -10,6 +10,7 @@ import pytest
 
 from headrace.connect.spark.java import Java, Origin
 from headrace.connect.spark.session import Profile, SparkSettings, spark_properties
+from headrace.declare.engine import EXPOSING, REFUSED, REFUSED_BEGINNINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,6 +39,32 @@ def test_a_cluster_can_reach_the_driver():
 def test_properties_of_the_user_win():
     settings = SparkSettings(Path("scratch"), properties={"spark.sql.shuffle.partitions": "64"})
     assert spark_properties(settings, JAVA)["spark.sql.shuffle.partitions"] == "64"
+
+
+def test_a_java_without_memory_ends_whatever_options_a_project_adds():
+    added = {"spark.driver.extraJavaOptions": "-Xss2m -XX:-ExitOnOutOfMemoryError"}
+    for properties in ({}, added):
+        found = spark_properties(SparkSettings(Path("scratch"), properties=properties), JAVA)
+        assert found["spark.driver.extraJavaOptions"].endswith(" -XX:+ExitOnOutOfMemoryError")
+        assert found["spark.executor.extraJavaOptions"] == "-XX:+ExitOnOutOfMemoryError"
+    assert found["spark.driver.extraJavaOptions"].startswith("-Xss2m ")
+
+
+def test_every_property_that_we_set_may_be_written_freely_or_is_guarded():
+    free = {
+        "spark.sql.shuffle.partitions",
+        "spark.default.parallelism",
+        "spark.sql.adaptive.enabled",
+        "spark.python.worker.reuse",
+        "spark.ui.showConsoleProgress",
+        "spark.driver.extraJavaOptions",
+        "spark.executor.extraJavaOptions",
+    }
+    guarded = {*REFUSED, *EXPOSING}
+    ours = spark_properties(SparkSettings(Path("scratch")), JAVA)
+    beginnings = tuple(REFUSED_BEGINNINGS)
+    assert {name for name in ours if name not in guarded and not name.startswith(beginnings)} == free
+    assert all(ours[name] == default for name, (default, _) in EXPOSING.items())
 
 
 def test_only_a_cluster_plans_stages_again():

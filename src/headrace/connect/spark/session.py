@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 JAVA_GONE = (Py4JError, OSError)
 """What is raised when Java ends, or has ended, while it is asked."""
+DRIVER_OPTIONS, EXECUTOR_OPTIONS = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
+END_WITHOUT_MEMORY = "-XX:+ExitOnOutOfMemoryError"
+"""A Java without memory lives on with some of its threads dead, and whoever asks it waits for ever."""
 LOG_SETTINGS = """\
 status = error
 appender.file.type = File
@@ -56,12 +59,14 @@ class SparkSettings:
     partitions: int = 2
     """Of a shuffle. Jobs are small: more partitions cost more than they give (200 is four times slower)."""
     memory: str = "1g"
-    """Of the driver, which does the work as well when the master is local."""
+    """Of the driver's heap, which does the work as well when the master is local, and of each executor's."""
+    cores: int | None = None
+    """That all executors of a cluster may use together; a local master says so itself."""
     short_lived: bool = False
     """Compile quickly instead of well: starts in two thirds of the time; for demo and tests, not for heavy jobs."""
     profile: Profile = Profile.LOCAL
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Spark properties that override ours."""
+    """Spark properties that override ours; options of Java are added to ours."""
 
 
 def start_session(settings: SparkSettings) -> SparkSession:
@@ -218,7 +223,10 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def spark_properties(settings: SparkSettings, java: Java) -> dict[str, str]:
-    """Everything we set, by the name that Spark gives it; the settings' own `properties` win."""
+    """Everything we set, by the name that Spark gives it; the settings' own `properties` win.
+
+    But for options of Java: ours come last, so that no others keep a Java alive that ran out of memory.
+    """
     scratch = settings.scratch.absolute()
     ours = {
         "spark.sql.ansi.enabled": "true",
@@ -235,13 +243,17 @@ def spark_properties(settings: SparkSettings, java: Java) -> dict[str, str]:
         "spark.local.dir": str(scratch / "spill"),
         "spark.scheduler.mode": "FAIR",
         "spark.driver.memory": settings.memory,
-        "spark.driver.extraJavaOptions": " ".join(_java_options(settings)),
+        "spark.executor.memory": settings.memory,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
     if settings.master.startswith("local"):
         ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return {**ours, **settings.properties}
+    elif settings.cores is not None:
+        ours["spark.cores.max"] = str(settings.cores)
+    options = {DRIVER_OPTIONS: _java_options(settings), EXECUTOR_OPTIONS: (END_WITHOUT_MEMORY,)}
+    added = {name: " ".join([*settings.properties.get(name, "").split(), *own]) for name, own in options.items()}
+    return {**ours, **settings.properties, **added}
 
 
 def _own_import_path() -> list[str]:
@@ -253,4 +265,5 @@ def _own_import_path() -> list[str]:
 
 def _java_options(settings: SparkSettings) -> tuple[str, ...]:
     quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC") if settings.short_lived else ()
-    return (*quick, "-Duser.timezone=UTC", f"-Dlog4j2.configurationFile={_log_settings_file(settings).as_uri()}")
+    log_settings = f"-Dlog4j2.configurationFile={_log_settings_file(settings).as_uri()}"
+    return (*quick, "-Duser.timezone=UTC", log_settings, END_WITHOUT_MEMORY)

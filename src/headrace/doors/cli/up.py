@@ -24,7 +24,10 @@ Detach = Annotated[bool, typer.Option("--detach", help="Return when it runs, and
 Port = Annotated[
     int, typer.Option("--port", min=0, max=65535, help="Of HTTP, on this machine only.", show_default="any")
 ]
-EngineOption = Annotated[RunEngine, typer.Option("--engine", help="What computes; local is for small projects.")]
+EngineOption = Annotated[
+    RunEngine | None,
+    typer.Option("--engine", help="What computes; local is for small projects.", show_default="as the project says"),
+]
 
 
 ShapeLinks = Annotated[
@@ -40,7 +43,7 @@ def up(
     directory: Directory = Path(),
     detach: Detach = False,
     port: Port = 0,
-    engine: EngineOption = RunEngine.SPARK,
+    engine: EngineOption = None,
     shape_links: ShapeLinks = False,
     json: Json = False,
 ) -> int:

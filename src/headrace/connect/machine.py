@@ -1,0 +1,63 @@
+"""What this machine, or the container that we run in, has: memory and cores."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+UNLIMITED = 1 << 60
+"""Limits above this many bytes are none: so version 1 of control groups says it."""
+
+
+def memory_bytes(root: Path = Path("/")) -> int:
+    """Of the machine, or what our control group, or one around it, may use if that is less. 0 if nobody knows."""
+    limits = [*_group_limits(root), *_total(root)]
+    return min(limits, default=0)
+
+
+def core_count() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def _total(root: Path) -> list[int]:
+    try:
+        lines = (root / "proc/meminfo").read_text().splitlines()
+    except OSError:
+        return []
+    return [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemTotal:")]
+
+
+def _group_limits(root: Path) -> list[int]:
+    """Limits of our group and of all around it: the smallest counts, and inside a container only some can be seen."""
+    base = root / "sys/fs/cgroup"
+    found = []
+    for controllers, path in _groups(root):
+        version_1 = "memory" in controllers
+        if controllers and not version_1:
+            continue
+        place, name = (base / "memory", "memory.limit_in_bytes") if version_1 else (base, "memory.max")
+        parts = [part for part in path.split("/") if part not in ("", "..")]
+        for depth in range(len(parts) + 1):
+            limit = _limit(place.joinpath(*parts[:depth], name))
+            if limit is not None:
+                found.append(limit)
+    return found
+
+
+def _groups(root: Path) -> list[tuple[list[str], str]]:
+    """Controllers (none in version 2) and path of each group that this process is in."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return []
+    parts = [line.split(":", 2) for line in lines if line.count(":") >= 2]
+    return [([one for one in controllers.split(",") if one], path) for _, controllers, path in parts]
+
+
+def _limit(file: Path) -> int | None:
+    try:
+        text = file.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdecimal() and int(text) < UNLIMITED else None
