@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from headrace.model.block import Block
+from headrace.model.block import Block, BlockInput
 from headrace.model.catalogue import Catalogue, Selectivity
 from headrace.model.plan import PlannedBlock
+from headrace.plan.canonical.block_aliases import with_aliases
 from headrace.plan.outputs import block_facts, facts_of_block
 from headrace.plan.selectivity import share_of, share_of_filter
 from headrace.plan.statistics import Core, Facts, facts_of_source
@@ -16,11 +17,29 @@ def cores_of(blocks: Sequence[Block], catalogue: Catalogue, names: Mapping[str, 
     """One core per block; the last is the view. `names` gives blocks of equal fingerprints one name in all views."""
     facts = {name: facts_of_source(source) for name, source in catalogue.sources.items()}
     cores = []
-    for block in blocks:
+    for declared in blocks:
+        block = _under_shared_aliases(declared, facts)
         core = _core_of(block, facts, catalogue.selectivity, (names or {}).get(block.fingerprint, block.id))
         facts[block.id] = facts_of_block(core)
         cores.append(core)
     return tuple(cores)
+
+
+def _under_shared_aliases(block: Block, facts: Mapping[str, Facts]) -> Block:
+    """The block with aliases that read other blocks by the names which these have in all views.
+
+    Vertices name their columns by alias. Were an alias the id that a block has in one view, then equal blocks of two
+    views would look for the same rows under different names.
+    """
+    aliases = {one.alias: _shared_alias(one, facts) for one in block.inputs}
+    return block if all(alias == shared for alias, shared in aliases.items()) else with_aliases(block, aliases, {})
+
+
+def _shared_alias(input_: BlockInput, facts: Mapping[str, Facts]) -> str:
+    if input_.fingerprint is None:
+        return input_.alias
+    _, hash_, number = input_.alias.partition("#")
+    return f"{facts[input_.source].name}{hash_}{number}"
 
 
 def _core_of(block: Block, facts: Mapping[str, Facts], declared: Sequence[Selectivity], name: str) -> Core:

@@ -11,7 +11,7 @@ while it ran stand until the project declares others: what a service moved by it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from headrace.model.block import Block
@@ -22,6 +22,7 @@ from headrace.plan.price import upstream_first
 from headrace.plan.refuse import refuse_unsupported
 from headrace.plan.share.arrangement import Arrangement, Kept, arrangement_of, both
 from headrace.plan.share.forms import blocks_in_form
+from headrace.plan.share.inherited import blocks_used, declared_blocks, given_to_others, names_stand
 from headrace.plan.share.keeps import has_room, late_contracts
 from headrace.plan.share.order import small_first
 from headrace.plan.share.place import place
@@ -33,9 +34,10 @@ Views = Mapping[str, tuple[Block, ...] | Refusal]
 
 def arranged_on(running: Plan, catalogue: Catalogue, views: Views) -> Arrangement | None:
     """Everything that the catalogue asks for, on what runs; None if what runs has no room any more."""
-    old = arrangement_of(running)
+    declared = declared_blocks(views)
+    old = given_to_others(arrangement_of(running), declared)
     catalogue = _with_measured(catalogue, running.catalogue)
-    same = [kept for kept in old.kept if _is_same(kept, old, catalogue, views)]
+    same = [kept for kept in old.kept if _is_same(kept, old, catalogue, views) and names_stand(kept, old, declared)]
     kept = _carried_over(old, same, catalogue, views)
     if not has_room(kept) and has_room(old):
         return None
@@ -121,25 +123,40 @@ def _carried_over(old: Arrangement, same: Iterable[Kept], catalogue: Catalogue, 
 
 
 def _blocks(now: Arrangement, views: Views) -> Iterator[PlannedBlock]:
-    """The blocks of views that are kept as they are planned, of all others as they are declared. Blocks that ran before
-    keep their names.
+    """The blocks of views that are kept as they are planned, of all others as they are declared, and those that are not
+    declared any more but still run. Blocks that ran before keep their names.
     """
     views_kept = {entry.contract.view for entry in now.kept}
-    blocks = {block.id: block for view in sorted(views_kept) for block in blocks_in_form(now, view)}
-    names = {entry.block.fingerprint: entry.name for entry in now.blocks if entry.name in blocks}
-    for declared in views.values():
-        for block in () if isinstance(declared, Refusal) else declared:
-            names.setdefault(block.fingerprint, block.id)
+    used = {*views_kept, *blocks_used(now, *(entry.vertex for entry in now.kept))}
+    blocks = {block.id for view in used for block in blocks_in_form(now, view)}
+    names = _names(now, blocks, views)
+    forms = {
+        view: tuple(blocks_in_form(now, view)) if view in views_kept else declared
+        for view, declared in views.items()
+        if not isinstance(declared, Refusal)
+    }
+    retired = {name: tuple(blocks_in_form(now, name)) for name in sorted(used)}
     done: set[str] = set()
-    for view, declared in views.items():
-        if not isinstance(declared, Refusal):
-            form = tuple(blocks_in_form(now, view)) if view in views_kept else declared
-            for core in cores_of(form, now.catalogue, names):
-                if core.block.id not in done:
-                    done.add(core.block.id)
-                    yield planned_block(core, core.block.id not in views)
-    for view in sorted(blocks.keys() - done):
-        yield from (entry for entry in now.blocks if entry.block.id == view)
+    for form in (*forms.values(), *retired.values()):
+        for core in cores_of(form, now.catalogue, names):
+            if core.block.id not in done:
+                done.add(core.block.id)
+                yield planned_block(core, core.block.id not in views)
+
+
+def _names(now: Arrangement, running: Collection[str], views: Views) -> dict[str, str]:
+    """The name of every block by its fingerprint: the one it runs under, unless a view of that name means something
+    else now.
+    """
+    declared = declared_blocks(views)
+    names = {
+        entry.block.fingerprint: entry.name
+        for entry in now.blocks
+        if entry.block.id in running and declared.get(entry.name, entry.block.fingerprint) == entry.block.fingerprint
+    }
+    for id_, fingerprint in declared.items():
+        names.setdefault(fingerprint, id_)
+    return names
 
 
 def _unforced(now: Arrangement) -> Arrangement:
