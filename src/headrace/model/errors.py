@@ -4,6 +4,8 @@
     +-- InputError              a project, query or file has mistakes; carries all of them
     |   +-- UnsupportedSql      one of them: SQL we understand but do not maintain, by the operator's name
     +-- UsageError              the command was called wrongly, or no project was found
+    |   +-- UnreadableState     a file of a project's state is there and cannot be read
+    +-- WireError               a text is no value of ours (`model.wire`)
     +-- EvaluationError         SQL that fails at run time under ANSI rules: overflow, division by zero, bad cast
     +-- ConnectError            something outside (a database, Java) did not answer as it should
     |   +-- NotOurs             what is there was made by somebody else, and is not touched
@@ -84,6 +86,14 @@ class UsageError(HeadraceError):
         self.message = message
         self.hint = hint
         super().__init__(message)
+
+
+class UnreadableState(UsageError):
+    """A file of a project's state is there and cannot be read: which, why, and what to do."""
+
+
+class WireError(HeadraceError):
+    """A text is no value of ours, or a value cannot be written as one."""
 
 
 class EvaluationError(HeadraceError):
