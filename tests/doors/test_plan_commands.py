@@ -120,18 +120,33 @@ def test_on_running_contracts_keep_their_vertices(running_city: Path, capsys: py
     assert run(["plan", str(running_city), "--on-running", "--json"]) == 0
     after = json.loads(capsys.readouterr().out)
     assert {vertex["id"] for vertex in after["vertices"]} == {vertex["id"] for vertex in before["vertices"]}
-    (running_city / ".headrace" / "running.plan").unlink()
-    assert run(["plan", str(running_city), "--on-running"]) == 2
-    assert "another version" in capsys.readouterr().err
 
 
-def test_a_plan_that_runs_and_cannot_be_read_is_said_to_be_broken(
-    running_city: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("file", "content", "why"),
+    [
+        ("running.json", "{", "is not JSON"),
+        ("running.json", '{"format": "headrace/7", "written_by": "9.9"}', "Headrace 9.9 wrote it"),
+        ("forced.json", '{"nearby": 3}', "does not say what forced contracts were promised"),
+    ],
+)
+@pytest.mark.parametrize("words", [["plan"], ["plan", "--on-running"], ["plan", "--on-running", "--json"]])
+def test_state_of_what_runs_that_cannot_be_read_is_said_to_be_broken(
+    words: list[str], file: str, content: str, why: str, running_city: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (running_city / ".headrace" / "plan.json").write_text("{")
-    assert run(["plan", str(running_city)]) == 2
-    assert "plan.json" in capsys.readouterr().err
+    (running_city / ".headrace" / file).write_text(content)
+    assert run([*words, str(running_city)]) == 2
+    printed = capsys.readouterr()
+    said = json.loads(printed.out)["errors"][0]["message"] if "--json" in words else printed.err
+    assert file in said and why in said
     assert run(["plan", str(running_city), "--json"]) == 0
+
+
+def test_the_plan_of_headrace_0_1_is_named_and_not_read(running_city: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (running_city / ".headrace" / "running.json").rename(running_city / ".headrace" / "running.plan")
+    assert run(["plan", str(running_city)]) == 2
+    said = capsys.readouterr().err
+    assert "running.plan" in said and "Headrace 0.1" in said and "`headrace up`" in said
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from headrace.model.errors import UsageError
 from headrace.model.plan import Plan, PlanOptions, Rejection
 from headrace.plan.make import make_plan, plan_on_running
 from headrace.service.folder import Folder
-from headrace.service.host import FORCED_FILE
+from headrace.service.forced import read_forced
 
 
 def plan_with_forced(
@@ -41,11 +41,10 @@ def plan_with_forced(
 
 def still_forced(folder: Folder, declared: Catalogue) -> dict[str, float]:
     """Those that run, while they ask for the same as when they were forced: how fresh they are planned to be."""
-    before = folder.read_json(FORCED_FILE) or {}
     return {
-        name: terms["kept_s"]
-        for name, terms in before.items()
-        if name in declared.contracts and declared.contracts[name].freshness_s == terms["declared_s"]
+        name: terms.kept_s
+        for name, terms in read_forced(folder).items()
+        if name in declared.contracts and declared.contracts[name].freshness_s == terms.declared_s
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +10,10 @@ from headrace.app.forcing import plan_with_forced, still_forced
 from headrace.app.project import planned_catalogue
 from headrace.model.catalogue import Catalogue
 from headrace.model.difference import Difference
-from headrace.model.errors import UsageError
 from headrace.model.plan import Plan, PlanOptions
 from headrace.plan.document import plan_document
 from headrace.plan.make import make_plan
-from headrace.plan.share.difference import difference_of
-from headrace.plan.share.outline import outline_of_document
+from headrace.plan.share.difference import difference
 from headrace.service.folder import Folder
 from headrace.service.measured import running_to_plan_on
 
@@ -39,40 +36,18 @@ class Planned:
 def plan_and_compare(directory: Path, environment: Mapping[str, str], options: PlanOptions) -> Planned:
     """The plan of a project's files, and what applying them would change."""
     catalogue = planned_catalogue(directory, environment)
-    plan, document = make_plan(catalogue, options), _running_document(directory)
-    if document is None:
+    plan, running = make_plan(catalogue, options), running_to_plan_on(Folder(directory))
+    if running is None:
         return Planned(plan, None)
-    running = _running_plan(directory)
-    target = plan if running is None else _on_running(running, directory, catalogue)
-    return Planned(plan, difference_of(outline_of_document(document), outline_of_document(plan_document(target))))
+    return Planned(plan, difference(running, _on_running(running, directory, catalogue)))
 
 
 def plan_on_top(directory: Path, environment: Mapping[str, str], options: PlanOptions) -> Plan:
     """The plan of a project's files on what runs: running contracts keep their vertices."""
     catalogue = planned_catalogue(directory, environment)
-    if _running_document(directory) is None:
-        return make_plan(catalogue, options)
-    running = _running_plan(directory)
-    if running is None:
-        hint = "`headrace apply --replan` goes over to the plan from nothing"
-        raise UsageError("what runs was planned by another version of Headrace", hint)
-    return _on_running(running, directory, catalogue)
+    running = running_to_plan_on(Folder(directory))
+    return make_plan(catalogue, options) if running is None else _on_running(running, directory, catalogue)
 
 
 def _on_running(running: Plan, directory: Path, declared: Catalogue) -> Plan:
     return plan_with_forced(running, declared, still_forced(Folder(directory), declared))[0]
-
-
-def _running_document(directory: Path) -> object | None:
-    """The plan document of what runs."""
-    try:
-        found: object = json.loads((directory / ".headrace" / "plan.json").read_text())
-        return found
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise UsageError(f'"{directory / ".headrace" / "plan.json"}" cannot be read: {error}') from error
-
-
-def _running_plan(directory: Path) -> Plan | None:
-    return running_to_plan_on(Folder(directory))

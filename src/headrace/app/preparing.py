@@ -15,9 +15,9 @@ from headrace.model.plan import Plan, Rejection
 from headrace.model.running import ApplyWishes, RunEngine
 from headrace.plan.share.difference import difference
 from headrace.service.folder import Folder
+from headrace.service.forced import forced_promises
 from headrace.service.host import Applied, Prepared
 from headrace.service.measured import running_to_plan_on
-from headrace.service.reading import forced_promises
 from headrace.service.resume import databases_away
 
 __all__ = ["Applied", "Prepared", "prepare", "prepare_or_resume", "runnable"]
@@ -25,8 +25,13 @@ __all__ = ["Applied", "Prepared", "prepare", "prepare_or_resume", "runnable"]
 
 def prepare(directory: Path, environment: Mapping[str, str], wishes: ApplyWishes, connect: bool = True) -> Prepared:
     """The project's plan on what runs. Contracts that were forced stay so while they ask for the same."""
+    return _prepare_on(running_to_plan_on(Folder(directory)), directory, environment, wishes, connect)
+
+
+def _prepare_on(
+    running: Plan | None, directory: Path, environment: Mapping[str, str], wishes: ApplyWishes, connect: bool = True
+) -> Prepared:
     folder = Folder(directory)
-    running = running_to_plan_on(folder)
     load = load_beside if connect else planned_catalogue
     declared = load(directory, environment, {} if running is None else running.catalogue.sources)
     for name in wishes.force:
@@ -81,7 +86,12 @@ def runnable(prepared: Prepared, engine: RunEngine) -> Prepared:
 
 
 def prepare_or_resume(folder: Folder, environment: Mapping[str, str], say: Callable[[str], None]) -> Prepared:
-    """The project's plan. While a database is away the one that ran last, so that views of the others are kept."""
+    """The project's plan. While a database is away the one that ran last, so that views of the others are kept.
+
+    On the state of Headrace 0.1 a plan is made from nothing: whoever runs it forgets the views of that state.
+    """
+    if folder.is_of_old_version:
+        return _prepare_on(None, folder.project, environment, ApplyWishes())
     try:
         return prepare(folder.project, environment, ApplyWishes())
     except InputError:

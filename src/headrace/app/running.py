@@ -19,7 +19,7 @@ from typing import Protocol
 
 from headrace.app.preparing import prepare, prepare_or_resume, runnable
 from headrace.declare.engine import exposing
-from headrace.model.errors import ConnectError, Fenced, Held, UsageError
+from headrace.model.errors import ConnectError, Fenced, Held, UnreadableState, UsageError
 from headrace.model.running import RunEngine
 from headrace.run.shape import ShapedRunner
 from headrace.service.engine_settings import engine_to_start
@@ -27,6 +27,7 @@ from headrace.service.engines import start_engine
 from headrace.service.folder import Folder
 from headrace.service.host import Host, Prepared
 from headrace.service.last_status import State, last_status
+from headrace.service.old_state import OLD_STATE, forget_old_views
 from headrace.service.process import (
     ServiceProcess,
     forget_process,
@@ -44,6 +45,8 @@ __all__ = ["Host", "Say", "Serve", "Server", "UpSettings", "refuse_second", "run
 
 STATUS_EVERY_S = 1.0
 LOG_BYTES = 10_000_000
+
+log = logging.getLogger("headrace.service")
 
 Say = Callable[[str], None]
 
@@ -105,14 +108,14 @@ def run_project(
         raise _held(folder, str(error)) from error
     host = Host(service, folder, lambda wishes: runnable(prepare(directory, environment, wishes), declared.kind))
     try:
+        forget_old_views(folder, service.ledger, service.lease)
         with _signals(host.stop):
             _run(host, prepared, settings, serve, say)
     finally:
         service.close()
         engine.end()
         host.state = State.STOPPED if host.state is not State.FAILED else State.FAILED
-        _write_last_status(host)
-        forget_process(folder)
+        _tell_end(host)
     return prepared
 
 
@@ -165,6 +168,15 @@ def _failure(host: Host) -> Exception:
     return failed
 
 
+def _tell_end(host: Host) -> None:
+    """To files, as far as these can be read: nothing may hide why the service ends."""
+    try:
+        _write_last_status(host)
+        forget_process(host.folder)
+    except UnreadableState as error:
+        log.warning("how the service ended is not written down: %s", error)
+
+
 def _write_last_status(host: Host) -> None:
     """The ledger is closed: what was written last, with how it ended; unless somebody else runs the project by now."""
     found, process = host.folder.read_json("status.json"), read_process(host.folder)
@@ -192,6 +204,10 @@ def _tell_remains(folder: Folder, say: Say) -> None:
         last = last_status(folder)
         seen = last["service"]["written"] if last else dead.started
         say(f"the last run (process {dead.pid}) ended without being told to, after {_clock(seen)}")
+    if folder.is_of_old_version:
+        for line in OLD_STATE:
+            say(line)
+    elif dead is not None:
         say(f"going on from what it committed: {recovered_text(folder, clock_now())}")
 
 

@@ -17,10 +17,11 @@ from headrace.connect.spark.java import find_java
 from headrace.declare.variables import fill
 from headrace.model.amounts import format_bytes, format_seconds
 from headrace.model.catalogue import Catalogue
-from headrace.model.errors import ConnectError, InputError, Problem
+from headrace.model.errors import ConnectError, InputError, Problem, UnreadableState
 from headrace.service.captures import project_on_this_machine
 from headrace.service.databases import Database, databases_of
 from headrace.service.folder import Folder
+from headrace.service.forced import read_forced
 from headrace.service.last_status import last_status
 from headrace.service.process import read_process
 
@@ -96,6 +97,24 @@ def look_at_state(folder: Folder) -> Iterator[Looked]:
     if mode & 0o077:
         problem = Problem(f'others may look into "{folder.root}"', None, f"chmod 700 {folder.root}")
     yield Looked("state", f"{folder.root} with mode {mode:o}", problem)
+    unreadable = list(_look_at_files(folder))
+    yield from unreadable
+    if not unreadable:
+        yield from _look_at_service(folder)
+
+
+def _look_at_files(folder: Folder) -> Iterator[Looked]:
+    """Those that cannot be read, each once: who asks for the status asks who runs the project as well."""
+    found: dict[str, str | None] = {}
+    for read in (Folder.running, read_forced, read_process, last_status):
+        try:
+            read(folder)
+        except UnreadableState as error:
+            found[error.message] = error.hint
+    yield from (Looked("state", "cannot be read", Problem(message, None, hint)) for message, hint in found.items())
+
+
+def _look_at_service(folder: Folder) -> Iterator[Looked]:
     process = read_process(folder)
     if process is not None and not process.is_alive:
         hint = "`headrace up` goes on from what it committed"

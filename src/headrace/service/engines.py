@@ -69,7 +69,7 @@ def _spark(declared: DeclaredEngine, folder: Folder) -> StartedEngine:
     log.info("Spark at %s, with a heap of %s", settings.master, settings.memory)
     spark = KeptSession(settings, perform, needs_session)
     engine = Engine("Spark", spark.start, spark.is_alive, HereRunner(perform), is_small)
-    runner = LateRunner(engine, resumes=folder.running() is not None)
+    runner = LateRunner(engine, resumes=folder.running_version is not None)
 
     def end() -> None:
         runner.end()

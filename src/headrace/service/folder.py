@@ -1,35 +1,45 @@
 """Where a project's state lives: `.headrace/` in its folder, for its owner alone.
 
 ledger.db       what is committed          data/SITE/     files of logs
-running.plan    the plan that runs         plan.json      the same as a plan document
+running.json    the plan that runs         plan.json      the same as a plan document, for people
 status.json     what `status` shows        service.json   who runs it, and how to reach them
 measured.json   what was measured last     forced.json    what forced contracts were promised
 spark/          scratch and log of Spark   capture/       scratch and logs of captures
 
+A file that is not there says that nothing ran yet. One that is there and cannot be read says nothing: whoever asks for
+it is told so (`UnreadableState`), since going on without it could forget promises, or start a second service.
 Commands that only look at small files are quick: what reads tables and plans is imported when it is needed.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import decimal
-import io
 import json
 import os
-import pickle
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.model.errors import UnreadableState, WireError
+
 if TYPE_CHECKING:
     from headrace.connect.files import FileStore
     from headrace.model.plan import Plan
     from headrace.run.ports import Ledger
 
-RUNNING_FORMAT = "running/5"
+RUNNING_FILE = "running.json"
+FORCED_FILE = "forced.json"
+OLD_RUNNING_FILE = "running.plan"
+"""The plan as Headrace 0.1 kept it: a pickle, which is never read."""
+
+MENDING = {
+    RUNNING_FILE: "move it away: `headrace up` then plans from the project's files, and goes on with the rows it has",
+    FORCED_FILE: "remove it: contracts that were forced are refused again until `headrace apply --force` names them",
+    "status.json": "a service that runs writes it again within a second; if none does, remove it",
+    "service.json": "remove it if no service runs the project any more; else end that process first",
+}
+"""What to do about a file that is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +82,40 @@ class Folder:
     # What runs
 
     def save_running(self, plan: Plan, document: Mapping[str, Any]) -> None:
-        """The plan is saved as it is in memory; another version of Headrace plans anew from the project instead."""
-        self._replace("running.plan", pickle.dumps((_version(), plan)))
+        from headrace.model.wire import write_wire
+
+        self._replace(RUNNING_FILE, write_wire(plan, metadata.version("headrace")).encode())
         self.write_json("plan.json", document)
 
     def running(self) -> Plan | None:
-        """The plan that ran last; None if there is none, or another version saved it."""
+        """The plan that ran last; None if there is none. Raises UnreadableState for one of Headrace 0.1 as well."""
         from headrace.model.plan import Plan
+        from headrace.model.wire import read_wire
 
-        try:
-            version, plan = _PlanReader(io.BytesIO((self.root / "running.plan").read_bytes())).load()
-        except (OSError, ValueError, TypeError, AttributeError, ImportError, EOFError, pickle.UnpicklingError):
+        written = self._read(RUNNING_FILE)
+        if written is None:
+            self._refuse_old()
             return None
-        return plan if version == _version() and isinstance(plan, Plan) else None
+        try:
+            return read_wire(written, Plan)
+        except WireError as error:
+            raise self.unreadable(RUNNING_FILE, str(error)) from error
+
+    @property
+    def is_of_old_version(self) -> bool:
+        """Whether Headrace 0.1 ran the project last: its plan is not read, `up` loads the views anew."""
+        return self.running_version is None and (self.root / OLD_RUNNING_FILE).exists()
+
+    def _refuse_old(self) -> None:
+        if self.is_of_old_version:
+            what = f'"{self.root / OLD_RUNNING_FILE}" is the plan of Headrace 0.1, which this version does not read'
+            raise UnreadableState(what, "`headrace up` loads the views anew; replication slots are kept")
 
     @property
     def running_version(self) -> int | None:
         """Differs when another plan runs; None if none does."""
         try:
-            return (self.root / "running.plan").stat().st_mtime_ns
+            return (self.root / RUNNING_FILE).stat().st_mtime_ns
         except FileNotFoundError:
             return None
 
@@ -100,11 +125,26 @@ class Folder:
         self._replace(name, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False).encode())
 
     def read_json(self, name: str) -> Any | None:
-        """None if there is no such file, or not a whole one."""
+        """None if there is no such file. Raises UnreadableState for one that is not whole."""
+        written = self._read(name)
         try:
-            return json.loads((self.root / name).read_bytes())
-        except (OSError, ValueError):
+            return None if written is None else json.loads(written)
+        except (ValueError, RecursionError) as error:
+            raise self.unreadable(name, f"it is not JSON, or not all of it ({error})") from error
+
+    def unreadable(self, name: str, why: str) -> UnreadableState:
+        """What to raise about a file that is there and does not hold what it should."""
+        return UnreadableState(f'"{self.root / name}" cannot be read: {why}', MENDING.get(name))
+
+    def _read(self, name: str) -> bytes | None:
+        file = self.root / name
+        try:
+            return file.read_bytes()
+        except FileNotFoundError:
             return None
+        except OSError as error:
+            hint = f"it belongs to the user who runs the project: `ls -ld {file}` says who that is"
+            raise UnreadableState(f'"{file}" cannot be read: {error.strerror}', hint) from error
 
     def remove(self, name: str) -> None:
         (self.root / name).unlink(missing_ok=True)
@@ -116,23 +156,3 @@ class Folder:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
         unfinished.replace(self.root / name)
-
-
-class _PlanReader(pickle.Unpickler):
-    """Reads plans and nothing else: whoever wrote the file cannot have anything run here."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        found = super().find_class(module, name) if module.startswith("headrace.model.") else _PLAIN.get((module, name))
-        if not isinstance(found, type):
-            raise pickle.UnpicklingError(f"{module}.{name} is no part of a plan")
-        return found
-
-
-_PLAIN = {
-    (kind.__module__, kind.__qualname__): kind
-    for kind in (set, frozenset, dt.date, dt.datetime, dt.timedelta, decimal.Decimal)
-}
-
-
-def _version() -> tuple[str, str, tuple[int, int]]:
-    return RUNNING_FORMAT, metadata.version("headrace"), sys.version_info[:2]

@@ -20,6 +20,7 @@ from headrace.model.running import ApplyWishes
 from headrace.plan.share.difference import Difference, difference
 from headrace.plan.share.revalue import Measured
 from headrace.service.folder import Folder
+from headrace.service.forced import write_forced
 from headrace.service.last_status import FILE as STATUS_FILE
 from headrace.service.last_status import State
 from headrace.service.loading import Loading
@@ -31,7 +32,6 @@ from headrace.service.status import status_document
 
 log = logging.getLogger("headrace.service")
 
-FORCED_FILE = "forced.json"
 LOOKING = 0.05
 """Share of the time that may be spent on looking for better plans."""
 
@@ -104,7 +104,7 @@ class Host:
     def start(self, prepared: Prepared) -> Loading:
         """Goes over to a plan, without waiting until it runs."""
         loading = self.service.apply(prepared.plan, prepared.forced)
-        self.folder.write_json(FORCED_FILE, _forced_document(prepared))
+        write_forced(self.folder, prepared.plan, prepared.forced)
         return loading
 
     def apply(self, wishes: ApplyWishes) -> Applied:
@@ -188,10 +188,3 @@ class Host:
             for term in terms
         )
         return same and dict(self.service.forced) == dict(prepared.forced)
-
-
-def _forced_document(prepared: Prepared) -> dict[str, dict[str, float]]:
-    kept = prepared.plan.catalogue.contracts
-    return {
-        name: {"declared_s": declared, "kept_s": kept[name].freshness_s} for name, declared in prepared.forced.items()
-    }

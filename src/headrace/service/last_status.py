@@ -32,8 +32,10 @@ def last_status(folder: Folder) -> dict[str, Any] | None:
     and has written nothing for some seconds, `unresponsive`: its numbers are as old as what it wrote.
     """
     found = folder.read_json(FILE)
-    if not isinstance(found, dict):
+    if found is None:
         return None
+    if not isinstance(found, dict) or not {"service", "contracts"} <= found.keys():
+        raise folder.unreadable(FILE, "it is not the status of a service")
     alive = running_process(folder)
     about = found["service"]
     if about["state"] in (State.LOADING, State.RUNNING):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field, replace
 
 from pydantic import TypeAdapter, ValidationError
 
+from headrace.model.errors import UnreadableState
 from headrace.model.plan import Plan
 from headrace.plan.share.adapt import plan_as_measured
 from headrace.plan.share.revalue import Measured
 from headrace.service.folder import Folder
+
+log = logging.getLogger("headrace.service")
 
 FILE = "measured.json"
 
@@ -43,10 +47,17 @@ def write_measured(folder: Folder, measured: Measured) -> None:
 
 
 def read_measured(folder: Folder) -> Measured | None:
-    """None if nothing was measured yet."""
+    """None if nothing was measured yet. What cannot be read is warned of and left out: no number that was measured may
+    keep a project from starting, and a service measures again.
+    """
     try:
-        found = _WRITTEN.validate_python(folder.read_json(FILE))
-    except ValidationError:
+        written = folder.read_json(FILE)
+        if written is None:
+            return None
+        found = _WRITTEN.validate_python(written)
+    except (UnreadableState, ValidationError) as error:
+        why = error.message if isinstance(error, UnreadableState) else f'"{folder.root / FILE}" holds something else'
+        log.warning("warning: going on without what was measured: %s", why)
         return None
     load = {(src, dst): share for link, share in found.load.items() for src, _, dst in [link.partition(">")]}
     return Measured(

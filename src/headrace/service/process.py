@@ -57,12 +57,12 @@ def write_process(folder: Folder, process: ServiceProcess) -> None:
 
 
 def read_process(folder: Folder) -> ServiceProcess | None:
-    """What the file says, whether it is alive or not."""
+    """What the file says, whether it is alive or not. Raises UnreadableState: a service may run all the same."""
     found = folder.read_json(FILE)
     try:
-        return ServiceProcess(**found) if isinstance(found, dict) else None
-    except TypeError:
-        return None  # another version wrote it
+        return None if found is None else ServiceProcess(**found)
+    except TypeError as error:
+        raise folder.unreadable(FILE, "it does not say which process runs the project") from error
 
 
 def running_process(folder: Folder) -> ServiceProcess | None:

@@ -21,6 +21,7 @@ from headrace.run.view import changes_after, rows_at
 from headrace.service.auditor import Auditor
 from headrace.service.databases import databases_of
 from headrace.service.folder import Folder
+from headrace.service.forced import forced_promises
 from headrace.service.plan_facts import sources_of, watched_of
 from headrace.service.service import clock_now
 
@@ -121,14 +122,9 @@ def open_reader(folder: Folder) -> Reader:
     """Close its ledger afterwards. Raises UsageError if nothing has run here."""
     plan = folder.running() if folder.exists else None
     if plan is None:
-        what = "has not run yet" if not folder.exists else "has not been loaded yet, or was run by another version"
+        what = "has not run yet" if not folder.exists else "has not been loaded yet"
         raise UsageError(f'the project in "{folder.project}" {what}', "start it with `headrace up`")
     return Reader(plan, compile_plan(plan), folder.ledger(), folder.store(), forced_promises(folder))
-
-
-def forced_promises(folder: Folder) -> dict[str, float]:
-    """What contracts that were forced are promised, in seconds."""
-    return {name: terms["declared_s"] for name, terms in (folder.read_json("forced.json") or {}).items()}
 
 
 def moment_text(t: int) -> str:

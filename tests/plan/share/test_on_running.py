@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.model.catalogue import Catalogue, Contract
-from headrace.model.errors import UsageError
 from headrace.model.plan import Plan
 from headrace.model.statistics import rate_of
 from headrace.plan.check import check_document
@@ -20,9 +19,8 @@ from headrace.plan.make import make_plan, plan_on_running
 from headrace.plan.share.adapt import adapt, look
 from headrace.plan.share.arrangement import arrangement_of
 from headrace.plan.share.change import add_contract, remove_contract
-from headrace.plan.share.difference import difference, difference_of
+from headrace.plan.share.difference import difference
 from headrace.plan.share.keeps import late_contracts
-from headrace.plan.share.outline import outline_of_document
 from headrace.plan.share.revalue import Measured, at_rates, cores_of_kept, revalued
 from headrace.plan.share.watch import Watch
 from tests.examples import examples
@@ -164,17 +162,6 @@ def test_forms_that_were_chosen_stay():
     contracts = [nested.wanted("over_7"), nested.wanted("over_5"), nested.wanted("count_over_7", "us")]
     running = nested.plan_for(*contracts)
     assert difference(running, on_running(running, *contracts, catalogue=nested.shop())).is_nothing
-
-
-def test_documents_differ_as_their_plans_do():
-    here, there = plan_for(wanted("sales"), wanted("names")), plan_for(wanted("sales", "asia"), wanted("by_country"))
-    outlines = [outline_of_document(json.loads(json.dumps(plan_document(plan)))) for plan in (here, there)]
-    assert difference_of(*outlines) == difference(here, there)
-
-
-def test_what_is_no_plan_document_is_said_to_be_none():
-    with pytest.raises(UsageError, match='"vertices" is missing or wrong'):
-        outline_of_document({"format": "plan/1"})
 
 
 TERMS = st.lists(
