@@ -122,8 +122,8 @@ def test_what_leaves_its_answer_open_stays_refused_by_name(text: str, operator: 
     refused = catalogue.views["v"].recomputed
     assert isinstance(refused, Refusal)
     assert refused.operator == operator
-    assert refused.problem.where is not None
-    assert "refresh: full" not in (refused.problem.hint or "")
+    assert refused.problems[0].where is not None
+    assert "refresh: full" not in (refused.problems[0].hint or "")
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def in_full(sql: str) -> tuple[Problem, ...]:
         found = Reader(texts, SOURCES, {}).recomputed(views["query"])
     except InputError as error:
         return error.problems
-    return (found.problem,) if isinstance(found, Refusal) else ()
+    return found.problems if isinstance(found, Refusal) else ()
 
 
 def outside(problems: Iterable[Problem], sql: str) -> list[str]:

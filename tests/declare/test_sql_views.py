@@ -93,10 +93,10 @@ def test_a_view_that_is_not_maintained_is_refused_and_so_is_a_view_that_reads_it
     refusal = views["over"].query
     assert isinstance(refusal, Refusal)
     assert refusal.operator == "limit without order by"
-    assert refusal.problem.message == 'view "some" is not maintained incrementally: "limit without order by"'
-    assert refusal.problem.where == Location("views/over.sql", 1, 35)
-    assert refusal.problem.hint is not None
-    assert refusal.problem.hint.startswith("see views/some.sql:1:29: add ORDER BY")
+    assert refusal.problems[0].message == 'view "some" is not maintained incrementally: "limit without order by"'
+    assert refusal.problems[0].where == Location("views/over.sql", 1, 35)
+    assert refusal.problems[0].hint is not None
+    assert refusal.problems[0].hint.startswith("see views/some.sql:1:29: add ORDER BY")
     assert not isinstance(views["right"].query, Refusal)
 
 

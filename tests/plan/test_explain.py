@@ -99,7 +99,7 @@ def test_a_vertex_is_explained_by_how_it_is_made_and_whom_it_serves(plan):
 
 
 def test_a_name_that_does_not_exist_gets_the_nearest_one(plan):
-    with pytest.raises(UsageError, match="no contract, view or vertex") as error:
+    with pytest.raises(UsageError, match="not a contract, a view or a source") as error:
         why(plan, "joined_eur")
     assert error.value.hint == 'did you mean "joined_eu"?'
 

@@ -56,7 +56,10 @@ def check_project(directory: Path, environment: Mapping[str, str], connect: bool
     except InputError as error:
         return CheckReport(None, (), error.problems)
     refusals = (
-        _refusal(catalogue, view, view.query) for view in catalogue.views.values() if isinstance(view.query, Refusal)
+        problem
+        for view in catalogue.views.values()
+        if isinstance(view.query, Refusal)
+        for problem in _refusals(catalogue, view, view.query)
     )
     problems = tuple(dict.fromkeys((*refusals, *catalogue.problems)))
     return CheckReport(catalogue, tuple(_report(view) for view in catalogue.views.values()), problems)
@@ -71,17 +74,17 @@ def _report(view: View) -> ViewReport:
     return ViewReport(view.name, fields_of(view.query), fingerprint_of(view.query), view.reads, None)
 
 
-def _refusal(catalogue: Catalogue, view: View, refusal: Refusal) -> Problem:
-    """A mistake, unless every contract that needs the view asks for it to be recomputed, and it can be."""
+def _refusals(catalogue: Catalogue, view: View, refusal: Refusal) -> tuple[Problem, ...]:
+    """Mistakes, unless every contract that needs the view asks for it to be recomputed, and it can be."""
     if isinstance(view.recomputed, Refusal):
-        return view.recomputed.problem
+        return view.recomputed.problems
     needed_by = [
         contract for contract in catalogue.contracts.values() if view.name in everything_read(catalogue, contract.view)
     ]
     if not needed_by or any(contract.refresh is not Refresh.FULL for contract in needed_by):
-        return refusal.problem
+        return refusal.problems
     message = f'view "{view.name}" is recomputed at every push, as its contracts ask: {refusal.operator}'
-    return Problem(message, refusal.problem.where, None, Severity.NOTE)
+    return (Problem(message, refusal.problems[0].where, None, Severity.NOTE),)
 
 
 def check_plan(file: Path) -> list[tuple[str, str]]:

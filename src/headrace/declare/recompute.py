@@ -17,6 +17,7 @@ from headrace.declare.query.known_functions import KNOWN, NONDETERMINISTIC, TABL
 from headrace.declare.query.queries import read_query
 from headrace.declare.query.report import Report, refuse
 from headrace.declare.query.scope import fold
+from headrace.declare.query.tables import name_table_function
 from headrace.declare.query.text import Text, parse_query
 from headrace.declare.query.written_out import written_out
 from headrace.declare.sql import ViewText
@@ -106,13 +107,13 @@ class Reader:
             if not reads:
                 _never("select without from", text.origin, "read the values from a source")
         except UnsupportedSql as error:
-            return Refusal(error.operator, error.problems[0])
+            return Refusal(error.operator, error.problems)
         try:
             fields = self._fields(declared, text, tree)
         except UnsupportedSql as error:
             message = f'"{error.operator}" is not recomputed either'
             hint = "if only its type is not known, say it by CAST(... AS TYPE)"
-            return Refusal(error.operator, Problem(message, error.problems[0].where, hint))
+            return Refusal(error.operator, (Problem(message, error.problems[0].where, hint),))
         return FullQuery(sql, tuple(sorted(reads)), fields)
 
     def _written(self, name: str) -> tuple[Text, exp.Query]:
@@ -174,7 +175,7 @@ def _refuse_open(text: Text, tree: exp.Query, functions: Mapping[str, PythonFunc
             case exp.Values():
                 _never("values", text.at(node), "keep the rows in a source")
             case exp.Table() if not isinstance(node.this, exp.Identifier):
-                _never(f"table function: {node.this.name.lower()}", text.at(node), "read from sources and views")
+                _never(f"table function: {name_table_function(node)}", text.at(node), "read from sources and views")
             case exp.Limit() | exp.Offset() if not _is_ordered(node.parent):
                 _never("limit without order by", text.at(node), "add ORDER BY")
             case exp.Any() | exp.All():

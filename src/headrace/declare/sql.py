@@ -82,12 +82,12 @@ def read_query(
         raise InputError(problems)
     query = views["query"].query
     if isinstance(query, Refusal):
-        raise UnsupportedSql(query.operator, query.problem)
+        raise UnsupportedSql(query.operator, *query.problems)
     return query
 
 
-def _environment(text: Text, declared: Declared) -> Environment:
-    return Environment(text, declared, Report(), Books(), read_rows, [])
+def _environment(text: Text, declared: Declared, goes_on: bool = False) -> Environment:
+    return Environment(text, declared, Report(goes_on=goes_on), Books(), read_rows, [])
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ class _Views:
 
     def _read(self, view: ViewText) -> View | BrokenView:
         declared = Declared(self.sources, self.functions, self.named, tuple(self.texts))
-        environment = _environment(Text(view.sql, Location(view.file)), declared)
+        environment = _environment(Text(view.sql, Location(view.file)), declared, goes_on=True)
         query = self._meaning(view, environment)
         report = environment.report
         self.problems.extend(sorted(report.errors, key=_place))
@@ -134,14 +134,15 @@ class _Views:
             tree = self.trees[view.name] = parse_query(environment.text)
             rows = read_rows(tree, environment, None, Purpose.TABLE)
             made = _named(rows, tree, environment)
-            return None if report.errors or report.blocked else finish(made, environment)
+            if not (report.errors or report.blocked or report.refusals):
+                return finish(made, environment)
         except UnsupportedSql as refusal:
-            return Refusal(refusal.operator, refusal.problems[0])
+            report.refusals.append(refusal)
         except InputError as error:
-            report.errors.extend(error.problems)
+            report.errors.extend(() if report.refusals else error.problems)
         except RecursionError:
-            report.errors.extend(too_deep(environment.text.origin).problems)
-        return None
+            report.errors.extend(() if report.refusals else too_deep(environment.text.origin).problems)
+        return _refusal(report)
 
     def named(self, name: str, environment: Environment, where: Location) -> NamedQuery | BrokenView | None:
         """The query of a view that another one reads."""
@@ -158,12 +159,20 @@ class _Views:
         if isinstance(view, BrokenView):
             return view
         if isinstance(view.query, Refusal):
-            operator, inner = view.query.operator, view.query.problem
+            operator, inner = view.query.operator, view.query.problems[0]
             message = f'view "{known}" is not maintained incrementally: "{operator}"'
             raise UnsupportedSql(operator, Problem(message, where, f"see {inner.where}: {inner.hint}"))
         text = Text(self.texts[known].sql, Location(self.texts[known].file))
         own = replace(environment, text=text, report=Report(), reads=[], common_tables={})
         return NamedQuery(self.trees[known], own)
+
+
+def _refusal(report: Report) -> Refusal | None:
+    """All refusals of a view as one, which has the name of the first."""
+    if not report.refusals:
+        return None
+    problems = dict.fromkeys(problem for refusal in report.refusals for problem in refusal.problems)
+    return Refusal(report.refusals[0].operator, tuple(sorted(problems, key=_place)))
 
 
 def _place(problem: Problem) -> Location:

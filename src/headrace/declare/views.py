@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from headrace.declare import build
 from headrace.declare.entries import Entries
 from headrace.declare.sql import ViewText, read_views
-from headrace.model.catalogue import Devices, PythonFunction, Refusal, Source, View
+from headrace.model.catalogue import Devices, PythonFunction, Source, View
 from headrace.model.errors import Problem, Severity
 
 
@@ -32,18 +31,8 @@ def read_all_views(
             view, mistakes = _read_template_view(texts[name], plain, group, readable, functions)
             views |= view
             problems += mistakes
-    names = (*readable, *texts)
-    found = {name: _with_all_reads(views[name], names) for name in texts if name in views}
+    found = {name: views[name] for name in texts if name in views}
     return found, tuple(_without_consequences(problems, entries, readable, unknown_columns))
-
-
-def _with_all_reads(view: View, names: Iterable[str]) -> View:
-    """Reading a view that is not maintained ends at what is not; the rest it reads is found by name in its text."""
-    if not isinstance(view.query, Refusal):
-        return view
-    words = {word.casefold() for word in re.findall(r"[\w-]+", view.sql)}
-    mentioned = (name for name in names if name.casefold() in words and name != view.name)
-    return replace(view, reads=tuple(dict.fromkeys((*view.reads, *mentioned))))
 
 
 def _readable(entries: Entries, sources: Mapping[str, Source]) -> dict[str, Source]:

@@ -129,10 +129,12 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a view is not maintained: the operator's name as `docs/sql.md` lists it, and its place in the text."""
+    """Why a view is not maintained: the name of an operator as `docs/sql.md` lists it, and all that is refused, with
+    its place in the text.
+    """
 
     operator: str
-    problem: Problem
+    problems: tuple[Problem, ...]
 
 
 @dataclass(frozen=True, slots=True)

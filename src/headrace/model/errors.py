@@ -2,7 +2,7 @@
 
     HeadraceError               base of all
     +-- InputError              a project, query or file has mistakes; carries all of them
-    |   +-- UnsupportedSql      one of them: SQL we understand but do not maintain, by the operator's name
+    |   +-- UnsupportedSql      SQL we understand but do not maintain, by the name of the first such operator
     +-- UsageError              the command was called wrongly, or no project was found
     |   +-- UnreadableState     a file of a project's state is there and cannot be read
     +-- WireError               a text is no value of ours (`model.wire`)
@@ -74,9 +74,9 @@ class InputError(HeadraceError):
 class UnsupportedSql(InputError):
     """SQL that is valid but not maintained incrementally: `operator` is its name, as `docs/sql.md` lists it."""
 
-    def __init__(self, operator: str, problem: Problem) -> None:
+    def __init__(self, operator: str, *problems: Problem) -> None:
         self.operator = operator
-        super().__init__((problem,))
+        super().__init__(problems)
 
 
 class UsageError(HeadraceError):

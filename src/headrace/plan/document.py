@@ -8,6 +8,7 @@ from typing import Any
 from headrace.model.block import Aggregation, Block, Derivation, Window
 from headrace.model.catalogue import Catalogue, Refusal, Site, Source, SourceKind, Stays
 from headrace.model.expr import Column, Expr
+from headrace.model.left_out import TEMPLATE
 from headrace.model.plan import ContractPlan, Edge, Operator, Plan, PlannedBlock, Rejection, Vertex, VertexKind
 from headrace.model.statistics import distinct_of, rate_of, rows_of, width_of
 from headrace.plan.canonical.expression_text import aggregate_text, predicate_text
@@ -204,10 +205,10 @@ def _refused_views(plan: Plan) -> list[Json]:
             "classes": [],
             "filters": [],
             "keep": {},
-            "unsupported": view.query.operator,
+            "unsupported": view.query.operator if isinstance(view.query, Refusal) else TEMPLATE,
         }
         for view in plan.catalogue.views.values()
-        if isinstance(view.query, Refusal) and view.name not in planned
+        if view.name not in planned
     ]
 
 

@@ -51,12 +51,31 @@ def why(plan: Plan, name: str) -> tuple[Why, ...]:
     named = named or [entry for entry in entries if plan.catalogue.contracts[entry.contract].view == name]
     if named:
         return tuple(_why_contract(plan, entry) for entry in named)
-    vertices = [v for v in plan.graph.vertices.values() if name in (v.id, v.id.split("~")[0])]
+    vertices = [v for v in plan.graph.vertices.values() if _is_called(v, name)]
     if vertices:
         return tuple(_why_vertex(plan, vertex) for vertex in vertices)
-    known = {*plan.catalogue.contracts, *plan.catalogue.views, *plan.graph.vertices}
-    hint = nearest_name(name, known) or f"contracts are {', '.join(plan.catalogue.contracts)}"
-    raise UsageError(f'"{name}" is no contract, view or vertex of the plan', hint)
+    raise _nothing_planned(plan.catalogue, name)
+
+
+def _is_called(vertex: Vertex, name: str) -> bool:
+    """By its id, with or without the fingerprint; what is captured of a source by the name of the source, too."""
+    return name in (vertex.id, vertex.id.split("~")[0]) or (vertex.base and vertex.scope == (name,))
+
+
+def _nothing_planned(catalogue: Catalogue, name: str) -> UsageError:
+    """What a name is that the plan has nothing for."""
+    if name in catalogue.views:
+        return UsageError(f'view "{name}" has no contract: nothing is planned for it', "write a contract for it")
+    if name in catalogue.sources:
+        return UsageError(f'no contract needs source "{name}": it is not captured', None)
+    if name in catalogue.sites:
+        return UsageError(f'"{name}" is a site', "`headrace plan` lists what runs at each site")
+    for kind, names in (("feed", catalogue.feeds), ("template", catalogue.templates)):
+        if name.partition(":")[0] in names:
+            return UsageError(f'{kind} "{name}" is left out: {kind}s do not run yet')
+    known = (*catalogue.contracts, *catalogue.views, *catalogue.sources)
+    listed = f"contracts are {', '.join(catalogue.contracts)}" if catalogue.contracts else "there are no contracts"
+    return UsageError(f'"{name}" is not a contract, a view or a source', nearest_name(name, known) or listed)
 
 
 # Contracts
@@ -173,7 +192,7 @@ def sources_of(plan: Plan, name: str) -> frozenset[str]:
     """The sources that a contract, a view or a vertex is made of; all that the plan reads, if it has none such."""
     graph = plan.graph
     named = [entry.vertex for entry in plan.contracts if name in (entry.contract, entry.view)]
-    named += [vertex for vertex in graph.vertices if name in (vertex, vertex.split("~")[0])]
+    named += [vertex.id for vertex in graph.vertices.values() if _is_called(vertex, name)]
     upstream = upstream_first(graph, named or graph.vertices)
     return frozenset(graph.vertices[vertex].scope[0] for vertex in upstream if graph.vertices[vertex].base)
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from headrace.model.amounts import format_seconds
 from headrace.model.catalogue import Admission, Refusal
+from headrace.model.errors import Problem
 from headrace.model.plan import Method, Rejection
 from headrace.plan.admit import Answer, Question, admit, best_plan, exhausted, fastest_plan
 from headrace.plan.live import resources_left
@@ -49,7 +50,12 @@ def refuse(question: Question) -> Rejection:
 
 
 def refuse_unsupported(contract: str, refusal: Refusal) -> Rejection:
-    return Rejection(contract, f"unsupported:{refusal.operator}", refusal.problem.message, None, None)
+    detail = "; ".join(_with_place(problem) for problem in refusal.problems)
+    return Rejection(contract, f"unsupported:{refusal.operator}", detail, None, None)
+
+
+def _with_place(problem: Problem) -> str:
+    return problem.message if problem.where is None else f"{problem.message} ({problem.where})"
 
 
 # No plan at all

@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.model.block import Block
 from headrace.model.catalogue import Catalogue, Refusal
 from headrace.model.errors import UnsupportedSql
+from headrace.model.left_out import refuse_template_view
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.recompute import recomputed_block
 
@@ -17,6 +18,9 @@ def blocks_of_view(catalogue: Catalogue, name: str) -> tuple[Block, ...] | Refus
     query, recomputed = catalogue.views[name].query, catalogue.views[name].recomputed
     if isinstance(recomputed, Refusal):
         return recomputed
+    template = refuse_template_view(catalogue, name)
+    if template is not None:
+        return template
     if recomputed is not None:
         return (recomputed_block(name, recomputed, catalogue),)
     if isinstance(query, Refusal):
@@ -24,4 +28,4 @@ def blocks_of_view(catalogue: Catalogue, name: str) -> tuple[Block, ...] | Refus
     try:
         return blocks_of(name, query)
     except UnsupportedSql as error:
-        return Refusal(error.operator, error.problems[0])
+        return Refusal(error.operator, error.problems)

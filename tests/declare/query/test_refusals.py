@@ -3,7 +3,11 @@
 import pytest
 
 from headrace.declare.query.report import REFUSALS
-from tests.declare.query.reading import meaning, refusal
+from headrace.declare.sql import read_query
+from headrace.model.errors import UnsupportedSql
+from tests.declare.query.reading import SHOP, meaning, refusal
+
+FULL_JOINS = [f"FULL JOIN customers c{number} ON c.id = c{number}.id" for number in range(80)]
 
 REFUSED = [
     ("aggregate: stddev", "SELECT »stddev(total) AS s FROM orders"),
@@ -37,6 +41,7 @@ REFUSED = [
     ),
     ("count distinct of several columns", "SELECT »count(DISTINCT customer, note) AS n FROM orders"),
     ("cube", "SELECT customer, count(*) AS n FROM orders GROUP BY CUBE (»customer)"),
+    ("deep nesting", f"»SELECT c.id FROM customers c {' '.join(FULL_JOINS)}"),
     ("except all", "SELECT id FROM orders EXCEPT ALL SELECT »order_id FROM items"),
     ("expression: ANY or ALL", "SELECT id FROM orders WHERE »id = ANY (SELECT order_id FROM items)"),
     ("expression: LIKE ANY or ALL", "SELECT id FROM orders WHERE »note LIKE ANY ('a', 'b')"),
@@ -116,6 +121,7 @@ REFUSED = [
     ("subquery under OR", "SELECT id FROM orders WHERE id = 1 OR EXISTS (SELECT »1 FROM items)"),
     ("table function: explode", "SELECT »explode(note) AS x FROM orders"),
     ("table function: range", "SELECT id FROM »range(10)"),
+    ("table function: rows from", "SELECT c FROM ROWS FROM (»generate_series(1, 3)) AS t(c)"),
     ("table sample", "SELECT id FROM orders TABLESAMPLE (»10 PERCENT)"),
     ("time travel", "SELECT id FROM orders VERSION AS OF »1"),
     ("values", "SELECT * FROM (VALUES (»1, 2)) AS t(a, b)"),
@@ -144,6 +150,30 @@ def test_what_is_not_maintained_is_refused_by_name_and_place(operator: str, sql:
 def test_every_refusal_of_the_list_has_an_example():
     shown = {f"{name.partition(': ')[0]}: NAME" if ": " in name else name for name, _ in REFUSED}
     assert shown == set(REFUSALS)
+
+
+def test_all_that_is_refused_in_a_query_is_told_at_once():
+    sql = (
+        "WITH w AS (SELECT id, rand() AS r FROM orders)\n"
+        "SELECT customer, collect_list(note) AS notes, (SELECT max(note[0]) FROM orders) AS n\n"
+        "FROM orders o NATURAL JOIN customers TABLESAMPLE (10 PERCENT) JOIN w USING (id)\n"
+        "WHERE note RLIKE note AND misspelt = 1\n"
+        "GROUP BY CUBE (customer) SORT BY customer"
+    )
+    with pytest.raises(UnsupportedSql) as caught:
+        read_query(sql, SHOP)
+    assert [
+        (problem.where.line, problem.message.split('"')[1]) for problem in caught.value.problems if problem.where
+    ] == [
+        (1, "nondeterministic function: rand"),
+        (2, "aggregate: collect_list"),
+        (2, "array element"),
+        (3, "natural join"),
+        (3, "table sample"),
+        (4, "function: rlike"),
+        (5, "cube"),
+        (5, "clause: sort"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ def row(a: str, b: str, rate_a: int = 2, rate_b: int = 3) -> dict[str, Any]:
 
 def view(name: str, *reads: str) -> View:
     """Only what a view reads matters here, so its query may be anything."""
-    return View(name, "", Refusal("none", Problem("none")), reads, (), HERE)
+    return View(name, "", Refusal("none", (Problem("none"),)), reads, (), HERE)
 
 
 TEMPLATE = Template("nearby", "friends", "uid", "friend", "phones", "near", HERE)

@@ -95,7 +95,7 @@ class _Grouper:
             return
         for clause in ("grouping_sets", "cube", "rollup", "totals"):
             if group.args.get(clause):
-                refuse(clause.replace("_", " "), self.stage.environment.at(group))
+                self.stage.environment.report.refuse(clause.replace("_", " "), self.stage.environment.at(group))
         nodes = self._plain_items() if group.args.get("all") is True else group.expressions
         if not nodes and not group.args.get("all"):
             self.stage.environment.error("GROUP BY needs at least one expression", self.select)
@@ -114,7 +114,8 @@ class _Grouper:
     def _key(self, node: exp.Expr) -> Iterator[Output]:
         kind = type(node)
         if kind in _SETS:
-            refuse(_SETS[kind], self.stage.environment.at(node))
+            self.stage.environment.report.refuse(_SETS[kind], self.stage.environment.at(node))
+            return
         if isinstance(node, exp.Tuple):
             for part in node.expressions:
                 yield from self._key(part)

@@ -67,7 +67,7 @@ class Core:
 
     relation: Relation
     scope: Scope
-    not_null: frozenset[str]
+    not_null: frozenset[str] = frozenset()
     correlated: tuple[Expr, ...] = ()
 
 

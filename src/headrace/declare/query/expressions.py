@@ -15,11 +15,8 @@ from headrace.declare.query.forms import FORMS, check_parts, in_list
 from headrace.declare.query.known_functions import AGGREGATES, MAINTAINED_AGGREGATES, WINDOW_FUNCTIONS
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.stage import Placed, Stage
-from headrace.declare.query.text import too_deep
+from headrace.declare.query.text import DEEPEST, too_deep
 from headrace.model.expr import Expr
-
-DEEPEST = 150
-"""Levels of nested expressions that are read: everyone after us recurses over them too."""
 
 
 def read_value(node: exp.Expr, stage: Stage) -> Expr:

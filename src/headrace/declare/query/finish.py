@@ -13,11 +13,17 @@ from headrace.declare.query.report import refuse
 from headrace.declare.query.streams import StreamCheck
 from headrace.declare.query.trees import expressions_of, nodes, rebuilt
 from headrace.model.expr import columns_of, conjuncts, is_deterministic
-from headrace.model.relation import Filter, Relation, TopK, fields_of, inputs_of
+from headrace.model.relation import Filter, Project, Relation, Scan, TopK, fields_of, inputs_of
+
+MOST_NESTED = 40
+"""Steps within each other that are maintained: the planner, and what compiles and runs its plan, recurse over them."""
 
 
 def finish(relation: Relation, environment: Environment) -> Relation:
     """The tree as it is handed on. Refuses what only now shows itself to be not maintained."""
+    if (steps := _count_nested(relation)) > MOST_NESTED:
+        hint = f"{steps} joins, groupings and unions stand within each other, those of views included; at most "
+        refuse("deep nesting", environment.text.origin, f"{hint}{MOST_NESTED} are maintained")
     relation = rebuilt(relation, use_time)
     used: set[str] = set()
     for node in nodes(relation):
@@ -26,6 +32,17 @@ def finish(relation: Relation, environment: Environment) -> Relation:
         used |= _check_names(node, environment)
     StreamCheck(environment).flow(relation)
     return rebuilt(relation, lambda node: _without_unused_rank(node, used))
+
+
+def _count_nested(relation: Relation) -> int:
+    """How many steps the deepest rows go through. Counts without recursion, for which a tree may be too deep."""
+    most, waiting = 0, [(relation, 0)]
+    while waiting:
+        node, around = waiting.pop()
+        depth = around + (not isinstance(node, Scan | Filter | Project))
+        most = max(most, depth)
+        waiting += [(input_, depth) for input_ in inputs_of(node)]
+    return most
 
 
 def _check_ranking(node: Relation, environment: Environment) -> None:

@@ -12,7 +12,6 @@ from sqlglot import exp
 from headrace.declare.query.environment import Environment
 from headrace.declare.query.expressions import checked, read_value
 from headrace.declare.query.mistakes import Mistake, NotMaintained
-from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import Visible, fold
 from headrace.declare.query.stage import Placed, Stage
 from headrace.model.errors import nearest_name
@@ -126,7 +125,7 @@ def outputs(items: Sequence[Item], environment: Environment) -> tuple[Output, ..
 
 def _check_type(item: Item, environment: Environment) -> None:
     if item.value.type in INTERVALS:
-        refuse("interval column", environment.at(item.node))
+        environment.report.refuse("interval column", environment.at(item.node))
     if item.value.type == NULL and not environment.report.errors and not environment.report.blocked:
         environment.error(f'the type of column "{item.name}" is not known', item.node, "CAST(NULL AS ...)")
 

@@ -73,11 +73,14 @@ def _side_by_side(left: Scope, right: Scope) -> Scope:
 def _kind(node: exp.Join, environment: Environment) -> JoinKind:
     if node.args.get("method"):
         method = str(node.args["method"]).lower()
-        refuse("natural join" if method == "natural" else f"clause: {method} join", environment.at(node))
-    refuse_clauses(node, environment, "this", "on", "side", "kind", "using", "hint")
+        environment.report.refuse(
+            "natural join" if method == "natural" else f"clause: {method} join", environment.at(node)
+        )
+    refuse_clauses(node, environment, "this", "on", "side", "kind", "using", "hint", "method")
     side, kind = str(node.args.get("side") or "").upper(), str(node.args.get("kind") or "").upper()
     if kind not in _KINDS or side not in _SIDES or (_KINDS[kind] is not None and side not in ("", "LEFT")):
-        refuse(f"clause: {f'{side} {kind}'.strip().lower()} join", environment.at(node))
+        environment.report.refuse(f"clause: {f'{side} {kind}'.strip().lower()} join", environment.at(node))
+        return JoinKind.INNER
     return _KINDS[kind] or _SIDES[side]
 
 

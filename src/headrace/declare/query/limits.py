@@ -12,7 +12,6 @@ from headrace.declare.query.expressions import read_value
 from headrace.declare.query.items import Item, as_fields, outputs
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.ranking import sort_key
-from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import fold
 from headrace.declare.query.stage import Placed, Stage
 from headrace.model.expr import Column, Expr, Literal
@@ -50,14 +49,14 @@ def keep_limit(node: exp.Expr, before: Sorted) -> tuple[Relation, tuple[Item, ..
     keys = _keys(order, before) if order is not None else ()
     if not is_limited(node, before):
         if offset is not None:
-            refuse("offset without limit", environment.at(offset))
+            environment.report.refuse("offset without limit", environment.at(offset))
         if order is not None and before.purpose == Purpose.TABLE:
             environment.report.note(
                 "ORDER BY is ignored: a view has no order", environment.at(order), "add LIMIT for the first rows"
             )
         return stage.relation, before.items
-    if not keys and not environment.report.errors:
-        refuse("limit without order by", environment.at(node.args["limit"]))
+    if not keys and not environment.report.errors and not environment.report.refusals:
+        environment.report.refuse("limit without order by", environment.at(node.args["limit"]))
     limit = _count(node.args["limit"], stage)
     skipped = 0 if offset is None else _count(offset, stage)
     return _first(before, keys, limit or 0, skipped or 0)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 
 from sqlglot import exp
 
 from headrace.declare.query.environment import Environment, NamedQuery, Purpose, Rows
-from headrace.declare.query.report import refuse
+from headrace.declare.query.report import Report, refuse
 from headrace.declare.query.scope import fold
 from headrace.declare.query.select import read_select
 from headrace.declare.query.sets import limited_rows, read_set
@@ -45,7 +46,7 @@ def _with(node: exp.Expr, environment: Environment) -> Environment:
     """The environment in which common table expressions are known, each to those after it."""
     refuse_clauses(node, environment, "expressions", "recursive")
     if node.args.get("recursive"):
-        refuse("recursive query", environment.at(node))
+        environment.report.refuse("recursive query", environment.at(node))
     seen: set[str] = set()
     for part in node.expressions:
         refuse_clauses(part, environment, "this", "alias", "materialized")
@@ -65,5 +66,14 @@ def _read_unused(node: exp.Expr, environment: Environment) -> None:
         if id(part.this) not in environment.books.used_queries:
             named = environment.common_tables[fold(part.alias)]
             inner = replace(named.environment, reads=[]).inside(part.alias)
-            with contextlib.suppress(UnsupportedSql):
+            with _without_refusals(environment.report):
                 inner.read_query(named.query, inner, None, Purpose.TABLE)
+
+
+@contextlib.contextmanager
+def _without_refusals(report: Report) -> Iterator[None]:
+    """What nobody uses need not be maintained."""
+    before = len(report.refusals)
+    with contextlib.suppress(UnsupportedSql):
+        yield
+    del report.refusals[before:]

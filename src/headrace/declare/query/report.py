@@ -1,4 +1,8 @@
-"""What is found while a query is read: mistakes (all of them), notes, and the first refusal, which ends the reading."""
+"""What is found while a query is read: mistakes, notes and refusals.
+
+Reading goes on after a refusal where it can, as if that part were not there, so that all refusals of a view are found
+at once. What looks like a mistake afterwards may follow from what was left out, and is not reported.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ REFUSALS: Mapping[str, str] = {
     "correlated subquery": "compare columns of the two queries by = in the inner WHERE, or write a join",
     "count distinct of several columns": "count(*) over SELECT DISTINCT of these columns counts them",
     "cube": "write one GROUP BY for each set and combine them by UNION ALL",
+    "deep nesting": "make a source of what the inner steps give",
     "except all": "use EXCEPT, which gives each row once",
     "expression: NAME": "write it with operators and functions that docs/sql.md lists",
     "function: NAME": "docs/sql.md lists the functions that are maintained",
@@ -55,7 +60,7 @@ REFUSALS: Mapping[str, str] = {
 
 
 def refuse(operator: str, where: Location, hint: str | None = None) -> NoReturn:
-    """End the reading: the query is valid but its changes are not computed incrementally."""
+    """End the reading of this part: it is valid but its changes are not computed incrementally."""
     general = f"{operator.partition(': ')[0]}: NAME" if ": " in operator else operator
     advice = hint or REFUSALS[general]
     raise UnsupportedSql(
@@ -65,19 +70,54 @@ def refuse(operator: str, where: Location, hint: str | None = None) -> NoReturn:
 
 @dataclass(slots=True)
 class Report:
-    """Findings in one view. `blocked`: it reads a view with mistakes, which are reported there."""
+    """Findings in one view. `blocked`: it reads a view with mistakes, which are reported there.
+
+    With `goes_on`, refusals are kept in the order in which they were met; otherwise the first ends the reading.
+    """
 
     errors: list[Problem] = field(default_factory=list)
     notes: list[Problem] = field(default_factory=list)
+    refusals: list[UnsupportedSql] = field(default_factory=list)
     blocked: bool = False
+    goes_on: bool = False
 
     def error(self, message: str, where: Location, hint: str | None = None) -> None:
         """Add a mistake, once: a common table expression is read again at each use."""
         problem = Problem(message, where, hint)
-        if problem not in self.errors:
+        if problem not in self.errors and not self.refusals:
             self.errors.append(problem)
+
+    def gathering(self) -> Gathering:
+        """Keeps a refusal of what is read within; what follows the block then stands for what was refused."""
+        return Gathering(self)
+
+    def refuse(self, operator: str, where: Location, hint: str | None = None) -> None:
+        """Refuse something without which the rest can be read."""
+        with self.gathering():
+            refuse(operator, where, hint)
+
+    def keeps(self, error: BaseException | None) -> bool:
+        """Whether reading goes on after an error, because it is a refusal that is kept."""
+        if not isinstance(error, UnsupportedSql) or not self.goes_on:
+            return False
+        if all(error.problems != known.problems for known in self.refusals):
+            self.refusals.append(error)
+        return True
 
     def note(self, message: str, where: Location, hint: str | None = None) -> None:
         problem = Problem(message, where, hint, Severity.NOTE)
         if problem not in self.notes:
             self.notes.append(problem)
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """A block in which a report keeps refusals."""
+
+    report: Report
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        return self.report.keeps(error)

@@ -28,7 +28,7 @@ def read_set(node: exp.SetOperation, environment: Environment, outer: Stage | No
     refuse_clauses(node, environment, "with_", "this", "expression", "distinct", "order", "limit", "offset")
     kind = type(node).__name__.lower()
     if not node.args.get("distinct") and not isinstance(node, exp.Union):
-        refuse(f"{kind} all", environment.at(node.expression))
+        environment.report.refuse(f"{kind} all", environment.at(node.expression))
     branches = _branches(node)
     places = [environment, *(_place(kind, environment) for _ in branches[1:])]
     results = [_branch(branch, place, outer) for branch, place in zip(branches, places, strict=True)]

@@ -14,7 +14,6 @@ from sqlglot import exp
 
 from headrace.declare.query.environment import Environment
 from headrace.declare.query.mistakes import Mistake, NotMaintained
-from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import Scope, fold, same_name
 from headrace.declare.query.text import is_quoted, text_hint
 from headrace.model.errors import nearest_name
@@ -151,7 +150,7 @@ def unknown_column_hint(written: str, scope: Scope, quoted: bool) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Gives mistakes and refusals inside it the place of a node. After a mistake the rest of the block is left out."""
+    """Gives mistakes and refusals inside it the place of a node. After either the rest of the block is left out."""
 
     stage: Stage
     node: exp.Expr
@@ -162,7 +161,10 @@ class Placed:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
         environment = self.stage.environment
         if isinstance(error, NotMaintained):
-            refuse(error.operator, environment.at(self.node), error.hint)
+            environment.report.refuse(error.operator, environment.at(self.node), error.hint)
+            return True
+        if environment.report.keeps(error):
+            return True
         if isinstance(error, Mistake) and error.message:
             environment.error(error.message, error.node or self.node, error.hint)
         return isinstance(error, Mistake)

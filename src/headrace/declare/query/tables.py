@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from headrace.declare.query.environment import BrokenView, Core, Environment, NamedQuery, Purpose, Rows
 from headrace.declare.query.report import refuse
-from headrace.declare.query.scope import Scope, Visible, fold, same_name
+from headrace.declare.query.scope import Scope, Table, Visible, fold, same_name
 from headrace.model.catalogue import Source, SourceColumn
 from headrace.model.errors import nearest_name
 from headrace.model.expr import Column
@@ -37,11 +37,18 @@ def refuse_clauses(node: exp.Expr, environment: Environment, *handled: str) -> N
         if value and key not in handled:
             inner = value[0] if isinstance(value, list) else value
             where = environment.at(inner if isinstance(inner, exp.Expr) else node)
-            refuse(_TABLE_CLAUSES.get(key, f"clause: {key.strip('_').replace('_', ' ')}"), where)
+            environment.report.refuse(_TABLE_CLAUSES.get(key, f"clause: {key.strip('_').replace('_', ' ')}"), where)
 
 
 def read_item(node: exp.Expr, environment: Environment) -> Core:
     """What one item of FROM shows, without the joins that may follow it."""
+    with environment.report.gathering():
+        return _read_item(node, environment)
+    alias = node.alias_or_name
+    return Core(_nothing_known(alias, environment).relation, Scope((Table(alias, (), complete=False),)))
+
+
+def _read_item(node: exp.Expr, environment: Environment) -> Core:
     if isinstance(node, exp.Table):
         return _named(node, environment)
     if not isinstance(node, exp.Subquery) or not isinstance(node.this, exp.Query):
@@ -51,7 +58,7 @@ def read_item(node: exp.Expr, environment: Environment) -> Core:
 
 def _named(node: exp.Table, environment: Environment) -> Core:
     if not isinstance(node.this, exp.Identifier):
-        refuse(f"table function: {node.this.name.lower()}", environment.at(node))
+        refuse(f"table function: {name_table_function(node)}", environment.at(node))
     refuse_clauses(node, environment, "this", "alias", "db", "joins")
     name = f"{node.db}.{node.name}" if node.db else node.name
     alias = _alias(node, node.name.rpartition(".")[2], environment)
@@ -64,6 +71,11 @@ def _named(node: exp.Table, environment: Environment) -> Core:
         _remember(source.name, environment)
         return _shown(_rows_of(source, alias, node, environment), alias, node, environment)
     return _view(name, alias, node, environment)
+
+
+def name_table_function(node: exp.Table) -> str:
+    """`ROWS FROM (...)` holds several functions, and has no name of its own."""
+    return "rows from" if node.this is None else str(node.this.name).lower()
 
 
 def _view(name: str, alias: str, node: exp.Table, environment: Environment) -> Core:

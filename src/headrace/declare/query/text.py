@@ -23,6 +23,9 @@ from headrace.model.errors import InputError, Location, Problem
 SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", "POSITION")
 """Functions whose arguments are more than a list."""
 
+DEEPEST = 150
+"""Levels of nested expressions that are read: everyone after us recurses over them too."""
+
 QUERY_STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.FROM, TokenType.VALUES)
 LIST_ENDS = (
     TokenType.COMMA,
@@ -153,7 +156,7 @@ def _parsed(text: Text, tokens: list[Token], parse: Callable[[Parser], list[exp.
 
 def too_deep(where: Location) -> InputError:
     """For queries whose nesting exceeds what can be followed."""
-    hint = "move inner parts to views of their own"
+    hint = f"expressions may be nested {DEEPEST} levels deep, and queries less; IN (...) takes the place of many ORs"
     return InputError([Problem("the query is nested too deeply", where, hint)])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.app.checking import CheckReport, ViewReport
 from headrace.doors.cli.output import problem_document
-from headrace.model.catalogue import Catalogue, Contract, DeltaFolder, PostgresTable, Source, SourceColumn
+from headrace.model.catalogue import Catalogue, Contract, DeltaFolder, PostgresTable, Refusal, Source, SourceColumn
 from headrace.model.errors import Severity
 
 
@@ -78,8 +78,13 @@ def _view(view: ViewReport) -> dict[str, object]:
         "columns": [{"name": field.name, "type": str(field.type)} for field in view.columns],
         "fingerprint": view.fingerprint,
         "reads": list(view.reads),
-        "refused": None if refused is None else {"operator": refused.operator, **problem_document(refused.problem)},
+        "refused": None if refused is None else _refusal(refused),
     }
+
+
+def _refusal(refused: Refusal) -> dict[str, object]:
+    first, *others = map(problem_document, refused.problems)
+    return {"operator": refused.operator, **first, "others": others}
 
 
 def _contract(contract: Contract) -> dict[str, object]:

@@ -9,6 +9,7 @@ from headrace.doors.cli.output import count, listed, table, wrap
 from headrace.model import amounts
 from headrace.model.catalogue import Catalogue, Contract, DeltaFolder, Link, PostgresTable, Refresh, Site, Source
 from headrace.model.errors import Severity
+from headrace.model.left_out import say_left_out
 from headrace.model.statistics import are_rows_assumed, is_rate_assumed, rate_of, rows_of
 
 
@@ -42,6 +43,8 @@ def _project(catalogue: Catalogue, report: CheckReport) -> Iterator[str]:
         if names:
             yield f"{noun}s"
             yield from wrap(", ".join(names), "  ")
+    for sentence in say_left_out(catalogue):
+        yield from wrap(sentence, "", "  ")
     yield ""
 
 

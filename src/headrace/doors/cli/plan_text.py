@@ -8,6 +8,7 @@ from math import ceil, floor, log10
 from headrace.doors.cli.output import count, table, wrap
 from headrace.model import amounts
 from headrace.model.catalogue import Admission, Catalogue, Refresh
+from headrace.model.left_out import say_left_out
 from headrace.model.plan import ContractPlan, Edge, Operator, Plan, Rejection, Stage, Vertex, VertexKind
 from headrace.model.words import name_dataset
 
@@ -61,6 +62,8 @@ def _summary(plan: Plan) -> Iterator[str]:
     kept, refused = len(plan.contracts), len(plan.rejected)
     verdict = f"{count(kept, 'contract')} kept" + (f", {refused} refused" if refused else "")
     yield f'project "{plan.catalogue.project}": {verdict}, {dollars_per_hour(plan.totals.rescost)} for resources'
+    for sentence in say_left_out(plan.catalogue):
+        yield from wrap(sentence, "", "  ")
     yield ""
 
 

@@ -14,6 +14,7 @@ import typer
 from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, count, show, show_errors, write
 from headrace.model.errors import Problem
+from headrace.model.left_out import say_left_out
 from headrace.model.running import RunEngine
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ def up(
 
     prepared = run_project(directory, os.environ, settings, serve, say, lambda found: _refusals(found, say))
     if not prepared.plan.contracts:
-        say("no contract can be kept: nothing runs")
+        none = "no contract can be kept" if prepared.plan.catalogue.contracts else "the project has no contracts"
+        say(f"{none}: nothing runs")
         return Exit.NO
     say("stopped")
     return Exit.DONE
@@ -102,5 +104,7 @@ def _say_json(what: str) -> None:
 def _refusals(prepared: Prepared, say: Callable[[str], None]) -> None:
     plan = prepared.plan
     say(f"{plan.catalogue.project}: {count(len(plan.contracts), 'contract')}")
+    for sentence in say_left_out(plan.catalogue):
+        say(sentence)
     for rejection in prepared.rejected:
         say(f'contract "{rejection.contract}" is refused: {rejection.detail}; see `headrace why {rejection.contract}`')

@@ -14,7 +14,7 @@ from headrace.doors.cli.output import Exit, show
 
 
 def why(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A contract, a view, or a vertex of the plan.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A contract, a view, a source, or the id of a vertex.")],
     directory: Directory = Path(),
     json: Json = False,
 ) -> int:

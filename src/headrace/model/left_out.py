@@ -1,0 +1,30 @@
+"""What a project may declare and does not run yet, feeds and templates, as people are told."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from headrace.model.catalogue import Catalogue, Refusal
+from headrace.model.errors import Problem
+
+TEMPLATE = "template"
+"""The operator by which a contract for the view of a template is refused."""
+
+
+def say_left_out(catalogue: Catalogue) -> tuple[str, ...]:
+    """One sentence for each kind of entry that is checked and otherwise left out."""
+    kinds = (("feeds", catalogue.feeds), ("templates", catalogue.templates))
+    return tuple(_say(kind, names) for kind, names in kinds if names)
+
+
+def refuse_template_view(catalogue: Catalogue, name: str) -> Refusal | None:
+    """The refusal of a view that reads streams of devices; None for all others."""
+    view = catalogue.views[name]
+    if all(read in catalogue.sources or read in catalogue.views for read in view.reads):
+        return None
+    message = f'view "{name}" reads streams of devices, and templates do not run yet'
+    return Refusal(TEMPLATE, (Problem(message, view.declared_at),))
+
+
+def _say(kind: str, names: Collection[str]) -> str:
+    return f"{kind} do not run yet: {', '.join(names)} {'is' if len(names) == 1 else 'are'} left out"
