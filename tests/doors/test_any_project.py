@@ -15,7 +15,7 @@ from headrace.doors.cli.main import run
 from headrace.testing.worlds import quick_folder
 from tests.doors.any_project import make_project
 
-FEW, MANY = 40, 3000
+FEW, MANY = 10, 3000
 
 Printed = Callable[[], tuple[str, str]]
 
