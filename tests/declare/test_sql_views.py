@@ -113,7 +113,7 @@ def test_notes_tell_what_was_ignored_or_named():
     assert [(str(note.where), note.message, note.severity) for note in notes] == [
         ("views/a.sql:1:12", 'a column without a name is called "sum_total"', Severity.NOTE),
         ("views/a.sql:1:24", 'a column without a name is called "_1_1"', Severity.NOTE),
-        ("views/a.sql:1:63", "ORDER BY is ignored: a view has no order", Severity.NOTE),
+        ("views/a.sql:1:63", "ORDER BY sorts what `headrace show` prints; the view itself has no order", Severity.NOTE),
     ]
 
 

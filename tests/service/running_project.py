@@ -29,7 +29,7 @@ contracts:
 VIEWS = {
     "named": "SELECT u.name, p.pid, p.body FROM users u JOIN posts p ON u.uid = p.uid",
     "counts": "SELECT u.country, count(*) AS n, max(p.pid) AS last FROM users u JOIN posts p ON u.uid = p.uid "
-    "GROUP BY u.country",
+    "GROUP BY u.country ORDER BY country DESC",
     "broken": "SELECT pid, 1 / (pid - pid) AS nothing FROM posts",
     "odd": "SELECT 1 / (uid - uid) AS x, count(*) AS n FROM users GROUP BY 1 / (uid - uid)",
     "by_body": "SELECT p.pid, u.uid FROM posts p JOIN users u ON p.body = u.name",

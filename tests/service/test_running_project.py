@@ -56,6 +56,15 @@ def test_a_project_is_kept_and_read_and_changed_while_it_runs(project: RunningPr
     until(lambda: sorted(project.eu.execute(copied)) == project.expected("named"), "it is delivered")
     assert "as of" in project.headrace("show", "counts") and "(promised 4 s)" in project.headrace("show", "counts")
 
+    assert [row[0] for row in project.document("show", "counts")["rows"]] == ["c2", "c1", "c0"], "as its ORDER BY says"
+    few = project.document("show", "named", "--where=pid between 196 and 198", "--order=pid desc", "--limit=2")
+    assert [row[1] for row in few["rows"]] == [198, 197]
+    assert 'column "pdi" does not exist' in project.headrace("show", "named", "--where=pdi > 1", status=2)
+    assert "cannot be computed for some row" in project.headrace("show", "named", "--order=1 / (pid - pid)", status=2)
+    assert project.headrace("changes", "named", "--from=beginning") == project.headrace("changes", "named")
+    assert project.headrace("changes", "named", "--from=1 ms") == ""
+    assert '"soon" is not a time' in project.headrace("changes", "named", "--from=soon", status=2)
+
     table = headrace.read("counts", project.folder)
     assert table.column_names == ["country", "n", "last"] and table.num_rows == 3
     assert "measured: " in project.headrace("why", "counts")
@@ -63,6 +72,9 @@ def test_a_project_is_kept_and_read_and_changed_while_it_runs(project: RunningPr
     assert get(project, "/healthz", "") == (200, '{"state":"running"}')
     assert get(project, "/status", "wrong")[0] == 401
     assert json.loads(get(project, "/views/counts?limit=1")[1])["columns"] == ["country", "n", "last"]
+    chosen = json.loads(get(project, "/views/named?where=pid%3D197&order=pid")[1])
+    assert [row[1] for row in chosen["rows"]] == [197]
+    assert get(project, "/views/named?where=pdi%3D197")[0] == 422
     assert get(project, "/views/nothing")[0] == get(project, "/views/counts?limit=-1")[0] == 422
     assert 'headrace_freshness_seconds{contract="named"} 4.0' in get(project, "/metrics")[1]
     assert 'headrace_prediction_error_ratio{contract="named"}' in get(project, "/metrics")[1]

@@ -25,12 +25,15 @@ if TYPE_CHECKING:
 
     from headrace.run.json_rows import JsonChange, JsonRow
     from headrace.run.ports import Ledger
+    from headrace.service.asked import Asked
     from headrace.service.reading import Reader, Seen
     from headrace.service.recompute import Recomputation
 
 __all__ = [
+    "Asked",
     "Recomputation",
     "Seen",
+    "ask_for",
     "audit",
     "audit_of",
     "changes",
@@ -48,6 +51,7 @@ __all__ = [
 ]
 
 FOLLOW_EVERY_S = 0.5
+BEGINNING = "beginning"
 
 
 def project_status(directory: Path) -> dict[str, Any]:
@@ -74,21 +78,28 @@ def read(view: str, directory: str | Path = ".") -> pa.Table:
     return show(Path(directory), view).rows
 
 
-def show(directory: Path, view: str, limit: int | None = None) -> Seen:
-    """The rows of a view as they are now."""
+def show(directory: Path, view: str, limit: int | None = None, asked: Asked | None = None) -> Seen:
+    """The rows of a view as they are now; in the order of its ORDER BY, unless another is asked for."""
     with _reader(directory) as reader:
-        return reader.rows(view, limit)
+        return reader.rows(view, limit, asked)
+
+
+def ask_for(where: str | None, order: str | None) -> Asked:
+    """A condition and an order, in SQL over the columns of a view."""
+    from headrace.service.asked import Asked
+
+    return Asked(where, order)
 
 
 def first(seen: Seen, limit: int) -> Seen:
     return replace(seen, rows=seen.rows.slice(0, limit))
 
 
-def export(directory: Path, view: str, file: Path, limit: int | None = None) -> Seen:
+def export(directory: Path, view: str, file: Path, limit: int | None = None, asked: Asked | None = None) -> Seen:
     """Writes the rows of a view to a Parquet or CSV file, whole or not at all."""
     from headrace.connect.tables.output import write_table
 
-    seen = show(directory, view, limit)
+    seen = show(directory, view, limit, asked)
     write_table(seen.rows, file)
     return seen
 
@@ -147,16 +158,31 @@ def moment_text(t: int) -> str:
 
 
 def read_moment(text: str | None) -> int | None:
-    """Microseconds, from these or from ISO 8601; what says no zone is UTC."""
-    if text is None or text.isdecimal():
-        return None if text is None else int(text)
+    """Microseconds since 1970; None is the beginning of what is kept.
+
+    The text is microseconds, ISO 8601 (UTC unless it names a zone), how long ago (`10s`), or `beginning`.
+    """
+    if text is None or text.strip() == BEGINNING:
+        return None
+    if text.isdecimal():
+        return int(text)
     try:
         found = datetime.datetime.fromisoformat(text)
     except ValueError:
-        hint = "write microseconds since 1970 as in the changes themselves, or 2024-02-29T12:30:15Z"
-        raise UsageError(f'"{text}" is not a time', hint) from None
+        return _read_age(text)
     utc = found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
     return (utc - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)) // datetime.timedelta(microseconds=1)
+
+
+def _read_age(text: str) -> int:
+    from headrace.service.asked import read_age_s
+    from headrace.service.service import clock_now
+
+    age_s = read_age_s(text)
+    if age_s is None:
+        hint = "write 10s or 5 min (so long ago), beginning, 2024-02-29T12:30:15Z, or microseconds since 1970"
+        raise UsageError(f'"{text}" is not a time', hint)
+    return clock_now() - round(age_s * 1e6)
 
 
 def audit(directory: Path) -> dict[str, Any]:

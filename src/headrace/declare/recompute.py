@@ -17,6 +17,7 @@ from headrace.declare.query.known_functions import KNOWN, NONDETERMINISTIC, TABL
 from headrace.declare.query.queries import read_query
 from headrace.declare.query.report import Report, refuse
 from headrace.declare.query.scope import fold
+from headrace.declare.query.shown_order import find_order
 from headrace.declare.query.tables import name_table_function
 from headrace.declare.query.text import Text, parse_query
 from headrace.declare.query.written_out import written_out
@@ -70,7 +71,7 @@ def with_recomputed(
             continue
         try:
             recomputed = reader.recomputed(views[contract.view])
-            found[own] = replace(views[contract.view], name=own, recomputed=recomputed)
+            found[own] = _with_order(replace(views[contract.view], name=own, recomputed=recomputed))
         except InputError as error:
             problems += error.problems
     asked = {
@@ -78,6 +79,13 @@ def with_recomputed(
         for name, one in contracts.items()
     }
     return InFull(found, asked, tuple(problems))
+
+
+def _with_order(view: View) -> View:
+    if not isinstance(view.recomputed, FullQuery):
+        return view
+    tree = parse_query(Text(view.sql, view.declared_at))
+    return replace(view, order=find_order(tree, view.recomputed.fields))
 
 
 def _taken(name: str, contract: str, terms: Contract) -> Problem:

@@ -8,7 +8,8 @@ that is not maintained, by the operator's name) or Problems with their places; n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
@@ -20,6 +21,7 @@ from headrace.declare.query.items import Item, outputs
 from headrace.declare.query.queries import read_query as read_rows
 from headrace.declare.query.report import Report
 from headrace.declare.query.scope import Scope, fold
+from headrace.declare.query.shown_order import find_order
 from headrace.declare.query.stage import Stage
 from headrace.declare.query.tables import scan
 from headrace.declare.query.text import Text, parse_condition, parse_query, too_deep
@@ -56,18 +58,29 @@ def read_views(
 def read_predicate(text: str, where: Location, source: Source) -> Expr:
     """A condition over one source's columns, which are named `source.column`. Raises InputError."""
     written = Text(text, where)
-    environment = _environment(written, Declared({source.name: source}, {}, lambda *_: None, ()))
+    stage = make_stage(written, source, "a condition")
+    with reported(stage):
+        return read_condition(parse_condition(written), stage)
+
+
+def make_stage(text: Text, source: Source, clause: str) -> Stage:
+    """Where expressions over one source's columns are read."""
     if source.columns is None:
-        raise InputError([Problem(f'the columns of source "{source.name}" are not known', where)])
+        raise InputError([Problem(f'the columns of source "{source.name}" are not known', text.origin)])
+    environment = _environment(text, Declared({source.name: source}, {}, lambda *_: None, ()))
     rows = scan(source, source.columns, source.name)
-    stage = Stage(environment, "a condition", Scope((rows.as_table(source.name),)), rows.relation)
+    return Stage(environment, clause, Scope((rows.as_table(source.name),)), rows.relation)
+
+
+@contextmanager
+def reported(stage: Stage) -> Iterator[None]:
+    """Raises InputError for all mistakes that were found at a stage."""
     try:
-        predicate = read_condition(parse_condition(written), stage)
+        yield
     except RecursionError:
-        raise too_deep(where) from None
-    if environment.report.errors:
-        raise InputError(sorted(environment.report.errors, key=_place))
-    return predicate
+        raise too_deep(stage.environment.text.origin) from None
+    if stage.environment.report.errors:
+        raise InputError(sorted(stage.environment.report.errors, key=_place))
 
 
 def read_query(
@@ -118,7 +131,8 @@ class _Views:
         if query is None or report.errors or report.blocked:
             return BrokenView()
         reads = environment.reads if isinstance(query, Relation) else self._mentioned(view, environment)
-        return View(view.name, view.sql, query, tuple(reads), tuple(report.notes), environment.text.origin)
+        order = find_order(self.trees[view.name], fields_of(query)) if isinstance(query, Relation) else ()
+        return View(view.name, view.sql, query, tuple(reads), tuple(report.notes), environment.text.origin, order)
 
     def _mentioned(self, view: ViewText, environment: Environment) -> list[str]:
         """What a refused view reads: reading ended before all of it was seen."""

@@ -13,7 +13,7 @@ from enum import StrEnum
 from headrace.model.errors import Location, Problem
 from headrace.model.expr import Expr
 from headrace.model.full_query import FullQuery
-from headrace.model.relation import Relation
+from headrace.model.relation import Order, Relation
 from headrace.model.running import DeclaredEngine
 from headrace.model.types import Type
 
@@ -141,8 +141,9 @@ class Refusal:
 class View:
     """A query and what it means. `query` is a Refusal when the SQL is valid but not maintained, or reads such a view.
 
-    `notes` tell what was ignored (ORDER BY alone). `reads` are the sources and views named in FROM. `recomputed` is set
-    where contracts ask for `refresh: full`: a Refusal when not even that gives one answer at each time.
+    `order` is its ORDER BY over columns of the result: the view is a bag, whoever shows rows sorts them. `reads` are
+    the sources and views named in FROM. `recomputed` is set where contracts ask for `refresh: full`: a Refusal when not
+    even that gives one answer at each time.
     """
 
     name: str
@@ -151,6 +152,7 @@ class View:
     reads: tuple[str, ...]
     notes: tuple[Problem, ...]
     declared_at: Location
+    order: tuple[Order, ...] = ()
     recomputed: FullQuery | Refusal | None = None
 
 

@@ -18,6 +18,7 @@ from headrace.run.compile.program import compile_plan
 from headrace.run.ports import Ledger, Store
 from headrace.run.steps import Program
 from headrace.run.view import changes_after, rows_at
+from headrace.service.asked import Asked, Choice, read_choice
 from headrace.service.auditor import Auditor
 from headrace.service.databases import databases_of
 from headrace.service.folder import Folder
@@ -79,14 +80,25 @@ class Reader:
         watched = watched_of(self.plan, self.program, databases)
         return Auditor(self.ledger, clock_now, watched).measure()
 
-    def rows(self, name: str, limit: int | None = None) -> Seen:
+    def rows(self, name: str, limit: int | None = None, asked: Asked | None = None) -> Seen:
+        """In the order that is asked for, or that of the view's ORDER BY."""
         served = self.served(name)
         entry, log = served.contract, served.log
+        choice = self._choice(served, asked or Asked())
         lag = self.lags_s().get(entry.contract, 0.0)
         with _without_answer(entry.view):
             rows = rows_at(self.store, log, served.columns, served.outputs, log.t, self.program.functions)
+        rows = choice.apply(rows, log.t)
         promised = self.forced.get(entry.contract, entry.freshness_s)
         return Seen(entry.view, entry.contract, log.t, lag, promised, rows if limit is None else rows.slice(0, limit))
+
+    def _choice(self, served: Served, asked: Asked) -> Choice:
+        view = served.contract.view
+        declared = self.plan.catalogue.views.get(view)
+        own = () if declared is None else declared.order
+        if asked.where is None and asked.order is None:
+            return Choice(None, own)
+        return read_choice(asked, view, served.outputs, own)
 
     def changes(self, name: str, after: int | None) -> tuple[int, Iterator[tuple[int, pa.Table, pa.Table]]]:
         """Up to which time, and the changes at each time after `after`; None asks for all that are kept."""
@@ -96,7 +108,7 @@ class Reader:
         if start < log.start:
             raise UsageError(
                 f'changes of "{name}" are kept from {moment_text(log.start)} on, not from {moment_text(start)}',
-                f"read all rows with `headrace show {name}`, and changes from then on",
+                "`--from beginning` takes all that are kept; `headrace show` has all rows as they are now",
             )
         upto = max(start, log.t)
         return upto, self._changes(served, start, upto)

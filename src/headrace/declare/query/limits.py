@@ -52,7 +52,9 @@ def keep_limit(node: exp.Expr, before: Sorted) -> tuple[Relation, tuple[Item, ..
             environment.report.refuse("offset without limit", environment.at(offset))
         if order is not None and before.purpose == Purpose.TABLE:
             environment.report.note(
-                "ORDER BY is ignored: a view has no order", environment.at(order), "add LIMIT for the first rows"
+                "ORDER BY sorts what `headrace show` prints; the view itself has no order",
+                environment.at(order),
+                "add LIMIT for the first rows",
             )
         return stage.relation, before.items
     if not keys and not environment.report.errors and not environment.report.refusals:

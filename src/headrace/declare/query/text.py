@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from sqlglot import Token, TokenType, exp
@@ -26,6 +26,7 @@ SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", 
 DEEPEST = 150
 """Levels of nested expressions that are read: everyone after us recurses over them too."""
 
+ORDER_BY = "ORDER BY "
 QUERY_STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.FROM, TokenType.VALUES)
 LIST_ENDS = (
     TokenType.COMMA,
@@ -107,6 +108,21 @@ def parse_condition(text: Text) -> exp.Expr:
     """The tree of one condition, as after WHERE."""
     tokens = _tokens(text)
     return _parsed(text, tokens, lambda parser: parser.parse_into(exp.Condition, tokens, text.sql))
+
+
+def order_text(keys: str, where: Location) -> Text:
+    """Sort keys without the words ORDER BY, which stand before them from now on, and before their place."""
+    if not keys.strip():
+        raise InputError([Problem("the text is empty", where)])
+    return Text(ORDER_BY + keys, replace(where, column=where.column - len(ORDER_BY)))
+
+
+def parse_order(text: Text) -> exp.Order:
+    """The tree of an `order_text`."""
+    tokens = _tokens(text)
+    tree = _parsed(text, tokens, lambda parser: parser.parse_into(exp.Order, tokens, text.sql))
+    assert isinstance(tree, exp.Order)
+    return tree
 
 
 def statement(text: Text) -> tuple[int, int]:

@@ -94,8 +94,13 @@ def _reading_routes(api: FastAPI, host: Host, allowed: Any) -> None:
         return host.status()
 
     @api.get("/views/{view}", dependencies=[Depends(allowed)], summary="Rows of a view, with what time they are as of")
-    def rows(view: str, limit: Annotated[int, Query(ge=0)] = ROWS_AT_ONCE) -> JSONResponse:
-        return JSONResponse(seen_document(host.reader().rows(view, limit)))
+    def rows(
+        view: str,
+        limit: Annotated[int, Query(ge=0)] = ROWS_AT_ONCE,
+        where: Annotated[str | None, Query(description="only rows for which this SQL condition holds")] = None,
+        order: Annotated[str | None, Query(description="sort keys in SQL, as after ORDER BY")] = None,
+    ) -> JSONResponse:
+        return JSONResponse(seen_document(host.reader().rows(view, limit, reading.ask_for(where, order))))
 
     @api.get(
         "/views/{view}/changes",

@@ -15,7 +15,13 @@ from headrace.doors.cli.output import Exit, write
 from headrace.doors.cli.show import View
 
 After = Annotated[
-    str | None, typer.Option("--from", metavar="T", help="After this time: microseconds, or 2024-02-29T12:30:15Z.")
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="T",
+        help="After this: 10s (so long ago), beginning (of what is kept), 2024-02-29T12:30:15Z, or microseconds.",
+        show_default="beginning",
+    ),
 ]
 Follow = Annotated[bool, typer.Option("--follow", help="Go on with those to come, until interrupted.")]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON lines, as always.")]

@@ -18,18 +18,32 @@ ROWS_SHOWN = 20
 
 View = Annotated[str, typer.Argument(metavar="VIEW", help="A view, or a contract on one.")]
 Limit = Annotated[int | None, typer.Option("--limit", min=0, help="So many rows.", show_default="20, or all as JSON")]
+Where = Annotated[
+    str | None, typer.Option("--where", metavar="SQL", help='Only rows for which this holds: "total > 10".')
+]
+Order = Annotated[
+    str | None,
+    typer.Option("--order", metavar="SQL", help='Sort by this: "total desc, id".', show_default="as in the view"),
+]
 Export = Annotated[Path | None, typer.Option("--export", metavar="FILE", help="Write to FILE.parquet or FILE.csv.")]
 
 
 def show(
-    view: View, directory: Directory = Path(), limit: Limit = None, export: Export = None, json: Json = False
+    view: View,
+    directory: Directory = Path(),
+    limit: Limit = None,
+    where: Where = None,
+    order: Order = None,
+    export: Export = None,
+    json: Json = False,
 ) -> int:
     """Show the rows of a view as they are now."""
     from headrace.app import reading
     from headrace.doors.documents import seen_document
 
+    asked = reading.ask_for(where, order)
     if export is not None:
-        written = reading.export(directory, view, export, limit)
+        written = reading.export(directory, view, export, limit, asked)
         about = {"view": written.view, "as_of": reading.moment_text(written.as_of), "rows": written.rows.num_rows}
         return show_result(
             json,
@@ -37,7 +51,7 @@ def show(
             text=lambda: f"{count(written.rows.num_rows, 'row')} to {export}, {as_of(written)}",
             document=lambda: {**about, "file": str(export)},
         )
-    seen = reading.show(directory, view)
+    seen = reading.show(directory, view, asked=asked)
     return show_result(
         json,
         Exit.DONE,
