@@ -180,11 +180,11 @@ def children(pid: int) -> set[int]:
     return found
 
 
-def until(holds: Callable[[], bool], what: str, within_s: float = 120.0) -> None:
+def until(holds: Callable[[], bool], what: str, within_s: float = 120.0, every_s: float = 0.1) -> None:
     end = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < end, f"not within {within_s} s: {what}"
-        time.sleep(0.1)
+        time.sleep(every_s)
 
 
 @contextmanager

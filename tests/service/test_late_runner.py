@@ -3,33 +3,65 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from headrace.run.deadlines import Patience
 from headrace.run.items import HereRunner, Item, Outcome
-from headrace.run.ports import Runner
 from headrace.service.late_runner import Engine, LateRunner
 from tests.connect.spark.item_work import Job, perform
 from tests.service.running_project import until
 
 LARGE = 1e6
+SHORT = Patience(least_s=0.2, load_s=0.2, idle_s=20.0, answer_s=0.5, start_s=20.0, end_s=0.5)
 
 
 @dataclass
 class Frail:
-    """A job dies as a whole with an item called "crash"; when it is not alive any more, every job does."""
+    """A job dies as a whole with an item called "crash"; when it is not alive any more, every job does.
+
+    One with an item called "hang" does not end by itself: when it `hears`, once it is told to end, else when it is
+    killed. While it does not `hear` it does not answer either.
+    """
 
     alive: bool = True
+    hears: bool = True
     jobs: list[list[str]] = field(default_factory=list)
+    at: dict[int, object] = field(default_factory=dict)
+    killed: threading.Event = field(default_factory=threading.Event)
+    told: threading.Event = field(default_factory=threading.Event)
 
-    def run(self, items: Sequence[Item]) -> list[Outcome[Any]]:
+    def run_job(self, job: str, items: Sequence[Item]) -> list[Outcome[Any]]:
         self.jobs.append([item.name for item in items])
-        if not self.alive or any(item.name == "crash" for item in items):
+        hanging = [number for number, item in enumerate(items) if item.name == "hang"]
+        if hanging:
+            self.at[hanging[0]] = "begun"
+            self.told.wait()
+            self.at.clear()
+        if not self.alive or hanging or any(item.name == "crash" for item in items):
             return [Outcome(item.name, None, "the job died", 0.0, retryable=True) for item in items]
         return HereRunner(perform).run(items)
+
+    def in_work(self, job: str) -> Mapping[int, object]:
+        return dict(self.at)
+
+    def end_job(self, job: str) -> None:
+        if not self.hears:
+            self.killed.wait()
+        self.told.set()
+
+    def answers(self) -> bool:
+        if not self.hears:
+            self.killed.wait()
+        return self.alive
+
+    def kill(self) -> None:
+        self.alive = False
+        self.killed.set()
+        self.told.set()
 
 
 class Place:
@@ -40,19 +72,22 @@ class Place:
         self.may_start = threading.Event()
         self.broken: str | None = None
 
-    def start(self) -> Runner[Any]:
+    def start(self) -> Frail:
         assert self.may_start.wait(20)
         if self.broken is not None:
             raise RuntimeError(self.broken)
         self.started.append(Frail())
         return self.started[-1]
 
-    def engine(self) -> Engine:
-        return Engine("it", self.start, _is_alive, HereRunner(perform), lambda item: item.weight < LARGE)
+    def engine(self) -> Engine[Frail]:
+        meanwhile, is_small = HereRunner(perform), lambda item: item.weight < LARGE
+        return Engine("it", self.start, Frail.answers, meanwhile, is_small, self.kill, self.why_dead, SHORT)
 
+    def kill(self) -> None:
+        self.started[-1].kill()
 
-def _is_alive(runner: Runner[Any]) -> bool:
-    return isinstance(runner, Frail) and runner.alive
+    def why_dead(self) -> str | None:
+        return None if not self.started or self.started[-1].alive else "it was killed"
 
 
 @pytest.fixture
@@ -157,3 +192,77 @@ def test_one_that_was_ended_is_not_started_again(place: Place):
     place.started[0].alive = False
     assert values(runner.run([Job("a", 1)])) == [2]
     assert len(place.started) == 1
+
+
+def begin(place: Place) -> LateRunner[Frail]:
+    place.may_start.set()
+    runner = LateRunner(place.engine())
+    runner.run([])
+    return runner
+
+
+def test_an_item_that_hangs_fails_alone_and_is_named_and_the_others_are_done(place: Place):
+    runner = begin(place)
+    good, hang, other = runner.run([Job("good", 1), Job("hang", 1), Job("other", 2)])
+    assert (good.value, other.value) == (2, 4)
+    assert (hang.name, hang.error, hang.harmful) == ("hang", "it took longer than 200 ms, and was ended", True)
+    assert place.started[0].jobs == [["good", "hang", "other"], ["good", "other"]]
+    assert len(place.started) == 1, "it heard that it shall end the job"
+
+
+def test_one_that_does_not_end_a_job_is_killed_and_started_again(place: Place):
+    runner = begin(place)
+    place.may_start.clear()
+    small, hang, large = runner_in_thread(runner, [Job("small", 1), Job("hang", 1), Job("large", 2, LARGE)], place)
+    assert (small.value, large.value) == (2, 4)
+    assert hang.harmful
+    assert len(place.started) == 2
+
+
+def runner_in_thread(runner: LateRunner[Frail], jobs: list[Job], place: Place) -> list[Outcome[Any]]:
+    """The first does not hear anything from the middle of its job on; another starts once it has been killed."""
+    found: list[Outcome[Any]] = []
+    asking = threading.Thread(target=lambda: found.extend(runner.run(jobs)))
+    asking.start()
+    until(lambda: bool(place.started[0].at), "it is at the item that hangs", every_s=0.01)
+    place.started[0].hears = False
+    until(lambda: not place.started[0].alive, "it was killed")
+    place.may_start.set()
+    asking.join()
+    return found
+
+
+def test_one_that_does_not_answer_before_a_job_is_killed_and_started_again(place: Place):
+    runner = begin(place)
+    place.started[0].hears = False
+    assert values(runner.run([Job("small", 1), Job("large", 2, LARGE)])) == [2, 4]
+    assert place.started[0].jobs == []
+    assert place.started[1].jobs == [["large"]]
+
+
+def test_whoever_finds_that_it_stands_still_may_have_it_replaced(place: Place):
+    runner = begin(place)
+    runner.replace("nothing was committed for an hour")
+    away = runner.absence()
+    assert away is not None and (away.died, away.why) == (True, "nothing was committed for an hour")
+    assert values(runner.run([Job("large", 2, LARGE)])) == [4]
+    assert runner.absence() is None
+    assert len(place.started) == 2
+
+
+def test_an_item_that_kills_it_even_alone_is_harmful(place: Place):
+    runner = begin(place)
+    good, crash = runner.run([Job("good", 1), Job("crash", 1)])
+    assert (good.harmful, crash.harmful) == (False, True)
+
+
+def test_a_start_that_takes_too_long_is_ended():
+    killed = threading.Event()
+
+    def start() -> Frail:
+        assert killed.wait(20)
+        raise RuntimeError("killed while it started")
+
+    runner = LateRunner(Engine("it", start, kill=killed.set, patience=Patience(start_s=0.1)))
+    with pytest.raises(RuntimeError, match="killed while it started"):
+        runner.run([])

@@ -36,8 +36,9 @@ class Item(Protocol):
 class Outcome(Generic[Made]):
     """What became of an item: a value or an error.
 
-    `retryable` when it is not the item's own failure but that of whatever ran it: nobody knows how far it got. Of its
-    `seconds`, it was `waited_s` on its way between sites: nothing computed meanwhile.
+    `retryable` when it is not the item's own failure but that of whatever ran it: nobody knows how far it got.
+    `harmful` when it may have held that up, or brought it down: it is tried apart from others. Of its `seconds`, it was
+    `waited_s` on its way between sites: nothing computed meanwhile.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Outcome(Generic[Made]):
     error: str | None
     seconds: float
     retryable: bool = False
+    harmful: bool = False
     waited_s: float = 0.0
 
 

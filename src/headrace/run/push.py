@@ -7,8 +7,8 @@ else.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.model.errors import Conflict
@@ -17,6 +17,7 @@ from headrace.run.chains import ChainItem, Link
 from headrace.run.items import Outcome
 from headrace.run.merge import shards_wanted
 from headrace.run.next_job import together
+from headrace.run.next_push import SECOND
 from headrace.run.ports import Ledger, Runner, Store
 from headrace.run.slices import run_sliced
 from headrace.run.steps import Ingest, Program, RecomputeStep, Task, reads_time
@@ -56,6 +57,8 @@ class Pusher:
     store: Store
     runner: Runner[Any]
     lease: Lease
+    expect: Callable[[str, float], float] | None = field(default=None, kw_only=True)
+    """Seconds that nine of ten pushes of a vertex take at most, from the seconds of changes that it lacks."""
 
     # Time
 
@@ -273,6 +276,7 @@ class Pusher:
             shards={where: shards_wanted(logs[where[0]].pieces, where[1], rows) for where in runs if where[0] in logs},
             weight=float(rows + 1),
             functions=self.program.functions,
+            expected_s=0.0 if self.expect is None else self.expect(task.vertex, (t - log.t) / SECOND),
         )
 
 

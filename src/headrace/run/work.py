@@ -66,6 +66,7 @@ class WorkItem:
     `own` are base and changes of the vertex's own log, `earlier` what its spool holds of before; both are read only
     when a whole table goes at once. `whole` are base and changes of logs of which all rows are read. `shards` says how
     runs of each key are cut. `part` is (number, count) for one of several items that share the changes of a push.
+    `expected_s` is what nine of ten such pushes take at most; 0 if nobody knows.
     """
 
     task: Task
@@ -84,6 +85,7 @@ class WorkItem:
     weight: float = 1.0
     part: tuple[int, int] = (0, 1)
     functions: Functions = ()
+    expected_s: float = 0.0
 
     @property
     def around(self) -> Surroundings:

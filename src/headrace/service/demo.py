@@ -13,19 +13,19 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from headrace.connect.postgres.binaries import find_binaries
 from headrace.connect.postgres.embedded import EmbeddedPostgres
 from headrace.connect.postgres.sample import SampleLoad, admit_guest, make_databases, read_habits
 from headrace.connect.postgres.server_user import server_user
 from headrace.connect.spark.items import SparkRunner, warm_up
-from headrace.connect.spark.session import SparkSettings, end_starting, start_session, stop_session
+from headrace.connect.spark.jobs import SparkJobs
+from headrace.connect.spark.session import SparkSettings, end_starting, java_process, start_session, stop_session
 from headrace.declare.read import read_project
 from headrace.model.errors import ConnectError
 from headrace.model.plan import Operator, Plan, PlanOptions, Sharing
 from headrace.plan.make import make_plan
-from headrace.run.perform import perform
+from headrace.run.perform import needs_session, perform
 from headrace.run.push import Pushed
 from headrace.service.folder import Folder
 from headrace.service.late_runner import Engine, LateRunner
@@ -112,7 +112,7 @@ class Demo:
         self._looked_at: int | None = None
         self._service: Service | None = None
         self._load: SampleLoad | None = None
-        self._spark: Future[SparkRunner[Any]] | None = None
+        self._spark: Future[SparkJobs] | None = None
         self._server: EmbeddedPostgres | None = None
         self.first_view_s = 0.0
         self._root = Path(tempfile.mkdtemp(prefix="headrace-demo-"))
@@ -150,10 +150,10 @@ class Demo:
         self.first_view_s = time.monotonic() - self._began
         self._running_since = time.monotonic()
 
-    def _start_spark(self) -> SparkRunner[Any]:
+    def _start_spark(self) -> SparkJobs:
         session = start_session(self._spark_settings)
         warm_up(session)
-        return SparkRunner(session, perform)
+        return SparkJobs(SparkRunner(session, perform), needs_session, self._root / "marks", java_process(session))
 
     @property
     def _spark_settings(self) -> SparkSettings:
@@ -304,6 +304,6 @@ class Demo:
         if self._server is not None:
             shutil.rmtree(self._server.folder, ignore_errors=True)
 
-    def _stop_spark(self, spark: Future[SparkRunner[Any]]) -> None:
+    def _stop_spark(self, spark: Future[SparkJobs]) -> None:
         if spark.exception() is None:
             stop_session(spark.result().session)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.model.running import DeclaredEngine, RunEngine
 from headrace.run.chains import ChainItem
+from headrace.run.deadlines import Patience
+from headrace.run.here_jobs import HereJobs
 from headrace.run.history import GatherItem
-from headrace.run.items import HereRunner, Item
+from headrace.run.items import Item
 from headrace.run.perform import needs_session, perform
 from headrace.run.ports import Runner
 from headrace.run.upkeep_work import UpkeepItem
@@ -19,9 +21,11 @@ from headrace.run.work import WorkItem
 from headrace.service.engine_settings import cores_of, spark_settings
 from headrace.service.folder import Folder
 from headrace.service.late_runner import Absence, Engine, LateRunner
+from headrace.service.timed_runner import TimedRunner, ends_within
 
 log = logging.getLogger("headrace.engine")
 
+DEFAULT_PATIENCE = Patience()
 HERE_AT_MOST, HERE_AT_MOST_BYTES = 500_000.0, 20_000_000
 """Changed rows of a push, counted at each of its steps, and bytes of upkeep that this process does while Spark is away:
 a few seconds of work.
@@ -30,20 +34,29 @@ a few seconds of work.
 
 @dataclass(frozen=True, slots=True)
 class StartedEngine:
-    """What runs items, what ends it, whether it is away now, and how many items it runs side by side."""
+    """What runs items, what ends it, whether it is away now, and how many items it runs side by side.
+
+    `replace` kills it and has another started, for a reason; there is none if this process computes by itself.
+    """
 
     runner: Runner[Any]
     end: Callable[[], None] = lambda: None
     absence: Callable[[], Absence | None] = lambda: None
+    replace: Callable[[str], None] | None = None
     cores: int = 2
 
 
-def start_engine(engine: DeclaredEngine, folder: Folder) -> StartedEngine:
+def start_engine(engine: DeclaredEngine, folder: Folder, patience: Patience = DEFAULT_PATIENCE) -> StartedEngine:
     """Functions declared in Python may lie in the project's folder."""
     sys.path.insert(0, str(folder.project.absolute()))
     if engine.kind is RunEngine.LOCAL:
-        return StartedEngine(HereRunner(perform))
-    return _spark(engine, folder)
+        return StartedEngine(_here(patience))
+    return _spark(engine, folder, patience)
+
+
+def _here(patience: Patience) -> Runner[Any]:
+    """Nobody can end what hangs in this process: there is no use in waiting for it."""
+    return TimedRunner(HereJobs(perform), replace(patience, end_s=min(1.0, patience.end_s)))
 
 
 def is_small(item: Item) -> bool:
@@ -62,17 +75,20 @@ def is_small(item: Item) -> bool:
             return False
 
 
-def _spark(declared: DeclaredEngine, folder: Folder) -> StartedEngine:
+def _spark(declared: DeclaredEngine, folder: Folder, patience: Patience) -> StartedEngine:
     from headrace.connect.spark.kept_session import KeptSession
 
     settings = spark_settings(declared, folder.spark)
     log.info("Spark at %s, with a heap of %s", settings.master, settings.memory)
     spark = KeptSession(settings, perform, needs_session)
-    engine = Engine("Spark", spark.start, spark.is_alive, HereRunner(perform), is_small)
+    engine = Engine(
+        "Spark", spark.start, spark.is_alive, _here(patience), is_small, spark.kill, spark.why_dead, patience
+    )
     runner = LateRunner(engine, resumes=folder.running_version is not None)
 
     def end() -> None:
         runner.end()
-        spark.end()
+        if not ends_within(spark.end, patience.answer_s):
+            spark.kill()
 
-    return StartedEngine(runner, end, runner.absence, cores_of(declared))
+    return StartedEngine(runner, end, runner.absence, runner.replace, cores_of(declared))

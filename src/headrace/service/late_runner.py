@@ -3,8 +3,10 @@
     there          items run by it, as one job
     not there      small items run in this process meanwhile; the others wait for it
     died           what ran is tried again: together once more, then each item alone, since one of them may be the cause
+    stands still   one that does not answer is killed, and has died then
 
-Items may be repeated: what they make is in files that nobody names before they are committed.
+Items may be repeated: what they make is in files that nobody names before they are committed. Whatever is asked of it
+is answered: to start, to answer and to run a job each have their time (`run/deadlines.py`).
 """
 
 from __future__ import annotations
@@ -13,52 +15,67 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
 
+from headrace.model.amounts import format_seconds
+from headrace.run.deadlines import Patience
 from headrace.run.items import Item, Outcome
 from headrace.run.ports import Runner
+from headrace.service.timed_runner import JobRunner, TimedRunner, ask
 
 log = logging.getLogger("headrace.engine")
 
 REST_S = (1.0, 2.0, 5.0, 15.0, 30.0)
 """After so many starts in a row that failed, how long until the next."""
+TOGETHER = 2
+"""How often items that died with their job are tried together before each is tried alone."""
+
+Jobs = TypeVar("Jobs", bound=JobRunner)
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
-    """What to start; whether what was started still lives; and what runs those items that need not wait for it."""
+class Engine(Generic[Jobs]):
+    """What to start; whether what was started still lives; and what runs those items that need not wait for it.
+
+    `kill` ends it at once, whether it runs or is on its way, and asks nobody; `why_dead` then says what became of it.
+    """
 
     name: str
-    start: Callable[[], Runner[Any]]
-    is_alive: Callable[[Runner[Any]], bool] = lambda _: True
+    start: Callable[[], Jobs]
+    is_alive: Callable[[Jobs], bool] = lambda _: True
     meanwhile: Runner[Any] | None = None
     is_small: Callable[[Item], bool] = lambda _: False
+    kill: Callable[[], None] = lambda: None
+    why_dead: Callable[[], str | None] = lambda: None
+    patience: Patience = field(default_factory=Patience)
 
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """Of a runner that is on its way, for the first time or because it `died`; and why its last start failed."""
+    """Of a runner that is on its way, for the first time or because it `died`; why, and why its last start failed."""
 
     engine: str
     died: bool
     seconds: float
     error: str | None
+    why: str | None = None
 
 
-class LateRunner:
+class LateRunner(Generic[Jobs]):
     """May be used by several threads at once.
 
     One that `resumes` has nothing to wait for at the beginning: what it goes on with is there.
     """
 
-    def __init__(self, engine: Engine, resumes: bool = False) -> None:
+    def __init__(self, engine: Engine[Jobs], resumes: bool = False) -> None:
         self._engine = engine
         self._resumes = resumes
         self._turn = threading.Lock()
         self._ended = False
         self._died = False
+        self._why: str | None = None
         self._failures = 0
         self._error: str | None = None
         self._again_at = 0.0
@@ -73,25 +90,37 @@ class LateRunner:
                 self._started.result()
             return []
         done: dict[int, Outcome[Any]] = {}
-        left = list(range(len(items)))
-        for together in (True, True, False):
-            for group in [left] if together else [[number] for number in left]:
+        left, tries, alone = list(range(len(items))), 0, False
+        while left:
+            for group in [[number] for number in left] if alone else [left]:
                 done |= zip(group, self._attempt([items[number] for number in group]), strict=True)
             left = [number for number in left if done[number].retryable]
-            if not left:
+            if alone:
                 break
-        return [done[number] for number in range(len(items))]
+            tries += 1
+            alone = tries == TOGETHER or any(done[number].harmful for number in left)
+        # What dies alone is the cause itself.
+        return [replace(one, harmful=True) if one.retryable else one for _, one in sorted(done.items())]
 
     def end(self) -> None:
         """It is not started again from now on."""
         self._ended = True
 
+    def replace(self, why: str) -> None:
+        """Kills it, whether it runs or is on its way, so that another is started; waits for nobody."""
+        self._why = why
+        log.error("%s is replaced: %s", self._engine.name, why)
+        self._engine.kill()
+
     def absence(self) -> Absence | None:
         """None if it is there as far as is known. It is not asked: one that stands still would not answer."""
         started = self._started
-        if started.done() and started.exception() is None:
+        if started.done() and started.exception() is None and self._engine.why_dead() is None:
             return None
-        return Absence(self._engine.name, self._died, time.monotonic() - self._began, self._error)
+        is_noticed = not started.done() or started.exception() is not None
+        died, why = self._died or not is_noticed, self._why or self._engine.why_dead()
+        seconds = time.monotonic() - self._began if is_noticed else 0.0
+        return Absence(self._engine.name, died, seconds, self._error, why if died else None)
 
     def _attempt(self, items: Sequence[Item]) -> list[Outcome[Any]]:
         runner = self._living()
@@ -109,47 +138,68 @@ class LateRunner:
         if not items:
             return []
         try:
-            return self._started.result().run(items)
+            return self._timed(self._started.result()).run(items)
         except Exception as error:  # whatever kept it from starting
             reason = f"{self._engine.name} is not there: {error}"
             return [Outcome(item.name, None, reason, 0.0) for item in items]
 
+    def _timed(self, jobs: Jobs) -> TimedRunner:
+        return TimedRunner(jobs, self._engine.patience)
+
     # Starting
 
-    def _living(self) -> Runner[Any] | None:
+    def _living(self) -> TimedRunner | None:
         """The runner if it is there; if it has died, it is on its way again afterwards."""
         with self._turn:
             if not self._started.done():
                 return None
             failed = self._started.exception() is not None
-            if not failed and self._engine.is_alive(self._started.result()):
-                return self._started.result()
+            if not failed and self._is_alive(self._started.result()):
+                return self._timed(self._started.result())
             if not self._ended and time.monotonic() >= self._again_at:
                 if not failed:
-                    log.warning("%s has died, and is started again", self._engine.name)
+                    self._why = self._why or self._engine.why_dead()
+                    log.warning(
+                        "%s has died, and is started again: %s", self._engine.name, self._why or "nobody knows why"
+                    )
                     self._died, self._meanwhile, self._began = True, 0, time.monotonic()
                 self._started = self._begin()
             return None
 
-    def _begin(self) -> Future[Runner[Any]]:
-        starter = ThreadPoolExecutor(1, thread_name_prefix="start")
-        try:
-            return starter.submit(self._start)
-        finally:
-            starter.shutdown(wait=False)
+    def _is_alive(self, jobs: Jobs) -> bool:
+        """One that does not answer is killed: what waits for it is told by that, and it can be started again."""
+        within_s = self._engine.patience.answer_s
+        if self._engine.why_dead() is not None:
+            return False
+        alive = ask(lambda: self._engine.is_alive(jobs), within_s)
+        if alive is None:
+            self.replace(f"it has not answered for {format_seconds(within_s)}")
+        return alive is True
 
-    def _start(self) -> Runner[Any]:
+    def _begin(self) -> Future[Jobs]:
+        """In a thread that nobody has to wait for; a start that takes too long is ended by killing what starts."""
+        future: Future[Jobs] = Future()
+        threading.Thread(target=self._start, args=(future,), name="start", daemon=True).start()
+        return future
+
+    def _start(self, future: Future[Jobs]) -> None:
+        limit = threading.Timer(self._engine.patience.start_s, self._engine.kill)
+        limit.daemon = True
+        limit.start()
         try:
             started = self._engine.start()
-        except Exception as error:
+        except BaseException as error:
             self._failures += 1
             self._error = str(error)
             rest_s = REST_S[min(self._failures, len(REST_S)) - 1]
             self._again_at = time.monotonic() + rest_s
             if not self._ended:
                 log.warning("%s could not be started: %s; again in %g s", self._engine.name, error, rest_s)
-            raise
-        self._failures, self._error = 0, None
+            future.set_exception(error)
+            return
+        finally:
+            limit.cancel()
+        self._failures, self._error, self._why = 0, None, None
         took_s = time.monotonic() - self._began
         log.info("%s is there after %.1f s; %d items ran here meanwhile", self._engine.name, took_s, self._meanwhile)
-        return started
+        future.set_result(started)

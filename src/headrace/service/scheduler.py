@@ -10,7 +10,18 @@ from headrace.model.log import NEVER
 from headrace.model.plan import Plan
 from headrace.run.execute import Engine
 from headrace.run.next_job import Job, Sides, length_s, longest_share, next_job, parts_of
-from headrace.run.next_push import SECOND, Decision, Due, Paths, Scene, longest_item_s, next_pushes, path_s, paths_of
+from headrace.run.next_push import (
+    SECOND,
+    Decision,
+    Due,
+    Paths,
+    Scene,
+    Seconds,
+    longest_item_s,
+    next_pushes,
+    path_s,
+    paths_of,
+)
 from headrace.run.next_round import next_round
 from headrace.run.push import Pushed
 from headrace.run.steps import Ingest
@@ -95,6 +106,7 @@ class Scheduler:
         scene = self.scene(now, times, lags_s)
         working = replace(scene, seconds=self.learning.work())
         job = next_job(self.paths, working, self.pending.values(), self.learning.overhead_s)
+        self.engine.expect = self.expect()
         started = time.perf_counter()
         pushed = self._by_chains(job, now, times) if job is not None else self._by_levels(scene)
         there = {one.vertex: one.t for one in pushed if one.error is None}
@@ -105,6 +117,15 @@ class Scheduler:
             self._note(one, now)
         self.learning.learn(pushed, times)
         return pushed
+
+    def expect(self) -> Seconds:
+        """Seconds that nine of ten pushes of a vertex take at most; 0 for one that nothing is known of."""
+        work, margins = self.learning.work(), self.learning.margins
+        margin_of = dict[str, float]()
+        for contract, upstream in self.paths.upstream.items():
+            for name in upstream:
+                margin_of[name] = max(margin_of.get(name, 0.0), margins.get(contract, 0.0))
+        return lambda name, lacks_s: work(name, lacks_s) * (1.0 + margin_of[name]) if name in margin_of else 0.0
 
     def _by_chains(self, job: Job, now: int, times: Mapping[str, int]) -> list[Pushed]:
         parts = parts_of(self.paths, job, self.sides, self.learning.overhead_s)

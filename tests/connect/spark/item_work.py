@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import dataclass
 
 
@@ -27,6 +28,8 @@ def perform(job: Job) -> object:
             return lambda: job
         case "process":
             return os.getpid()
+        case "hang":
+            return threading.Event().wait()
         case "crash":
             os._exit(3)
         case other:

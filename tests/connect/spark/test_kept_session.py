@@ -48,3 +48,47 @@ def test_a_spark_that_was_killed_is_started_again_in_the_same_process(tmp_path: 
     assert said[:5] == ["Spark did not start", "2", "6", "True", "[8, None]"], ran.stderr
     assert said[5:] == ["a Python worker of Spark ended in the middle of a job"]
     assert "Traceback" not in ran.stderr and "at org.apache" not in ran.stderr
+
+
+STUCK = """
+import os, signal, sys
+from pathlib import Path
+from headrace.connect.spark.kept_session import KeptSession
+from headrace.connect.spark.session import SparkSettings
+from headrace.run.deadlines import Patience
+from headrace.service.late_runner import Engine, LateRunner
+from tests.connect.spark.item_work import Job, perform
+
+spark = KeptSession(SparkSettings(Path(sys.argv[1]), memory="512m", short_lived=True), perform)
+patience = Patience(least_s=5.0, answer_s=10.0, end_s=30.0)
+engine = Engine("Spark", spark.start, spark.is_alive, kill=spark.kill, why_dead=spark.why_dead, patience=patience)
+runner = LateRunner(engine)
+runner.run([])
+first = spark._java.pid
+good, hang, other = runner.run([Job("good", 1), Job("hang", "hang"), Job("other", 2)])
+print([good.value, hang.value, other.value], hang.name, hang.error, spark._java.pid == first)
+os.kill(first, signal.SIGSTOP)
+print(runner.run([Job("a", 1), Job("b", 2)])[1].value, spark._java.pid != first)
+second = spark._java
+try:
+    spark._session.sql("SELECT collect_list(repeat('x', 1000000 + CAST(id AS INT))) FROM range(5000)").collect()
+except Exception:
+    second.wait(60)
+print(spark.why_dead())
+print(runner.run([Job("c", 3)])[0].value)
+runner.end()
+spark.end()
+"""
+
+
+@pytest.mark.live
+@pytest.mark.timeout(900)  # starts Spark three times
+def test_a_spark_with_an_item_that_hangs_or_that_stands_still_or_has_no_memory_answers_again(tmp_path: Path):
+    checkout = Path(__file__).parents[3]
+    ran = subprocess.run([sys.executable, "-c", STUCK, str(tmp_path)], capture_output=True, text=True, cwd=checkout)
+    assert ran.stdout.splitlines() == [
+        "[2, None, 4] hang it took longer than 5 s, and was ended True",
+        "4 True",
+        "its Java ran out of memory (512m of heap)",
+        "6",
+    ], ran.stderr

@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from headrace.connect.marks import marked
 from headrace.connect.spark.session import JAVA_GONE, is_alive
 from headrace.model.errors import ConnectError
 from headrace.run.items import Item, Outcome, attempt, describe, grouped
@@ -38,11 +40,14 @@ class SparkRunner(Generic[Made]):
     session: SparkSession
     perform: Callable[..., Made]
 
-    def run(self, items: Sequence[Item]) -> list[Outcome[Made]]:
-        """When the job dies as a whole, as it does with one of its workers, every item may be tried again."""
+    def run(self, items: Sequence[Item], marks: Sequence[Path] | None = None) -> list[Outcome[Made]]:
+        """When the job dies as a whole, as it does with one of its workers, every item may be tried again.
+
+        Each item has its mark, a file, while it is in work.
+        """
         started = time.perf_counter()
         try:
-            return self._job(items) if items else []
+            return self._job(items, marks) if items else []
         except Exception as error:  # with a Java that is being replaced, anything
             alive = is_alive(self.session)
             if alive and not isinstance(error, JOB_DIED):
@@ -51,10 +56,10 @@ class SparkRunner(Generic[Made]):
             reason, seconds = f"{words}\n{describe(error)}", time.perf_counter() - started
             return [Outcome(item.name, None, reason, seconds, retryable=True) for item in items]
 
-    def _job(self, items: Sequence[Item]) -> list[Outcome[Made]]:
+    def _job(self, items: Sequence[Item], marks: Sequence[Path] | None) -> list[Outcome[Made]]:
         groups = grouped([item.weight for item in items], GROUPS_PER_CORE * cores(self.session))
         pickled = [[(n, items[n].name, pickle.dumps(items[n])) for n in group] for group in groups]
-        made = run_groups(self.session, self.perform, pickled)
+        made = run_groups(self.session, self.perform, pickled, marks)
         return [pickle.loads(made[position]) for position in range(len(items))]
 
 
@@ -76,7 +81,10 @@ def cores(session: SparkSession) -> int:
 
 
 def run_groups(
-    session: SparkSession, perform: Callable[..., object], groups: list[list[tuple[int, str, bytes]]]
+    session: SparkSession,
+    perform: Callable[..., object],
+    groups: list[list[tuple[int, str, bytes]]],
+    marks: Sequence[Path] | None = None,
 ) -> dict[int, bytes]:
     """Pickled outcomes of numbered, named, pickled items; a task for each group, started in the order of the groups."""
 
@@ -84,7 +92,8 @@ def run_groups(
         for batch in batches:
             for group in batch.column(0).to_pylist():
                 for position, name, pickled in groups[group]:
-                    outcome = attempt(perform, name, pickled)
+                    with marked(None if marks is None else marks[position]):
+                        outcome = attempt(perform, name, pickled)
                     yield pa.record_batch({"position": [position], "outcome": pa.array([outcome], pa.binary())})
 
     # Groups travel with the function: sent as rows they would have to be shuffled to get one partition each.

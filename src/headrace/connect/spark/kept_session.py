@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,17 +12,20 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from headrace.connect.spark.items import HEAVY_MODULES, SparkRunner, warm_up
-from headrace.connect.spark.recompute import DrivingRunner
+from headrace.connect.spark.jobs import SparkJobs
 from headrace.connect.spark.session import (
     SparkSettings,
     abandon_session,
     end_starting,
     is_alive,
+    java_process,
     start_session,
     stop_session,
 )
 from headrace.run.items import Item
-from headrace.run.ports import Runner
+
+OUT_OF_MEMORY = 3
+"""What a Java exits with that was told to end without memory."""
 
 
 @dataclass(slots=True)
@@ -34,21 +39,47 @@ class KeptSession:
     perform: Callable[..., Any]
     needs_session: Callable[[Item], bool] = lambda _: False
     _session: SparkSession | None = field(default=None, init=False)
+    _java: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
-    def start(self) -> Runner[Any]:
+    def start(self) -> SparkJobs:
         """Returns when workers are warm. What an earlier session left is removed."""
         if self._session is not None:
             abandon_session(self._session)
             self._session = None
-        shutil.rmtree(self.settings.scratch / "spill", ignore_errors=True)
+        for left in ("spill", "marks"):
+            shutil.rmtree(self.settings.scratch / left, ignore_errors=True)
         self._session = start_session(self.settings)
+        self._java = java_process(self._session)
         warm_up(self._session, (*HEAVY_MODULES, self.perform.__module__))
-        return DrivingRunner(SparkRunner(self._session, self.perform), self.needs_session)
+        workers = SparkRunner(self._session, self.perform)
+        return SparkJobs(workers, self.needs_session, self.settings.scratch.absolute() / "marks", self._java)
 
-    def is_alive(self, runner: Runner[Any]) -> bool:
-        return isinstance(runner, DrivingRunner) and runner.session is self._session and is_alive(runner.session)
+    def is_alive(self, jobs: SparkJobs) -> bool:
+        """May wait for ever for a Java that stands still."""
+        return jobs.session is self._session and is_alive(jobs.session)
+
+    def kill(self) -> None:
+        """At once, whether it runs or is on its way: nobody is asked."""
+        if self._java is not None and self._java.poll() is None:
+            self._java.kill()
+        else:
+            end_starting(self.settings)
+
+    def why_dead(self) -> str | None:
+        """What became of a Java that has ended; None if it lives."""
+        code = None if self._java is None else self._java.poll()
+        match code:
+            case None:
+                return None
+            case _ if code == OUT_OF_MEMORY:
+                return f"its Java ran out of memory ({self.settings.memory} of heap)"
+            case _ if code < 0:
+                return f"its Java was killed ({signal.Signals(-code).name})"
+            case _:
+                return f"its Java ended with status {code}"
 
     def end(self) -> None:
+        """May wait for ever for a Java that stands still."""
         if self._session is None:
             end_starting(self.settings)
         else:

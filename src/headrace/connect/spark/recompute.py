@@ -8,26 +8,20 @@ A query that is understood is evaluated by what it means; small ones need no Spa
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.connect.spark.evaluate_tables import evaluate_tables
-from headrace.connect.spark.items import SparkRunner
-from headrace.connect.spark.session import is_alive
 from headrace.model.errors import EvaluationError
 from headrace.model.full_query import SOURCE_PREFIX, FullQuery, backquoted
 from headrace.model.relation import Field
 from headrace.model.types import INTEGERS
 from headrace.run.arrow import arrow_type
 from headrace.run.functions import Functions, surroundings_of
-from headrace.run.items import Item, Outcome, attempt
 from headrace.run.recompute import SMALL_ROWS, evaluate_here
 
 
@@ -90,29 +84,3 @@ def _fits(type_: str, column: Field) -> bool:
 
 def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
-
-
-@dataclass(frozen=True, slots=True)
-class DrivingRunner:
-    """Runs items as Spark's workers do, and here those that need the session to evaluate a query."""
-
-    workers: SparkRunner[Any]
-    needs_session: Callable[[Item], bool]
-
-    @property
-    def session(self) -> SparkSession:
-        return self.workers.session
-
-    def run(self, items: Sequence[Item]) -> list[Outcome[Any]]:
-        here = [number for number, item in enumerate(items) if self.needs_session(item)]
-        there = [number for number in range(len(items)) if number not in here]
-        done = dict(zip(there, self.workers.run([items[number] for number in there]), strict=True))
-        done |= {number: self._driven(items[number]) for number in here}
-        return [done[number] for number in range(len(items))]
-
-    def _driven(self, item: Item) -> Outcome[Any]:
-        """A failure of Spark's own may be tried again with another session."""
-        perform = partial(self.workers.perform, evaluate=SparkEvaluate(self.session))
-        outcome: Outcome[Any] = pickle.loads(attempt(perform, item.name, pickle.dumps(item)))
-        failed = outcome.value is None and not is_alive(self.session)
-        return replace(outcome, retryable=True) if failed else outcome

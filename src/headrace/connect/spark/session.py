@@ -132,9 +132,15 @@ def stop_session(session: SparkSession, within_s: float = 15.0) -> None:
         process.wait()
 
 
+def java_process(session: SparkSession) -> subprocess.Popen[bytes] | None:
+    """None if somebody else started it."""
+    found: subprocess.Popen[bytes] | None = getattr(session.sparkContext._gateway, "proc", None)
+    return found
+
+
 def is_alive(session: SparkSession) -> bool:
     """Whether it can run jobs: asked, since a Java that was killed a moment ago may still look as if it ran."""
-    process = getattr(session.sparkContext._gateway, "proc", None)
+    process = java_process(session)
     try:
         stopped = session.sparkContext._jsc.sc().isStopped()
     except (AttributeError, *JAVA_GONE):

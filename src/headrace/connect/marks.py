@@ -1,0 +1,71 @@
+"""Marks of items that are in work, as files: whoever waits for a job sees which items it is at, and which move on.
+
+Workers of Spark are processes, on other machines perhaps, that see the project's folder at the same path.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from headrace.run.ports import Store
+
+
+@contextmanager
+def marked(mark: Path | None) -> Iterator[None]:
+    """While this holds an item is in work. An item is done even where no mark can be written."""
+    with suppress(OSError):
+        if mark is not None:
+            mark.touch()
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            if mark is not None:
+                mark.unlink(missing_ok=True)
+
+
+def read_marks(folder: Path) -> dict[int, object]:
+    """By the item's position: each changes when the item makes progress."""
+    found: dict[int, object] = {}
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    found[int(entry.name)] = entry.stat().st_mtime_ns
+    except OSError:  # there is no such job, or not any more
+        return {}
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class MarkingStore:
+    """A store that changes a mark with whatever is read or written."""
+
+    inner: Store
+    mark: Path
+
+    def write(self, site: str, table: pa.Table, hint: str, durable: bool = True) -> tuple[str, int]:
+        made = self.inner.write(site, table, hint, durable)
+        self._move_on()
+        return made
+
+    def read(self, site: str, file: str, columns: Sequence[str] | None = None) -> pa.Table:
+        found = self.inner.read(site, file, columns)
+        self._move_on()
+        return found
+
+    def list(self) -> Iterable[tuple[str, str, float]]:
+        return self.inner.list()
+
+    def delete(self, site: str, file: str) -> None:
+        self.inner.delete(site, file)
+
+    def _move_on(self) -> None:
+        with suppress(OSError):
+            os.utime(self.mark)

@@ -1,0 +1,95 @@
+"""Jobs of Spark that can be told to end: items run in its workers, and here those that need the session itself.
+
+A job has a tag, by which Spark ends it: tasks are interrupted, and a Python worker that does not let go of its item is
+killed two seconds later (`spark.python.task.killTimeout`).
+"""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from headrace.connect.marks import MarkingStore, marked, read_marks
+from headrace.connect.spark.items import SparkRunner
+from headrace.connect.spark.recompute import SparkEvaluate
+from headrace.connect.spark.session import is_alive
+from headrace.run.items import Item, Outcome, attempt
+from headrace.run.load_work import LoadItem
+
+
+@dataclass(frozen=True, slots=True)
+class SparkJobs:
+    """`marks` is a folder that workers can write to; `java` is the process that can be killed."""
+
+    workers: SparkRunner[Any]
+    needs_session: Callable[[Item], bool]
+    marks: Path
+    java: subprocess.Popen[bytes] | None
+
+    @property
+    def session(self) -> SparkSession:
+        return self.workers.session
+
+    def run(self, items: Sequence[Item]) -> list[Outcome[Any]]:
+        """A job that nobody will tell to end."""
+        return self.run_job("untimed", items)
+
+    def run_job(self, job: str, items: Sequence[Item]) -> list[Outcome[Any]]:
+        folder = self.marks / job
+        folder.mkdir(parents=True, exist_ok=True)
+        marks = [folder / str(number) for number in range(len(items))]
+        marking = [_mark_progress(item, mark) for item, mark in zip(items, marks, strict=True)]
+        here = [number for number, item in enumerate(items) if self.needs_session(item)]
+        there = [number for number in range(len(items)) if number not in here]
+        try:
+            self._tag(job)
+            worked = self.workers.run([marking[number] for number in there], [marks[number] for number in there])
+            done = dict(zip(there, worked, strict=True))
+            done |= {number: self._drive(marking[number], marks[number]) for number in here}
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return [done[number] for number in range(len(items))]
+
+    def in_work(self, job: str) -> Mapping[int, object]:
+        return read_marks(self.marks / job)
+
+    def end_job(self, job: str) -> None:
+        self.session.sparkContext.cancelJobsWithTag(job)
+
+    def answers(self) -> bool:
+        return is_alive(self.session)
+
+    def kill(self) -> None:
+        if self.java is not None:
+            self.java.kill()
+
+    def _tag(self, job: str) -> None:
+        """All that this thread has Spark do from now on. With a Java that has died, what follows says so."""
+        context = self.session.sparkContext
+        try:
+            context.addJobTag(job)
+            context.setInterruptOnCancel(True)
+        except Exception:
+            if is_alive(self.session):
+                raise
+
+    def _drive(self, item: Item, mark: Path) -> Outcome[Any]:
+        """A failure of Spark's own may be tried again with another session."""
+        perform = partial(self.workers.perform, evaluate=SparkEvaluate(self.session))
+        with marked(mark):
+            outcome: Outcome[Any] = pickle.loads(attempt(perform, item.name, pickle.dumps(item)))
+        failed = outcome.value is None and not is_alive(self.session)
+        return replace(outcome, retryable=True) if failed else outcome
+
+
+def _mark_progress(item: Item, mark: Path) -> Item:
+    """A load takes as long as it takes: whoever waits for it sees whether it moves on."""
+    return replace(item, store=MarkingStore(item.store, mark)) if isinstance(item, LoadItem) else item
