@@ -118,7 +118,8 @@ def classes_in(hint: object) -> Iterator[type]:
 
 
 def _field(field: Any, hint: object) -> NounField:
-    return NounField(field.name, form_of(hint), field.default)
+    made = field.default if field.default_factory is MISSING else field.default_factory()
+    return NounField(field.name, form_of(hint), made)
 
 
 # Forms

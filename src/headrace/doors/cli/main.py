@@ -33,6 +33,7 @@ from headrace.doors.cli import (
     whatif,
     why,
 )
+from headrace.doors.cli.extras import explain_missing, need_extras
 from headrace.doors.cli.output import Exit, show_errors
 from headrace.model.errors import ConnectError, InputError, Problem, UsageError
 
@@ -88,6 +89,8 @@ def run(arguments: Sequence[str], commands: typer.Typer = cli) -> int:
     """One command, from its words to its exit status."""
     as_json = "--json" in arguments
     try:
+        if "--help" not in arguments:
+            need_extras(_command_in(arguments))
         status = commands(list(arguments) or ["--help"], standalone_mode=False)
         return status if isinstance(status, int) else Exit.DONE
     except InputError as error:
@@ -99,15 +102,22 @@ def run(arguments: Sequence[str], commands: typer.Typer = cli) -> int:
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except Exception as error:
-        _confess(as_json, error)
-        return Exit.OUR_FAULT
+        missing = explain_missing(error) if isinstance(error, ModuleNotFoundError) else None
+        if missing is None:
+            _confess(as_json, error)
+            return Exit.OUR_FAULT
+        show_errors(as_json, [missing])
     return Exit.WRONG_USE
+
+
+def _command_in(arguments: Sequence[str]) -> str:
+    return next((word for word in arguments if not word.startswith("-")), "")
 
 
 def _misuse(error: typer.TyperException, arguments: Sequence[str]) -> Problem:
     """Typer's complaint in our words: lower case, no full stop, what to do."""
     message = error.format_message().replace("'", '"').rstrip(".")
-    command = next((word for word in arguments if not word.startswith("-")), "")
+    command = _command_in(arguments)
     known = command in {registered.name or registered.callback.__name__ for registered in cli.registered_commands}  # type: ignore[union-attr]
     return Problem(message[:1].lower() + message[1:], None, f"headrace {f'{command} ' if known else ''}--help")
 

