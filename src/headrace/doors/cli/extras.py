@@ -29,8 +29,10 @@ def need_extras(command: str | None) -> None:
     """Raises UsageError if a command needs packages that are not installed."""
     missing = [module for module in MODULES["spark"] if command in RUN_PROJECTS and find_spec(module) is None]
     if missing:
-        what = f"`headrace {command}` needs packages that are not installed: {', '.join(missing)}"
-        raise UsageError(what, _install("spark"))
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise UsageError(
+            f"`headrace {command}` needs packages that are not installed: {missing[0]}{more}", _install("spark")
+        )
 
 
 def explain_missing(error: ModuleNotFoundError) -> Problem | None:
