@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.app.forcing import plan_with_forced, still_forced
 from headrace.app.project import planned_catalogue
+from headrace.app.versions import plan_on_what_runs
 from headrace.model.catalogue import Catalogue
 from headrace.model.difference import Difference
 from headrace.model.plan import Plan, PlanOptions
+from headrace.model.running import ApplyWishes
 from headrace.plan.document import plan_document
 from headrace.plan.make import make_plan
 from headrace.plan.share.difference import difference
@@ -50,4 +51,4 @@ def plan_on_top(directory: Path, environment: Mapping[str, str], options: PlanOp
 
 
 def _on_running(running: Plan, directory: Path, declared: Catalogue) -> Plan:
-    return plan_with_forced(running, declared, still_forced(Folder(directory), declared))[0]
+    return plan_on_what_runs(Folder(directory), running, declared, ApplyWishes())[0]

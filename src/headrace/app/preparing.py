@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from headrace.app.forcing import plan_with_forced, still_forced
 from headrace.app.project import load_beside, planned_catalogue
-from headrace.model.catalogue import Catalogue, Refusal
+from headrace.app.versions import plan_on_what_runs
+from headrace.model.catalogue import Refusal
 from headrace.model.errors import InputError, UsageError
 from headrace.model.full_query import FullQuery
-from headrace.model.plan import Plan, Rejection
+from headrace.model.names import name_of_view
 from headrace.model.running import ApplyWishes, RunEngine
 from headrace.plan.share.difference import difference
 from headrace.service.folder import Folder
@@ -37,38 +36,8 @@ def _prepare_on(
     for name in wishes.force:
         if name not in declared.contracts:
             raise UsageError(f'contract "{name}" does not exist', "contracts are listed by `headrace plan`")
-    base, forced = None if wishes.replan else running, still_forced(folder, declared)
-    if base is None:
-        forced = {name: declared.contracts[name].freshness_s for name in forced}
-    forced = {name: kept_s for name, kept_s in forced.items() if name not in wishes.force}
-    refused: dict[str, Rejection] = {}
-    while True:
-        kept = _with_terms_that_run(running, declared, refused)
-        plan, promised = plan_with_forced(base, kept, forced, wishes.force)
-        lost = {one.contract: one for one in plan.rejected if _runs(running, one.contract)}
-        if lost.keys() <= refused.keys():
-            break
-        refused |= {name: one for name, one in lost.items() if name not in refused}
-    stays = tuple(one for one in refused.values() if one.contract not in lost)
-    return Prepared(plan, promised, None if running is None else difference(running, plan), stays)
-
-
-def _runs(running: Plan | None, contract: str) -> bool:
-    """Whether what runs keeps a contract; not if that was forced."""
-    if running is None or running.catalogue.contracts.get(contract) is None:
-        return False
-    kept = any(one.contract == contract for one in running.contracts)
-    return kept and not running.catalogue.contracts[contract].forced
-
-
-def _with_terms_that_run(running: Plan | None, declared: Catalogue, refused: Collection[str]) -> Catalogue:
-    """Contracts whose other terms are refused go on with those that they have."""
-    terms = {} if running is None else running.catalogue.contracts
-    stay = {
-        name: replace(declared.contracts[name], freshness_s=terms[name].freshness_s, site=terms[name].site)
-        for name in refused
-    }
-    return replace(declared, contracts={**declared.contracts, **stay})
+    plan, promised = plan_on_what_runs(folder, running, declared, wishes)
+    return Prepared(plan, promised, None if running is None else difference(running, plan))
 
 
 def runnable(prepared: Prepared, engine: RunEngine) -> Prepared:
@@ -76,10 +45,10 @@ def runnable(prepared: Prepared, engine: RunEngine) -> Prepared:
     views = prepared.plan.catalogue.views
     for contract in prepared.plan.contracts if engine is RunEngine.LOCAL else ():
         recomputed, query = views[contract.view].recomputed, views[contract.view].query
+        name = name_of_view(contract.view)
         if isinstance(recomputed, FullQuery) and isinstance(query, Refusal):
             raise UsageError(
-                f'contract "{contract.contract}" needs Spark: only it can evaluate view "{contract.view}" '
-                f"({query.operator})",
+                f'contract "{contract.contract}" needs Spark: only it can evaluate view "{name}" ({query.operator})',
                 "run the project without `--engine local`",
             )
     return prepared

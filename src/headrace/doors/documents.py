@@ -31,7 +31,7 @@ def applied_document(applied: Applied) -> dict[str, Any]:
             for entry in plan.contracts
         ],
         "rejected": [
-            {**rejection_document(one), "stays": one in applied.prepared.refused} for one in applied.prepared.rejected
+            {**rejection_document(one), "stays": one not in plan.rejected} for one in applied.prepared.rejected
         ],
         "failing": dict(applied.failing),
     }

@@ -7,7 +7,7 @@ declared statistics override measured ones, which override estimates.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from headrace.model.errors import Location, Problem
@@ -181,6 +181,10 @@ class Contract:
     refresh: Refresh
     declared_at: Location
     forced: bool = False
+
+    def asks_as(self, other: Contract) -> bool:
+        """Whether another contract asks for the same, wherever it is written."""
+        return replace(self, declared_at=other.declared_at) == other
 
 
 @dataclass(frozen=True, slots=True)

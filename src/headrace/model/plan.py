@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from headrace.model.block import Aggregation, Block, BlockFilter, ColumnId, Derivation, DerivationKind, Residual
-from headrace.model.catalogue import Admission, Catalogue
+from headrace.model.catalogue import Admission, Catalogue, Contract
 from headrace.model.rate import Rate
 
 
@@ -247,6 +247,22 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
+class GoesOn:
+    """A contract that runs on although what the project asks for now is refused.
+
+    `asked` is what is asked for: if it differs from what the plan's catalogue says of the contract, an earlier version
+    runs; if not, the version that runs does not fit any more.
+    """
+
+    asked: Contract
+    because: Rejection
+
+    @property
+    def contract(self) -> str:
+        return self.asked.name
+
+
+@dataclass(frozen=True, slots=True)
 class BlockFacts:
     """Statistics of a block's output: rows, changed rows per second, bytes and distinct values per column."""
 
@@ -289,3 +305,9 @@ class Plan:
     vertex_figures: Mapping[str, VertexFigures]
     edge_figures: Mapping[str, EdgeFigures]
     totals: Totals
+    goes_on: tuple[GoesOn, ...] = ()
+
+    def runs_earlier(self, contract: str) -> bool:
+        """Whether a contract runs in an earlier version than the project's files have."""
+        asked = next((one.asked for one in self.goes_on if one.contract == contract), None)
+        return asked is not None and not asked.asks_as(self.catalogue.contracts[contract])

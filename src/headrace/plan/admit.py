@@ -18,7 +18,7 @@ from headrace.model.catalogue import Admission, Catalogue, Contract
 from headrace.model.plan import Edge, Graph, Method, Vertex
 from headrace.plan.cores import is_counted_once, source_count
 from headrace.plan.join_graph import MOST_ORDERS
-from headrace.plan.live import Live, resources_left
+from headrace.plan.live import Live, overloaded, resources_left
 from headrace.plan.price import (
     Promise,
     arrivals,
@@ -84,7 +84,10 @@ class Question:
     @property
     def resources(self) -> tuple[Resource, ...]:
         """What is left of every capacity. Nothing limits a contract that is forced: all others go before it."""
-        return () if self.contract.forced else resources_left(self.catalogue, self.live.bill)
+        if self.contract.forced:
+            return ()
+        left = resources_left(self.catalogue, self.live.bill)
+        return tuple(replace(one, left=max(0.0, one.left)) for one in left)
 
     @property
     def wish(self) -> Wish:
@@ -262,7 +265,6 @@ def measured(question: Question, choice: Choice) -> Answer:
         (time_of_edge(graph, graph.edges[name], live.tariff, x) / x for name in at if name in graph.edges), default=0.0
     )
     bill = bill_of(graph, live.tariff, serves(graph, (*live.promises, promise)))
-    left = () if contract.forced else resources_left(question.catalogue, bill)
     rescost = bill.rescost - live.bill.rescost
     rate = rate_of_view(question.wish, x)
     penalty = rate * late_share(rate, peak, contract.freshness_s) * contract.penalty
@@ -276,7 +278,7 @@ def measured(question: Question, choice: Choice) -> Answer:
         peak=peak,
         rescost=rescost,
         cost=total_cost(rescost, at[choice.vertex], contract.freshness_s, penalty),
-        overloaded=tuple(resource for resource in left if resource.left < 0),
+        overloaded=() if contract.forced else overloaded(question.catalogue, bill, live.bill),
     )
 
 

@@ -32,6 +32,7 @@ def plan_of(arrangement: Arrangement) -> Plan:
         vertex_figures=_vertex_figures(live, graph),
         edge_figures={name: _edge_figures(live, graph, name, live.served[name]) for name in graph.edges},
         totals=live.bill.totals(),
+        goes_on=arrangement.goes_on,
     )
 
 

@@ -12,6 +12,8 @@ from headrace.plan.price import Bill, Promise, Tariff, arrivals, bill_of, charge
 from headrace.plan.search.terrain import Resource, Standing
 
 NOTHING = Graph({}, {})
+ROUNDING = 1e-9
+"""Sums of the same uses differ by so much of themselves at most."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,15 @@ def used_resources(bill: Bill) -> dict[str, float]:
         **{f"disk:{site}": size for site, size in bill.disk.items()},
         **{f"link:{src}>{dst}": rate for (src, dst), rate in bill.link.items()},
     }
+
+
+def overloaded(catalogue: Catalogue, bill: Bill, before: Bill) -> tuple[Resource, ...]:
+    """Resources of which a bill takes more than there is, and more than was taken before: what runs already may take
+    more than there is, and keeps nobody out who takes nothing of it.
+    """
+    left_before = {one.name: one.left for one in resources_left(catalogue, before)}
+    found = resources_left(catalogue, bill)
+    return tuple(one for one in found if one.left < min(0.0, left_before[one.name] * (1 + ROUNDING)))
 
 
 def resources_left(catalogue: Catalogue, bill: Bill) -> tuple[Resource, ...]:

@@ -6,7 +6,7 @@ counter-offer, and the others are planned as if it were not there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from headrace.model.block import Block
@@ -35,10 +35,13 @@ def make_plan(catalogue: Catalogue, options: PlanOptions = PlanOptions()) -> Pla
     return plan_views(catalogue, views_of(catalogue), options)
 
 
-def plan_on_running(running: Plan, catalogue: Catalogue) -> Plan:
-    """The plan of a project's files on top of what runs; from nothing, if what runs has no room any more."""
+def plan_on_running(running: Plan, catalogue: Catalogue, held: Collection[str] = ()) -> Plan:
+    """The plan of a project's files on top of what runs; from nothing, if what runs has no room any more.
+
+    Contracts that are `held` go on, whether they fit or not.
+    """
     views = views_of(catalogue)
-    now = arranged_on(running, catalogue, views)
+    now = arranged_on(running, catalogue, views, held)
     return plan_views(catalogue, views, running.options) if now is None else plan_of(now)
 
 

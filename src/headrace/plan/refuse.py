@@ -16,7 +16,7 @@ from headrace.model.catalogue import Admission, Refusal
 from headrace.model.errors import Problem
 from headrace.model.plan import Method, Rejection
 from headrace.plan.admit import Answer, Question, admit, best_plan, exhausted, fastest_plan
-from headrace.plan.live import resources_left
+from headrace.plan.live import overloaded
 from headrace.plan.price import arrivals, bill_of, serves, time_of_edge
 from headrace.plan.search.terrain import Resource
 from headrace.plan.statistics import Core
@@ -220,7 +220,7 @@ def _still_kept(question: Question, answer: Answer, resources: tuple[Resource, .
         return True
     promise = replace(answer.promise, batch_s=x, freshness_s=question.freshness_s)
     bill = bill_of(graph, live.tariff, serves(graph, (*live.promises, promise)))
-    return all(resource.left >= 0 for resource in resources_left(question.catalogue, bill))
+    return not overloaded(question.catalogue, bill, live.bill)
 
 
 def _smallest_by_method(question: Question) -> float | None:

@@ -41,18 +41,17 @@ class Prepared:
     """A plan to go over to, and what that changes; None if nothing runs.
 
     `forced` says what contracts that are forced are promised, in seconds: they are planned for that, or for more if
-    nothing is as fast. `refused` are other terms of contracts that run: these stay as they are.
+    nothing is as fast.
     """
 
     plan: Plan
     forced: Mapping[str, float]
     change: Difference | None
-    refused: tuple[Rejection, ...] = ()
 
     @property
     def rejected(self) -> tuple[Rejection, ...]:
         """All that was asked for and will not be kept."""
-        return (*self.plan.rejected, *self.refused)
+        return (*self.plan.rejected, *(one.because for one in self.plan.goes_on))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.app.forcing import plan_with_forced
 from headrace.model.catalogue import Contract
 from headrace.model.errors import UsageError
 from headrace.model.explanation import Change
@@ -16,6 +15,7 @@ from headrace.model.plan import Plan
 from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
 from headrace.plan.explain import what_if_running
+from headrace.plan.forced import plan_with_forced
 from headrace.plan.make import plan_on_running
 from headrace.plan.share.arrangement import arrangement_of
 from headrace.plan.share.difference import difference

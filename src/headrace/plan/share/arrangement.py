@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from headrace.model.catalogue import Admission, Catalogue, Contract
-from headrace.model.plan import Graph, Plan, PlannedBlock, PlanOptions, Rejection, Sharing
+from headrace.model.plan import GoesOn, Graph, Plan, PlannedBlock, PlanOptions, Rejection, Sharing
 from headrace.plan.admit import Answer, Question
 from headrace.plan.live import NOTHING, Live
 from headrace.plan.price import Promise, Tariff, tariff_of, upstream_first
@@ -41,6 +41,7 @@ class Arrangement:
     graph: Graph = NOTHING
     kept: tuple[Kept, ...] = ()
     rejected: tuple[Rejection, ...] = ()
+    goes_on: tuple[GoesOn, ...] = ()
 
     @cached_property
     def tariff(self) -> Tariff:
@@ -125,4 +126,4 @@ def arrangement_of(plan: Plan) -> Arrangement:
         Kept(plan.catalogue.contracts[entry.contract], entry.rule, entry.vertex, entry.batch_s, entry.rate, entry.exact)
         for entry in plan.contracts
     )
-    return Arrangement(plan.catalogue, plan.options, plan.blocks, plan.graph, kept, plan.rejected)
+    return Arrangement(plan.catalogue, plan.options, plan.blocks, plan.graph, kept, plan.rejected, plan.goes_on)

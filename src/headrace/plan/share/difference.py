@@ -16,7 +16,15 @@ __all__ = ["Difference", "difference", "difference_of"]
 def difference(old: Plan, new: Plan) -> Difference:
     before, after = _shapes(old), _shapes(new)
     changed = tuple(sorted(name for name in before.keys() & after.keys() if before[name] != after[name]))
-    return replace(difference_of(outline_of(old), outline_of(new)), reread=changed)
+    found, columns = difference_of(outline_of(old), outline_of(new)), (_columns(old), _columns(new))
+    renamed = {name for name, names in columns[1].items() if columns[0].get(name, names) != names}
+    return replace(found, reread=changed, contracts_changed=tuple(sorted({*found.contracts_changed, *renamed})))
+
+
+def _columns(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """What the columns of each contract's view are called."""
+    blocks = {entry.block.id: entry.block for entry in plan.blocks}
+    return {one.contract: tuple(output.name for output in blocks[one.view].outputs) for one in plan.contracts}
 
 
 def _shapes(plan: Plan) -> dict[str, str]:

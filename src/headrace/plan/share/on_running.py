@@ -2,7 +2,9 @@
 
     gone or changed    taken out, with what served nobody else
     kept               as they are, valued at today's statistics; those that this makes late are planned anew
-    new or changed     planned on top, small views first
+    held               as they are, whether they fit or not: what the project asks for instead is refused
+    new or changed     planned on top, small views first; how long pushes wait keeps nothing out that costs no more than
+                       what it replaces
     forced             on top of all others, which are planned as if it were not there
 
 When a site, a link, a source or a view has changed under a contract, the contract has changed. Rates that were measured
@@ -13,11 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
+from math import inf
 
 from headrace.model.block import Block
 from headrace.model.catalogue import Catalogue, Contract, Refusal, Source
 from headrace.model.plan import Operator, Plan, PlannedBlock
 from headrace.plan.cores import cores_of, planned_block
+from headrace.plan.live import ROUNDING
 from headrace.plan.price import upstream_first
 from headrace.plan.refuse import refuse_unsupported
 from headrace.plan.share.arrangement import Arrangement, Kept, arrangement_of, both
@@ -32,21 +36,25 @@ from headrace.plan.statistics import Core
 Views = Mapping[str, tuple[Block, ...] | Refusal]
 
 
-def arranged_on(running: Plan, catalogue: Catalogue, views: Views) -> Arrangement | None:
-    """Everything that the catalogue asks for, on what runs; None if what runs has no room any more."""
+def arranged_on(running: Plan, catalogue: Catalogue, views: Views, held: Collection[str] = ()) -> Arrangement | None:
+    """Everything that the catalogue asks for, on what runs; None if what runs has no room any more, and nothing is
+    held.
+    """
     declared = declared_blocks(views)
     old = given_to_others(arrangement_of(running), declared)
     catalogue = _with_measured(catalogue, running.catalogue)
     same = [kept for kept in old.kept if _is_same(kept, old, catalogue, views) and names_stand(kept, old, declared)]
     kept = _carried_over(old, same, catalogue, views)
-    if not has_room(kept) and has_room(old):
+    if not has_room(kept) and has_room(old) and not held:
         return None
-    late_before = late_contracts(old)  # as they run already: taking them out would help nobody
+    stay = {*late_contracts(old), *held}  # late as they run already: taking them out would help nobody
     for name in late_contracts(kept):
-        kept = kept if name in late_before else kept.without(name)
+        kept = kept if name in stay else kept.without(name)
     there = {entry.contract.name for entry in kept.kept}
     wanted = [contract for name, contract in catalogue.contracts.items() if name not in there]
-    return _with_forced(_with_all(_unforced(kept), [one for one in wanted if not one.forced], views), kept, views)
+    unforced = _with_all(_unforced(kept), [one for one in wanted if not one.forced], views)
+    unforced = _with_replaced(unforced, _valued(old, catalogue), views)
+    return _with_forced(_with_held(unforced, held, views), kept, views)
 
 
 def _with_measured(catalogue: Catalogue, running: Catalogue) -> Catalogue:
@@ -87,7 +95,16 @@ def _is_same(kept: Kept, old: Arrangement, catalogue: Catalogue, views: Views) -
     if any(getattr(wanted, term) != getattr(kept.contract, term) for term in terms):
         return False
     planned = next(entry.block for entry in old.blocks if entry.block.id == kept.contract.view)
-    return planned.fingerprint == blocks[-1].fingerprint and _stands(kept, old, catalogue)
+    return _means_the_same(planned, blocks[-1]) and _stands(kept, old, catalogue)
+
+
+def _means_the_same(planned: Block, declared: Block) -> bool:
+    """Whether a view as it runs makes what is declared. Its columns may be called otherwise: that is no other view,
+    unless it is read from another one, under that one's names.
+    """
+    if planned.fingerprint != declared.fingerprint:
+        return False
+    return planned.outputs == declared.outputs or (planned.inputs, planned.keep) == (declared.inputs, declared.keep)
 
 
 def _stands(kept: Kept, old: Arrangement, catalogue: Catalogue) -> bool:
@@ -116,10 +133,59 @@ def _declared(catalogue: Catalogue, source: str) -> object:
 
 def _carried_over(old: Arrangement, same: Iterable[Kept], catalogue: Catalogue, views: Views) -> Arrangement:
     """What stays, under the new catalogue: terms, blocks and statistics are today's."""
-    kept = tuple(replace(entry, contract=catalogue.contracts[entry.contract.name]) for entry in same)
-    now = replace(old, catalogue=catalogue, kept=kept, rejected=()).with_graph(old.graph)
+    now = replace(old, catalogue=catalogue, rejected=(), goes_on=())
+    now = replace(now, kept=tuple(_under_rule(now, entry) for entry in same)).with_graph(old.graph)
     now = replace(now, blocks=tuple(_blocks(now, views)))
     return revalued(now, catalogue, cores_of_kept(now, catalogue))
+
+
+def _under_rule(now: Arrangement, kept: Kept) -> Kept:
+    """A contract under the rule and the terms of today's catalogue."""
+    question = now.question(now.catalogue.contracts[kept.contract.name], ())
+    return replace(kept, contract=question.contract, rule=question.rule, batch_s=question.batch_s)
+
+
+def _valued(old: Arrangement, catalogue: Catalogue) -> Arrangement | None:
+    """All that runs, at today's statistics; None where it has no place under today's catalogue."""
+    if not all(_stands(kept, old, catalogue) for kept in old.kept):
+        return None
+    now = replace(old, catalogue=catalogue)
+    return revalued(now, catalogue, cores_of_kept(now, catalogue))
+
+
+def _with_replaced(now: Arrangement, before: Arrangement | None, views: Views) -> Arrangement:
+    """Also with contracts that are refused because pushes wait for each other, if they run already in another version
+    and cost no more than that. What was measured in an overload must not keep anybody from lowering it.
+    """
+    ran = set() if before is None else {entry.contract.name for entry in before.kept if not entry.contract.forced}
+    for refusal in [one for one in now.rejected if one.contract in ran and one.reason == "freshness"]:
+        assert before is not None
+        headroom = replace(now.catalogue.headroom, blocking_s=0.0)
+        at_once = replace(now.without(refusal.contract), catalogue=replace(now.catalogue, headroom=headroom))
+        then = _with_all(at_once, [now.catalogue.contracts[refusal.contract]], views)
+        if _cost_of(then, refusal.contract) <= _cost_of(before, refusal.contract) * (1 + ROUNDING):
+            now = replace(then, catalogue=now.catalogue)
+    return now
+
+
+def _cost_of(now: Arrangement, contract: str) -> float:
+    """$/s of all that would go with a contract; infinite for one that is not kept."""
+    if all(entry.contract.name != contract for entry in now.kept):
+        return inf
+    return now.live.bill.rescost - now.without(contract).live.bill.rescost
+
+
+def _with_held(now: Arrangement, held: Collection[str], views: Views) -> Arrangement:
+    """Also with contracts that are held and refused all the same, because what they were made of is gone: in another
+    way, whatever that exhausts.
+    """
+    for refusal in [one for one in now.rejected if one.contract in held]:
+        contract = now.catalogue.contracts[refusal.contract]
+        then = _with_all(now.without(contract.name), [replace(contract, forced=True)], views)
+        if any(entry.contract.name == contract.name for entry in then.kept):
+            kept = (replace(one, contract=now.catalogue.contracts[one.contract.name]) for one in then.kept)
+            now = replace(then, kept=tuple(kept))
+    return now
 
 
 def _blocks(now: Arrangement, views: Views) -> Iterator[PlannedBlock]:
@@ -131,7 +197,7 @@ def _blocks(now: Arrangement, views: Views) -> Iterator[PlannedBlock]:
     blocks = {block.id for view in used for block in blocks_in_form(now, view)}
     names = _names(now, blocks, views)
     forms = {
-        view: tuple(blocks_in_form(now, view)) if view in views_kept else declared
+        view: tuple(_as_declared(blocks_in_form(now, view), declared[-1])) if view in views_kept else declared
         for view, declared in views.items()
         if not isinstance(declared, Refusal)
     }
@@ -157,6 +223,12 @@ def _names(now: Arrangement, running: Collection[str], views: Views) -> dict[str
     for id_, fingerprint in declared.items():
         names.setdefault(fingerprint, id_)
     return names
+
+
+def _as_declared(form: Iterable[Block], declared: Block) -> Iterator[Block]:
+    """The blocks of a view that is kept, with its columns as they are called now."""
+    for block in form:
+        yield replace(block, outputs=declared.outputs) if block.id == declared.id else block
 
 
 def _unforced(now: Arrangement) -> Arrangement:

@@ -9,23 +9,25 @@ from headrace.model.catalogue import Catalogue
 from headrace.model.errors import UsageError
 from headrace.model.plan import Plan, PlanOptions, Rejection
 from headrace.plan.make import make_plan, plan_on_running
-from headrace.service.folder import Folder
-from headrace.service.forced import read_forced
 
 
 def plan_with_forced(
-    base: Plan | None, declared: Catalogue, running: Mapping[str, float], force: Collection[str] = ()
+    base: Plan | None,
+    declared: Catalogue,
+    running: Mapping[str, float],
+    force: Collection[str] = (),
+    held: Collection[str] = (),
 ) -> tuple[Plan, dict[str, float]]:
     """The plan on top of what runs, or from nothing; and what those that are forced are promised, in seconds.
 
     Contracts to `force` are, if they are refused. Those that are `running` forced stay so, and as fresh as they were
     planned to be. Each is planned for what it asks for; if nothing is as fast as that, for the smallest freshness that
-    could be kept.
+    could be kept. Those that are `held` go on as they run, whether they fit or not.
     """
     planned_s = dict(running)
     while True:
         catalogue = _with_forced(declared, planned_s)
-        plan = make_plan(catalogue, PlanOptions()) if base is None else plan_on_running(base, catalogue)
+        plan = make_plan(catalogue, PlanOptions()) if base is None else plan_on_running(base, catalogue, held)
         refused = [one for one in plan.rejected if one.contract in force or one.contract in planned_s]
         if not refused:
             return plan, {name: declared.contracts[name].freshness_s for name in planned_s}
@@ -37,15 +39,6 @@ def plan_with_forced(
                 raise UsageError(f'contract "{one.contract}" cannot be forced: {one.detail}')
             else:
                 del planned_s[one.contract]
-
-
-def still_forced(folder: Folder, declared: Catalogue) -> dict[str, float]:
-    """Those that run, while they ask for the same as when they were forced: how fresh they are planned to be."""
-    return {
-        name: terms.kept_s
-        for name, terms in read_forced(folder).items()
-        if name in declared.contracts and declared.contracts[name].freshness_s == terms.declared_s
-    }
 
 
 def _with_forced(declared: Catalogue, planned_s: Mapping[str, float]) -> Catalogue:

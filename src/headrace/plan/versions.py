@@ -1,0 +1,186 @@
+"""Which version of each contract runs: the one that the project's files ask for, or the one that runs already.
+
+    admitted    the files' version runs
+    refused     what runs goes on: its query, its promise, its place; the plan notes what was asked for and why not
+    forbidden   what runs may not go on either (`stays`, a source or a link that is gone): it stops
+
+The first version of a view keeps its name, whatever runs beside it: its files bear that name. Another version that is
+needed at the same time gets a name of its own (`model/names.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from headrace.model.catalogue import Catalogue, Contract, Refusal, Source, View
+from headrace.model.names import name_of_view, version_name
+from headrace.model.plan import GoesOn, Plan, Rejection
+from headrace.plan.forced import plan_with_forced
+from headrace.plan.share.arrangement import arrangement_of
+from headrace.plan.share.keeps import has_room, late_contracts
+from headrace.plan.views import blocks_of_view
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a project asks for. `forced` contracts run: how fresh they are planned to be, in seconds. Those to `force`
+    are kept although they are refused. `from_nothing` plans as if nothing ran.
+    """
+
+    declared: Catalogue
+    forced: Mapping[str, float] = field(default_factory=dict)
+    force: Collection[str] = ()
+    from_nothing: bool = False
+
+
+def plan_versions(
+    running: Plan | None, asked: Asked, promised: Mapping[str, float] | None = None
+) -> tuple[Plan, dict[str, float]]:
+    """The plan, and what forced contracts are promised, in seconds; `promised` is what they were until now.
+
+    What is refused there stops or does not start; what goes on all the same is noted in the plan.
+    """
+    base, held = None if asked.from_nothing else running, dict[str, Rejection]()
+    while True:
+        stopped = {} if running is None else _without_sources(running, asked.declared, held)
+        stay = [name for name in held if name not in stopped]
+        catalogue = _with_versions(running, asked.declared, stay, promised or {})
+        wanted = {name: one for name, one in catalogue.contracts.items() if name not in stopped}
+        plan, promises = plan_with_forced(
+            base, replace(catalogue, contracts=wanted), _forced(running, asked, stay), asked.force, stay
+        )
+        lost = {one.contract: one for one in plan.rejected if running is not None and runs(running, one.contract)}
+        if base is None and not lost.keys().isdisjoint(held):
+            base = running  # not even what runs can be planned from nothing: it goes on as it is
+        elif lost.keys() <= held.keys():
+            rejected = (*(stopped[name] for name in sorted(stopped)), *plan.rejected)
+            contracts = {**catalogue.contracts, **plan.catalogue.contracts}
+            plan = replace(plan, catalogue=replace(plan.catalogue, contracts=contracts), rejected=rejected)
+            return replace(plan, goes_on=_going_on(running, asked.declared, plan, held)), promises
+        held |= {name: one for name, one in lost.items() if name not in held}
+
+
+def runs(running: Plan, contract: str) -> bool:
+    return any(one.contract == contract for one in running.contracts)
+
+
+def _forced(running: Plan | None, asked: Asked, held: Collection[str]) -> dict[str, float]:
+    """Contracts that are forced, also those whose other version is refused: how fresh they are planned to be."""
+    terms = {} if running is None else running.catalogue.contracts
+    again = {name: terms[name].freshness_s for name in held if terms[name].forced}
+    return {**{name: kept_s for name, kept_s in asked.forced.items() if name not in asked.force}, **again}
+
+
+# Versions of views
+
+
+def _with_versions(
+    running: Plan | None, declared: Catalogue, held: Collection[str], promised: Mapping[str, float]
+) -> Catalogue:
+    """What is planned: contracts that are held as they run, all others as they are declared."""
+    if running is None:
+        return declared
+    before = running.catalogue
+    stay = {name: _as_it_runs(before.contracts[name], promised) for name in held}
+    earlier = {one.view: before.views[one.view] for one in stay.values()}
+    names = _names(running, declared, earlier)
+    views = {names[name]: replace(view, name=names[name]) for name, view in declared.views.items()}
+    contracts = {name: replace(one, view=names[one.view]) for name, one in declared.contracts.items()}
+    return replace(declared, views={**earlier, **views}, contracts={**contracts, **stay})
+
+
+def _as_it_runs(contract: Contract, promised: Mapping[str, float]) -> Contract:
+    """A forced contract is declared with what it is promised; it may be planned for more."""
+    if not contract.forced:
+        return contract
+    return replace(contract, forced=False, freshness_s=promised.get(contract.name, contract.freshness_s))
+
+
+def _names(running: Plan, declared: Catalogue, earlier: Collection[str]) -> dict[str, str]:
+    """By the name that people gave it: what a declared view goes by. Views that run keep what they go by."""
+    there = _versions(running)
+    found = {}
+    for name in declared.views:
+        version = _version(declared, name)
+        taken = version_name(name, version) if name in earlier else name
+        found[name] = there.get((name, version), taken)
+    return found
+
+
+def _versions(running: Plan) -> dict[tuple[str, str], str]:
+    """What each version that runs goes by."""
+    views = dict.fromkeys(entry.view for entry in running.contracts)
+    return {(name_of_view(view), _version(running.catalogue, view)): view for view in views}
+
+
+def _version(catalogue: Catalogue, view: str) -> str:
+    """Equal for views that make the same rows; their columns may be called otherwise."""
+    blocks = blocks_of_view(replace(catalogue, views={view: _plainly_named(catalogue.views[view])}), view)
+    if isinstance(blocks, Refusal):
+        return hashlib.sha256(catalogue.views[view].sql.encode()).hexdigest()
+    return blocks[-1].fingerprint
+
+
+def _plainly_named(view: View) -> View:
+    """What depends on the time of evaluation is fingerprinted with the view's name."""
+    return replace(view, name=name_of_view(view.name))
+
+
+# What may go on
+
+
+def _without_sources(running: Plan, declared: Catalogue, held: Collection[str]) -> dict[str, Rejection]:
+    """Contracts that are held and read a source, or columns of one, that is gone."""
+    found = dict[str, Rejection]()
+    for contract in held:
+        for name in sorted(_sources_of(running, contract)):
+            before, after = running.catalogue.sources[name], declared.sources.get(name)
+            if after is None:
+                detail = f'what ran before cannot go on: source "{name}" is gone'
+                found.setdefault(contract, Rejection(contract, f"source:{name}", detail, None, None))
+            elif not _columns(before) <= _columns(after):
+                detail = f'what ran before cannot go on: source "{name}" has other columns now'
+                found.setdefault(contract, Rejection(contract, f"source:{name}", detail, None, None))
+    return found
+
+
+def _sources_of(running: Plan, contract: str) -> frozenset[str]:
+    """The sources that a contract reads as it runs."""
+    serving = (name for name, figures in running.vertex_figures.items() if contract in figures.serves)
+    vertices = (running.graph.vertices[name] for name in serving)
+    return frozenset(vertex.scope[0] for vertex in vertices if vertex.base)
+
+
+def _columns(source: Source) -> frozenset[object]:
+    return frozenset((column.name, column.type) for column in source.columns or ())
+
+
+def _going_on(
+    running: Plan | None, declared: Catalogue, plan: Plan, held: Mapping[str, Rejection]
+) -> tuple[GoesOn, ...]:
+    """All that runs although it is refused: since now, or since an earlier time if it still does not fit."""
+    if running is None:
+        return ()
+    names, kept = _names(running, declared, _views_of(plan, held)), {one.contract for one in plan.contracts}
+    found = {
+        name: GoesOn(replace(declared.contracts[name], view=names[declared.contracts[name].view]), why)
+        for name, why in held.items()
+        if name in kept
+    }
+    for one in running.goes_on:
+        if one.contract in kept and one.contract not in found and _misfits(plan, one):
+            found[one.contract] = one
+    return tuple(found[name] for name in plan.catalogue.contracts if name in found)
+
+
+def _views_of(plan: Plan, contracts: Collection[str]) -> frozenset[str]:
+    return frozenset(plan.catalogue.contracts[name].view for name in contracts)
+
+
+def _misfits(plan: Plan, one: GoesOn) -> bool:
+    """Whether a contract that asks for what it did still asks for more than there is."""
+    now = arrangement_of(plan)
+    is_same = one.asked.asks_as(plan.catalogue.contracts[one.contract])
+    return is_same and (not has_room(now) or one.contract in late_contracts(now, [one.contract]))
