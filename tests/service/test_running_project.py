@@ -39,7 +39,7 @@ def replayed(before: list[Any], changes: list[Any]) -> Counter[tuple[object, ...
 
 def test_a_project_is_kept_and_read_and_changed_while_it_runs(project: RunningProject) -> None:
     project.declare("named", "counts")
-    assert all(step["do"] == "add" for step in project.document("apply", "--dry-run")["steps"])
+    assert all(step["do"] == "load" for step in project.document("apply", "--dry-run")["steps"])
     project.up()
     status = project.document("status")
     assert {contract["id"] for contract in status["contracts"]} == {"named", "counts"}
@@ -132,7 +132,10 @@ def test_nothing_is_left_of_a_contract_that_went(project: RunningProject) -> Non
     until(lambda: project.eu.execute(copies).fetchone() == (1,), "it is delivered")
     project.declare("by_pid")
     said = project.headrace("apply")
-    assert "contracts added: by_pid" in said and "contracts removed: counts, named" in said
+    assert (
+        "load by_pid at eu (" in said and "stop counts: counts at us (" in said and "stop named: named at eu (" in said
+    )
+    assert "@" not in said, "people read no ids"
     assert project.eu.execute(copies).fetchone() == (0,)
     assert project.us.execute(slots).fetchone() == (0,)
     plan = json.loads(get(project, "/plan")[1])
@@ -180,8 +183,12 @@ def test_a_promise_that_runs_stays_when_a_tighter_one_is_refused(project: Runnin
     (project.folder / "headrace.yml").write_text(tighter)
     answer = project.document("apply", status=1)
     assert [(one["contract"], one["stays"]) for one in answer["rejected"]] == [("counts", True)]
-    assert answer["changed"] is False
-    assert "what it is promised now stays" in project.headrace("apply", status=1)
+    assert project.document("apply", status=1)["changed"] is False
+    (counts, _) = sorted(project.document("status")["contracts"], key=lambda one: one["id"] != "counts")
+    assert counts["running"] == "earlier version" and counts["refused"]["reason"] == "freshness"
+    assert "counts runs in its earlier version: the new one is refused, because" in project.headrace("status")
+    assert "runs in its earlier version" in project.headrace("why", "counts")
+    assert "it is kept as it runs" in project.headrace("apply", status=1)
     assert {one["id"]: one["freshness_s"] for one in answer["contracts"]} == {"counts": 4.0, "by_pid": 4.0}
     project.change_something(1001)
     project.until_equal("counts")

@@ -7,8 +7,7 @@ from headrace.model.plan import Plan
 from headrace.model.running import ApplyWishes
 from headrace.plan.versions import Asked, plan_versions
 from headrace.service.folder import Folder
-from headrace.service.forced import read_forced
-from headrace.service.reading import forced_promises
+from headrace.service.forced import forced_promises, read_forced
 
 
 def plan_on_what_runs(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from headrace.model.names import name_of_view
+
 if TYPE_CHECKING:
     from headrace.app.preparing import Applied
     from headrace.app.reading import Seen
@@ -12,17 +14,19 @@ if TYPE_CHECKING:
 
 
 def applied_document(applied: Applied) -> dict[str, Any]:
-    """`steps` in the order in which they are taken: what is new is loaded before what is old goes."""
+    """`steps` in the order in which they are taken: what is new is loaded before what is old goes. Each says in words
+    (`text`) what it does, to which vertices.
+    """
     change, plan = applied.prepared.change, applied.prepared.plan
     return {
         "applied": applied.done,
         "changed": change is None or not change.is_nothing,
-        "steps": _steps(applied),
+        "steps": [asdict(step) for step in applied.prepared.steps],
         "change": None if change is None else asdict(change),
         "contracts": [
             {
                 "id": entry.contract,
-                "view": entry.view,
+                "view": name_of_view(entry.view),
                 "at": entry.site,
                 "freshness_s": applied.prepared.forced.get(entry.contract, entry.freshness_s),
                 "forced": entry.contract in applied.prepared.forced,
@@ -47,19 +51,6 @@ def rejection_document(rejection: Rejection) -> dict[str, Any]:
     }
 
 
-def _steps(applied: Applied) -> list[dict[str, str]]:
-    change = applied.prepared.change
-    if change is None:
-        return [{"do": "add", "vertex": name} for name in applied.prepared.plan.graph.vertices]
-    return [
-        *({"do": "reread", "source": name} for name in change.reread),
-        *({"do": "add", "vertex": name} for name in change.added),
-        *({"do": "move", "vertex": before, "to": after} for before, after in change.moved),
-        *({"do": "rewire", "vertex": name} for name in change.rewired),
-        *({"do": "remove", "vertex": name} for name in change.removed),
-    ]
-
-
 def seen_document(seen: Seen) -> dict[str, Any]:
     from headrace.app.reading import moment_text, rows_as_json
 
@@ -68,6 +59,7 @@ def seen_document(seen: Seen) -> dict[str, Any]:
         "as_of": moment_text(seen.as_of),
         "lag_s": seen.lag_s,
         "freshness_s": seen.freshness_s,
+        **({"running": "earlier version"} if seen.earlier else {}),
         "columns": list(seen.rows.column_names),
         "rows": [list(row.values()) for row in rows_as_json(seen.rows)],
     }

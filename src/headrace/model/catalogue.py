@@ -107,7 +107,8 @@ class Source:
     """Rows that live at a site. `rate` counts changed rows per second: an update counts 2.
 
     `columns` is None until the source is inspected. Streams have `time` (a column) and `retention_s`. `measured_rate`
-    is what a running project found and was planned with instead of `rate`.
+    is what a running project found and was planned with instead of `rate`. `found` are statistics that are not
+    declared but taken from the database: `rows`, or `width` or `distinct` of a column (`body.width`).
     """
 
     name: str
@@ -125,6 +126,7 @@ class Source:
     origin: PostgresTable | FileFolder | None
     declared_at: Location
     measured_rate: float | None = None
+    found: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,12 +302,13 @@ class Admission(StrEnum):
 class Headroom:
     """Share of each host and link that is kept free.
 
-    `blocking_s` is None for "measured": 0 unless planned on what runs.
+    `blocking_s` is None for "measured": 0 unless planned on what runs, which sets it to what was `measured`.
     """
 
     cpu: float
     link: float
     blocking_s: float | None
+    measured: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,32 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class ValueChange:
+    """What a project declares otherwise (`link us > eu`, its `bandwidth`), as people read it."""
+
+    what: str
+    field: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeStep:
+    """One thing that going over to a plan does: `do` is reread, take over, load, move, rewire, change, keep, stop or
+    drop; `text` says it in words.
+    """
+
+    do: str
+    text: str
+    vertices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Difference:
     """Vertices by id. A vertex that moves goes from the first to the second of its pair; one that is `rewired` stays
     and gets another producer. `reread` are sources that changed: all that is made from them starts anew. Costs are $/s
-    of all resources.
+    of all resources. `values` are declared otherwise; `refused` are contracts that go on although what is asked for
+    (something else than before) is refused. `steps` say all of it in words.
     """
 
     added: tuple[str, ...]
@@ -23,8 +45,11 @@ class Difference:
     cost_before: float
     cost_after: float
     reread: tuple[str, ...] = ()
+    values: tuple[ValueChange, ...] = ()
+    refused: tuple[str, ...] = ()
+    steps: tuple[ChangeStep, ...] = ()
 
     @property
     def is_nothing(self) -> bool:
-        changes = (self.added, self.removed, self.moved, self.rewired, self.reread)
+        changes = (self.added, self.removed, self.moved, self.rewired, self.reread, self.values, self.refused)
         return not any((*changes, self.contracts_added, self.contracts_removed, self.contracts_changed))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from headrace.model.names import name_of_view
 from headrace.model.plan import Vertex, VertexKind
 
 _ID = re.compile(
@@ -57,7 +58,7 @@ def _name_match(found: re.Match[str]) -> str:
 
 def _name(is_delta: bool, block: str | None, scope: Iterable[str], changed: Iterable[str]) -> str:
     """A delta that carries the changes of some of what it joins says of which."""
-    what = block or " x ".join(scope)
+    what = name_of_view(block or " x ".join(scope))
     if not is_delta:
         return what
     made_by = f" made by {', '.join(changed)}" if set(changed) != set(scope) else ""

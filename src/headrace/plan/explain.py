@@ -33,6 +33,7 @@ from headrace.model.explanation import (
     WhyRejected,
     WhyVertex,
 )
+from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Edge, Method, Plan, PlanOptions, Rejection, Vertex
 from headrace.model.statistics import rate_of
 from headrace.plan.admit import Answer, Question, best_plan, cheapest_plan, fastest_plan, keeps, next_best_plan
@@ -48,7 +49,8 @@ def why(plan: Plan, name: str) -> tuple[Why, ...]:
     """The answer about a contract, a view (all its contracts) or a vertex. Raises UsageError with the nearest name."""
     entries: tuple[ContractPlan | Rejection, ...] = (*plan.contracts, *plan.rejected)
     named = [entry for entry in entries if entry.contract == name]
-    named = named or [entry for entry in entries if plan.catalogue.contracts[entry.contract].view == name]
+    views = {contract: name_of_view(one.view) for contract, one in plan.catalogue.contracts.items()}
+    named = named or [entry for entry in entries if views[entry.contract] == name]
     if named:
         return tuple(_why_contract(plan, entry) for entry in named)
     vertices = [v for v in plan.graph.vertices.values() if _is_called(v, name)]
@@ -73,7 +75,7 @@ def _nothing_planned(catalogue: Catalogue, name: str) -> UsageError:
     for kind, names in (("feed", catalogue.feeds), ("template", catalogue.templates)):
         if name.partition(":")[0] in names:
             return UsageError(f'{kind} "{name}" is left out: {kind}s do not run yet')
-    known = (*catalogue.contracts, *catalogue.views, *catalogue.sources)
+    known = (*catalogue.contracts, *map(name_of_view, catalogue.views), *catalogue.sources)
     listed = f"contracts are {', '.join(catalogue.contracts)}" if catalogue.contracts else "there are no contracts"
     return UsageError(f'"{name}" is not a contract, a view or a source', nearest_name(name, known) or listed)
 
@@ -191,7 +193,7 @@ def grounds(catalogue: Catalogue, sources: Collection[str], measured: Measured |
 def sources_of(plan: Plan, name: str) -> frozenset[str]:
     """The sources that a contract, a view or a vertex is made of; all that the plan reads, if it has none such."""
     graph = plan.graph
-    named = [entry.vertex for entry in plan.contracts if name in (entry.contract, entry.view)]
+    named = [entry.vertex for entry in plan.contracts if name in (entry.contract, name_of_view(entry.view))]
     named += [vertex.id for vertex in graph.vertices.values() if _is_called(vertex, name)]
     upstream = upstream_first(graph, named or graph.vertices)
     return frozenset(graph.vertices[vertex].scope[0] for vertex in upstream if graph.vertices[vertex].base)

@@ -19,6 +19,7 @@ from headrace.model.names import name_of_view, version_name
 from headrace.model.plan import GoesOn, Plan, Rejection
 from headrace.plan.forced import plan_with_forced
 from headrace.plan.share.arrangement import arrangement_of
+from headrace.plan.share.inherited import blocks_used
 from headrace.plan.share.keeps import has_room, late_contracts
 from headrace.plan.views import blocks_of_view
 
@@ -85,7 +86,7 @@ def _with_versions(
     before = running.catalogue
     stay = {name: _as_it_runs(before.contracts[name], promised) for name in held}
     earlier = {one.view: before.views[one.view] for one in stay.values()}
-    names = _names(running, declared, earlier)
+    names = _names(running, declared, held)
     views = {names[name]: replace(view, name=names[name]) for name, view in declared.views.items()}
     contracts = {name: replace(one, view=names[one.view]) for name, one in declared.contracts.items()}
     return replace(declared, views={**earlier, **views}, contracts={**contracts, **stay})
@@ -98,14 +99,18 @@ def _as_it_runs(contract: Contract, promised: Mapping[str, float]) -> Contract:
     return replace(contract, forced=False, freshness_s=promised.get(contract.name, contract.freshness_s))
 
 
-def _names(running: Plan, declared: Catalogue, earlier: Collection[str]) -> dict[str, str]:
-    """By the name that people gave it: what a declared view goes by. Views that run keep what they go by."""
-    there = _versions(running)
+def _names(running: Plan, declared: Catalogue, held: Collection[str]) -> dict[str, str]:
+    """By the name that people gave it: what a declared view goes by. Views that run keep what they go by, and nothing
+    else goes by a name that contracts which are held depend on.
+    """
+    there, now = _versions(running), arrangement_of(running)
+    used = blocks_used(now, *(one.vertex for one in now.kept if one.contract.name in held))
+    means = {entry.block.id: entry.block.fingerprint for entry in now.blocks if entry.block.id in used}
     found = {}
     for name in declared.views:
         version = _version(declared, name)
-        taken = version_name(name, version) if name in earlier else name
-        found[name] = there.get((name, version), taken)
+        is_taken = means.get(name, version) != version
+        found[name] = there.get((name, version), version_name(name, version) if is_taken else name)
     return found
 
 
@@ -163,7 +168,8 @@ def _going_on(
     """All that runs although it is refused: since now, or since an earlier time if it still does not fit."""
     if running is None:
         return ()
-    names, kept = _names(running, declared, _views_of(plan, held)), {one.contract for one in plan.contracts}
+    kept = {one.contract for one in plan.contracts}
+    names = _names(running, declared, [name for name in held if name in kept])
     found = {
         name: GoesOn(replace(declared.contracts[name], view=names[declared.contracts[name].view]), why)
         for name, why in held.items()
@@ -173,10 +179,6 @@ def _going_on(
         if one.contract in kept and one.contract not in found and _misfits(plan, one):
             found[one.contract] = one
     return tuple(found[name] for name in plan.catalogue.contracts if name in found)
-
-
-def _views_of(plan: Plan, contracts: Collection[str]) -> frozenset[str]:
-    return frozenset(plan.catalogue.contracts[name].view for name in contracts)
 
 
 def _misfits(plan: Plan, one: GoesOn) -> bool:

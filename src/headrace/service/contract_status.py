@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.model.amounts import format_seconds
-from headrace.model.plan import ContractPlan
+from headrace.model.names import name_of_view
+from headrace.model.plan import ContractPlan, Plan
 from headrace.observe.audit import Record
 from headrace.observe.cost import Account
 from headrace.run.next_push import next_starts
@@ -57,7 +58,19 @@ def _contract(service: Service, entry: ContractPlan, now: int, start: int | None
         "last_push_s": service.accounts.last_s.get(entry.vertex),
         "prediction_error": service.scheduler.learning.error_of(name),
         **({"forced": True} if name in service.forced else {}),
+        **_version(service.plan, name),
     }
+
+
+def _version(plan: Plan | None, contract: str) -> dict[str, Any]:
+    """Of a contract that goes on although what the project's files ask for is refused."""
+    one = next((one for one in plan.goes_on if one.contract == contract), None) if plan is not None else None
+    if one is None or plan is None:
+        return {}
+    running = "earlier version" if plan.runs_earlier(contract) else "over capacity"
+    why = one.because
+    refused = {"reason": why.reason, "detail": why.detail, "smallest_staleness": why.smallest_staleness_s}
+    return {"running": running, "refused": refused}
 
 
 def _described(service: Service, entry: ContractPlan) -> dict[str, Any]:
@@ -69,7 +82,7 @@ def _described(service: Service, entry: ContractPlan) -> dict[str, Any]:
         "violations": service.auditor.records.get(entry.contract, Record()).episodes,
         "cost_h": entry.cost * 3600.0,
         "next_push_s": None,
-        "view": entry.view,
+        "view": name_of_view(entry.view),
         "site": entry.site,
         "last_push_s": None,
         "prediction_error": None,

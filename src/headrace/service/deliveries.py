@@ -10,6 +10,7 @@ from pathlib import Path
 from headrace.model.catalogue import Contract
 from headrace.model.errors import HeadraceError
 from headrace.model.log import Lease
+from headrace.model.names import name_of_view
 from headrace.model.plan import Plan
 from headrace.model.relation import Field, Output
 from headrace.run.columns import view_outputs
@@ -89,7 +90,8 @@ class Deliveries:
     ) -> Target:
         columns = tuple(Field(output.name, output.expr.type) for output in outputs)
         meaning = next(planned.block.fingerprint for planned in plan.blocks if planned.block.id == contract.view)
-        about = Copied(plan.catalogue.project, contract.name, contract.view, meaning, contract.freshness_s, columns)
+        view = name_of_view(contract.view)
+        about = Copied(plan.catalogue.project, contract.name, view, meaning, contract.freshness_s, columns)
         return target_of(about, to, self.project, environment, contract.declared_at)
 
     def _start(self, copy: Copy) -> None:

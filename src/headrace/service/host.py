@@ -14,11 +14,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace.model.difference import ChangeStep
 from headrace.model.errors import UsageError
 from headrace.model.plan import Plan, Rejection
 from headrace.model.running import ApplyWishes
 from headrace.plan.share.difference import Difference, difference
 from headrace.plan.share.revalue import Measured
+from headrace.plan.share.steps import first_steps
 from headrace.service.folder import Folder
 from headrace.service.forced import write_forced
 from headrace.service.last_status import FILE as STATUS_FILE
@@ -47,6 +49,11 @@ class Prepared:
     plan: Plan
     forced: Mapping[str, float]
     change: Difference | None
+
+    @property
+    def steps(self) -> tuple[ChangeStep, ...]:
+        """What going over to the plan does, in words."""
+        return first_steps(self.plan) if self.change is None else self.change.steps
 
     @property
     def rejected(self) -> tuple[Rejection, ...]:
@@ -179,11 +186,4 @@ class Host:
         running = self.service.plan
         if running is None or prepared.change is None or not prepared.change.is_nothing:
             return False
-        before, after = running.catalogue.contracts, prepared.plan.catalogue.contracts
-        terms = ("deliver", "penalty", "owner")
-        same = all(
-            getattr(before.get(entry.contract), term, None) == getattr(after[entry.contract], term)
-            for entry in prepared.plan.contracts
-            for term in terms
-        )
-        return same and dict(self.service.forced) == dict(prepared.forced)
+        return dict(self.service.forced) == dict(prepared.forced)

@@ -80,5 +80,7 @@ def running_to_plan_on(folder: Folder) -> Plan | None:
     sources = running.catalogue.sources
     rates = {name: rate for name, rate in measured.rates.items() if name in sources and sources[name].rate is None}
     plan = plan_as_measured(running, Measured(measured.clock_s, rates))
-    headroom = replace(plan.catalogue.headroom, blocking_s=measured.blocking_s)
+    headroom = plan.catalogue.headroom
+    if headroom.measured or headroom.blocking_s is None:
+        headroom = replace(headroom, blocking_s=measured.blocking_s, measured=True)
     return replace(plan, catalogue=replace(plan.catalogue, headroom=headroom))

@@ -18,6 +18,7 @@ from headrace.connect.postgres.slots import CaptureNames, capture_names
 from headrace.declare.variables import fill
 from headrace.model.catalogue import DeltaFolder, PostgresTable
 from headrace.model.errors import ConnectError, NotOurs
+from headrace.model.names import name_of_view
 from headrace.model.plan import Plan
 from headrace.run.compile.program import compile_plan
 from headrace.run.ports import Ledger
@@ -150,7 +151,7 @@ def copies_of(plan: Plan) -> Iterator[NotedCopy]:
     """The copies that a plan's contracts ask for."""
     for contract in plan.catalogue.contracts.values():
         if contract.deliver is not None:
-            yield NotedCopy(plan.catalogue.project, contract.name, contract.view, contract.deliver)
+            yield NotedCopy(plan.catalogue.project, contract.name, name_of_view(contract.view), contract.deliver)
 
 
 def captures_of(plan: Plan, folder: Folder) -> Iterator[NotedCapture]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from headrace.model.errors import EvaluationError, UsageError, nearest_name
 from headrace.model.log import Log
+from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Plan
 from headrace.model.relation import Field, Output
 from headrace.run.columns import view_outputs
@@ -29,7 +30,9 @@ from headrace.service.service import clock_now
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Rows of a view as of a time (microseconds), and how far that is behind its sources."""
+    """Rows of a view as of a time (microseconds), and how far that is behind its sources. An `earlier` version of the
+    view runs while the one in the project's files is refused.
+    """
 
     view: str
     contract: str
@@ -37,6 +40,7 @@ class Seen:
     lag_s: float
     freshness_s: float
     rows: pa.Table
+    earlier: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +63,24 @@ class Reader:
     """What contracts that are forced are promised, in seconds: they may be planned for more."""
 
     def names(self) -> list[str]:
-        return sorted({entry.view for entry in self.plan.contracts} | {entry.contract for entry in self.plan.contracts})
+        views = {name_of_view(entry.view) for entry in self.plan.contracts}
+        return sorted(views | {entry.contract for entry in self.plan.contracts})
 
     def served(self, name: str) -> Served:
-        """Of a view or a contract; where several contracts keep a view, at the one that is furthest."""
-        entries = [entry for entry in self.plan.contracts if name in (entry.view, entry.contract)]
+        """Of a view or a contract. Where several contracts keep a view, at the one that is furthest; if the version in
+        the project's files runs, of that version.
+        """
+        entries = [entry for entry in self.plan.contracts if name in (name_of_view(entry.view), entry.contract)]
         if not entries:
             raise UsageError(f'no contract keeps a view "{name}"', _known(name, self.names()))
         logs = self.ledger.logs([entry.vertex for entry in entries])
         there = [entry for entry in entries if entry.vertex in logs]
         if not there:
-            raise UsageError(f'view "{entries[0].view}" is not loaded yet', "`headrace status` says how far it is")
-        entry = max(there, key=lambda one: (logs[one.vertex].t, one.contract))
+            raise UsageError(
+                f'view "{name_of_view(entries[0].view)}" is not loaded yet', "`headrace status` says how far it is"
+            )
+        earlier = self.plan.runs_earlier
+        entry = max(there, key=lambda one: (not earlier(one.contract), logs[one.vertex].t, one.contract))
         spec = self.program.logs[entry.vertex]
         outputs = view_outputs(self.plan, self.program, entry.view, entry.vertex)
         return Served(entry, logs[entry.vertex], tuple(spec.columns), outputs)
@@ -86,11 +96,13 @@ class Reader:
         entry, log = served.contract, served.log
         choice = self._choice(served, asked or Asked())
         lag = self.lags_s().get(entry.contract, 0.0)
-        with _without_answer(entry.view):
+        view = name_of_view(entry.view)
+        with _without_answer(view):
             rows = rows_at(self.store, log, served.columns, served.outputs, log.t, self.program.functions)
         rows = choice.apply(rows, log.t)
         promised = self.forced.get(entry.contract, entry.freshness_s)
-        return Seen(entry.view, entry.contract, log.t, lag, promised, rows if limit is None else rows.slice(0, limit))
+        rows = rows if limit is None else rows.slice(0, limit)
+        return Seen(view, entry.contract, log.t, lag, promised, rows, self.plan.runs_earlier(entry.contract))
 
     def _choice(self, served: Served, asked: Asked) -> Choice:
         view = served.contract.view
@@ -114,7 +126,7 @@ class Reader:
         return upto, self._changes(served, start, upto)
 
     def _changes(self, served: Served, start: int, upto: int) -> Iterator[tuple[int, pa.Table, pa.Table]]:
-        with _without_answer(served.contract.view):
+        with _without_answer(name_of_view(served.contract.view)):
             yield from changes_after(
                 self.store, served.log, served.columns, served.outputs, start, upto, self.program.functions
             )

@@ -27,6 +27,7 @@ from headrace.model.catalogue import Catalogue, PostgresTable, Refresh, SourceKi
 from headrace.model.errors import ConnectError
 from headrace.model.full_query import FullQuery
 from headrace.model.log import Round
+from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan
 from headrace.model.relation import Relation, scans_of
 from headrace.model.types import Row
@@ -140,8 +141,8 @@ def recompute(
     cut in the meantime is compared again.
     """
     catalogue, contracts = reader.plan.catalogue, reader.plan.contracts
-    left_out = {one.view: why for one in contracts if (why := _why_not(reader, one)) is not None}
-    compared = [one for one in contracts if one.view not in left_out]
+    left_out = {name_of_view(one.view): why for one in contracts if (why := _why_not(reader, one)) is not None}
+    compared = [one for one in contracts if name_of_view(one.view) not in left_out]
     found: dict[str, Recomputed] = {}
     for _ in range(TRIES_IN_FULL):
         found |= {one.contract: one for one in _compared_at_a_cut(reader, environment, push, evaluate, compared)}
@@ -194,7 +195,7 @@ def _compared(contract: ContractPlan, expected: list[Row], view: pa.Table, t: in
     rows = rows_of_arrow(view)
     missing, extra = differing(expected, rows)
     return Recomputed(
-        contract.view,
+        name_of_view(contract.view),
         contract.contract,
         contract.site,
         t,

@@ -20,11 +20,14 @@ def fill_source(source: Source, facts: TableFacts) -> Source:
         )
     else:
         columns = source.columns
+    undeclared = {f"{c.name}.width" for c in columns if c.width is None}
+    undeclared |= {f"{c.name}.distinct" for c in columns if c.distinct is None}
     return replace(
         source,
         columns=tuple(_fill_column(column, measured.get(column.name), rows) for column in columns),
         key=source.key or facts.primary_key,
         rows=rows,
+        found=tuple(sorted({*undeclared, *(("rows",) if source.rows is None else ())})),
     )
 
 

@@ -60,36 +60,24 @@ def _imagined(directory: Path, wishes: ApplyWishes) -> dict[str, Any]:
 def _lines(answer: dict[str, Any]) -> Iterator[str]:
     change = answer["change"]
     if change is None:
-        yield f"nothing has run yet: {count(len(answer['steps']), 'dataset')} would be loaded"
+        yield "nothing has run yet; this would be loaded"
     elif not answer["changed"]:
-        yield f"nothing changes: {count(len(change['reused']), 'dataset')} as they are"
+        yield f"nothing changes: {count(len(change['reused']), 'vertex', 'vertices')} as they are"
     else:
         yield "applied" if answer["applied"] else "would change"
-        yield from _changes(change)
+    for step in answer["steps"]:
+        if step["do"] != "keep":
+            yield from wrap(step["text"], "  ", "    ")
+    if change is not None and answer["changed"]:
+        yield f"  {count(len(change['reused']), 'vertex', 'vertices')} as they are"
     for contract in answer["contracts"]:
         if contract["forced"]:
             yield f'  contract "{contract["id"]}" is forced: kept as well as it goes, after all others'
     for name, why in answer["failing"].items():
         yield from wrap(f'contract "{name}" cannot be loaded, and is tried again: {why.splitlines()[0]}', "", "  ")
     for refused in answer["rejected"]:
-        yield from wrap(f'contract "{refused["contract"]}" is refused: {refused["detail"]}', "", "  ")
+        yield from wrap(f'contract "{refused["contract"]}" is refused, because {refused["detail"]}', "", "  ")
         if refused["smallest_staleness"] is not None:
             yield f"  {format_seconds(refused['smallest_staleness'])} could be promised"
         if refused["stays"]:
-            yield "  what it is promised now stays"
-
-
-def _changes(change: dict[str, Any]) -> Iterator[str]:
-    for field, what in (("added", "added"), ("changed", "changed"), ("removed", "removed")):
-        names = ", ".join(change[f"contracts_{field}"])
-        if names:
-            yield from wrap(names, f"  contracts {what}: ", "    ")
-    for name in change["reread"]:
-        yield from wrap(f"source {name} changed: read anew, with all that is made from it", "  ~ ", "      ")
-    signs = (("+", change["added"]), ("~", change["rewired"]), ("-", change["removed"]))
-    for sign, names in signs:
-        for name in names:
-            yield from wrap(name, f"  {sign} ", "      ")
-    for before, after in change["moved"]:
-        yield from wrap(f"{before} moved to {after}", "  > ", "      ")
-    yield f"  {count(len(change['reused']), 'dataset')} re-used"
+            yield "  it is kept as it runs"

@@ -94,8 +94,8 @@ def listed(items: Iterable[str]) -> str:
     return ", ".join(item.replace(" ", UNBROKEN) for item in items)
 
 
-def count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def count(number: int, noun: str, several: str | None = None) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {several or noun + 's'}"
 
 
 def _wants_colour(stream: TextIO) -> bool:

@@ -9,6 +9,7 @@ from headrace.doors.cli.output import count, table, wrap
 from headrace.model import amounts
 from headrace.model.catalogue import Admission, Catalogue, Refresh
 from headrace.model.left_out import say_left_out
+from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Edge, Operator, Plan, Rejection, Stage, Vertex, VertexKind
 from headrace.model.words import name_dataset
 
@@ -74,7 +75,7 @@ def _kept(plan: Plan) -> Iterator[str]:
     rows = [
         [
             contract.contract,
-            f"{contract.view} at {contract.site}{how_kept(plan.catalogue, contract.contract)}",
+            f"{name_of_view(contract.view)} at {contract.site}{how_kept(plan.catalogue, contract.contract)}",
             amounts.format_seconds(contract.freshness_s),
             _push(contract),
             dollars_per_hour(contract.cost),
@@ -110,7 +111,7 @@ def _refused(plan: Plan) -> Iterator[str]:
 def refusal_lines(rejection: Rejection, catalogue: Catalogue) -> Iterator[str]:
     """The promise that cannot be kept, why, and what could be promised instead."""
     contract = catalogue.contracts[rejection.contract]
-    promise = f"{contract.view} at {contract.site} within {amounts.format_seconds(contract.freshness_s)}"
+    promise = f"{name_of_view(contract.view)} at {contract.site} within {amounts.format_seconds(contract.freshness_s)}"
     promise += how_kept(catalogue, rejection.contract)
     yield f"  {rejection.contract}  {promise}"
     yield from wrap(f"{rejection.reason}: {rejection.detail}", "    because ", "      ")

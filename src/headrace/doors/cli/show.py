@@ -64,7 +64,8 @@ def as_of(seen: Seen) -> str:
     from headrace.doors.cli.status_text import ago
     from headrace.model.amounts import format_seconds
 
-    return f"as of {ago(seen.lag_s)} (promised {format_seconds(seen.freshness_s)})"
+    version = ", earlier version of the view" if seen.earlier else ""
+    return f"as of {ago(seen.lag_s)} (promised {format_seconds(seen.freshness_s)}){version}"
 
 
 def _text(seen: Seen, limit: int) -> str:

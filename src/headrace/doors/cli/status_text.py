@@ -64,6 +64,15 @@ def _contracts(document: Document) -> Iterator[str]:
     for contract in contracts:
         if "reason" in contract and contract["state"] not in TOLD_OF_ALL:
             yield from wrap(f"{contract['id']} is {contract['state']}: {contract['reason']}", "  ", "    ")
+        yield from version_lines(contract)
+
+
+def version_lines(contract: Document) -> Iterator[str]:
+    """Of a contract that goes on although what the files ask for is refused."""
+    if "running" in contract:
+        earlier = contract["running"] == "earlier version"
+        what = "runs in its earlier version: the new one is refused" if earlier else "goes on although it does not fit"
+        yield from wrap(f"{contract['id']} {what}, because {contract['refused']['detail']}", "  ", "    ")
 
 
 def _row(contract: Document) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from headrace.app.explaining import Explained
 from headrace.doors.cli.output import count, table, wrap
 from headrace.doors.cli.plan_text import dollars_per_hour, how_kept, refusal_lines, step
-from headrace.doors.cli.status_text import move_lines
+from headrace.doors.cli.status_text import move_lines, version_lines
 from headrace.model import amounts
 from headrace.model.explanation import (
     Alternative,
@@ -23,6 +23,7 @@ from headrace.model.explanation import (
     WhyRejected,
     WhyVertex,
 )
+from headrace.model.names import name_of_view
 from headrace.model.plan import Plan
 from headrace.model.words import name_dataset, name_ids, name_vertex
 
@@ -124,12 +125,13 @@ def why_document(answer: Why, measured: Measured = MappingProxyType({})) -> dict
 def _contract(plan: Plan, answer: WhyContract, found: Mapping[str, Any] | None) -> Iterator[str]:
     """`found` is what its service says of it."""
     kept = answer.plan
-    kept_s, where = amounts.format_seconds(kept.freshness_s), f"{kept.view} at {kept.site}"
+    kept_s, where = amounts.format_seconds(kept.freshness_s), f"{name_of_view(kept.view)} at {kept.site}"
     how = f"within {kept_s} is kept{how_kept(plan.catalogue, kept.contract)}"
     if found is not None and found.get("forced"):
         promised = amounts.format_seconds(found["freshness_s"])
         how = f"within {promised} is forced: kept as well as it goes, after all others, as if {kept_s} were promised"
     yield from wrap(f"{where} {how}", f'contract "{kept.contract}": ', "  ")
+    yield from version_lines({} if found is None else dict(found))
     yield f"  cost {dollars_per_hour(kept.cost)}" + ("" if kept.exact else " (the cheapest found, not proven cheapest)")
     if answer.shared:
         yield f"  {count(len(answer.shared), 'dataset')} shared with {count(answer.others, 'other contract')}"

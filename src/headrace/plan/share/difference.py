@@ -6,9 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from headrace.model.difference import Difference
+from headrace.model.errors import Location
 from headrace.model.plan import Plan
 from headrace.model.source_shape import shape_of
 from headrace.plan.share.outline import Dataset, Outline, outline_of
+from headrace.plan.share.steps import steps_between
+from headrace.plan.share.values import changed_values
+
+NOWHERE = Location("")
 
 __all__ = ["Difference", "difference", "difference_of"]
 
@@ -16,15 +21,35 @@ __all__ = ["Difference", "difference", "difference_of"]
 def difference(old: Plan, new: Plan) -> Difference:
     before, after = _shapes(old), _shapes(new)
     changed = tuple(sorted(name for name in before.keys() & after.keys() if before[name] != after[name]))
-    found, columns = difference_of(outline_of(old), outline_of(new)), (_columns(old), _columns(new))
-    renamed = {name for name, names in columns[1].items() if columns[0].get(name, names) != names}
-    return replace(found, reread=changed, contracts_changed=tuple(sorted({*found.contracts_changed, *renamed})))
+    found, terms = difference_of(outline_of(old), outline_of(new)), (_terms(old), _terms(new))
+    otherwise = {name for name, one in terms[1].items() if terms[0].get(name, one) != one}
+    found = replace(
+        found,
+        reread=changed,
+        contracts_changed=tuple(sorted({*found.contracts_changed, *otherwise})),
+        values=changed_values(old.catalogue, new.catalogue),
+        refused=tuple(sorted(name for name, one in _refused(new).items() if _refused(old).get(name) != one)),
+    )
+    return replace(found, steps=steps_between(old, new, found))
 
 
-def _columns(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """What the columns of each contract's view are called."""
+def _terms(plan: Plan) -> dict[str, object]:
+    """What outlines do not tell of contracts: what the columns of their views are called, who pays and reads."""
     blocks = {entry.block.id: entry.block for entry in plan.blocks}
-    return {one.contract: tuple(output.name for output in blocks[one.view].outputs) for one in plan.contracts}
+    found: dict[str, object] = {}
+    for one in plan.contracts:
+        contract = plan.catalogue.contracts[one.contract]
+        columns = tuple(output.name for output in blocks[one.view].outputs)
+        found[one.contract] = columns, contract.deliver, contract.penalty, contract.owner, contract.refresh
+    return found
+
+
+def _refused(plan: Plan) -> dict[str, object]:
+    """What contracts that go on are refused, and why in a word: numbers of what is measured change all the time."""
+    return {
+        one.contract: (replace(one.asked, declared_at=NOWHERE), one.because.reason.partition(":")[0])
+        for one in plan.goes_on
+    }
 
 
 def _shapes(plan: Plan) -> dict[str, str]:

@@ -68,8 +68,8 @@ def _with_measured(catalogue: Catalogue, running: Catalogue) -> Catalogue:
     known = {(one.source, one.text) for one in catalogue.selectivity if one.measured}
     carried = (one for one in filters if one.source in sources and (one.source, one.text) not in known)
     headroom = catalogue.headroom
-    if headroom.blocking_s is None:
-        headroom = replace(headroom, blocking_s=running.headroom.blocking_s)
+    if headroom.blocking_s is None or headroom.measured:
+        headroom = replace(headroom, blocking_s=running.headroom.blocking_s, measured=True)
     return replace(catalogue, sources=sources, selectivity=(*catalogue.selectivity, *carried), headroom=headroom)
 
 

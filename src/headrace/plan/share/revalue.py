@@ -1,6 +1,6 @@
 """The same graph under other statistics: what it would cost, and whether it keeps its promises, at measured rates.
 
-Rows and rates of a vertex follow from its subject and whose changes it carries, whatever its columns are. Partial
+Rows and rates of a vertex follow from its subject and whose changes it carries, its width from its columns. Partial
 aggregates keep the rates that were planned.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from statistics import median
 
-from headrace.model.block import BlockFilter
+from headrace.model.block import BlockFilter, ColumnId
 from headrace.model.catalogue import Catalogue, Link, Selectivity, Site
 from headrace.model.expr import conjunction
 from headrace.model.plan import Graph, Operator, PlannedBlock, Vertex, VertexKind
@@ -22,7 +22,7 @@ from headrace.plan.share.arrangement import Arrangement, Kept
 from headrace.plan.share.forms import form_of
 from headrace.plan.share.order import Cores
 from headrace.plan.share.subject import Subject, Subjects, subject_in, subject_of_input
-from headrace.plan.statistics import Core
+from headrace.plan.statistics import DELTA_EXTRA_WIDTH, Core, Facts
 
 SMALLEST_SHARE = 1e-6
 """Stands for a filter that let nothing through for a while."""
@@ -141,30 +141,53 @@ Key = tuple[Subject, tuple[str, ...] | None]
 """What, and whose changes; None for all rows."""
 
 
-def _facts(cores: Iterable[Core]) -> Iterator[tuple[Key, tuple[float, Rate]]]:
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """Statistics of a dataset; bytes of all columns that it may hold."""
+
+    rows: float
+    rate: Rate
+    widths: Mapping[ColumnId, float]
+
+
+def _facts(cores: Iterable[Core]) -> Iterator[tuple[Key, _Value]]:
     for core in cores:
         made = facts_of_block(core)
-        yield from _of_input(subject_of_input(made.name), made.name, made.rows, made.rate)
+        yield from _of_input(subject_of_input(made.name), made, made.rows, made.rate)
         for input_ in core.inputs:
-            name, text = input_.facts.name, input_.filter.text if input_.filter else None
-            yield from _of_input(subject_of_input(name), name, input_.facts.rows, input_.facts.rate)
-            yield from _of_input(subject_of_input(name, text), name, input_.rows, input_.rate)
+            facts, text = input_.facts, input_.filter.text if input_.filter else None
+            yield from _of_input(subject_of_input(facts.name), facts, facts.rows, facts.rate)
+            yield from _of_input(subject_of_input(facts.name, text), facts, input_.rows, input_.rate)
         for subset in core.sub_joins if core.is_joined else ():
-            subject = subject_in(core, subset)
-            yield (subject, None), (core.card(subset), Rate())
+            subject, rows = subject_in(core, subset), core.card(subset)
+            widths = {(one.alias, name): w for one in core.members(subset) for name, w in one.facts.widths.items()}
+            yield (subject, None), _Value(rows, Rate(), widths)
             for changed in range(1, subset + 1):
                 if changed & subset == changed:
-                    yield (subject, core.aliases_of(changed)), (core.card(subset), core.rate(subset, changed))
+                    yield (subject, core.aliases_of(changed)), _Value(rows, core.rate(subset, changed), widths)
 
 
-def _of_input(subject: Subject, name: str, rows: float, rate: Rate) -> Iterator[tuple[Key, tuple[float, Rate]]]:
-    yield (subject, None), (rows, Rate())
-    yield (subject, (name,)), (rows, rate)
+def _of_input(subject: Subject, facts: Facts, rows: float, rate: Rate) -> Iterator[tuple[Key, _Value]]:
+    widths = {(facts.name, facts.stored.get(name, name)): width for name, width in facts.widths.items()}
+    yield (subject, None), _Value(rows, Rate(), widths)
+    yield (subject, (facts.name,)), _Value(rows, rate, widths)
 
 
-def _revalued(vertex: Vertex, subject: Subject | None, facts: Mapping[Key, tuple[float, Rate]]) -> Vertex:
+def _revalued(vertex: Vertex, subject: Subject | None, facts: Mapping[Key, _Value]) -> Vertex:
     found = facts.get((subject, vertex.delta_of)) if subject is not None else None
     if found is None:
         return vertex
-    rows = None if vertex.rows is None else found[0]
-    return replace(vertex, rows=rows, rate=found[1] if vertex.kind is VertexKind.DELTA else vertex.rate)
+    is_delta = vertex.kind is VertexKind.DELTA
+    return replace(
+        vertex,
+        rows=None if vertex.rows is None else found.rows,
+        rate=found.rate if is_delta else vertex.rate,
+        width=_width(vertex, found.widths) + (DELTA_EXTRA_WIDTH if is_delta else 0.0),
+    )
+
+
+def _width(vertex: Vertex, widths: Mapping[ColumnId, float]) -> float:
+    """Bytes of a row, without what a delta has more."""
+    if all(column in widths for column in vertex.columns):
+        return sum(widths[column] for column in vertex.columns)
+    return vertex.width - (DELTA_EXTRA_WIDTH if vertex.kind is VertexKind.DELTA else 0.0)

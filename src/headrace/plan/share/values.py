@@ -1,0 +1,99 @@
+"""What a project declares otherwise than before, of all that planning reads: prices, capacities, links, statistics.
+
+Contracts and views are compared by what is planned for them (`difference.py`). Statistics that come from databases
+change all the time: a project that says nothing of them has not changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from headrace.model import amounts
+from headrace.model.catalogue import Catalogue, Headroom, Link, OperatorTime, Site, Source, Stays
+from headrace.model.difference import ValueChange
+
+Value = tuple[object, str]
+"""A value, and how people read it."""
+
+NOTHING: Value = None, "nothing"
+
+
+def changed_values(old: Catalogue, new: Catalogue) -> tuple[ValueChange, ...]:
+    """In the order of the new project."""
+    before, after = dict(_declared(old)), dict(_declared(new))
+    found = []
+    for what in (*after, *(what for what in before if what not in after)):
+        was, is_ = before.get(what, {}), after.get(what, {})
+        for name in (*is_, *(name for name in was if name not in is_)):
+            first, second = was.get(name, NOTHING), is_.get(name, NOTHING)
+            if first[0] != second[0] and name not in _found_in_both(old, new, what):
+                found.append(ValueChange(what, name, first[1], second[1]))
+    return tuple(found)
+
+
+def _found_in_both(old: Catalogue, new: Catalogue, what: str) -> frozenset[str]:
+    kind, _, name = what.partition(" ")
+    if kind != "source" or name not in old.sources or name not in new.sources:
+        return frozenset()
+    return frozenset(old.sources[name].found) & frozenset(new.sources[name].found)
+
+
+def _declared(catalogue: Catalogue) -> Iterator[tuple[str, Mapping[str, Value]]]:
+    """All that is declared, thing by thing, field by field."""
+    for host in catalogue.hosts.values():
+        yield f"host {host.name}", {"cores": _value(host.cores, amounts.format_number)}
+    for site in catalogue.sites.values():
+        yield f"site {site.name}", dict(_of_site(site))
+    for link in catalogue.links:
+        yield f"link {link.src} > {link.dst}", dict(_of_link(link))
+    for source in catalogue.sources.values():
+        yield f"source {source.name}", dict(_of_source(source))
+    shares = (one for one in catalogue.selectivity if not one.measured)
+    yield "selectivity", {f"{one.source} where {one.text}": _value(one.share, amounts.format_share) for one in shares}
+    yield "operator times", {op: (time, _time(time)) for op, time in catalogue.operator_times.items()}
+    yield "headroom", dict(_of_headroom(catalogue.headroom))
+    yield "project", {"admission": (catalogue.admission, catalogue.admission.value)}
+
+
+def _of_site(site: Site) -> Iterator[tuple[str, Value]]:
+    yield "cpu", _value(site.cpu_price_h, lambda price: amounts.format_price(price, "core-hour"))
+    yield "disk", _value(site.disk_price_gb_month, lambda price: amounts.format_price(price, "GB-month"))
+    yield "cores", _value(site.cores, amounts.format_number, "no limit")
+    yield "disk_capacity", _value(site.disk_capacity, amounts.format_bytes, "no limit")
+    yield "speed", _value(site.speed, amounts.format_number)
+    yield "host", (site.host, site.host or "none")
+
+
+def _of_link(link: Link) -> Iterator[tuple[str, Value]]:
+    yield "bandwidth", _value(link.bandwidth, amounts.format_bandwidth, "no limit")
+    yield "latency", _value(link.latency_s, amounts.format_seconds)
+    yield "price", _value(link.price_gb, lambda price: amounts.format_price(price, "GB"))
+
+
+def _of_source(source: Source) -> Iterator[tuple[str, Value]]:
+    yield "rows", _value(source.rows, amounts.format_rows)
+    yield "rate", _value(source.rate, amounts.format_rate)
+    yield "static", (source.static, "yes" if source.static else "no")
+    yield "parent_first", (source.parent_first, "yes" if source.parent_first else "no")
+    yield "stays", NOTHING if source.stays is None else (source.stays, _stays(source.stays))
+    for column in source.columns or ():
+        yield f"{column.name}.width", _value(column.width, amounts.format_bytes)
+        yield f"{column.name}.distinct", _value(column.distinct, amounts.format_number)
+
+
+def _of_headroom(room: Headroom) -> Iterator[tuple[str, Value]]:
+    yield "cpu", _value(room.cpu, amounts.format_share)
+    yield "link", _value(room.link, amounts.format_share)
+    yield "blocking", _value(None if room.measured else room.blocking_s, amounts.format_seconds, "measured")
+
+
+def _stays(stays: Stays) -> str:
+    return ", ".join(stays.sites) + (", aggregates anywhere" if stays.aggregates_anywhere else "")
+
+
+def _time(time: OperatorTime) -> str:
+    return f"{time.fixed:g} s, {time.per_in:g} s a row in, {time.per_out:g} s a row out"
+
+
+def _value(value: float | None, text: Callable[[float], str], none: str = "nothing") -> Value:
+    return value, none if value is None else text(value)
