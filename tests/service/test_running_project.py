@@ -132,9 +132,7 @@ def test_nothing_is_left_of_a_contract_that_went(project: RunningProject) -> Non
     until(lambda: project.eu.execute(copies).fetchone() == (1,), "it is delivered")
     project.declare("by_pid")
     said = project.headrace("apply")
-    assert (
-        "load by_pid at eu (" in said and "stop counts: counts at us (" in said and "stop named: named at eu (" in said
-    )
+    assert "load by_pid at eu (" in said and "stop counts: counts at us" in said and "stop named: named at eu" in said
     assert "@" not in said, "people read no ids"
     assert project.eu.execute(copies).fetchone() == (0,)
     assert project.us.execute(slots).fetchone() == (0,)

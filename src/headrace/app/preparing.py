@@ -11,6 +11,7 @@ from headrace.model.catalogue import Refusal
 from headrace.model.errors import InputError, UsageError
 from headrace.model.full_query import FullQuery
 from headrace.model.names import name_of_view
+from headrace.model.plan import Plan
 from headrace.model.running import ApplyWishes, RunEngine
 from headrace.plan.share.difference import difference
 from headrace.service.folder import Folder

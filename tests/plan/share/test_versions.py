@@ -31,7 +31,7 @@ def plan_on(running: Plan, catalogue: Catalogue, *contracts: Contract) -> Plan:
 
 def waiting(plan: Plan, seconds: float) -> Plan:
     """As it runs on a machine where pushes wait so long for each other."""
-    headroom = replace(plan.catalogue.headroom, blocking_s=seconds)
+    headroom = replace(plan.catalogue.headroom, blocking_s=seconds, measured=True)
     return replace(plan, catalogue=replace(plan.catalogue, headroom=headroom))
 
 
