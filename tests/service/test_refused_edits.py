@@ -37,7 +37,7 @@ def test_a_refused_query_leaves_the_one_that_runs_through_restarts_and_kills(pro
     answer = project.document("apply", status=1)
     assert {**dry, "applied": True} == answer
     assert [(one["contract"], one["stays"]) for one in answer["rejected"]] == [("counts", True)]
-    assert [step["text"] for step in answer["steps"]][0].startswith("keep counts as it runs: refused, because ")
+    assert next(step["text"] for step in answer["steps"]).startswith("keep counts as it runs: refused, because ")
     assert status_of(project, "counts")["running"] == "earlier version"
     project.change_something(5000)
     project.until_equal("counts")
