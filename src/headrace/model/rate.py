@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+FASTEST = 1e30
+"""Rows per second that nothing exceeds: joins of joins multiply rates, and the result has to stay a number."""
+
 
 @dataclass(frozen=True, slots=True)
 class Groups:
@@ -36,7 +39,8 @@ class Rate:
         return self.constant + sum(share * groups.at(batch_s) for share, groups in self.grouped)
 
     def __mul__(self, factor: float) -> Rate:
-        return Rate(self.constant * factor, tuple((share * factor, groups) for share, groups in self.grouped))
+        grouped = tuple((min(share * factor, FASTEST), groups) for share, groups in self.grouped)
+        return Rate(min(self.constant * factor, FASTEST), grouped)
 
     def __add__(self, other: Rate) -> Rate:
         return Rate(self.constant + other.constant, self.grouped + other.grouped)

@@ -1,6 +1,7 @@
 """Statistics of sources as the planner sees them: declared (or measured) where known, estimated where not.
 
-Bytes, rows and rows per second. Every function has an answer for every source, so that statistics stay optional.
+Bytes, rows and rows per second. Every function has an answer for every source, so that statistics stay optional; and it
+is a number that one can plan with, whatever a file, a database or a measurement says.
 """
 
 from __future__ import annotations
@@ -15,9 +16,20 @@ ASSUMED_RATE = 1.0
 """Changed rows per second of such a source."""
 
 
+LARGEST = 1e15
+"""The largest number of rows, bytes or rows per second that is believed: products of a few of them stay numbers."""
+
+
+def believe(number: float | None, otherwise: float) -> float:
+    """A statistic as planning may use it: `otherwise` if it is not known, not a number or negative; never above
+    `LARGEST`.
+    """
+    return otherwise if number is None or not number >= 0.0 else min(number, LARGEST)
+
+
 def width_of(column: SourceColumn) -> float:
     """Bytes of one value."""
-    return default_width(column.type) if column.width is None else column.width
+    return believe(column.width, default_width(column.type))
 
 
 def row_width_of(source: Source) -> float:
@@ -28,8 +40,8 @@ def row_width_of(source: Source) -> float:
 def rows_of(source: Source) -> float:
     """Rows of a table; of a stream, those that are still joinable: rate * retention."""
     if source.kind is SourceKind.STREAM and source.retention_s is not None:
-        return rate_of(source) * source.retention_s
-    return ASSUMED_ROWS if source.rows is None else source.rows
+        return believe(rate_of(source) * source.retention_s, ASSUMED_ROWS)
+    return believe(source.rows, ASSUMED_ROWS)
 
 
 def are_rows_assumed(source: Source) -> bool:
@@ -45,14 +57,13 @@ def rate_of(source: Source) -> float:
     """Changed rows per second: an update counts 2."""
     if source.static:
         return 0.0
-    if source.measured_rate is not None:
-        return source.measured_rate
-    return ASSUMED_RATE if source.rate is None else source.rate
+    return believe(source.measured_rate, believe(source.rate, ASSUMED_RATE))
 
 
 def distinct_of(source: Source, column: SourceColumn) -> float:
-    """Distinct values of a column: as many as rows for a single-column key, else a tenth of them and 10."""
-    if column.distinct is not None:
-        return column.distinct
+    """Distinct values of a column, at least one: as many as rows for a single-column key, else a tenth of them and
+    10.
+    """
     rows = rows_of(source)
-    return rows if source.key == (column.name,) else min(rows, 0.1 * rows + 10)
+    assumed = rows if source.key == (column.name,) else min(rows, 0.1 * rows + 10)
+    return max(1.0, believe(column.distinct, assumed))

@@ -26,7 +26,7 @@ from headrace.model.relation import Output
 from headrace.model.types import default_width
 from headrace.plan.canonical.expression_text import predicate_text
 from headrace.plan.selectivity import OTHERWISE, share_of
-from headrace.plan.statistics import Core, Facts
+from headrace.plan.statistics import MOST_ROWS, Core, Facts
 
 WINDOW_WIDTH = 8
 
@@ -60,6 +60,7 @@ def block_facts(core: Core) -> BlockFacts:
         case _:
             everything = core.everything
             rows, rate, distinct = core.card(everything), core.rate(everything, everything), distinct_of_core(core)
+    rows = min(rows, MOST_ROWS)
     outputs = core.block.outputs
     widths = {output.name: _width(output.expr, core) for output in outputs}
     found = {output.name: min(rows, _distinct(output.expr, distinct, rows)) for output in outputs}

@@ -13,6 +13,7 @@ from math import prod
 from headrace.model.block import BlockFilter
 from headrace.model.catalogue import Selectivity
 from headrace.model.expr import Call, Column, Expr, Literal, columns_of, conjuncts, rename_columns
+from headrace.model.statistics import believe
 from headrace.plan.canonical.expression_key import key_of
 from headrace.plan.canonical.predicates import canonical_conjuncts
 
@@ -60,7 +61,7 @@ def share_of_filter(filter_: BlockFilter, source: str, distinct: Distinct, decla
     known = [(_keys_of(entry, source, texts), entry) for entry in declared if entry.source == source]
     for keys, entry in sorted(known, key=lambda pair: (-len(pair[0]), sorted(pair[0]), not pair[1].measured)):
         if keys and keys <= left.keys():
-            share *= entry.share
+            share *= min(1.0, believe(entry.share, OTHERWISE))
             left = {key: conjunct for key, conjunct in left.items() if key not in keys}
     return share * prod(share_of(conjunct, distinct) for conjunct in left.values())
 

@@ -32,6 +32,8 @@ DELTA_EXTRA_WIDTH = 16
 FEWEST_ROWS = 1e-9
 """Stands for no rows, so that ratios of rows stay numbers."""
 
+MOST_ROWS = 1e30
+"""More rows than any join has; beyond, estimates of joins of joins would stop being numbers."""
 
 OVER_A_CORE = (DerivationKind.DISTINCT, DerivationKind.TOPK, DerivationKind.PYTHON)
 """Derivations that read a join core; others read their inputs as they are."""
@@ -195,8 +197,10 @@ class Core:
     def _card(self, subset: int) -> float:
         rows = prod(input_.rows_to_divide_by for input_ in self.members(subset))
         for class_ in self.block.classes:
-            rows /= prod(sorted(self._distinct(class_, subset))[1:])
-        return rows * prod(share for residual, share in self._residuals if self._inside(residual, subset))
+            for count in sorted(self._distinct(class_, subset))[1:]:
+                rows /= count
+        rows *= prod(share for residual, share in self._residuals if self._inside(residual, subset))
+        return min(rows, MOST_ROWS)
 
     def _distinct(self, class_: tuple[ColumnId, ...], subset: int) -> Iterator[float]:
         """Distinct values of each input's member of a class, at most its rows."""

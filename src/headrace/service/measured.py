@@ -34,21 +34,23 @@ _WRITTEN = TypeAdapter(_Written)
 
 
 def write_measured(folder: Folder, measured: Measured) -> None:
-    load = {">".join(ends): share for ends, share in measured.load.items()}
-    written = _Written(
+    folder.write_json(FILE, _WRITTEN.dump_python(_written(measured)))
+
+
+def _written(measured: Measured) -> _Written:
+    return _Written(
         measured.clock_s,
         dict(measured.rates),
         dict(measured.slowness),
-        load,
+        {">".join(ends): share for ends, share in measured.load.items()},
         dict(measured.selectivities),
         measured.blocking_s,
     )
-    folder.write_json(FILE, _WRITTEN.dump_python(written))
 
 
 def read_measured(folder: Folder) -> Measured | None:
     """None if nothing was measured yet. What cannot be read is warned of and left out: no number that was measured may
-    keep a project from starting, and a service measures again.
+    keep a project from starting, and a service measures again. The same holds of numbers that cannot be right.
     """
     try:
         written = folder.read_json(FILE)
@@ -60,7 +62,7 @@ def read_measured(folder: Folder) -> Measured | None:
         log.warning("warning: going on without what was measured: %s", why)
         return None
     load = {(src, dst): share for link, share in found.load.items() for src, _, dst in [link.partition(">")]}
-    return Measured(
+    measured = Measured(
         found.clock_s,
         found.rates,
         found.slowness,
@@ -68,6 +70,22 @@ def read_measured(folder: Folder) -> Measured | None:
         selectivities=found.selectivities,
         blocking_s=found.blocking_s,
     )
+    ignored = _left_out(found, _written(measured))
+    if ignored:
+        log.warning("warning: %s holds numbers that cannot be right, left out: %s", FILE, ", ".join(ignored))
+    return measured
+
+
+def _left_out(found: _Written, kept: _Written) -> list[str]:
+    """What is in the file and is not believed, as `rate of orders (nan)`."""
+    named = (("rates", "rate"), ("slowness", "slowness"), ("load", "load"), ("selectivities", "share"))
+    ignored = [
+        f"{word} of {name} ({number:g})"
+        for group, word in named
+        for name, number in getattr(found, group).items()
+        if name not in getattr(kept, group)
+    ]
+    return ignored if found.blocking_s == kept.blocking_s else [*ignored, f"waiting time ({found.blocking_s:g} s)"]
 
 
 def running_to_plan_on(folder: Folder) -> Plan | None:

@@ -16,7 +16,7 @@ from headrace.plan.check.meaning import Meaning
 from headrace.plan.check.shape import Problem
 
 TOLERANCE = 1e-6
-FEWEST_ROWS = 1e-9
+FEWEST_ROWS, MOST_ROWS = 1e-9, 1e30
 
 
 def differ(said: float, found: float) -> bool:
@@ -165,8 +165,9 @@ class Rates:
             for alias, column in equal:
                 count = min(self._distinct(alias, column), self._filtered_rows(meaning, alias))
                 distinct[alias] = min(count, distinct.get(alias, count))
-            rows /= math.prod(sorted(distinct.values())[1:])
-        return rows * self._residual_share(meaning, name)
+            for count in sorted(distinct.values())[1:]:
+                rows /= max(count, FEWEST_ROWS)
+        return min(rows * self._residual_share(meaning, name), MOST_ROWS)
 
     def _distinct(self, alias: str, column: str) -> float:
         source = self.source(alias)

@@ -124,7 +124,7 @@ class Terrain:
             if src in self.index and dst in self.index and src != dst:
                 ends = self.index[src], self.index[dst]
                 latency[ends] = link.latency_s
-                slowness[ends] = 0.0 if link.bandwidth is None else 1.0 / link.bandwidth
+                slowness[ends] = self.tariff.byte_s(src, dst)
                 price[ends] = self.tariff.byte_price(src, dst)
         np.fill_diagonal(latency, 0.0)
         return latency, slowness, price

@@ -16,6 +16,7 @@ from headrace.model.catalogue import Catalogue, Link, Selectivity, Site
 from headrace.model.expr import conjunction
 from headrace.model.plan import Graph, Operator, PlannedBlock, Vertex, VertexKind
 from headrace.model.rate import Rate
+from headrace.model.statistics import LARGEST
 from headrace.plan.cores import planned_block
 from headrace.plan.outputs import block_facts, facts_of_block
 from headrace.plan.share.arrangement import Arrangement, Kept
@@ -23,6 +24,9 @@ from headrace.plan.share.forms import form_of
 from headrace.plan.share.order import Cores
 from headrace.plan.share.subject import Subject, Subjects, subject_in, subject_of_input
 from headrace.plan.statistics import DELTA_EXTRA_WIDTH, Core, Facts
+
+SLOWEST = 1e6
+"""Seconds taken over seconds planned, and demand over capacity, beyond which a measurement is not believed."""
 
 SMALLEST_SHARE = 1e-6
 """Stands for a filter that let nothing through for a while."""
@@ -42,6 +46,14 @@ class Measured:
     down: frozenset[str] = frozenset()
     selectivities: Mapping[str, float] = field(default_factory=dict)
     blocking_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Numbers that nobody can have measured are left out here, so that none of them reaches a plan."""
+        for name, largest in (("rates", LARGEST), ("slowness", SLOWEST), ("load", SLOWEST), ("selectivities", LARGEST)):
+            least = 1 / SLOWEST if name == "slowness" else 0.0
+            found = {what: number for what, number in getattr(self, name).items() if least <= number <= largest}
+            object.__setattr__(self, name, found)
+        object.__setattr__(self, "blocking_s", self.blocking_s if 0.0 <= self.blocking_s <= LARGEST else 0.0)
 
 
 def at_rates(catalogue: Catalogue, rates: Mapping[str, float]) -> Catalogue:

@@ -84,8 +84,9 @@ def conditions(plan: Plan, now: Arrangement, measured: Measured) -> dict[Conditi
     for (src, dst), load in measured.load.items():
         if load > FULL:
             found[Condition(Trouble.LINK_FULL, f"{src}>{dst}")] = f"demand is {load:.0%} of what {src}>{dst} carries"
-    for name, rate in measured.rates.items():
-        planned = rate_of(plan.catalogue.sources[name])
+    sources = plan.catalogue.sources
+    for name, rate in ((name, rate) for name, rate in measured.rates.items() if name in sources):
+        planned = rate_of(sources[name])
         if abs(rate - planned) > RATE_OFF * planned:
             found[Condition(Trouble.RATE_OFF, name)] = f"{name} changes {rate:.4g} rows/s instead of {planned:.4g}"
     for vertex, factor in measured.slowness.items():

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from headrace.model.block import Block, ColumnId
 from headrace.plan.share.subject import Offers, subject_in
-from headrace.plan.statistics import Core, Facts
+from headrace.plan.statistics import Core, Facts, Input
 
 Extras = Mapping[int, frozenset[ColumnId]]
 """Columns that a sub-join carries besides those that are needed of it."""
@@ -106,8 +106,13 @@ def _offer(core: Core, offers: Offers, subset: int, needed: set[ColumnId]) -> fr
     """The narrowest offer with all needed columns, unless the sub-join is offered just as it is."""
     widths = offers.get(subject_in(core, subset), ())
     if subset.bit_count() == 1:
-        alias = core.input_of(subset).alias
-        widths = tuple(frozenset((alias, column) for _, column in columns) for columns in widths)
+        widths = tuple(_under_alias(core.input_of(subset), columns) for columns in widths)
     if frozenset(core.columns(subset)) in widths:
         return None
     return next((columns for columns in widths if needed <= columns), None)
+
+
+def _under_alias(input_: Input, columns: frozenset[ColumnId]) -> frozenset[ColumnId]:
+    """Columns that a vertex holds of an input, as the block calls them: blocks store them under other names."""
+    held, stored = {column for _, column in columns}, input_.facts.stored
+    return frozenset((input_.alias, column) for column in input_.facts.widths if stored.get(column, column) in held)
