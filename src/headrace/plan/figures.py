@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from headrace.model.plan import ContractPlan, EdgeFigures, Graph, Plan, VertexFigures
 from headrace.plan.live import Live
@@ -13,6 +14,7 @@ from headrace.plan.price import (
     late_share,
     time_of_edge,
     total_cost,
+    upstream_first,
 )
 from headrace.plan.share.arrangement import Arrangement, Kept, collected
 
@@ -61,12 +63,34 @@ def _edge_figures(live: Live, graph: Graph, name: str, promises: tuple[Promise, 
     )
 
 
-def _contract_plan(kept: Kept, live: Live) -> ContractPlan:
+def score(arrangement: Arrangement) -> float:
+    """What every search, move and rewiring lowers: the sum over contracts of share * (1 + CP/s) + penalty, in $/s."""
+    return sum(_weigh(entry, arrangement.live).cost for entry in arrangement.kept)
+
+
+@dataclass(frozen=True, slots=True)
+class _Weighed:
+    """When a contract has its rows, how busy its busiest operator is, how likely it is late, and what it costs."""
+
+    at: Mapping[str, float]
+    path_s: float
+    peak: float
+    p_late: float
+    cost: float
+
+
+def _weigh(kept: Kept, live: Live) -> _Weighed:
     """The contract with its share of what it uses together with others."""
     contract, at = kept.contract, arrivals(live.graph, live.tariff, kept.batch_s, [kept.vertex])
     path_s, peak = at[kept.vertex], busiest(live, kept.batch_s, at)
     share = sum(live.bill.cost_of[name] / len(live.served[name]) for name in at)
     p_late = late_share(kept.rate, peak, contract.freshness_s)
+    cost = total_cost(share, path_s, contract.freshness_s, kept.rate * p_late * contract.penalty)
+    return _Weighed(at, path_s, peak, p_late, cost)
+
+
+def _contract_plan(kept: Kept, live: Live) -> ContractPlan:
+    contract, weighed = kept.contract, _weigh(kept, live)
     return ContractPlan(
         contract=contract.name,
         view=contract.view,
@@ -76,14 +100,28 @@ def _contract_plan(kept: Kept, live: Live) -> ContractPlan:
         rule=kept.rule,
         vertex=kept.vertex,
         batch_s=kept.batch_s,
-        critical_path_s=path_s,
-        critical_path=critical_path(live.graph, at, kept.vertex),
+        critical_path_s=weighed.path_s,
+        critical_path=critical_path(live.graph, weighed.at, kept.vertex),
         rate=kept.rate,
-        capacity=kept.rate / peak if peak > 0 else None,
-        p_late=p_late,
-        cost=total_cost(share, path_s, contract.freshness_s, kept.rate * p_late * contract.penalty),
-        exact=kept.exact,
+        capacity=kept.rate / weighed.peak if weighed.peak > 0 else None,
+        p_late=weighed.p_late,
+        cost=weighed.cost,
+        exact=kept.exact and not _could_share(kept, live),
     )
+
+
+def _could_share(kept: Kept, live: Live) -> bool:
+    """Whether another contract reads what this one does. What they make together is found step by step, so that
+    nobody can say that no other plan of this contract gives a lower score of all.
+    """
+    mine = {vertex.scope for vertex in map(live.graph.vertices.__getitem__, _made_of(kept, live)) if vertex.base}
+    others = (promise for promise in live.promises if promise.contract != kept.contract.name)
+    read = (live.graph.vertices[name] for one in others for name in upstream_first(live.graph, [one.vertex]))
+    return any(vertex.base and vertex.scope in mine for vertex in read)
+
+
+def _made_of(kept: Kept, live: Live) -> list[str]:
+    return upstream_first(live.graph, [kept.vertex])
 
 
 def busiest(live: Live, batch_s: float, among: Mapping[str, float]) -> float:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from headrace.model.plan import Plan, VertexKind
-from headrace.plan.figures import plan_of
+from headrace.plan.figures import plan_of, score
 from headrace.plan.price import BYTES_PER_GB, upstream_first
 from headrace.plan.share.arrangement import Arrangement, arrangement_of
 from headrace.plan.share.difference import difference
@@ -157,7 +157,7 @@ def _proposal(
     found = difference(plan, new)
     if not (found.added or found.moved or found.rewired or found.removed):
         return None
-    restores, saving = tuple(sorted(broken & set(moved))), now.live.bill.rescost - then.live.bill.rescost
+    restores, saving = tuple(sorted(broken & set(moved))), score(now) - score(then)
     migration = migration_cost(then, (*found.added, *(target for _, target in found.moved)))
     pays = saving > LEAST_SAVING * _cost_of(now, names) and saving * PAYS_WITHIN_S > migration
     if not restores and not (pays and moved == names):

@@ -3,7 +3,8 @@
     TAP      a delta is copied from a site that has it already, instead of being made
     REJOIN   a part of a join is made from a relation and a delta that are somewhere already, and brought here
 
-Every step keeps every promise. The climb stops where no single step saves anything.
+Every step keeps every promise, saves resources and lowers the score: what comes by a longer way may cost less and still
+be worth less. The climb stops where no single step does.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from headrace.model.catalogue import Catalogue
 from headrace.model.plan import Edge, Graph, Operator, Vertex, VertexKind
+from headrace.plan.figures import score
 from headrace.plan.share.arrangement import Arrangement
 from headrace.plan.share.keeps import keeps_all
 from headrace.plan.share.rewire import Ledger, Rewiring
@@ -45,10 +47,11 @@ def climb(now: Arrangement, candidates: Candidates | None = None) -> tuple[Arran
 def _best_step(now: Arrangement, candidates: Candidates) -> tuple[Arrangement, Share] | None:
     ledger, least = Ledger(now), NEGLIGIBLE * now.live.bill.rescost
     found = [(ledger.benefit(rewiring), rewiring) for rewiring in candidates(now)]
+    before = score(now) * (1 - NEGLIGIBLE) if found else 0.0
     worthy = [(saved, rewiring) for saved, rewiring in found if saved is not None and saved > least]
     for saved, rewiring in sorted(worthy, key=lambda pair: (-pair[0], pair[1].kind, pair[1].src, pair[1].dst)):
         after = now.with_graph(rewiring.applied(now.graph))
-        if keeps_all(after, _served_by(now, rewiring)):
+        if score(after) < before and keeps_all(after, _served_by(now, rewiring)):
             return after, Share(rewiring.kind, rewiring.src, rewiring.dst, saved)
     return None
 
