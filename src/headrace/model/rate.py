@@ -15,17 +15,23 @@ FASTEST = 1e30
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The changes of `count` groups (at least 1) that `input` touches: the old row leaves, the new one comes."""
+    """The changes of `count` groups (at least 1) that `input` touches: the old row leaves, the new one comes.
+
+    Where groups are of time windows, `count` are those of windows that are open, and as many more are opened while a
+    batch is gathered as `opened` says for each second.
+    """
 
     count: float
     input: Rate
+    opened: float = 0.0
 
     def at(self, batch_s: float) -> float:
         arriving = self.input.at(batch_s) * batch_s
         if arriving <= 0.0:
             return 0.0
-        untouched = 0.0 if self.count <= 1.0 else math.exp(arriving * math.log1p(-1.0 / self.count))
-        return 2.0 * min(self.count * (1.0 - untouched), arriving) / batch_s
+        count = self.count + self.opened * batch_s
+        untouched = 0.0 if count <= 1.0 else math.exp(arriving * math.log1p(-1.0 / count))
+        return 2.0 * min(count * (1.0 - untouched), arriving) / batch_s
 
 
 @dataclass(frozen=True, slots=True)

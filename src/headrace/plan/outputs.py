@@ -3,7 +3,7 @@
 Estimates by simple rules; plan documents give them, and whoever checks a document trusts them.
 
     no operator on top   the join itself
-    aggregate            one row per group: G = min(product of the distinct values of the keys, rows)
+    aggregate            one row per group: G = min(product of the distinct values of the keys and windows, rows)
     distinct             as many rows as different values
     top-k                limit rows per partition
     outer joins          at least the kept side's rows
@@ -15,9 +15,9 @@ Estimates by simple rules; plan documents give them, and whoever checks a docume
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
+from math import inf, prod
 
-from headrace.model.block import Aggregation, Derivation, DerivationKind
+from headrace.model.block import Aggregation, Derivation, DerivationKind, Window
 from headrace.model.catalogue import Stays
 from headrace.model.expr import Column, Expr, columns_of
 from headrace.model.plan import BlockFacts
@@ -29,6 +29,7 @@ from headrace.plan.selectivity import OTHERWISE, share_of
 from headrace.plan.statistics import MOST_ROWS, Core, Facts
 
 WINDOW_WIDTH = 8
+MS_PER_S = 1000.0
 
 
 def facts_of_block(core: Core) -> Facts:
@@ -128,25 +129,46 @@ def _aggregated(core: Core, top: Aggregation) -> tuple[float, Rate, dict[str, fl
     distinct = distinct_of_core(core)
     named = {key.name: min(_distinct(key.expr, distinct, card), groups) for key in top.keys}
     share = 1.0 if top.having is None else share_of(top.having, named)
-    rate = Rate(0.0, ((share, Groups(groups, core.rate(core.everything, core.everything))),))
-    return groups * share, rate, named
+    return groups * share, rate_of_groups(core, top, core.everything) * share, named
 
 
 def groups_of(core: Core, top: Aggregation) -> float:
     """How many groups there are: at least one."""
-    card = core.card(core.everything)
-    distinct = distinct_of_core(core)
-    counts = [_distinct(key.expr, distinct, card) for key in top.keys]
-    if top.window is not None:
-        counts.append(_windows(top, distinct, card))
-    return max(1.0, min(prod(counts), card))
+    keys = _values_of_keys(core, top)
+    windows = 1.0 if top.window is None else _windows(core, top.window)
+    return max(1.0, min(keys * windows, core.card(core.everything)))
 
 
-def _windows(top: Aggregation, distinct: Mapping[str, float], card: float) -> float:
-    """How many windows hold rows: at most one for each value of the time column."""
-    assert top.window is not None
-    times = max((distinct.get(name, default_distinct(card)) for name in columns_of(top.window.time)), default=1.0)
-    return times * top.window.size_ms / top.window.slide_ms
+def rate_of_groups(core: Core, top: Aggregation, changed: int) -> Rate:
+    """How fast groups change when some inputs do. Rows come about in the order of their times: they touch groups of the
+    windows that are open, and those that open while they come.
+    """
+    groups, rows = groups_of(core, top), core.rate(core.everything, changed)
+    window = top.window
+    if window is None:
+        return Rate(0.0, ((1.0, Groups(groups, rows)),))
+    keys, overlap = _values_of_keys(core, top), window.size_ms / window.slide_ms
+    count, opened = max(1.0, min(groups, keys * overlap)), min(groups, keys) * MS_PER_S / window.slide_ms
+    return Rate(0.0, ((1.0, Groups(count, rows * overlap, opened)),))
+
+
+def _values_of_keys(core: Core, top: Aggregation) -> float:
+    """Groups but for their windows."""
+    card, distinct = core.card(core.everything), distinct_of_core(core)
+    return max(1.0, min(prod(_distinct(key.expr, distinct, card) for key in top.keys), card))
+
+
+def _windows(core: Core, window: Window) -> float:
+    """How many windows hold rows: as many as begin while the rows that there are came at today's rate; at most one for
+    each value of the time column, times those that overlap.
+    """
+    card, distinct = core.card(core.everything), distinct_of_core(core)
+    names = columns_of(window.time)
+    times = max((distinct.get(name, default_distinct(card)) for name in names), default=1.0)
+    most = times * window.size_ms / window.slide_ms
+    read = [one for one in core.inputs if any(name.startswith(f"{one.alias}.") for name in names)]
+    lasted_s = max((one.rows / rate for one in read if (rate := one.rate.at(1.0)) > 0.0), default=inf)
+    return max(1.0, min(most, (lasted_s * MS_PER_S + window.size_ms) / window.slide_ms))
 
 
 # Everything else

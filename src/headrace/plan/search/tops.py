@@ -16,11 +16,11 @@ import numpy as np
 from headrace.model.block import Aggregation, Derivation, DerivationKind
 from headrace.model.expr import Column
 from headrace.model.plan import Operator
-from headrace.model.rate import Groups, Rate
+from headrace.model.rate import Rate
 from headrace.model.relation import AggregateFunction
 from headrace.model.types import default_width
 from headrace.plan.datasets import Dataset, as_output, whole_dataset
-from headrace.plan.outputs import WINDOW_WIDTH, facts_of_block, groups_of
+from headrace.plan.outputs import WINDOW_WIDTH, facts_of_block, groups_of, rate_of_groups
 from headrace.plan.search.collect import Found
 from headrace.plan.search.joins import OUTPUT, Search, Terms
 from headrace.plan.search.recipes import Aggregated, Derived, Merged
@@ -101,7 +101,7 @@ def partial_dataset(search: Search, changed: int | None = None) -> Dataset:
         columns=tuple(("", name) for name in _partial_columns(top)),
         width=_partial_width(search, top),
         rows=groups_of(core, top),
-        rate=Rate(0.0, ((1.0, Groups(groups_of(core, top), core.rate(everything, changed))),)),
+        rate=rate_of_groups(core, top, changed),
         stands_for=None,
     )
 
