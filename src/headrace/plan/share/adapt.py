@@ -157,10 +157,10 @@ def _proposal(
     found = difference(plan, new)
     if not (found.added or found.moved or found.rewired or found.removed):
         return None
-    restores, saving = tuple(sorted(broken & set(moved))), score(now) - score(then)
+    restores, saving = tuple(sorted(broken & set(moved))), now.live.bill.rescost - then.live.bill.rescost
     migration = migration_cost(then, (*found.added, *(target for _, target in found.moved)))
     pays = saving > LEAST_SAVING * _cost_of(now, names) and saving * PAYS_WITHIN_S > migration
-    if not restores and not (pays and moved == names):
+    if not restores and not (pays and moved == names and score(then) < score(now)):
         return None
     said = conditions(plan, now, measured)
     before, clock_s = arrangement_of(plan), measured.clock_s
