@@ -13,6 +13,8 @@ from pathlib import Path
 from bench.contracts_world import Kept, Machine, keeping
 from bench.workloads.live_table1 import Live, Tweeting
 from headrace.model.plan import PlanOptions
+from headrace.observe.audit import Record
+from headrace.observe.money import paid_per_hour
 from headrace.run.push import Pushed
 from headrace.service.reading import Reader
 from headrace.service.recompute import recompute
@@ -160,7 +162,10 @@ def _judge(kept: Kept, seen: Seen, before: Mapping[str, tuple[int, float]]) -> N
         seen.episodes += episodes - earlier[0]
         seen.broken_s += broken_s - earlier[1]
     seen.rows = dict(service.accounts.rows)
-    seen.cost_h = sum(account.cost_per_hour(clock_now()) for account in service.accounts.accounts.values())
+    seen.cost_h = sum(
+        paid_per_hour(account, service.auditor.records.get(name, Record()), clock_now()) or 0.0
+        for name, account in service.accounts.accounts.items()
+    )
     seen.late_rows = sum(one.late_rows for one in service.auditor.records.values())
     seen.view_rows = sum(one.rows for one in service.auditor.records.values())
 

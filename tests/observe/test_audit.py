@@ -30,9 +30,18 @@ def test_a_violation_is_an_episode_however_long_it_lasts():
     assert looked([21.0, 26.0, 3.0, 20.5]).episodes_per_hour == 360.0
 
 
-def test_looks_within_an_interval_change_nothing():
+def test_looks_within_an_interval_change_nothing_while_the_promise_is_kept():
     record = looked([19.0])
-    assert look(record, (record.looked_at or 0) + INTERVAL - 1, 100.0, FRESHNESS_S) == record
+    assert look(record, (record.looked_at or 0) + INTERVAL - 1, 18.0, FRESHNESS_S) == record
+
+
+def test_a_broken_promise_is_an_episode_as_soon_as_anyone_can_see_it():
+    record = looked([19.0])
+    seen = look(record, (record.looked_at or 0) + 1, 20.8, FRESHNESS_S)
+    assert (seen.episodes, seen.worst_lag_s, seen.violated_s) == (1, 20.8, 0.0)
+    assert look(seen, (record.looked_at or 0) + 2, 21.0, FRESHNESS_S).episodes == 1
+    assert look(seen, (record.looked_at or 0) + INTERVAL, 25.0, FRESHNESS_S).episodes == 1
+    assert looked([3.0, 21.0], seen).episodes == 2
 
 
 def test_after_a_clock_is_put_back_promises_are_watched_from_there():

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.observe.audit import Record
 from headrace.observe.cost import SECOND, Account, Usage, charged, price_of
+from headrace.observe.money import paid_per_hour
 from headrace.plan.price import Promise, bill_of, serves, tariff_of
 from tests.plan.share.projects import plan_for, shop, wanted
 
@@ -27,8 +29,9 @@ def test_what_is_shared_is_split_by_whom_it_serves():
         "b": pytest.approx(0.34),
     }
     assert found["a"].core_s == 7200
-    assert found["b"].cost_per_hour(2 * HOUR) == pytest.approx(0.17)
-    assert found["b"].cost_per_hour(0) == 0.0
+    assert paid_per_hour(found["b"], Record(), 2 * HOUR) == pytest.approx(0.17)
+    assert paid_per_hour(found["b"], Record(penalty=0.34), 2 * HOUR) == pytest.approx(0.34)
+    assert paid_per_hour(found["b"], Record(), 0) is None
 
 
 VERTICES = ("v", "w", "x")
@@ -65,6 +68,6 @@ def test_a_plan_that_runs_as_planned_costs_what_was_planned():
         usage = Usage(name, site, hour[0], origin[0], hour[1], hour[2])
         contracts = {name: tuple(promise.contract for promise in kept_for)}
         accounts = charged(accounts, plan.catalogue, contracts, [usage], 0)
-    assert sum(account.cost_per_hour(HOUR) for account in accounts.values()) == pytest.approx(
+    assert sum(paid_per_hour(account, Record(), HOUR) or 0.0 for account in accounts.values()) == pytest.approx(
         plan.totals.rescost * 3600
     )

@@ -6,6 +6,8 @@ import os
 import signal
 from typing import Any
 
+import pytest
+
 from headrace.connect.processes import birth_of
 from tests.service.running_project import VIEWS, RunningProject, until
 
@@ -27,6 +29,11 @@ def kill(project: RunningProject) -> None:
     pid = project.process()["pid"]
     os.kill(pid, signal.SIGKILL)
     until(lambda: birth_of(pid) is None, "it is gone")
+
+
+def planned_h(project: RunningProject) -> float:
+    """$/h of all resources of the plan that the project's files ask for."""
+    return float(project.document("plan", "--on-running")["totals"]["rescost"]) * 3600.0
 
 
 def test_a_refused_query_leaves_the_one_that_runs_through_restarts_and_kills(project: RunningProject) -> None:
@@ -87,6 +94,7 @@ def test_a_changed_price_and_a_changed_link_are_taken_over(project: RunningProje
     assert "take over site us: cpu 0.34 $/core-hour -> 3.4 $/core-hour" in said
     assert "take over link us > eu: latency 10 ms -> 20 ms" in said
     before = {one["id"]: one["cost_h"] for one in project.document("apply", "--dry-run")["contracts"]}
+    assert sum(before.values()) == pytest.approx(planned_h(project)), "what all are charged is what all resources cost"
     assert project.document("apply")["changed"] is True
     assert project.document("apply")["changed"] is False
     document = project.document("plan")

@@ -231,6 +231,7 @@ def audit_of(ledger: Ledger) -> dict[str, Any]:
                 "late_rows": record.late_rows,
                 "penalty": record.penalty,
                 "cost": accounts.accounts[name].cost if name in accounts.accounts else 0.0,
+                **accounts.money_of(name, record, clock_now()),
                 "watched_s": record.watched_s,
                 "worst_lag_s": record.worst_lag_s,
                 "rows": record.rows,

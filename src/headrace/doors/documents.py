@@ -30,7 +30,7 @@ def applied_document(applied: Applied) -> dict[str, Any]:
                 "at": entry.site,
                 "freshness_s": applied.prepared.forced.get(entry.contract, entry.freshness_s),
                 "forced": entry.contract in applied.prepared.forced,
-                "cost_h": entry.cost * 3600.0,
+                "cost_h": entry.money * 3600.0,
             }
             for entry in plan.contracts
         ],

@@ -229,6 +229,14 @@ class ContractPlan:
     cost: float
     exact: bool
 
+    @property
+    def money(self) -> float:
+        """$/s that are planned to be paid: the contract's share of resources, and the penalty for late rows. `cost` is
+        the score that planning lowers, in which slow plans count for more than they are paid.
+        """
+        penalty = self.rate * self.p_late * self.penalty
+        return (self.cost - penalty) / (1.0 + self.critical_path_s / self.freshness_s) + penalty
+
 
 @dataclass(frozen=True, slots=True)
 class Rejection:

@@ -1,8 +1,9 @@
 """The audit: whether promises were kept, by looking at lags every five seconds, whatever the executor believes.
 
-An interval between two looks is judged by the look at its end alone. A violation is an episode: a change from kept to
-broken, however long it lasts. All figures are sums, and a record survives restarts as text: while nobody looked nothing
-was pushed either, so a lag at the next look tells what it was at the looks that are missing.
+How long a promise was broken is counted in intervals, each judged by the look at its end alone. A violation is an
+episode: a change from kept to broken, however long it lasts, counted as soon as somebody looks. All figures are sums,
+and a record survives restarts as text: while nobody looked nothing was pushed either, so a lag at the next look tells
+what it was at the looks that are missing.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class Record:
 
 
 def look(record: Record, now: int, lag_s: float, freshness_s: float) -> Record:
-    """The record after a look; the same record when the last look was less than an interval ago.
+    """The record after a look. Within an interval only a promise that is broken since the last look is noted: whoever
+    sees the lag then must find the episode too.
 
     The first look only starts the clock, and so does one after the clock was put back. After a pause the looks that are
     missing are judged as if nothing had been pushed since: the lag was smaller by the time that has passed.
@@ -66,7 +68,11 @@ def look(record: Record, now: int, lag_s: float, freshness_s: float) -> Record:
         return replace(record, looked_at=now, worst_lag_s=max(record.worst_lag_s, lag_s))
     passed = (now - record.looked_at) // INTERVAL
     if not passed:
-        return record
+        begins = lag_s > freshness_s and not record.is_broken
+        worst_s = max(record.worst_lag_s, lag_s)
+        return replace(
+            record, episodes=record.episodes + begins, is_broken=record.is_broken or begins, worst_lag_s=worst_s
+        )
     bad = min(passed, max(0, math.ceil((lag_s - freshness_s) / INTERVAL_S)))
     goes_on = record.is_broken and bad == passed
     return replace(

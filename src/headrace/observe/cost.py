@@ -54,11 +54,6 @@ class Account:
     sent: float = 0.0
     kept: float = 0.0
 
-    def cost_per_hour(self, now: int) -> float:
-        """On average since it was opened; 0 at first."""
-        hours = (now - self.since) / SECOND / HOUR_S
-        return self.cost / hours if hours > 0 else 0.0
-
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
 

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from headrace.model.plan import Plan
+from headrace.observe.audit import Record
 from headrace.observe.cost import Account, Usage, charged
+from headrace.observe.money import paid, paid_per_hour
 from headrace.run.load import Sent
 from headrace.run.ports import Ledger
 from headrace.run.push import Pushed
@@ -53,6 +55,11 @@ class Accounts:
             self.accounts = {name: account for name, account in self.accounts.items() if name in contracts}
         noted = self.ledger.notes(ACCOUNT_NOTE)
         return {note: None for note in noted if note.removeprefix(ACCOUNT_NOTE) not in contracts}
+
+    def money_of(self, contract: str, record: Record, now: int) -> dict[str, float | None]:
+        """$ until now, and $/h; None while that is too short to tell."""
+        account = self.accounts.get(contract)
+        return {"money": paid(account, record), "cost_h": paid_per_hour(account, record, now)}
 
     def notes(self) -> dict[str, str]:
         with self._turn:

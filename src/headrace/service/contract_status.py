@@ -16,13 +16,11 @@ from headrace.model.amounts import format_seconds
 from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Plan
 from headrace.observe.audit import Record
-from headrace.observe.cost import Account
+from headrace.observe.money import money_per_hour
 from headrace.run.next_push import next_starts
 from headrace.service.last_status import State
 from headrace.service.service import Service
 from headrace.service.troubles import CAPTURE, DELIVERY, SOURCE
-
-TELLING_US = 60_000_000
 
 
 def contract_documents(service: Service, state: State) -> list[dict[str, Any]]:
@@ -50,8 +48,8 @@ def _contract(service: Service, entry: ContractPlan, now: int, start: int | None
     return {
         **_described(service, entry),
         "lag_s": service.auditor.lags_s.get(name),
-        "violations": service.auditor.records.get(name, Record()).episodes,
-        "cost_h": _cost_h(service.accounts.accounts.get(name), entry, now),
+        "violations": _record(service, name).episodes,
+        "cost_h": money_per_hour(entry, service.accounts.accounts.get(name), _record(service, name), now),
         "next_push_s": None if start is None else (start - now) / 1e6,
         "state": what,
         **({} if reason is None else {"reason": reason}),
@@ -79,8 +77,8 @@ def _described(service: Service, entry: ContractPlan) -> dict[str, Any]:
         "id": entry.contract,
         "lag_s": None,
         "freshness_s": service.forced.get(entry.contract, entry.freshness_s),
-        "violations": service.auditor.records.get(entry.contract, Record()).episodes,
-        "cost_h": entry.cost * 3600.0,
+        "violations": _record(service, entry.contract).episodes,
+        "cost_h": money_per_hour(entry, None, Record(), 0),
         "next_push_s": None,
         "view": name_of_view(entry.view),
         "site": entry.site,
@@ -127,8 +125,5 @@ def _cause(service: Service, entry: ContractPlan) -> str | None:
     return None if absence is None else f"{absence.engine} is not there, for {format_seconds(round(absence.seconds))}"
 
 
-def _cost_h(account: Account | None, entry: ContractPlan, now: int) -> float:
-    """As it was so far; as planned while that is too short to tell."""
-    if account is None or now - account.since < TELLING_US:
-        return entry.cost * 3600.0
-    return account.cost_per_hour(now)
+def _record(service: Service, contract: str) -> Record:
+    return service.auditor.records.get(contract, Record())

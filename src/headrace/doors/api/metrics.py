@@ -48,7 +48,10 @@ def _of_contracts(contracts: list[dict[str, object]]) -> Iterator[Metric]:
             "headrace_prediction_error_ratio",
             "By how much of what they took nine of ten pushes were predicted wrong at most.",
         ),
-        "cost_h": ("headrace_cost_dollars_per_hour", "What a contract costs, on average since it runs."),
+        "cost_h": (
+            "headrace_cost_dollars_per_hour",
+            "Money of a contract: resources and penalty, on average.",
+        ),
     }
     for field, (name, text) in gauges.items():
         gauge = GaugeMetricFamily(name, text, labels=["contract"])

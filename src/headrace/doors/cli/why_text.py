@@ -90,6 +90,8 @@ def why_document(answer: Why, measured: Measured = MappingProxyType({})) -> dict
                 "contract": answer.plan.contract,
                 "kept": True,
                 "cost": answer.plan.cost,
+                "score_h": answer.plan.cost * 3600.0,
+                "money_h": answer.plan.money * 3600.0,
                 "critical_path_s": answer.plan.critical_path_s,
                 "limit_s": answer.limit_s,
                 "steps": [asdict(passed) for passed in answer.steps],
@@ -132,7 +134,9 @@ def _contract(plan: Plan, answer: WhyContract, found: Mapping[str, Any] | None) 
         how = f"within {promised} is forced: kept as well as it goes, after all others, as if {kept_s} were promised"
     yield from wrap(f"{where} {how}", f'contract "{kept.contract}": ', "  ")
     yield from version_lines({} if found is None else dict(found))
-    yield f"  cost {dollars_per_hour(kept.cost)}" + ("" if kept.exact else " (the cheapest found, not proven cheapest)")
+    proven = "" if kept.exact else " (the best found, not proven best)"
+    yield f"  score {dollars_per_hour(kept.cost)}{proven}"
+    yield f"  money {dollars_per_hour(kept.money)}, as planned"
     if answer.shared:
         yield f"  {count(len(answer.shared), 'dataset')} shared with {count(answer.others, 'other contract')}"
     if answer.steps:
