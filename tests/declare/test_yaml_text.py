@@ -98,6 +98,26 @@ def test_yaml_that_is_not_valid_is_told_in_plain_words(text: str, message: str, 
     assert hint in (problem.hint or "")
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("{a: numeric(12,2), b: int}", {"a": "numeric(12,2)", "b": "int"}),
+        ("{a: {type: decimal(12, 2), width: 8}}", {"a": {"type": "decimal(12,2)", "width": 8}}),
+        ("[numeric(12,2), int]", ["numeric(12,2)", "int"]),
+    ],
+)
+def test_a_type_that_is_cut_at_its_comma_is_one_mistake_that_says_how_to_write_it(text: str, value: object) -> None:
+    document, problems = read_yaml(f"columns: {text}\n", "f.yml")
+    assert document is not None
+    assert document.value["columns"] == value
+    (problem,) = problems
+    assert problem.message.startswith(("numeric(12,2) is cut", "decimal(12,2) is cut"))
+    assert problem.hint in ('put it in quotes: "numeric(12,2)"', 'put it in quotes: "decimal(12,2)"')
+    quoted, none = read_yaml('columns: {a: "numeric(12,2)", b: int}\n', "f.yml")
+    assert not none
+    assert quoted is not None
+
+
 ALIASES = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
 )

@@ -6,11 +6,13 @@ import os
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from headrace.app.reading import read_moment
 from headrace.doors.cli import main
 from headrace.doors.cli.output import Exit
+from headrace.doors.cli.show import show_rows
 from headrace.doors.cli.status_text import status_text
 from headrace.doors.cli.why_text import grounds_lines
 from headrace.model.errors import UsageError
@@ -19,6 +21,7 @@ from headrace.model.log import Lease
 from headrace.service.folder import Folder
 from headrace.service.last_status import last_status
 from headrace.service.process import this_process, write_process
+from headrace.service.reading import Seen
 
 CONTRACT = {
     "id": "sales",
@@ -179,3 +182,14 @@ def test_times_are_microseconds_or_written_as_people_do() -> None:
     assert read_moment(None) is None
     with pytest.raises(UsageError):
         read_moment("yesterday")
+
+
+def test_rows_that_do_not_fit_are_shown_one_column_on_a_line() -> None:
+    rows = pa.table({"id": [1, 2], "a_long_name_of_a_column": ["x" * 40, None], "text": ["word " * 30, "short"]})
+    lines = show_rows(Seen("v", "c", 0, 1.0, 30.0, rows), 20).splitlines()
+    assert lines[0] == "row 1"
+    assert lines[1] == "  id                       1"
+    assert max(map(len, lines)) <= 80
+    assert lines[-1].startswith("2 rows, as of ")
+    narrow = show_rows(Seen("v", "c", 0, 1.0, 30.0, rows.select(["id"])), 20)
+    assert narrow.splitlines()[:3] == ["id", "1", "2"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, StringMark, YAMLError
@@ -94,7 +94,7 @@ class _Walk:
     def mapping(self, node: MappingNode, path: Path, depth: int) -> dict[str, object]:
         result: dict[str, object] = {}
         taken_over: list[Node] = []
-        for key, value in node.value:
+        for key, value in self._joined_pairs(node.value):
             if not isinstance(key, ScalarNode):
                 self._add("a key must be a word", self._place(key), "write `name: value`")
             elif key.value == "<<" and key.style is None:
@@ -140,10 +140,33 @@ class _Walk:
 
     def sequence(self, node: SequenceNode, path: Path, depth: int) -> list[object]:
         result: list[object] = []
-        for position, item in enumerate(node.value):
+        for position, item in enumerate(self._joined_items(node.value)):
             self.values[*path, position] = self._place(item)
             result.append(self.value(item, (*path, position), depth + 1))
         return result
+
+    def _joined_pairs(self, pairs: list[tuple[Node, Node]]) -> Iterator[tuple[Node, Node]]:
+        """`{total: numeric(12,2)}` is two pairs to YAML: they are told to be a mistake, and read as what was meant."""
+        rest = list(pairs)
+        while rest:
+            key, value = rest.pop(0)
+            if rest and _is_cut(value, rest[0][0]) and rest[0][1].value == "":
+                value = self._join(value, rest.pop(0)[0])
+            yield key, value
+
+    def _joined_items(self, items: list[Node]) -> Iterator[Node]:
+        rest = list(items)
+        while rest:
+            item = rest.pop(0)
+            yield self._join(item, rest.pop(0)) if rest and _is_cut(item, rest[0]) else item
+
+    def _join(self, start: Node, end: Node) -> Node:
+        meant = f"{start.value},{end.value}"
+        hint = f'put it in quotes: "{meant}"'
+        self._add(
+            f"{meant} is cut at its comma: within braces and brackets that ends a value", self._place(start), hint
+        )
+        return ScalarNode(f"{_TAG}str", meant, start.start_mark, end.end_mark)
 
     def scalar(self, node: Node) -> object:
         text = str(node.value)
@@ -179,6 +202,13 @@ class _Walk:
         what = "the text is nested too deeply" if depth > DEEPEST else "the text is too large"
         hint = "an alias (`*name`) may stand for more than it seems"
         self.oversized = self.oversized or Problem(what, self._place(node), hint)
+
+
+def _is_cut(start: Node, end: Node) -> bool:
+    """Whether two words in a row are `numeric(12` and `2)`, neither of them in quotes."""
+    if not (isinstance(start, ScalarNode) and isinstance(end, ScalarNode)) or start.style or end.style:
+        return False
+    return bool(re.fullmatch(r"\w+ ?\( ?\d+ ?", start.value) and re.fullmatch(r"\d+ ?\)[\w \[\]>]*", end.value))
 
 
 def _is_encodable(text: str) -> bool:

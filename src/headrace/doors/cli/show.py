@@ -55,7 +55,7 @@ def show(
     return show_result(
         json,
         Exit.DONE,
-        text=lambda: _text(seen, ROWS_SHOWN if limit is None else limit),
+        text=lambda: show_rows(seen, ROWS_SHOWN if limit is None else limit),
         document=lambda: seen_document(seen if limit is None else reading.first(seen, limit)),
     )
 
@@ -68,15 +68,30 @@ def as_of(seen: Seen) -> str:
     return f"as of {ago(seen.lag_s)} (promised {format_seconds(seen.freshness_s)}){version}"
 
 
-def _text(seen: Seen, limit: int) -> str:
+def show_rows(seen: Seen, limit: int) -> str:
     from headrace.app import reading
-    from headrace.doors.cli.output import table
 
     rows = [list(map(_cell, row.values())) for row in reading.rows_as_json(seen.rows.slice(0, limit))]
     more = seen.rows.num_rows - len(rows)
-    lines = table([list(seen.rows.column_names), *rows], indent=0) if seen.rows.column_names else []
+    lines = _lines(list(seen.rows.column_names), rows)
     hidden = f", {more} not shown" if more else ""
     return "\n".join([*lines, f"{count(seen.rows.num_rows, 'row')}{hidden}, {as_of(seen)}"])
+
+
+def _lines(names: list[str], rows: list[list[str]]) -> list[str]:
+    """A table; where that does not fit, each row as a paragraph with a column on every line."""
+    from headrace.doors.cli.output import WIDTH, table
+
+    if not names:
+        return []
+    width = sum(max(map(len, column)) + 2 for column in zip(names, *rows, strict=True)) - 2
+    if width <= WIDTH or not rows:
+        return table([names, *rows], indent=0)
+    paragraphs = (
+        [f"row {number}", *table([[name, cell] for name, cell in zip(names, row, strict=True)])]
+        for number, row in enumerate(rows, start=1)
+    )
+    return [line for paragraph in paragraphs for line in paragraph]
 
 
 def _cell(value: object) -> str:
