@@ -12,8 +12,9 @@ import pyarrow as pa
 import pytest
 
 from headrace.connect.ledger.sqlite import open_sqlite
+from headrace.connect.postgres.publications import publish
 from headrace.connect.postgres.sessions import connect_session
-from headrace.connect.postgres.slots import create_slot, publish
+from headrace.connect.postgres.slots import create_slot
 from headrace.model.catalogue import DeltaFolder, PostgresTable
 from headrace.model.errors import Held
 from headrace.model.relation import Field

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.app.project import everything_read, inspector, load_project
+from headrace.app.project import everything_read, load_project, trial
 from headrace.declare.project_text import PROJECT_FILE
 from headrace.declare.read import read_project
 from headrace.model.catalogue import Catalogue, Refresh, Refusal, View
@@ -50,7 +50,7 @@ class CheckReport:
 
 def check_project(directory: Path, environment: Mapping[str, str], connect: bool = False) -> CheckReport:
     """Without `connect`, views over tables whose columns only a database knows are passed over with a warning."""
-    inspect = inspector(environment) if connect else None
+    inspect = trial(directory, environment) if connect else None
     try:
         catalogue = read_project(directory, environment, inspect, unknown_columns=Severity.WARNING)
     except InputError as error:
@@ -114,7 +114,7 @@ def examine(directory: Path, environment: Mapping[str, str]) -> list[Looked]:
         return [*found, Looked("project", f'none in "{directory}"')]
     found += look_at_state(folder)
     try:
-        catalogue = load_project(directory, environment, True)
+        catalogue = load_project(directory, environment, trial(directory, environment))
     except InputError as error:
         found += (Looked("project", "has mistakes", problem) for problem in error.problems)
         return found

@@ -30,6 +30,7 @@ __all__ = [
     "load_project",
     "planned_catalogue",
     "sample_project",
+    "trial",
 ]
 
 
@@ -45,9 +46,9 @@ def load(directory: str | Path) -> LoadedProject:
     return LoadedProject(load_project(Path(directory), os.environ))
 
 
-def load_project(directory: Path, environment: Mapping[str, str], connect: bool = False) -> Catalogue:
-    """The catalogue of a project. With `connect`, databases are asked for what is not declared: columns, statistics."""
-    return read_project(directory, environment, inspector(environment) if connect else None)
+def load_project(directory: Path, environment: Mapping[str, str], inspect: Inspect | None = None) -> Catalogue:
+    """The catalogue of a project. With `inspect`, databases are asked for what is not declared: columns, statistics."""
+    return read_project(directory, environment, inspect)
 
 
 def load_beside(directory: Path, environment: Mapping[str, str], running: Mapping[str, Source]) -> Catalogue:
@@ -78,9 +79,9 @@ def _once(inspect: Inspect) -> Inspect:
     """Asks once, for who reads the same project again."""
     answers: list[tuple[Mapping[str, Source], tuple[Problem, ...]]] = []
 
-    def cached(sources: Mapping[str, Source]) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
+    def cached(project: str, sources: Mapping[str, Source]) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
         if not answers:
-            answers.append(inspect(sources))
+            answers.append(inspect(project, sources))
         return answers[0]
 
     return cached
@@ -89,8 +90,8 @@ def _once(inspect: Inspect) -> Inspect:
 def _as_in(running: Mapping[str, Source], inspect: Inspect) -> Inspect:
     """Of columns that are not declared, those that run, if all of these are still there."""
 
-    def narrowed(sources: Mapping[str, Source]) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
-        found, findings = inspect(sources)
+    def narrowed(project: str, sources: Mapping[str, Source]) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
+        found, findings = inspect(project, sources)
         undeclared = {name for name, source in sources.items() if not source.columns}
         return {
             name: _as_before(source, running.get(name)) if name in undeclared else source
@@ -147,16 +148,43 @@ def inspector(environment: Mapping[str, str]) -> Inspect:
     """Asks PostgreSQL about the sources it holds. Addresses are filled in here, and forgotten afterwards."""
     from headrace.connect.postgres.inspect import inspect_sources
 
-    def inspect(sources: Mapping[str, Source]) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
-        addresses: dict[str, str] = {}
-        unset: list[Problem] = []
-        for source in sources.values():
-            if isinstance(source.origin, PostgresTable):
-                try:
-                    addresses[source.origin.dsn] = fill(source.origin.dsn, environment, source.declared_at)
-                except InputError as error:
-                    unset += error.problems
+    def inspect(project: str, sources: Mapping[str, Source]) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
+        addresses, unset = _addresses(sources, environment)
         found, findings = inspect_sources(sources, addresses)
         return found, (*unset, *findings)
 
     return inspect
+
+
+def trial(directory: Path, environment: Mapping[str, str]) -> Inspect:
+    """Asks as well, then tries all that a capture of these sources would do."""
+    from headrace.connect.postgres.trial import try_capture
+    from headrace.service.captures import names_of
+    from headrace.service.folder import Folder
+
+    ask = inspector(environment)
+
+    def inspect(project: str, sources: Mapping[str, Source]) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
+        found, findings = ask(project, sources)
+        hindrances: list[Problem] = []
+        for written, address in _addresses(sources, environment)[0].items():
+            own = [s for s in found.values() if isinstance(s.origin, PostgresTable) and s.origin.dsn == written]
+            hindrances += try_capture(address, names_of(project, written, Folder(directory)), own)
+        return found, (*findings, *hindrances)
+
+    return inspect
+
+
+def _addresses(
+    sources: Mapping[str, Source], environment: Mapping[str, str]
+) -> tuple[dict[str, str], tuple[Problem, ...]]:
+    """Of the databases, by what the project says; and variables that are not set."""
+    addresses: dict[str, str] = {}
+    unset: list[Problem] = []
+    for source in sources.values():
+        if isinstance(source.origin, PostgresTable):
+            try:
+                addresses[source.origin.dsn] = fill(source.origin.dsn, environment, source.declared_at)
+            except InputError as error:
+                unset += error.problems
+    return addresses, tuple(unset)

@@ -26,8 +26,8 @@ from headrace.declare.views import read_all_views
 from headrace.model.catalogue import Catalogue, Refusal, Selectivity, Source, View
 from headrace.model.errors import InputError, Location, Problem, Severity
 
-Inspect = Callable[[Mapping[str, Source]], tuple[Mapping[str, Source], tuple[Problem, ...]]]
-"""Asks the databases about sources: gives them back with measured facts filled in, and what is wrong with them."""
+Inspect = Callable[[str, Mapping[str, Source]], tuple[Mapping[str, Source], tuple[Problem, ...]]]
+"""Asks the databases about the sources of a project: gives them back with measured facts, and what is wrong."""
 
 
 def read_project(
@@ -59,7 +59,7 @@ def read_text(
     sources: Mapping[str, Source] = build.build_sources(entries)
     unanswered = False
     if inspect is not None:
-        sources, findings = inspect(sources)
+        sources, findings = inspect(entries.fields.project if entries.fields else "", sources)
         problems += findings
         unanswered = any(problem.severity is Severity.ERROR for problem in findings)
     problems += check_columns(entries, sources)

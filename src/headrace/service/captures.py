@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headrace.connect.postgres.capture import CAPTURING_NOTE, Capture, CaptureSettings, clock_now
+from headrace.connect.postgres.slots import CaptureNames, capture_names
 from headrace.connect.tables.folder import FolderCapture, FolderStream
 from headrace.declare.variables import fill
 from headrace.model.catalogue import FileFolder
@@ -22,7 +23,7 @@ from headrace.model.errors import HeadraceError
 from headrace.model.plan import Plan
 from headrace.run.capture.spool import CapturedTable, captured_table
 from headrace.run.ports import Ledger
-from headrace.service.databases import Database
+from headrace.service.databases import Database, database_name
 from headrace.service.deadline import Deadline
 from headrace.service.folder import Folder
 
@@ -223,6 +224,11 @@ def _end(running: Running, deadline: Deadline) -> None:
 
 def _ending(status: int) -> str:
     return f"it was killed (signal {-status})" if status < 0 else f"it ended with status {status}"
+
+
+def names_of(project: str, dsn: str, folder: Folder) -> CaptureNames:
+    """What a capture is called in its database; the address is as written in the project."""
+    return capture_names(project_on_this_machine(project, folder), database_name(dsn))
 
 
 def project_on_this_machine(project: str, folder: Folder) -> str:

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from headrace.connect.postgres.checkup import Checkup, check_up
-from headrace.connect.postgres.slots import capture_names
 from headrace.connect.spark.java import find_java
 from headrace.declare.variables import fill
 from headrace.model.amounts import format_bytes, format_seconds
 from headrace.model.catalogue import Catalogue
 from headrace.model.errors import ConnectError, InputError, Problem, UnreadableState
-from headrace.service.captures import project_on_this_machine
+from headrace.service.captures import names_of
 from headrace.service.databases import Database, databases_of
 from headrace.service.folder import Folder
 from headrace.service.forced import read_forced
@@ -148,7 +147,7 @@ def look_at_databases(catalogue: Catalogue, environment: Mapping[str, str], fold
 
 
 def _database(catalogue: Catalogue, database: Database, address: str, folder: Folder) -> Iterator[Looked]:
-    names = capture_names(project_on_this_machine(catalogue.project, folder), database.name)
+    names = names_of(catalogue.project, database.dsn, folder)
     try:
         found = check_up(address, names.slot)
     except ConnectError as error:

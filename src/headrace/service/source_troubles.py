@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from headrace.run.capture.spool import STOPPED_NOTE
+from headrace.run.capture.spool import MEND_NOTE, STOPPED_NOTE
 from headrace.run.ports import Ledger
 from headrace.service.captures import Captures
 from headrace.service.troubles import CAPTURE, SOURCE, Troubles
@@ -18,18 +18,23 @@ MEND_CAPTURE = "it goes on by itself once that is mended; `headrace doctor` look
 def report_source_troubles(troubles: Troubles, ledger: Ledger, captures: Captures) -> None:
     """As far as captures have told: in the ledger, or in their logs."""
     stopped = {name.removeprefix(STOPPED_NOTE): why for name, why in ledger.notes(STOPPED_NOTE).items()}
-    sources = {SOURCE + name: (f'source "{name}" is stopped: {why}', MEND_TABLE) for name, why in stopped.items()}
+    mends = {name.removeprefix(MEND_NOTE): mend for name, mend in ledger.notes(MEND_NOTE).items()}
+    sources = {
+        SOURCE + name: (f'source "{name}" is stopped: {why}', mends.get(name, MEND_TABLE))
+        for name, why in stopped.items()
+    }
     troubles.report_exactly(SOURCE, sources)
     failures = {name: capture_failure(captures.folder.capture(name)) for name in list(captures.running)}
-    told = {CAPTURE + name: (f"capture of {name}: {why}", MEND_CAPTURE) for name, why in failures.items() if why}
+    told = {CAPTURE + name: (f"capture of {name}: {why}", hint) for name, (why, hint) in failures.items() if why}
     troubles.report_exactly(CAPTURE, told)
 
 
-def capture_failure(scratch: Path) -> str | None:
-    """Why a capture stands still; None if the last that it told is something else."""
+def capture_failure(scratch: Path) -> tuple[str | None, str]:
+    """Why a capture stands still, and what mends it; None if the last that it told is something else."""
     try:
         last = (scratch / "capture.log").read_bytes()[-LONGEST_EVENT:].splitlines()[-1]
         event = json.loads(last)
     except (OSError, ValueError, IndexError):
-        return None
-    return str(event["message"]) if isinstance(event, dict) and event.get("event") == "failed" else None
+        return None, MEND_CAPTURE
+    failed = isinstance(event, dict) and event.get("event") == "failed"
+    return (str(event["message"]), str(event.get("hint") or MEND_CAPTURE)) if failed else (None, MEND_CAPTURE)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from headrace.model.log import Lease, Round
 from headrace.model.plan import Plan
 from headrace.model.source_shape import shape_of
-from headrace.run.capture.spool import MISSED_NOTE, SPOOL, STOPPED_NOTE
+from headrace.run.capture.spool import MEND_NOTE, MISSED_NOTE, SPOOL, STOPPED_NOTE
 from headrace.run.compile.program import compile_plan
 from headrace.run.ports import Ledger
 from headrace.run.upkeep import READING_NOTE
@@ -25,7 +25,9 @@ from headrace.service.plan_facts import sources_of
 
 SHAPE_NOTE = "shape:"
 """Of what a spool has rows of."""
-ABOUT_A_SOURCE = (LOADED_NOTE, READING_NOTE, SHAPE_NOTE, MISSED_NOTE, STOPPED_NOTE, "watermark:", "gone:")
+ABOUT_A_SOURCE = (
+    LOADED_NOTE, READING_NOTE, SHAPE_NOTE, MISSED_NOTE, STOPPED_NOTE, MEND_NOTE, "watermark:", "gone:",
+)  # fmt: skip
 ABOUT_ITS_FILES = ("file:", "rejected:")
 """What names of notes about a source begin with; a name follows, and in the second case that of a file."""
 LET_GO_WITHIN_S = 10.0

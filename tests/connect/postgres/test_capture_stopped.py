@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from headrace.model.errors import ConnectError
 from headrace.model.types import INT, Decimal
 from headrace.run.capture.spool import CapturedTable
 from tests.connect.postgres.capture_place import Place
-from tests.connect.postgres.histories import LOOSE, PLAIN, WIDE
+from tests.connect.postgres.histories import LOOSE, PLAIN, TABLES, WIDE
 from tests.connect.postgres.spools import bag
 
 
@@ -30,7 +33,7 @@ def test_a_column_that_goes_stops_its_source_alone(place: Place, monkeypatch: py
     capture.step(0.01)
     assert place.ledger.notes("quarantine:") == notes
     place.execute("ALTER TABLE plain RENAME COLUMN w TO v;\nDELETE FROM plain WHERE id = 1")
-    with pytest.raises(ConnectError, match="is as it was again"):
+    with pytest.raises(ConnectError, match="can be captured again"):
         capture.step(0.01)
     capture.close()
     capture = place.capture()
@@ -74,7 +77,7 @@ def test_a_table_that_was_renamed_is_taken_again_when_it_has_its_name_back(
     monkeypatch.setattr("headrace.connect.postgres.capture.LOOK_AT_TABLES_EVERY_S", 0.0)
     capture.step(0.01)
     place.execute("ALTER TABLE simple RENAME TO plain")
-    with pytest.raises(ConnectError, match="is as it was again"):
+    with pytest.raises(ConnectError, match="can be captured again"):
         capture.step(0.01)
     capture.close()
     capture = place.capture(PLAIN)
@@ -107,3 +110,40 @@ def test_a_value_that_cannot_be_held_stops_its_source_and_is_never_changed(place
     capture.close()
     assert "NaN is none of decimal(10,2)" in place.ledger.notes()["quarantine:prices"]
     assert place.captured(PLAIN) == bag([(1, "x")])
+
+
+def test_a_table_that_may_not_be_read_or_published_stops_its_source_alone_until_that_is_mended(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    role = "stopped_reader"
+    place.execute(f"""DROP ROLE IF EXISTS {role};
+CREATE ROLE {role} LOGIN REPLICATION PASSWORD 'x';
+GRANT CREATE ON DATABASE {place.connection.info.dbname} TO {role};
+ALTER TABLE ticks OWNER TO {role};
+ALTER TABLE plain OWNER TO {role};
+REVOKE SELECT ON plain FROM {role};
+GRANT SELECT ON loose TO {role};
+INSERT INTO ticks VALUES (0)""")
+    weak = replace(place, dsn=make_conninfo(place.dsn, user=role, password="x"))
+    tables = [one for one in TABLES if one.source in ("ticks", "plain", "loose")]
+    try:
+        capture = weak.capture(*tables)
+        capture.catch_up()
+        notes = place.ledger.notes()
+        assert notes["quarantine:plain"] == f'role "{role}" may not read public.plain'
+        assert notes["mend:plain"] == f"GRANT SELECT ON public.plain TO {role};"
+        assert notes["quarantine:loose"].startswith('public.loose belongs to role "postgres"')
+        assert "loaded:ticks" in notes and "loaded:plain" not in notes
+        place.execute(notes["mend:plain"].removesuffix(";"))
+        place.execute(notes["mend:loose"].partition(";")[0])
+        monkeypatch.setattr("headrace.connect.postgres.capture.LOOK_AT_TABLES_EVERY_S", 0.0)
+        with pytest.raises(ConnectError, match="can be captured again"):
+            capture.step()
+        capture.close()
+        capture = weak.capture(*tables)
+        capture.catch_up()
+        capture.close()
+        assert place.ledger.notes("quarantine:") == place.ledger.notes("mend:") == {}
+        assert {"loaded:plain", "loaded:loose"} <= place.ledger.notes("loaded:").keys()
+    finally:
+        place.execute(f"REASSIGN OWNED BY {role} TO CURRENT_USER;\nDROP OWNED BY {role};\nDROP ROLE {role}")

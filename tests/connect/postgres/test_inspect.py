@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
 
-from headrace.connect.postgres.embedded import EmbeddedPostgres
 from headrace.connect.postgres.inspect import inspect_sources
 from headrace.model import types
 from headrace.model.catalogue import PostgresTable, Source, SourceColumn, SourceKind
@@ -209,44 +206,6 @@ def test_columns_that_cannot_be_captured_are_left_out_with_a_warning(execute: Ex
 def test_a_table_that_never_changes_needs_no_capture(execute: Execute, postgres_dsn: str) -> None:
     execute("CREATE TABLE t (id int)")
     assert inspect(source("t", static=True), postgres_dsn)[1] == ()
-
-
-def test_a_role_without_rights_is_told_what_to_grant(execute: Execute, postgres_dsn: str) -> None:
-    execute("""
-        CREATE SCHEMA shut; CREATE TABLE shut.t (id int PRIMARY KEY);
-        DROP ROLE IF EXISTS "Weak"; CREATE ROLE "Weak" LOGIN PASSWORD 'a secret'
-    """)
-    weak = postgres_dsn.partition("@")[2]
-    _, problems = inspect(source("shut.t"), f"postgresql://Weak:a%20secret@{weak}")
-    execute('DROP ROLE "Weak"')
-    assert told(problems) == [
-        ('role "Weak" may not replicate', 'ALTER ROLE "Weak" REPLICATION;'),
-        ('role "Weak" may not read shut.t', 'GRANT USAGE ON SCHEMA shut TO "Weak"; GRANT SELECT ON shut.t TO "Weak";'),
-    ]
-
-
-def test_a_server_without_logical_decoding_or_free_slots_is_told_so() -> None:
-    settings = {"wal_level": "replica", "max_replication_slots": "1", "max_wal_senders": "1"}
-    with (
-        tempfile.TemporaryDirectory(prefix="headrace-tests-") as folder,
-        EmbeddedPostgres(Path(folder), settings) as server,
-    ):
-        dsn = server.dsn()
-        with psycopg.connect(dsn, autocommit=True) as connection:
-            connection.execute("CREATE TABLE t (id int PRIMARY KEY)")
-            connection.execute("SELECT pg_create_physical_replication_slot('old')")
-        _, problems = inspect(source("t"), dsn)
-    assert told(problems) == [
-        (
-            'the database of source "s" has wal_level replica, not logical',
-            "ALTER SYSTEM SET wal_level = 'logical';   then restart PostgreSQL",
-        ),
-        (
-            "all 1 replication slots are in use",
-            "SELECT pg_drop_replication_slot('old');   if nobody needs it, "
-            "or ALTER SYSTEM SET max_replication_slots = 6;   then restart PostgreSQL",
-        ),
-    ]
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import psycopg
+
 from headrace.connect.postgres.cut import CUT_MARK
 from headrace.connect.postgres.drift import columns_of_relation, find_drift, find_identity_drift, find_name_drift
 from headrace.connect.postgres.facts import TableFacts
 from headrace.connect.postgres.inspect import ask_table
 from headrace.connect.postgres.intake import Intake, Outside, Target
 from headrace.connect.postgres.load import Load, LoadProgress, Loads
+from headrace.connect.postgres.publications import ALL_CHANGES, INSERTIONS, Hindrance, find_unpublishable, publish
 from headrace.connect.postgres.reading import clock_of, emit, writers_of
+from headrace.connect.postgres.reading_rights import find_unreadable
 from headrace.connect.postgres.replication import LogStream
 from headrace.connect.postgres.sessions import connect_session, database_errors
 from headrace.connect.postgres.slots import (
@@ -34,7 +38,6 @@ from headrace.connect.postgres.slots import (
     Table,
     capture_names,
     create_slot,
-    publish,
     slot_state,
 )
 from headrace.connect.postgres.spill import SpillFolder
@@ -51,6 +54,10 @@ LEASE_S = 15.0
 HEARTBEAT_EVERY_S = 1.0
 LOOK_AT_TABLES_EVERY_S = 10.0
 LOADING_WAIT_S = 0.02
+SLOT_WITHIN_S = 10.0
+"""How long the first attempt to make a slot may wait for open transactions; the next waits as long as it takes."""
+LOCKED_FOR = "2s"
+"""A table that others have locked for longer is looked at another time."""
 CAPTURING_NOTE = "capturing:"
 BEAT = "beat:"
 """Marks of heartbeats begin so, and end with our time when we asked for them."""
@@ -108,12 +115,21 @@ def clock_now() -> int:
 
 
 class Capture:
-    """One at a time for each database and each slot: leases say who. After an error, close it and open a new one."""
+    """One at a time for each database and each slot: leases say who. After an error, close it and open a new one.
+
+    One that is not `patient` says so if transactions of others keep it from making its slot.
+    """
 
     def __init__(
-        self, settings: CaptureSettings, ledger: Ledger, store: Store, now: Callable[[], int] = clock_now
+        self,
+        settings: CaptureSettings,
+        ledger: Ledger,
+        store: Store,
+        now: Callable[[], int] = clock_now,
+        patient: bool = True,
     ) -> None:
         self._settings = settings
+        self._slot_within_s = None if patient else SLOT_WITHIN_S
         self._ledger = ledger
         self._now = now
         self._stream: Stream | None = None
@@ -137,7 +153,7 @@ class Capture:
         settings = self._settings
         facts = {one.source: ask_table(self._session, one.table) for one in settings.tables}
         self._oids = self._ask_oids(facts)
-        added = self._publish(facts)
+        added, refused = self._publish(facts)
         position, anew = self._position()
         self._clock = DatabaseClock(self._ask_clock(), position.commit_time)
         outside = Outside(
@@ -155,33 +171,46 @@ class Capture:
         self._loads = Loads(settings.dsn, self._session, self._intake, self._spills)
         self._stream = settings.stream(settings.dsn, settings.names.slot, settings.names.publications, position.lsn)
         self._transactions = Transactions(self._intake)
+        for source, why in refused.items():
+            self._intake.halt(self._intake.targets[source], why.what, mend=why.hint)
         self._check_tables(facts)
         self._plan_loads(facts, added, anew)
 
     def _ask_oids(self, facts: dict[str, TableFacts | None]) -> dict[int, list[CapturedTable]]:
         """Several sources may be one table."""
+        query = (
+            "SELECT c.oid::bigint AS oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
+            " WHERE n.nspname = %s AND c.relname = %s"
+        )
         found: dict[int, list[CapturedTable]] = {}
         for captured in self._settings.tables:
             table = facts[captured.source]
             if table is not None:
-                row = self._session.execute("SELECT to_regclass(%s)::oid::bigint AS oid", [table.sql_name]).fetchone()
+                row = self._session.execute(query, [table.schema, table.name]).fetchone()
                 assert row is not None
                 found.setdefault(row["oid"], []).append(captured)
         return found
 
-    def _publish(self, facts: dict[str, TableFacts | None]) -> dict[Table, frozenset[str]]:
-        """The tables that were not published before, each with the transactions that wrote to it before it was."""
-        names = self._settings.names
+    def _publish(self, facts: dict[str, TableFacts | None]) -> tuple[dict[Table, frozenset[str]], dict[str, Hindrance]]:
+        """The tables that were not published before, each with the transactions that wrote to it before it was; and
+        the sources whose tables cannot be published.
+        """
         added: list[Table] = []
-        for publication, streams, operations in (
-            (names.tables, False, "insert, update, delete, truncate"),
-            (names.streams, True, "insert"),
-        ):
-            chosen = [one for one in self._settings.tables if one.appends is streams and not one.static]
-            present = [facts[one.source] for one in chosen]
-            tables = dict.fromkeys(Table(table.schema, table.name) for table in present if table is not None)
-            added += publish(self._session, publication, tuple(tables), operations)
-        return {table: writers_of(self._session, table) for table in added}
+        refused: dict[str, Hindrance] = {}
+        for streams in (False, True):
+            chosen = {
+                one.source: Table(table.schema, table.name)
+                for one in self._settings.tables
+                if one.appends is streams and not one.static and (table := facts[one.source]) is not None
+            }
+            tables, operations = tuple(dict.fromkeys(chosen.values())), INSERTIONS if streams else ALL_CHANGES
+            published = publish(self._session, self._publication(streams), tables, operations)
+            added += published.added
+            refused |= {name: published.refused[one] for name, one in chosen.items() if one in published.refused}
+        return {table: writers_of(self._session, table) for table in added}, refused
+
+    def _publication(self, streams: bool) -> str:
+        return self._settings.names.streams if streams else self._settings.names.tables
 
     def _position(self) -> tuple[Position, bool]:
         """Where to go on, and whether the log before that is lost or was never there."""
@@ -193,7 +222,7 @@ class Capture:
             return last, False
         if state is not None:
             self._session.execute("SELECT pg_drop_replication_slot(%s)", [slot])
-        lsn = create_slot(self._session, slot)
+        lsn = create_slot(self._session, slot, within_s=self._slot_within_s)
         return Position(lsn, next_time(last.t if last else 0, self._now()), self._now(), slot), True
 
     def _ask_clock(self) -> Skew:
@@ -242,22 +271,40 @@ class Capture:
     def _check_tables(self, facts: dict[str, TableFacts | None]) -> None:
         """Stop the sources whose tables are not what is declared, and take those that are again.
 
-        Raises ConnectError if one of those that were stopped is as declared again: who opens us anew reads it.
+        Raises ConnectError if one of those that were stopped can be captured again: who opens us anew reads it.
         """
-        quarantined = self._ledger.notes(STOPPED_NOTE)
         for target in self._intake.targets.values():
-            if target.halted and not target.drifted:
+            if target.halted and not (target.drifted or target.mend):
                 continue
             table = facts[target.captured.source]
             why = f'table "{target.captured.table}" of source "{target.captured.source}" is not there any more'
             drift = why if table is None else find_drift(target.captured, table.columns)
-            note = STOPPED_NOTE + target.captured.source
-            if target.halted and drift is None:
-                raise ConnectError(f'table "{target.captured.table}" is as it was again, and is read anew')
-            if drift is not None and not target.halted:
-                self._intake.halt(target, drift, drifted=True)
-            elif drift is None and note in quarantined:
-                self._intake.notes[note] = None
+            if table is None or drift is not None:
+                if not target.halted:
+                    self._intake.halt(target, drift or why, drifted=True)
+            elif target.halted:
+                self._look_again(target, Table(table.schema, table.name))
+            else:
+                self._intake.clear_stopped(target, self._ledger.notes(STOPPED_NOTE))
+
+    def _look_again(self, target: Target, table: Table) -> None:
+        """At a table that is as declared, and was stopped."""
+        found = self._find_hindrance(target.captured, table)
+        if found is None:
+            raise ConnectError(f'table "{target.captured.table}" can be captured again, and is read anew')
+        if found.what != target.halted:
+            self._intake.halt(target, found.what, mend=found.hint)
+
+    def _find_hindrance(self, captured: CapturedTable, table: Table) -> Hindrance | None:
+        try:
+            with self._session.transaction(force_rollback=True):
+                self._session.execute(f"SET LOCAL lock_timeout = '{LOCKED_FOR}'".encode())
+                unreadable = find_unreadable(self._session, captured.names, table)
+                if unreadable is not None or captured.static:
+                    return unreadable
+                return find_unpublishable(self._session, self._publication(captured.appends), table)
+        except psycopg.errors.LockNotAvailable:
+            return Hindrance(f'table "{captured.table}" is locked by another session', "end what locks it")
 
     def _resolve(self, relation: Relation) -> tuple[Layout, ...]:
         found = [one for one in self._oids.get(relation.oid, ()) if not self._intake.targets[one.source].halted]

@@ -1,4 +1,4 @@
-"""What a PostgreSQL server says about itself and about its tables. Plain values; `inspect` asks for them."""
+"""What a PostgreSQL server says about its tables. Plain values; `inspect` asks for them."""
 
 from __future__ import annotations
 
@@ -6,20 +6,6 @@ from dataclasses import dataclass
 
 from headrace.model.type_names import type_named
 from headrace.model.types import STRING, Type
-
-
-@dataclass(frozen=True, slots=True)
-class ServerFacts:
-    """What capture needs of a server, as our role sees it."""
-
-    role: str
-    wal_level: str
-    may_replicate: bool
-    slots_used: int
-    slots_allowed: int
-    senders_used: int
-    senders_allowed: int
-    idle_slots: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Ask PostgreSQL about the sources that are its tables: their columns, their sizes, and whether they can be captured.
+"""Ask PostgreSQL about the sources that are its tables: their columns, their sizes, whether they are fit for capture.
 
 Reads the system catalogue only (and counts a table that was never analysed, if it is small). Nothing is changed, and no
 message holds an address: it may have a password in it.
@@ -6,7 +6,8 @@ message holds an address: it may have a password in it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, LiteralString
 
@@ -14,9 +15,9 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 
-from headrace.connect.postgres.facts import ColumnFacts, ServerFacts, TableFacts, UniqueKey
+from headrace.connect.postgres.facts import ColumnFacts, TableFacts, UniqueKey, quoted
 from headrace.connect.postgres.fill import fill_source
-from headrace.connect.postgres.readiness import check_server, check_table, missing_table
+from headrace.connect.postgres.readiness import check_table, missing_table
 from headrace.model.catalogue import PostgresTable, Source
 from headrace.model.errors import ConnectError, Problem
 
@@ -32,7 +33,7 @@ Connection = psycopg.Connection[dict[str, Any]]
 def inspect_sources(
     sources: Mapping[str, Source], addresses: Mapping[str, str]
 ) -> tuple[dict[str, Source], tuple[Problem, ...]]:
-    """The sources with what was measured filled in under what is declared, and all that keeps them from being captured.
+    """The sources with what was measured filled in under what is declared, and what makes them unfit for capture.
 
     `addresses` maps each DSN as written to the DSN with its variables filled in. Sources without one stay as they are.
     """
@@ -42,19 +43,17 @@ def inspect_sources(
         own = [s for s in sources.values() if isinstance(s.origin, PostgresTable) and s.origin.dsn == written]
         try:
             with connect(address) as connection:
-                server = ask_server(connection)
-                problems += check_server(server, own)
                 for source in own:
-                    found[source.name], findings = _inspect_source(connection, server, source)
+                    found[source.name], findings = _inspect_source(connection, source)
                     problems += findings
         except ConnectError as error:
-            problems.append(_unreachable(error.message, error.hint, own))
+            problems.append(unreachable(error.message, error.hint, own))
         except psycopg.Error as error:
-            problems.append(_unreachable(f"the database stopped answering: {reason(error, address)}", None, own))
+            problems.append(unreachable(f"the database stopped answering: {reason(error, address)}", None, own))
     return found, tuple(problems)
 
 
-def _unreachable(message: str, hint: str | None, sources: list[Source]) -> Problem:
+def unreachable(message: str, hint: str | None, sources: Sequence[Source]) -> Problem:
     names = ", ".join(f'"{source.name}"' for source in sources)
     whose = f"database of {'source' if len(sources) == 1 else 'sources'} {names}"
     return Problem(f"{whose}: {message}", sources[0].declared_at, hint)
@@ -77,12 +76,25 @@ def connect(address: str) -> Connection:
     try:
         return psycopg.connect(complete, autocommit=True, row_factory=dict_row)
     except psycopg.Error as error:
-        raise ConnectError(reason(error, address), advice(error)) from None
+        raise ConnectError(reason(error, address), advice(error, address)) from None
 
 
-def advice(error: psycopg.Error) -> str:
+POOLER = (
+    "a connection pooler such as PgBouncer answers at this address, and does not let changes through: "
+    "give the address of the PostgreSQL server itself"
+)
+
+
+def advice(error: psycopg.Error, address: str) -> str:
     """What mends it that nobody could connect; a server that refuses says why in words alone."""
     said = str(error)
+    if "unsupported startup parameter" in said:
+        return POOLER
+    if "start walsender" in said or "start WAL sender" in said:
+        return f"ALTER ROLE {quoted(str(conninfo_to_dict(address).get('user') or 'ROLE'))} REPLICATION;"
+    if "max_wal_senders" in said:
+        now = re.search(r"currently (\d+)", said)
+        return f"ALTER SYSTEM SET max_wal_senders = {int(now[1]) + 5 if now else 20};   then restart PostgreSQL"
     if "password" in said or "authentication" in said:
         return "the server answers: are user and password in the address right?"
     if "does not exist" in said:
@@ -98,11 +110,6 @@ def reason(error: psycopg.Error, address: str) -> str:
 
 
 _DRIVERS_QUESTION = " Is the server running on that host and accepting TCP/IP connections?"
-
-
-def ask_server(connection: Connection) -> ServerFacts:
-    row = _one(connection, _SERVER)
-    return ServerFacts(**{**row, "idle_slots": tuple(row["idle_slots"])})
 
 
 def ask_table(connection: Connection, table: str, count: bool = True) -> TableFacts | None:
@@ -133,13 +140,13 @@ def ask_table(connection: Connection, table: str, count: bool = True) -> TableFa
     return facts
 
 
-def _inspect_source(connection: Connection, server: ServerFacts, source: Source) -> tuple[Source, tuple[Problem, ...]]:
+def _inspect_source(connection: Connection, source: Source) -> tuple[Source, tuple[Problem, ...]]:
     assert isinstance(source.origin, PostgresTable)
     facts = ask_table(connection, source.origin.table)
     if facts is None:
         names = [row["name"] for row in connection.execute(_TABLE_NAMES)]
         return source, (missing_table(source, names),)
-    return fill_source(source, facts), tuple(check_table(source, facts, server.role))
+    return fill_source(source, facts), tuple(check_table(source, facts))
 
 
 def _count(connection: Connection, facts: TableFacts) -> float:
@@ -154,17 +161,6 @@ def _one(
 ) -> dict[str, Any]:
     return connection.execute(query, parameters).fetchone() or {}
 
-
-_SERVER: LiteralString = """
-SELECT current_user AS role,
-       current_setting('wal_level') AS wal_level,
-       (SELECT rolreplication OR rolsuper FROM pg_roles WHERE rolname = current_user) AS may_replicate,
-       (SELECT count(*) FROM pg_replication_slots) AS slots_used,
-       current_setting('max_replication_slots')::int AS slots_allowed,
-       (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'walsender') AS senders_used,
-       current_setting('max_wal_senders')::int AS senders_allowed,
-       ARRAY(SELECT slot_name::text FROM pg_replication_slots WHERE NOT active ORDER BY 1) AS idle_slots
-"""
 
 _TABLE: LiteralString = """
 WITH tables AS (

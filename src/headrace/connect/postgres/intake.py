@@ -19,7 +19,7 @@ from headrace.run.capture.clock import DatabaseClock, next_time
 from headrace.run.capture.pgoutput import Begin, Commit, Message, Relation, RowChange, StreamCommit
 from headrace.run.capture.position import Position
 from headrace.run.capture.row_changes import Layout, add_change, touched
-from headrace.run.capture.spool import STOPPED_NOTE, CapturedTable, SpoolRows
+from headrace.run.capture.spool import MEND_NOTE, STOPPED_NOTE, CapturedTable, SpoolRows
 from headrace.run.capture.text_values import NoSuchValue
 from headrace.run.capture.visibility import Snapshot
 from headrace.run.ports import Store
@@ -62,7 +62,8 @@ class Target:
 
     `window` is there while the table is read by ranges of its key, `holding` while it is read as a whole.
     `unread` is a table without key that is to be read: until then its changes say nothing about what we hold.
-    `halted` says why nothing goes to it any more; `drifted` is whether that is over once the table is as it was.
+    `halted` says why nothing goes to it any more; that is over once the table is as it was, if it `drifted`, or once
+    somebody did what `mend` says.
     """
 
     captured: CapturedTable
@@ -73,6 +74,7 @@ class Target:
     unread: bool = False
     halted: str | None = None
     drifted: bool = False
+    mend: str | None = None
     numbers: int = 0
     pieces: list[tuple[str, int, int]] = field(default_factory=list)
 
@@ -289,10 +291,10 @@ class Intake:
             for rows in spill.in_memory:
                 self._settle(spill, rows, at_once=True)
 
-    def halt(self, target: Target, why: str, drifted: bool = False) -> None:
+    def halt(self, target: Target, why: str, drifted: bool = False, mend: str | None = None) -> None:
         """Nothing more goes to this source; what it had in this batch is not committed."""
         source = target.captured.source
-        target.halted, target.drifted = why, drifted
+        target.halted, target.drifted, target.mend = why, drifted, mend
         target.rows = SpoolRows(target.captured)
         target.pieces = []
         target.window = target.holding = None
@@ -300,6 +302,13 @@ class Intake:
             spill.forget_source(source)
         self._layouts.clear()
         self.notes[STOPPED_NOTE + source] = why
+        self.notes[MEND_NOTE + source] = mend
+
+    def clear_stopped(self, target: Target, stopped: Mapping[str, str]) -> None:
+        """Of a source that goes on: notes of when it did not."""
+        if STOPPED_NOTE + target.captured.source in stopped:
+            self.notes[STOPPED_NOTE + target.captured.source] = None
+            self.notes[MEND_NOTE + target.captured.source] = None
 
     def _sources_of(self, relation: Relation) -> tuple[Layout, ...]:
         known = self._layouts.get(id(relation))

@@ -16,11 +16,13 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import psycopg
 from psycopg import sql
 
 from headrace.connect.postgres.inspect import Connection
 from headrace.connect.postgres.intake import Holding, Intake, Target
 from headrace.connect.postgres.reading import Key, TableQueries, emit, snapshot_of, text_rows, writers_of
+from headrace.connect.postgres.reading_rights import explain_unreadable
 from headrace.connect.postgres.sessions import connect_session
 from headrace.connect.postgres.slots import Table
 from headrace.connect.postgres.spill import SpillFolder
@@ -142,10 +144,19 @@ class Loads:
                 load.started, load.started_rows = time.monotonic(), load.rows
                 load.at_once = min(FIRST_ROWS, ROWS_AT_ONCE)
                 self._send("open")
-        elif load.captured.keyed:
-            self._read_range(load)
         else:
-            self._read_whole(load)
+            self._read(load)
+
+    def _read(self, load: Load) -> None:
+        """A table that we may not read stops its own source."""
+        try:
+            if load.captured.keyed:
+                self._read_range(load)
+            else:
+                self._read_whole(load)
+        except psycopg.errors.InsufficientPrivilege as error:
+            found = explain_unreadable(self._session, load.table, error)
+            self._intake.halt(self._target(load), found.what, mend=found.hint)
 
     def met(self, content: bytes) -> None:
         """Capture has come to a mark."""
@@ -263,9 +274,9 @@ class Loads:
         if not all(map(snapshot.sees, self._intake.recent)):
             cursor.close()  # A transaction is in the log that readers cannot see yet: in a moment they can.
             return
+        self._cursor = cursor
         whole = TableQueries(cursor, load.captured, load.table).whole()
         cursor.execute(sql.SQL("DECLARE headrace_load NO SCROLL CURSOR FOR {}").format(whole))
-        self._cursor = cursor
         load.rows = 0
         holding.begin_reading(snapshot)
 

@@ -127,7 +127,7 @@ def run(wanted: Wanted, ledger: Ledger, store: Store, stop: threading.Event, tel
     while not stop.is_set():
         settings = wanted.settings
         try:
-            capture = Capture(settings, ledger, store)
+            capture = Capture(settings, ledger, store, patient=failures > 0)
         except (ConnectError, Held) as error:
             failures = _wait(failures, error, stop, tell)
             continue

@@ -1,42 +1,18 @@
-"""What keeps a table from being captured, each with the SQL that mends it."""
+"""What makes a table unfit for capture: its kind, its columns, its key; each with the SQL that mends it.
+
+What our role may do is not looked at here: `trial` tries it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from headrace.connect.postgres.facts import ColumnFacts, ServerFacts, TableFacts, quoted
+from headrace.connect.postgres.facts import ColumnFacts, TableFacts, quoted
 from headrace.model.catalogue import PostgresTable, Source, SourceColumn, SourceKind
 from headrace.model.errors import Problem, Severity, nearest_name
 from headrace.model.types import FRACTIONS, INTEGERS, Decimal, Type
 
 _KINDS = {"p": "partitioned", "v": "a view", "m": "a materialised view", "f": "a foreign table"}
-
-
-def check_server(server: ServerFacts, sources: Sequence[Source]) -> Iterator[Problem]:
-    """Findings about the server as a whole. Tables that never change need no capture."""
-    captured = [source for source in sources if not source.static]
-    if not captured:
-        return
-    where = captured[0].declared_at
-    if server.wal_level != "logical":
-        what = f'the database of source "{captured[0].name}" has wal_level {server.wal_level}, not logical'
-        yield Problem(what, where, "ALTER SYSTEM SET wal_level = 'logical';   then restart PostgreSQL")
-    if not server.may_replicate:
-        what = f'role "{server.role}" may not replicate'
-        yield Problem(what, where, f"ALTER ROLE {quoted(server.role)} REPLICATION;")
-    if server.slots_used >= server.slots_allowed:
-        yield Problem(f"all {server.slots_allowed} replication slots are in use", where, _free_a_slot(server))
-    if server.senders_used >= server.senders_allowed:
-        hint = f"ALTER SYSTEM SET max_wal_senders = {server.senders_allowed + 5};   then restart PostgreSQL"
-        yield Problem(f"all {server.senders_allowed} WAL senders are in use", where, hint)
-
-
-def _free_a_slot(server: ServerFacts) -> str:
-    more = f"ALTER SYSTEM SET max_replication_slots = {server.slots_allowed + 5};   then restart PostgreSQL"
-    if not server.idle_slots:
-        return more
-    name = server.idle_slots[0].replace("'", "''")
-    return f"SELECT pg_drop_replication_slot('{name}');   if nobody needs it, or {more}"
 
 
 def missing_table(source: Source, names: Sequence[str]) -> Problem:
@@ -47,12 +23,8 @@ def missing_table(source: Source, names: Sequence[str]) -> Problem:
     return Problem(f'table "{table}" of source "{source.name}" does not exist', source.declared_at, hint)
 
 
-def check_table(source: Source, facts: TableFacts, role: str) -> Iterator[Problem]:
+def check_table(source: Source, facts: TableFacts) -> Iterator[Problem]:
     """All findings about one table."""
-    if not facts.may_select:
-        to = quoted(role)
-        hint = f"GRANT USAGE ON SCHEMA {quoted(facts.schema)} TO {to}; GRANT SELECT ON {facts.sql_name} TO {to};"
-        yield _finding(source, f'role "{role}" may not read {facts.sql_name}', hint)
     yield from _check_columns(source, facts)
     if source.static:
         return

@@ -15,9 +15,11 @@ from headrace.model.errors import ConnectError
 
 TEXT_FORM = (
     "-c datestyle=ISO -c timezone=UTC -c extra_float_digits=1 -c bytea_output=hex "
-    "-c lc_monetary=C -c lc_numeric=C -c statement_timeout=0 -c idle_in_transaction_session_timeout=0"
+    "-c lc_monetary=C -c lc_numeric=C -c row_security=off "
+    "-c statement_timeout=0 -c idle_in_transaction_session_timeout=0"
 )
-"""What `run.capture.text_values` reads. The limits of time that a server sets for people would end a long load."""
+"""What `run.capture.text_values` reads. The limits of time that a server sets for people would end a long load. Rows
+that row-level security hides make a query fail: otherwise they would be missing in silence."""
 
 
 def connect_session(dsn: str) -> Connection:
@@ -46,7 +48,7 @@ def _connected(dsn: str, more: dict[str, Any]) -> Connection:
         }
         return psycopg.connect(make_conninfo("", **ours), autocommit=True, row_factory=dict_row)
     except psycopg.Error as error:
-        raise ConnectError(reason(error, dsn), advice(error)) from None
+        raise ConnectError(reason(error, dsn), advice(error, dsn)) from None
 
 
 @contextmanager

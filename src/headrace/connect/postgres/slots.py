@@ -1,19 +1,16 @@
-"""The slot and the publications of a capture: making them, removing them, and what they keep from being forgotten.
-
-Two publications, because a table without a key could not be updated any more if its updates were published: tables are
-published with all changes, streams with insertions only.
-"""
+"""The slot of a capture: what it and its publications are called, making and removing them, and what a slot keeps."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import psycopg
 from psycopg import sql
 
+from headrace.connect.postgres.facts import quoted
 from headrace.connect.postgres.inspect import Connection
 from headrace.model.errors import ConnectError
 from headrace.run.capture.position import parse_lsn
@@ -59,36 +56,73 @@ class Table:
         return sql.Identifier(self.schema, self.name)
 
 
-def publish(session: Connection, publication: str, tables: Sequence[Table], operations: str) -> tuple[Table, ...]:
-    """Make the publication hold these tables and no others; the tables that were added to it."""
-    rows = session.execute(
-        "SELECT schemaname AS schema, tablename AS name FROM pg_publication_tables WHERE pubname = %s", [publication]
-    )
-    present = {Table(**row) for row in rows}
-    there = session.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", [publication]).fetchone()
-    name = sql.Identifier(publication)
+def create_slot(session: Connection, slot: str, temporary: bool = False, within_s: float | None = None) -> int:
+    """The log from the returned position on is kept. Waits for the transactions that are open now.
+
+    Raises ConnectError with what mends it, also if they are still open after `within_s` seconds. A slot that is
+    temporary goes with its session.
+    """
+    query = "SELECT lsn::text AS lsn FROM pg_create_logical_replication_slot(%s, 'pgoutput', %s)"
     try:
-        if not there:
-            session.execute(sql.SQL("CREATE PUBLICATION {} WITH (publish = {})").format(name, sql.Literal(operations)))
-        for table in sorted(present - set(tables), key=str):
-            session.execute(sql.SQL("ALTER PUBLICATION {} DROP TABLE {}").format(name, table.identifier))
-        added = tuple(table for table in tables if table not in present)
-        for table in added:
-            session.execute(sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(name, table.identifier))
-    except psycopg.errors.InsufficientPrivilege as error:
-        listed = ", ".join(table.identifier.as_string(session) for table in tables)
-        create = f"CREATE PUBLICATION {publication} FOR TABLE {listed} WITH (publish = '{operations}');"
-        hint = f"let the owner of the tables run: {create}"
-        raise ConnectError(f"the tables cannot be published: {error.diag.message_primary}", hint) from None
-    return added
-
-
-def create_slot(session: Connection, slot: str) -> int:
-    """The log from the returned position on is kept. Waits for the transactions that are open now."""
-    row = session.execute("SELECT lsn::text AS lsn FROM pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])
-    found = row.fetchone()
+        with session.transaction():
+            if within_s is not None:
+                session.execute(sql.SQL("SET LOCAL statement_timeout = {}").format(round(within_s * 1000)))
+            found = session.execute(query, [slot, temporary]).fetchone()
+    except psycopg.errors.QueryCanceled:
+        raise _held_up(session) from None
+    except psycopg.Error as error:
+        raise _no_slot(session, error) from error
     assert found is not None
     return parse_lsn(found["lsn"])
+
+
+def _no_slot(session: Connection, error: psycopg.Error) -> ConnectError | psycopg.Error:
+    """What is wrong in our words, if we know it."""
+    match error:
+        case psycopg.errors.InsufficientPrivilege():
+            role = session.info.user
+            return ConnectError(f'role "{role}" may not replicate', f"ALTER ROLE {quoted(role)} REPLICATION;")
+        case psycopg.errors.ConfigurationLimitExceeded():
+            return ConnectError("all replication slots of the server are in use", free_a_slot(session))
+        case psycopg.errors.ObjectNotInPrerequisiteState():
+            return ConnectError(f"no replication slot can be made: {error.diag.message_primary}", LOGICAL)
+        case _:
+            return error
+
+
+def free_a_slot(session: Connection) -> str:
+    """The SQL that makes room for one more slot."""
+    row = session.execute(_SLOTS).fetchone()
+    assert row is not None
+    more = f"ALTER SYSTEM SET max_replication_slots = {row['allowed'] + 5};   then restart PostgreSQL"
+    if row["idle"] is None:
+        return more
+    return f"SELECT pg_drop_replication_slot({row['idle']});   if nobody needs it, or {more}"
+
+
+def _held_up(session: Connection) -> ConnectError:
+    """By whoever has a transaction open since before."""
+    row = session.execute(_OLDEST_WRITER).fetchone()
+    if row is None:
+        return ConnectError("making a replication slot takes long", "it goes on by itself")
+    what = (
+        f"a replication slot can be made once all open transactions are over: "
+        f"process {row['pid']} has one since {row['since']}"
+    )
+    return ConnectError(what, f"end it, or: SELECT pg_terminate_backend({row['pid']});")
+
+
+LOGICAL = "ALTER SYSTEM SET wal_level = 'logical';   then restart PostgreSQL"
+_SLOTS = """
+SELECT current_setting('max_replication_slots')::int AS allowed,
+       (SELECT quote_literal(slot_name) FROM pg_replication_slots WHERE NOT active ORDER BY slot_name LIMIT 1) AS idle
+"""
+_OLDEST_WRITER = """
+SELECT l.pid, coalesce(to_char(a.xact_start AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC', 'before') AS since
+FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.locktype = 'transactionid' AND l.granted AND l.mode = 'ExclusiveLock' AND l.pid <> pg_backend_pid()
+ORDER BY a.xact_start LIMIT 1
+"""
 
 
 def remove_capture(session: Connection, names: CaptureNames, called_off: Callable[[], bool] = lambda: False) -> None:

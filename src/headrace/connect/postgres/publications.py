@@ -1,0 +1,155 @@
+"""Publications of a capture: making them hold its tables, and what keeps a table out of them, with what mends it.
+
+Two publications, because a table without a key could not be updated any more if its updates were published: tables are
+published with all changes, streams with insertions only.
+
+A table that cannot be added stops nobody but its own source. Publications may also be made by somebody else, for whom
+we then have no right to change them: that is fine as long as they hold what we need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg import sql
+
+from headrace.connect.postgres.facts import quoted
+from headrace.connect.postgres.inspect import Connection
+from headrace.connect.postgres.slots import Table
+from headrace.model.errors import ConnectError
+
+ALL_CHANGES = "insert, update, delete, truncate"
+INSERTIONS = "insert"
+
+
+@dataclass(frozen=True, slots=True)
+class Hindrance:
+    """What keeps a table from being captured, and what mends it."""
+
+    what: str
+    hint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The tables that were added to a publication, and those that could not be."""
+
+    added: tuple[Table, ...]
+    refused: Mapping[Table, Hindrance]
+
+
+def publish(session: Connection, publication: str, tables: Sequence[Table], operations: str) -> Published:
+    """Make the publication hold these tables and no others. Raises ConnectError if there can be no publication at all.
+
+    May be called within a transaction.
+    """
+    present = _tables_in(session, publication)
+    if not _exists(session, publication):
+        _create(session, publication, tables, operations)
+    for table in sorted(present - set(tables), key=str):
+        try:
+            with session.transaction():
+                session.execute(_alter(publication, "DROP", table))
+        except psycopg.errors.InsufficientPrivilege:
+            continue  # somebody made the publication for us: changes of a table that nobody asks for are passed over
+    missing = [table for table in tables if table not in present]
+    refused = {table: why for table in missing if (why := _add(session, publication, table)) is not None}
+    return Published(tuple(table for table in missing if table not in refused), refused)
+
+
+def find_unpublishable(session: Connection, publication: str, table: Table) -> Hindrance | None:
+    """Why a table could not be added to a publication now; None if it could, or is in it."""
+    if table in _tables_in(session, publication):
+        return None
+    with session.transaction(force_rollback=True):
+        return _add(session, publication, table)
+
+
+def _tables_in(session: Connection, publication: str) -> set[Table]:
+    query = "SELECT schemaname AS schema, tablename AS name FROM pg_publication_tables WHERE pubname = %s"
+    return {Table(**row) for row in session.execute(query, [publication])}
+
+
+def _exists(session: Connection, publication: str) -> bool:
+    return session.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", [publication]).fetchone() is not None
+
+
+def _create(session: Connection, publication: str, tables: Sequence[Table], operations: str) -> None:
+    name, publish_what = sql.Identifier(publication), sql.Literal(operations)
+    try:
+        with session.transaction():
+            session.execute(sql.SQL("CREATE PUBLICATION {} WITH (publish = {})").format(name, publish_what))
+    except psycopg.errors.InsufficientPrivilege:
+        about = _one(session, "SELECT current_user AS role, current_database()::text AS database")
+        role, database = quoted(about["role"]), quoted(about["database"])
+        what = f'role "{about["role"]}" may not create publications in database "{about["database"]}"'
+        listed = ", ".join(_sql_name(table) for table in tables)
+        for_tables = f" FOR TABLE {listed}" if tables else ""
+        create = f"CREATE PUBLICATION {quoted(publication)}{for_tables} WITH (publish = '{operations}');"
+        hint = f"GRANT CREATE ON DATABASE {database} TO {role};   or, as a superuser: {create}"
+        raise ConnectError(what, hint) from None
+    except psycopg.errors.ReadOnlySqlTransaction:
+        raise ConnectError(
+            "the server is a standby, or lets nobody write: publications cannot be made there",
+            "name the primary server in the address",
+        ) from None
+
+
+def _add(session: Connection, publication: str, table: Table) -> Hindrance | None:
+    try:
+        with session.transaction():
+            session.execute(_alter(publication, "ADD", table))
+    except psycopg.errors.InsufficientPrivilege as error:
+        return _explain_refusal(session, publication, table, error)
+    return None
+
+
+def _alter(publication: str, verb: LiteralString, table: Table) -> sql.Composed:
+    statement = sql.SQL("ALTER PUBLICATION {} {} TABLE {}")
+    return statement.format(sql.Identifier(publication), sql.SQL(verb), table.identifier)
+
+
+def _explain_refusal(
+    session: Connection, publication: str, table: Table, error: psycopg.errors.InsufficientPrivilege
+) -> Hindrance:
+    about = _one(session, _ABOUT_TABLE, {"schema": table.schema, "name": table.name, "publication": publication})
+    name, role, owner = _sql_name(table), quoted(about["role"]), quoted(about["owner"] or "")
+    add = f"ALTER PUBLICATION {quoted(publication)} ADD TABLE {name};"
+    if not about["may_enter"]:
+        return Hindrance(
+            f'role "{about["role"]}" may not use schema "{table.schema}"',
+            f"GRANT USAGE ON SCHEMA {quoted(table.schema)} TO {role}; GRANT SELECT ON {name} TO {role};",
+        )
+    if not about["owns_publication"]:
+        what = f'publication "{publication}" belongs to role "{about["publisher"]}" and lacks {name}'
+        return Hindrance(what, f"{add}   as {about['publisher']}")
+    if about["owns_table"]:
+        return Hindrance(f"{name} cannot be published: {error.diag.message_primary}", add)
+    what = f'{name} belongs to role "{about["owner"]}": role "{about["role"]}" may not publish its changes'
+    if about["owner_is_superuser"]:
+        return Hindrance(what, f"ALTER TABLE {name} OWNER TO {role};   or, once we run, as a superuser: {add}")
+    return Hindrance(what, f"GRANT {owner} TO {role};   or ALTER TABLE {name} OWNER TO {role};")
+
+
+def _sql_name(table: Table) -> str:
+    return f"{quoted(table.schema)}.{quoted(table.name)}"
+
+
+def _one(session: Connection, query: LiteralString, parameters: Mapping[str, object] | None = None) -> dict[str, Any]:
+    return session.execute(query, parameters).fetchone() or {}
+
+
+_ABOUT_TABLE: LiteralString = """
+SELECT current_user::text AS role, pg_get_userbyid(c.relowner)::text AS owner,
+       (SELECT rolsuper FROM pg_roles WHERE oid = c.relowner) AS owner_is_superuser,
+       pg_has_role(c.relowner, 'USAGE') AS owns_table,
+       has_schema_privilege(n.oid, 'USAGE') AS may_enter,
+       coalesce(pg_has_role(p.pubowner, 'USAGE'), true) AS owns_publication,
+       pg_get_userbyid(p.pubowner)::text AS publisher
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_publication p ON p.pubname = %(publication)s
+WHERE n.nspname = %(schema)s AND c.relname = %(name)s
+"""
