@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from headrace.app.preparing import prepare, prepare_or_resume, runnable
+from headrace.app.telling import TroubleLines
 from headrace.declare.engine import exposing
 from headrace.model.errors import ConnectError, Fenced, Held, UnreadableState, UsageError
 from headrace.model.running import RunEngine
@@ -87,6 +88,7 @@ def run_project(
     """Runs until the process is told to end, or someone asks for it. Raises what keeps the project from running."""
     folder = Folder(directory)
     refuse_second(folder)
+    say("planning")
     resumed = prepare_or_resume(folder, environment, say)
     declared = engine_to_start(resumed.plan.catalogue.engine, settings.engine)
     prepared = runnable(resumed, declared.kind)
@@ -133,7 +135,7 @@ def _run(host: Host, prepared: Prepared, settings: UpSettings, serve: Serve, say
 
 
 def _until_told(host: Host, process: ServiceProcess, began: float, say: Say) -> None:
-    phase, written = "", 0.0
+    phase, written, troubles = "", 0.0, TroubleLines()
     while not host.stop.wait(0.1):
         loading = host.service.loading
         assert loading is not None
@@ -149,6 +151,9 @@ def _until_told(host: Host, process: ServiceProcess, began: float, say: Say) -> 
                 )
             host.state = State.RUNNING
             written = 0.0
+        waiting = host.state is State.LOADING
+        for line in troubles.next_lines(host.service.troubles.all(), time.monotonic(), waiting):
+            say(line)
         if not host.service.is_running:
             host.state = State.FAILED
             raise _failure(host)

@@ -13,20 +13,23 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from headrace.model.plan import Plan
-from headrace.run.capture.spool import SPOOL, STOPPED_NOTE
+from headrace.run.capture.spool import SPOOL
+from headrace.run.compile.program import compile_plan
 from headrace.run.execute import Engine, NotThereYet
 from headrace.run.ports import Ledger
 from headrace.run.steps import Program
 from headrace.run.upkeep import READING_NOTE, Upkeep
 from headrace.service.captures import Captures
+from headrace.service.plan_facts import watched_of
+from headrace.service.source_troubles import held_up_sources
 
 log = logging.getLogger("headrace.service")
 
 LOADED_NOTE = "loaded:"
 LOAD_TRIES = 5
 CATCH_UP_S = 20.0
-STOPPED_FOR_S = 10.0
-"""A note of before may say that a source is stopped, until its capture has started."""
+HELD_UP_FOR_S = 10.0
+"""A note or log of before may say that a source is held up, until its capture has started."""
 SHOWN = 3
 """Names of sources that are told while they are read."""
 
@@ -53,24 +56,34 @@ class Loader:
 
     # Sources
 
-    def wait_for_sources(self, used: Collection[str], loading: Loading) -> None:
-        """Until all of them were read completely. Raises RuntimeError if one of them was stopped, and stays so."""
-        patience = time.monotonic() + STOPPED_FOR_S
+    def wait_for_sources(self, used: Collection[str], loading: Loading, first: bool) -> None:
+        """Until all of them were read completely, or all that can be read now while some contract needs no others.
+
+        The contracts that need others are loaded once these can be read. If no contract is left then we wait for as
+        long as it takes when this is the `first` plan, and raise RuntimeError when another one runs.
+        """
+        patience = time.monotonic() + HELD_UP_FOR_S
         while not self.stop.is_set():
             notes = self.ledger.notes(LOADED_NOTE)
             missing = sorted(name for name in used if LOADED_NOTE + name not in notes)
-            stopped = self.ledger.notes(STOPPED_NOTE) if time.monotonic() > patience else {}
-            for name in missing:
-                if STOPPED_NOTE + name in stopped:
-                    raise RuntimeError(f'source "{name}" is stopped: {stopped[STOPPED_NOTE + name]}')
-            if not missing:
-                self._wait_for_times({SPOOL + name: max(map(int, notes.values())) for name in used})
+            held_up = held_up_sources(self.ledger, self.captures) if time.monotonic() > patience else {}
+            done = not missing or (held_up.keys() >= set(missing) and self._serves_some(loading.plan, missing))
+            if done:
+                read = [name for name in used if name not in missing]
+                self._wait_for_times({SPOOL + name: max(map(int, notes.values())) for name in read})
                 return
+            if held_up.keys() >= set(missing) and not first:
+                raise RuntimeError(f'source "{missing[0]}" cannot be read: {held_up[missing[0]]}')
             self.captures.check()
             told = ", ".join(self._progress(missing[:SHOWN]))
             loading.phase = f"reading {len(missing)} of {len(used)} sources: {told}"
             self.stop.wait(0.1)
         raise RuntimeError("the service is stopping")
+
+    def _serves_some(self, plan: Plan, missing: Collection[str]) -> bool:
+        """Whether a contract reads none of these sources."""
+        watched = watched_of(plan, compile_plan(plan), ())
+        return any(one.sources.isdisjoint(missing) for one in watched)
 
     def _progress(self, sources: Collection[str]) -> Iterator[str]:
         """How much of each was read, as far as its database knows how large it is."""
@@ -111,13 +124,13 @@ class Loader:
         return unloaded
 
     def _load(self, engine: Engine, program: Program, plan: Plan) -> dict[str, str]:
-        error = self.try_to_load(engine, list(program.tasks))
+        error = self.load_if_read(engine, list(program.tasks))
         if error is None:
             return {}
         log.warning("loading one by one: %s", error)
         unloaded = {}
         for entry in plan.contracts:
-            error = self.try_to_load(engine, [entry.vertex])
+            error = self.load_if_read(engine, [entry.vertex])
             if error is not None:
                 log.warning('contract "%s" cannot be loaded: %s', entry.contract, error)
                 unloaded[entry.contract] = error
@@ -134,11 +147,14 @@ class Loader:
         return self._tried(lambda: engine.load(wanted, t), tries)
 
     def load_if_read(self, engine: Engine, wanted: Collection[str], tries: int = LOAD_TRIES) -> str | None:
-        """The same where nobody has waited for the sources."""
+        """The same where some of the sources may not have been read."""
         notes = self.ledger.notes(LOADED_NOTE)
         sources = (spool.removeprefix(SPOOL) for spool in engine.spools(wanted))
         unread = sorted(source for source in sources if LOADED_NOTE + source not in notes)
-        return f'source "{unread[0]}" is not read yet' if unread else self.try_to_load(engine, wanted, tries)
+        if not unread:
+            return self.try_to_load(engine, wanted, tries)
+        why = held_up_sources(self.ledger, self.captures).get(unread[0])
+        return f'source "{unread[0]}" is not read yet' if why is None else f'source "{unread[0]}" cannot be read: {why}'
 
     def _tried(self, act: Callable[[], object], tries: int = LOAD_TRIES) -> str | None:
         for left in range(tries - 1, -1, -1):

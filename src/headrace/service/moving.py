@@ -56,7 +56,7 @@ def _bring_up(service: Service, loading: Loading) -> None:
     service.withdrawals.keep([one for plan in plans for one in captures_of(plan, service.folder)])
     service.sources.capture_both(service.plan, loading.plan)
     loading.phase = "reading the sources"
-    service.loader.wait_for_sources(used, loading)
+    service.loader.wait_for_sources(used, loading, first=service.plan is None)
     loading.phase = "starting what computes"
     service.runner.run([])  # returns once it has started: what views start from is then not old already
     with service.upkeep_turn:  # what views start from must not be compacted past their start

@@ -29,6 +29,16 @@ def report_source_troubles(troubles: Troubles, ledger: Ledger, captures: Capture
     troubles.report_exactly(CAPTURE, told)
 
 
+def held_up_sources(ledger: Ledger, captures: Captures) -> dict[str, str]:
+    """Sources of which nothing more comes now, and why: they were stopped, or their capture stands still."""
+    found = {name.removeprefix(STOPPED_NOTE): why for name, why in ledger.notes(STOPPED_NOTE).items()}
+    for name, running in list(captures.running.items()):
+        why = running.error or capture_failure(captures.folder.capture(name))[0]
+        if why is not None:
+            found = {**dict.fromkeys(running.sources, why), **found}
+    return found
+
+
 def capture_failure(scratch: Path) -> tuple[str | None, str]:
     """Why a capture stands still, and what mends it; None if the last that it told is something else."""
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import socket
@@ -276,9 +277,8 @@ def _accept(listening: socket.socket, server: tuple[str, int], refused: bytes) -
 
 
 def _relay(one: socket.socket, other: socket.socket) -> None:
-    try:
+    """Whoever ends first ends both."""
+    with contextlib.suppress(OSError), one, other:
         while some := one.recv(1 << 16):
             other.sendall(some)
-        other.shutdown(socket.SHUT_WR)
-    except OSError:
-        return
+        other.shutdown(socket.SHUT_RDWR)

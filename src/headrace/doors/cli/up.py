@@ -56,7 +56,7 @@ def up(
     if detach:
         from headrace.app.detached import start_detached
 
-        return _detached(start_detached(directory, settings, _silent if json else say), json)
+        return _detached(start_detached(directory, settings, _say_troubles if json else say), json)
     from headrace.doors.api.server import serve
 
     prepared = run_project(directory, os.environ, settings, serve, say, lambda found: _refusals(found, say))
@@ -89,8 +89,12 @@ def _detached(started: Detached, json: bool) -> int:
     )
 
 
-def _silent(what: str) -> None:
-    """There is one document at the end."""
+def _say_troubles(what: str) -> None:
+    """There is one document at the end; but nobody shall wait for it without a word of why."""
+    from headrace.app.telling import HINT, TROUBLE
+
+    if what.startswith((TROUBLE, HINT)):
+        write(what, sys.stderr)
 
 
 def _say(what: str) -> None:
