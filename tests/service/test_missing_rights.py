@@ -37,6 +37,14 @@ def grant_for(session: psycopg.Connection) -> str:
     return f"GRANT CREATE ON DATABASE {session.info.dbname} TO {ROLE};"
 
 
+def until_loaded(project: RunningProject, contract: str) -> None:
+    def is_loaded() -> bool:
+        (found,) = [one for one in project.document("status")["contracts"] if one["id"] == contract]
+        return found["state"] in ("kept", "late")
+
+    until(is_loaded, f"{contract} is loaded")
+
+
 def test_up_says_the_sql_within_its_wait_and_goes_on_when_it_was_run(weak: RunningProject) -> None:
     weak.declare_users_only()
     assert grant_for(weak.us) in weak.headrace("doctor", status=1)
@@ -67,6 +75,7 @@ def test_a_database_that_cannot_be_captured_holds_up_only_the_contracts_that_rea
     assert states["counts"]["state"] == "failing" and "may not create publications" in states["counts"]["reason"]
     assert len(weak.rows("by_pid")) == 160
     weak.us.execute(grant_for(weak.us).encode())
+    until_loaded(weak, "counts")
     weak.until_equal("counts")
 
 
@@ -80,4 +89,5 @@ def test_a_table_of_another_role_holds_up_only_the_contracts_that_read_it(weak: 
     (trouble,) = weak.document("status")["troubles"]
     assert trouble["what"].startswith('source "users" is stopped: public.users belongs to role "postgres"')
     weak.us.execute(trouble["hint"].partition(";")[0].encode())
+    until_loaded(weak, "counts")
     weak.until_equal("counts")
