@@ -106,7 +106,7 @@ class Churn:
         service = self.kept.service
         assert service.scheduler is not None and service.plan is not None
         reader = Reader(service.plan, service.scheduler.engine.program, service.ledger, service.store)
-        compared = recompute(reader, service.environment, service.push_to)
+        compared = recompute(reader, service.folder, service.environment, service.push_to)
         return tuple(view.contract for view in compared.views if not view.equal)
 
 

@@ -206,7 +206,7 @@ def _unequal(kept: Kept) -> tuple[str, ...]:
     service = kept.service
     assert service.scheduler is not None
     reader = Reader(kept.plan, service.scheduler.engine.program, service.ledger, service.store)
-    compared = recompute(reader, service.environment, service.push_to)
+    compared = recompute(reader, service.folder, service.environment, service.push_to)
     return tuple(view.contract for view in compared.views if not view.equal)
 
 

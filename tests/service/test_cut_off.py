@@ -59,7 +59,7 @@ def test_it_is_named_and_loaded_as_soon_as_it_can_be_and_the_others_go_on(
         until(lambda: not service.unloaded, "it is loaded again")
         assert service.scheduler is not None
         reader = Reader(plan, service.scheduler.engine.program, service.ledger, service.store)
-        found = recompute(reader, environment, service.push_to)
+        found = recompute(reader, service.folder, environment, service.push_to)
         assert found.equal and len(found.views) == 2, found
     finally:
         service.close()

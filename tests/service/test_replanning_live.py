@@ -78,7 +78,7 @@ def host(tmp_path: Path, postgres_database: Callable[[], str]) -> Iterator[Host]
 def assert_right(host: Host) -> None:
     """More than once: what a move left wrong may show only when more changes come."""
     for _ in range(3):
-        found = recompute(host.reader(), host.service.environment, host.service.push_to)
+        found = recompute(host.reader(), host.service.folder, host.service.environment, host.service.push_to)
         assert {one.contract for one in found.views} == {"wall", "scores"}
         assert found.equal, found
 

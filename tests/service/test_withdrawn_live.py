@@ -66,7 +66,7 @@ def test_a_source_that_is_asked_for_again_before_its_database_is_back_is_capture
         assert publications(server) == before
         assert service.scheduler is not None
         reader = Reader(both, service.scheduler.engine.program, service.ledger, service.store)
-        found = recompute(reader, environment, service.push_to)
+        found = recompute(reader, service.folder, environment, service.push_to)
         assert found.equal, found
     finally:
         service.close()

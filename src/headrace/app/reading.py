@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from headrace.run.ports import Ledger
     from headrace.service.asked import Asked
     from headrace.service.reading import Reader, Seen
-    from headrace.service.recompute import Recomputation
+    from headrace.service.recompute import Recomputation, Recomputed
 
 __all__ = [
     "Asked",
     "Recomputation",
+    "Recomputed",
     "Seen",
     "ask_for",
     "audit",
@@ -197,21 +198,29 @@ def audit(directory: Path) -> dict[str, Any]:
         ledger.close()
 
 
-def recompute(directory: Path, environment: Mapping[str, str]) -> Recomputation:
-    """Every view against its query, evaluated from scratch on what the databases hold at the same time."""
+def recompute(
+    directory: Path, environment: Mapping[str, str], say: Callable[[str], None] = lambda _: None
+) -> Recomputation:
+    """Every view against its query, evaluated from scratch on what the sources hold at the same time."""
     from headrace.service.process import running_process
-    from headrace.service.recompute import ask_for_views
+    from headrace.service.recompute import Watch, ask_for_views
     from headrace.service.recompute import recompute as compare
-    from headrace.service.recompute_by_size import EvaluateBySize
 
     folder = Folder(directory)
     if running_process(folder) is None:
         raise UsageError(f'the project in "{directory}" does not run', "start it with `headrace up`")
-    with (
-        _reader(directory) as reader,
-        EvaluateBySize(folder.spark / "audit", reader.plan.catalogue.engine) as evaluate,
-    ):
-        return compare(reader, environment, ask_for_views(reader), evaluate)
+    with _reader(directory) as reader:
+        watch = Watch(say, lambda contract: _trouble_of(folder, contract))
+        return compare(reader, folder, environment, ask_for_views(reader), watch)
+
+
+def _trouble_of(folder: Folder, contract: str) -> str | None:
+    """Why a view does not move on, as `status` says it; None if it does, or may be about to."""
+    status = last_status(folder) or {"contracts": []}
+    for one in status["contracts"]:
+        if one["id"] == contract and one["state"] in ("failing", "stopped", "unresponsive"):
+            return f"it is {one['state']}: {one.get('reason', 'nobody knows why')}"
+    return None
 
 
 def audit_of(ledger: Ledger) -> dict[str, Any]:

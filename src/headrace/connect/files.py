@@ -57,6 +57,19 @@ class FileStore:
         except OSError as error:  # pa.ArrowInvalid, of a damaged file, says more than we could
             raise ConnectError(f'cannot read "{path}": {error}', hint="was it deleted by hand?") from error
 
+    def pin(self, site: str, files: Sequence[str], folder: Path) -> FileStore:
+        """By hard links: nothing is copied. Safe to repeat."""
+        pinned = FileStore(folder)
+        pinned._folder(site).mkdir(parents=True, exist_ok=True)
+        for file in files:
+            try:
+                os.link(self._folder(site) / file, pinned._folder(site) / file)
+            except FileExistsError:
+                continue
+            except OSError as error:
+                raise ConnectError(f'cannot keep "{self._folder(site) / file}" for reading: {error}') from error
+        return pinned
+
     def has(self, site: str, file: str) -> bool:
         return (self._folder(site) / file).exists()
 

@@ -60,6 +60,9 @@ class MarkingStore:
         self._move_on()
         return found
 
+    def pin(self, site: str, files: Sequence[str], folder: Path) -> Store:
+        return self.inner.pin(site, files, folder)
+
     def list(self) -> Iterable[tuple[str, str, float]]:
         return self.inner.list()
 

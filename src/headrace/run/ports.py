@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 import pyarrow as pa
@@ -62,6 +63,9 @@ class Store(Protocol):
 
     def read(self, site: str, file: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Memory-mapped: reading costs what is touched."""
+
+    def pin(self, site: str, files: Sequence[str], folder: Path) -> Store:
+        """A store of these files alone, in a folder on the same disk: what is deleted here can still be read there."""
 
     def list(self) -> Iterable[tuple[str, str, float]]:
         """Site, file and age in seconds of all that is there."""

@@ -8,14 +8,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.model.log import Log
+from headrace.model.log import NEVER, Log, PieceKind
 from headrace.model.relation import Field, Output
 from headrace.run.arrow import arrow_table
 from headrace.run.changes import ORDER, TIME, WEIGHT, consolidate, contents, interval
 from headrace.run.functions import Functions, surroundings_of
+from headrace.run.hashes import hash_of
 from headrace.run.operators.expressions import column_of
 from headrace.run.operators.reading import schema_of
 from headrace.run.ports import Store
+
+PART_ROWS = 250_000
 
 
 def rows_at(
@@ -29,6 +32,37 @@ def rows_at(
     rows = contents([schema.empty_table(), *tables], t)
     repeated = np.repeat(np.arange(rows.num_rows), rows.column(WEIGHT).to_numpy())
     return _projected(rows.take(pa.array(repeated)), outputs, functions)
+
+
+def parts_at(
+    store: Store, log: Log, columns: Sequence[Field], outputs: Sequence[Output], t: int, functions: Functions = ()
+) -> Iterator[pa.Table]:
+    """The same rows a part at a time, for views that are larger than memory: columns, and `__w` with how often each
+    row occurs. Equal rows may come more than once.
+
+    A base is read in slices. Only the changes after it are held, with the rows of the base that they may concern.
+    """
+    schema = schema_of(columns)
+    names = [field.name for field in columns]
+    later = [store.read(log.site, piece.file, schema.names) for piece in log.contents if piece.kind is PieceKind.CHANGE]
+    changes = interval(pa.concat_tables([schema.empty_table(), *later]), NEVER, t)
+    touched = np.unique(hash_of(changes, names))
+    held = [changes]
+    for piece in log.of_kind(PieceKind.BASE):
+        base = store.read(log.site, piece.file, schema.names)
+        for start in range(0, base.num_rows, PART_ROWS):
+            part = base.slice(start, PART_ROWS)
+            if len(touched):
+                may_change = np.isin(hash_of(part, names), touched)
+                held.append(part.filter(pa.array(may_change)))
+                part = part.filter(pa.array(~may_change))
+            yield _with_weights(part, outputs, functions)
+    yield _with_weights(contents(held, t), outputs, functions)
+
+
+def _with_weights(rows: pa.Table, outputs: Sequence[Output], functions: Functions) -> pa.Table:
+    view = _projected(rows, outputs, functions)
+    return view.append_column(WEIGHT, rows.column(WEIGHT))
 
 
 def changes_after(

@@ -96,7 +96,8 @@ class Closing:
 
     @property
     def ok(self) -> bool:
-        return self.recomputation.equal and self.load_error is None
+        compared = self.recomputation
+        return compared.equal and not compared.not_compared and self.load_error is None
 
 
 class Demo:
@@ -255,7 +256,7 @@ class Demo:
         assert service is not None and load is not None
         self.lags()
         seconds, kept = time.monotonic() - self._running_since, tuple(self._kept(service))
-        found = recompute(self._reader(), service.environment, service.push_to)
+        found = recompute(self._reader(), service.folder, service.environment, service.push_to)
         load.stop()
         return Closing(
             seconds=seconds,

@@ -5,6 +5,7 @@ running.json    the plan that runs         plan.json      the same as a plan doc
 status.json     what `status` shows        service.json   who runs it, and how to reach them
 measured.json   what was measured last     forced.json    what forced contracts were promised
 spark/          scratch and log of Spark   capture/       scratch and logs of captures
+audit/          files of audits that run
 
 A file that is not there says that nothing ran yet. One that is there and cannot be read says nothing: whoever asks for
 it is told so (`UnreadableState`), since going on without it could forget promises, or start a second service.
@@ -75,6 +76,10 @@ class Folder:
     @property
     def spark(self) -> Path:
         return self.root / "spark"
+
+    @property
+    def audit(self) -> Path:
+        return self.root / "audit"
 
     def capture(self, database: str) -> Path:
         return self.root / "capture" / database

@@ -1,79 +1,58 @@
-"""Views compared with their queries, evaluated from scratch on what the source databases hold at the same time.
+"""Views compared with their queries, evaluated from scratch on what the sources hold at the same time.
 
     cut        a snapshot of every database, and one time t: the snapshots see exactly what was captured up to t
-    push       every view to t, and its rows as of t
-    evaluate   each query over the snapshots' tables, without anything that the engine made
+    push       every view to t; the files that hold it then are kept, however far it moves on meanwhile
+    read       the sources as of t, into files, without anything that the engine made
+    evaluate   each query over these files, and compare both sides by digests
 
-Times of different databases are given by different captures. So writers of all databases wait together, until each
-capture has come to the mark that its snapshot stands at; t is the latest time of these marks. Whatever is committed
-after that has later times, which is verified: a cut that something was captured into is made again.
+No side is ever held in memory as a whole. A view that cannot be compared is named with the reason, and hides no other.
 """
 
 from __future__ import annotations
 
 import os
 import platform
+import shutil
+import tempfile
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from headrace.connect.postgres.cut import CUT_MARK, DatabaseCut
-from headrace.declare.variables import fill
-from headrace.model.catalogue import Catalogue, PostgresTable, Refresh, SourceKind
-from headrace.model.errors import ConnectError
+from headrace.connect.processes import birth_of
+from headrace.connect.tables.folder import FolderStream
+from headrace.model.catalogue import Catalogue, FileFolder, PostgresTable, Refresh, SourceKind
+from headrace.model.errors import ConnectError, EvaluationError, Held, InputError
 from headrace.model.full_query import FullQuery
-from headrace.model.log import Round
+from headrace.model.log import Log, Round
 from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan
-from headrace.model.relation import Relation, scans_of
+from headrace.model.relation import Field, Output, Relation
 from headrace.model.types import Row
-from headrace.run.arrow import rows_of_arrow
-from headrace.run.capture.spool import MISSED_NOTE, STOPPED_NOTE, captured_table, spool_log
-from headrace.run.changes import TIME
+from headrace.run.capture.spool import MISSED_NOTE, STOPPED_NOTE, spool_log
 from headrace.run.columns import view_outputs
+from headrace.run.compare import Parts, compare
 from headrace.run.functions import Functions
-from headrace.run.ports import Ledger
-from headrace.run.recompute import rows_here
-from headrace.run.same_rows import differing
-from headrace.run.view import rows_at
-from headrace.service.databases import Database, databases_of
+from headrace.run.ports import Store
+from headrace.run.view import parts_at
+from headrace.service.captures import folder_streams
+from headrace.service.cut import LOOK_EVERY_S, Cut, cut_databases, wait_for_logs
+from headrace.service.databases import databases_of
+from headrace.service.folder import Folder
 from headrace.service.reading import Reader
+from headrace.service.recompute_by_size import EvaluateBySize
+from headrace.service.recompute_sources import Opened, Query, SourceFiles, first_line, read_sources, sources_of
 from headrace.service.service import WANTED_NOTE
 
-EXAMPLES = 3
-ATTEMPTS = 10
-TRIES_IN_FULL = 3
-LOOK_EVERY_S = 0.02
-HELD_AT_MOST_S = 3.0
-"""How long writers wait for captures; then they go on, and the cut is made again."""
-CAUGHT_UP_WITHIN_S = 60.0
-QUICK_S = 1.5
-"""A capture that comes to a mark within this time is not behind."""
-
-HERE_AT_MOST = 300_000
-"""Rows of tables that one process evaluates a query over; Spark does, if there are more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """What the databases hold at time t, microseconds: tables by source, with columns named `source.column`."""
-
-    t: int
-    tables: Mapping[str, pa.Table]
-    functions: Functions = ()
-
-    def rows(self, query: Query) -> int:
-        return sum(self.tables[source].num_rows for source in sources_of(query))
-
-
-Query = Relation | FullQuery
-"""What a view means, or, where that is not understood, its text."""
-
-Evaluate = Callable[[Query, Cut], Iterable[Row]]
+TRIES = 3
+"""A view that moved on before it was read, or is recomputed in full, is compared at so many moments."""
+REACHED_WITHIN_S = 120.0
+FOLDERS_WITHIN_S = 30.0
+LEASE_S = 10.0
+MOVED_ON = "it moved on before it was read, each time; try again when less is written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,263 +76,324 @@ class Recomputed:
     def equal(self) -> bool:
         return not self.missing and not self.extra
 
+    def document(self) -> dict[str, object]:
+        counts = {"rows": self.rows, "missing": self.missing, "extra": self.extra}
+        return {"view": self.view, "contract": self.contract, "equal": self.equal, "t": self.t, **counts}
+
+
+@dataclass(frozen=True, slots=True)
+class NotCompared:
+    view: str
+    contract: str
+    reason: str
+
+    def document(self) -> dict[str, object]:
+        nothing = dict.fromkeys(("equal", "t", "rows", "missing", "extra"))
+        return {"view": self.view, "contract": self.contract, **nothing, "reason": self.reason}
+
 
 @dataclass(frozen=True, slots=True)
 class Recomputation:
-    """`left_out` are views that cannot be compared, and why."""
+    """`writers_waited_s` is the longest time for which those who write to the databases had to wait."""
 
     views: tuple[Recomputed, ...]
-    left_out: Mapping[str, str]
+    not_compared: tuple[NotCompared, ...] = ()
+    writers_waited_s: float = 0.0
 
     @property
     def equal(self) -> bool:
+        """Whether no view differs."""
         return all(view.equal for view in self.views)
 
     def document(self) -> list[dict[str, object]]:
-        """As `audit --json` has it."""
-        return [
-            {
-                "view": one.view,
-                "contract": one.contract,
-                "equal": one.equal,
-                "t": one.t,
-                "rows": one.rows,
-                "missing": one.missing,
-                "extra": one.extra,
-            }
-            for one in self.views
-        ]
+        """As `audit --json` has it, in the order of the contracts' names."""
+        both: list[Recomputed | NotCompared] = [*self.views, *self.not_compared]
+        return [one.document() for one in sorted(both, key=lambda one: one.contract)]
 
 
-def evaluate_here(query: Query, cut: Cut) -> Iterable[Row]:
-    """By the reference, in this process; a text needs Spark."""
-    if isinstance(query, FullQuery):
-        raise ConnectError("the audit of a view that only Spark can evaluate needs Spark")
-    return rows_here(query, cut.tables, cut.t, cut.functions)
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """`say` is told what goes on. `trouble_of` a contract is why it does not move on, None if it does."""
+
+    say: Callable[[str], None] = lambda _: None
+    trouble_of: Callable[[str], str | None] = lambda _: None
 
 
 def recompute(
-    reader: Reader, environment: Mapping[str, str], push: Callable[[int], object], evaluate: Evaluate = evaluate_here
+    reader: Reader,
+    folder: Folder,
+    environment: Mapping[str, str],
+    push: Callable[[int], object],
+    watch: Watch | None = None,
 ) -> Recomputation:
-    """All views of what runs. `push` brings them to a time, or waits until they are there.
+    """All views of what runs. `push` brings them to a time, or asks the service to; `folder` has room for files.
 
     A view that is refreshed in full is known at the times of its pushes alone: one that was pushed past the time of the
     cut in the meantime is compared again.
     """
-    catalogue, contracts = reader.plan.catalogue, reader.plan.contracts
-    left_out = {name_of_view(one.view): why for one in contracts if (why := _why_not(reader, one)) is not None}
-    compared = [one for one in contracts if name_of_view(one.view) not in left_out]
     found: dict[str, Recomputed] = {}
-    for _ in range(TRIES_IN_FULL):
-        found |= {one.contract: one for one in _compared_at_a_cut(reader, environment, push, evaluate, compared)}
-        compared = [one for one in compared if _in_full(catalogue, one) and not found[one.contract].equal]
-        if not compared:
-            break
-    return Recomputation(tuple(found.values()), left_out)
+    left_out: dict[str, str] = {}
+    waited_s, catalogue = 0.0, reader.plan.catalogue
+    compared = list(reader.plan.contracts)
+    with (
+        _scratch(folder) as scratch,
+        EvaluateBySize(scratch, catalogue.engine, reader.program.functions) as evaluate,
+    ):
+        for number in range(TRIES):
+            moment = Moment(reader, folder.project, environment, scratch / str(number), evaluate, watch or Watch())
+            now = moment.compare(compared, push)
+            found |= {one.contract: one for one in now.views}
+            left_out = {**left_out, **now.left_out}
+            waited_s = max(waited_s, now.writers_waited_s)
+            compared = [one for one in compared if _worth_another(catalogue, one, found, left_out)]
+            left_out = {name: why for name, why in left_out.items() if name not in {one.contract for one in compared}}
+            if not compared:
+                break
+        left_out |= {one.contract: MOVED_ON for one in compared if one.contract not in found}
+    views = {one.contract: name_of_view(one.view) for one in reader.plan.contracts}
+    reasons = tuple(NotCompared(views[name], name, why) for name, why in left_out.items() if name not in found)
+    return Recomputation(tuple(found.values()), reasons, waited_s)
 
 
-def _in_full(catalogue: Catalogue, contract: ContractPlan) -> bool:
-    return catalogue.contracts[contract.contract].refresh is Refresh.FULL
-
-
-def _compared_at_a_cut(
-    reader: Reader,
-    environment: Mapping[str, str],
-    push: Callable[[int], object],
-    evaluate: Evaluate,
-    compared: Collection[ContractPlan],
-) -> Iterator[Recomputed]:
-    catalogue = reader.plan.catalogue
-    used = frozenset(source for one in compared for source in _sources(catalogue, one.view))
-    databases = databases_of(catalogue, used)
-    with _cut(reader, databases, environment) as (cuts, t):
-        push(t)
-        _wait(reader.ledger, {one.vertex: f'the view of contract "{one.contract}"' for one in compared}, t)
-        views = {one.contract: _rows_at(reader, one, t) for one in compared}
-        tables = {source: cuts[database.name].rows(source) for database in databases for source in database.sources}
-    cut = Cut(t, tables, reader.program.functions)
-    expected: dict[str, list[Row]] = {}
-    for one in compared:
-        if one.view not in expected:
-            expected[one.view] = list(evaluate(_query(catalogue, one.view), cut))
-        yield _compared(one, expected[one.view], views[one.contract], t)
-
-
-def _rows_at(reader: Reader, contract: ContractPlan, t: int) -> pa.Table:
-    """Read as soon as the view is there: it moves on, and its log is compacted behind it."""
-    log = reader.ledger.logs([contract.vertex]).get(contract.vertex)
-    if log is None or log.t < t or (log.base_t is not None and log.base_t > t):
-        raise ConnectError(
-            f'the view of contract "{contract.contract}" moved on before it was read', "try again: nothing is wrong"
-        )
-    outputs = view_outputs(reader.plan, reader.program, contract.view, contract.vertex)
-    columns, functions = reader.program.logs[contract.vertex].columns, reader.program.functions
-    return rows_at(reader.store, log, columns, outputs, t, functions)
-
-
-def _compared(contract: ContractPlan, expected: list[Row], view: pa.Table, t: int) -> Recomputed:
-    rows = rows_of_arrow(view)
-    missing, extra = differing(expected, rows)
-    return Recomputed(
-        name_of_view(contract.view),
-        contract.contract,
-        contract.site,
-        t,
-        len(rows),
-        len(missing),
-        len(extra),
-        tuple(missing[:EXAMPLES]),
-        tuple(extra[:EXAMPLES]),
-    )
-
-
-def _query(catalogue: Catalogue, view: str) -> Query:
-    query, recomputed = catalogue.views[view].query, catalogue.views[view].recomputed
-    found = query if isinstance(query, Relation) else recomputed
-    assert isinstance(found, Query), f'view "{view}" is kept, so it can be evaluated'
-    return found
-
-
-def sources_of(query: Query) -> frozenset[str]:
-    if isinstance(query, FullQuery):
-        return frozenset(query.reads)
-    return frozenset(scan.source for scan in scans_of(query))
-
-
-def _sources(catalogue: Catalogue, view: str) -> frozenset[str]:
-    return sources_of(_query(catalogue, view))
-
-
-def _why_not(reader: Reader, contract: ContractPlan) -> str | None:
-    """Why a view cannot be compared with what the databases hold now; None if it can."""
-    notes, catalogue = reader.ledger.notes(), reader.plan.catalogue
-    for name in sorted(_sources(catalogue, contract.view)):
-        source = catalogue.sources[name]
-        if source.kind is SourceKind.STREAM:
-            return f'source "{name}" is a stream: what was inserted counts, not what is left'
-        if not isinstance(source.origin, PostgresTable):
-            return f'source "{name}" is not a table of a database'
-        if STOPPED_NOTE + name in notes:
-            return f'source "{name}" is stopped: {notes[STOPPED_NOTE + name]}'
-        if MISSED_NOTE + name in notes:
-            return f'source "{name}" is being read again'
-    return None if contract.vertex in reader.ledger.times() else "it is not loaded"
-
-
-# The cut
+def _worth_another(
+    catalogue: Catalogue, contract: ContractPlan, found: Mapping[str, Recomputed], left_out: Mapping[str, str]
+) -> bool:
+    if contract.contract in found:
+        in_full = catalogue.contracts[contract.contract].refresh is Refresh.FULL
+        return in_full and not found[contract.contract].equal
+    return left_out.get(contract.contract) == MOVED_ON
 
 
 @contextmanager
-def _cut(
-    reader: Reader, databases: tuple[Database, ...], environment: Mapping[str, str]
-) -> Iterator[tuple[Mapping[str, DatabaseCut], int]]:
-    """Snapshots by database, and their time."""
-    catalogue, ledger = reader.plan.catalogue, reader.ledger
-    with ExitStack() as stack:
-        cuts = {
-            one.name: stack.enter_context(
-                DatabaseCut(
-                    fill(one.dsn, environment), tuple(captured_table(catalogue.sources[name]) for name in one.sources)
-                )
-            )
-            for one in databases
-        }
-        for _ in range(ATTEMPTS):
-            _catch_up(ledger, cuts)
-            times = _attempt(ledger, cuts)
-            if times is not None:
-                t = max(times.values(), default=0)
-                if not any(_captured_between(reader, one, times[one.name], t) for one in databases):
-                    yield cuts, t
-                    return
-                for cut in cuts.values():
-                    cut.drop_snapshot()
-    raise ConnectError(
-        "no moment was found at which nobody writes to the databases",
-        "a transaction that stays open keeps it away; try again when it is over",
-    )
-
-
-def _catch_up(ledger: Ledger, cuts: Mapping[str, DatabaseCut]) -> None:
-    """Waits until captures are not behind: writers must not wait for that."""
-    deadline = time.monotonic() + CAUGHT_UP_WITHIN_S
-    for database, cut in cuts.items():
-        while True:
-            started = time.monotonic()
-            if _times_of(ledger, {database: cut.mark()}, CAUGHT_UP_WITHIN_S) is None or started > deadline:
-                raise ConnectError(
-                    f'the capture of database "{database}" is behind', "`headrace status` says what it does"
-                )
-            if time.monotonic() - started < QUICK_S:
-                break
-
-
-def _attempt(ledger: Ledger, cuts: Mapping[str, DatabaseCut]) -> Mapping[str, int] | None:
-    """The time of each snapshot; None if there are none, because the locks or the captures took too long."""
-    locked: list[DatabaseCut] = []
+def _scratch(folder: Folder) -> Iterator[Path]:
+    """A folder beside the store, so that files can be kept by links. One of an audit that was killed goes now."""
+    folder.audit.mkdir(parents=True, exist_ok=True)
+    for left in folder.audit.iterdir():
+        pid, _, birth = left.name.partition("-")
+        if pid.isdecimal() and str(birth_of(int(pid))) != birth.partition("-")[0]:
+            shutil.rmtree(left, ignore_errors=True)
+    made = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-{birth_of(os.getpid())}-", dir=folder.audit))
     try:
-        for cut in cuts.values():
-            if not cut.lock():
-                return None
-            locked.append(cut)
-        marks = {database: cut.mark() for database, cut in cuts.items()}
-        for cut in cuts.values():
-            cut.take_snapshot()
-        times = _times_of(ledger, marks, HELD_AT_MOST_S)
+        yield made
     finally:
-        for cut in locked:
-            cut.release()
-    if times is None:
-        for cut in cuts.values():
-            cut.drop_snapshot()
-    return times
+        shutil.rmtree(made, ignore_errors=True)
 
 
-def _times_of(ledger: Ledger, marks: Mapping[str, str], within_s: float) -> Mapping[str, int] | None:
-    """The times at which captures came to marks."""
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        notes = ledger.notes(CUT_MARK)
-        found = dict(note.split(" ") for note in notes.values())
-        if all(name in found for name in marks.values()):
-            return {database: int(found[name]) for database, name in marks.items()}
-        time.sleep(LOOK_EVERY_S)
-    return None
+# One moment
 
 
-def _captured_between(reader: Reader, database: Database, after: int, upto: int) -> bool:
-    """Whether something was captured that the snapshot does not see, but a view at the cut's time has."""
-    _wait(reader.ledger, {spool_log(source): f'source "{source}"' for source in database.sources}, upto)
-    logs = reader.ledger.logs([spool_log(source) for source in database.sources])
-    for log in logs.values():
-        for piece in log.changes(after, upto):
-            times = reader.store.read(log.site, piece.file, [TIME]).column(TIME)
-            if pc.any(pc.and_(pc.greater(times, after), pc.less_equal(times, upto))).as_py():
-                return True
-    return False
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    views: tuple[Recomputed, ...]
+    left_out: Mapping[str, str]
+    writers_waited_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedView:
+    """The files that hold a view at the moment of a cut."""
+
+    contract: ContractPlan
+    store: Store
+    log: Log
+    columns: tuple[Field, ...]
+    outputs: tuple[Output, ...]
+
+    def parts(self, t: int, functions: Functions) -> Iterator[pa.Table]:
+        for part in parts_at(self.store, self.log, self.columns, self.outputs, t, functions):
+            names = [f"c{position}" for position in range(len(self.outputs))]
+            yield part.rename_columns([*names, part.column_names[-1]])
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A comparison at one time. `scratch` does not exist yet."""
+
+    reader: Reader
+    project: Path
+    environment: Mapping[str, str]
+    scratch: Path
+    evaluate: EvaluateBySize
+    watch: Watch
+
+    def compare(self, contracts: Sequence[ContractPlan], push: Callable[[int], object]) -> Outcome:
+        left_out = {one.contract: why for one in contracts if (why := self._why_not(one)) is not None}
+        wanted = [one for one in contracts if one.contract not in left_out]
+        used = frozenset(source for one in wanted for source in sources_of(self._query(one.view)))
+        self.watch.say(f"waiting for a moment at which nobody writes, to compare {len(wanted)} views")
+        with cut_databases(self.reader, databases_of(self.reader.plan.catalogue, used), self.environment) as cut:
+            left_out |= self._unreadable(wanted, cut.unreadable)
+            wanted = [one for one in wanted if one.contract not in left_out]
+            streams = {one.source: one for one in folder_streams(self.reader.plan, self.project).values()}
+            t = self._time_of(cut, [streams[source] for source in sorted(used & streams.keys())])
+            push(t)
+            pinned, behind = self._pin(wanted, t)
+            left_out |= behind
+            queries = [self._query(view) for view in sorted({one.contract.view for one in pinned})]
+            opened = Opened(cut, t, streams, self.reader.ledger)
+            sources = read_sources(
+                self.reader.plan.catalogue.sources, queries, opened, self.scratch / "sources", self.watch.say
+            )
+        views = self._compare_all(pinned, sources, t, left_out)
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        return Outcome(tuple(views), left_out, cut.writers_waited_s)
+
+    def _why_not(self, contract: ContractPlan) -> str | None:
+        """Why a view cannot be compared with what its sources hold now; None if it can, as far as one can tell."""
+        notes, catalogue = self.reader.ledger.notes(), self.reader.plan.catalogue
+        for name in sorted(sources_of(self._query(contract.view))):
+            source = catalogue.sources[name]
+            if not isinstance(source.origin, PostgresTable | FileFolder):
+                return f'source "{name}" is not a table of a database or a folder of files'
+            if source.kind is SourceKind.STREAM and isinstance(source.origin, PostgresTable):
+                return f'source "{name}" is a stream: rows that were deleted since still count, and cannot be read'
+            if STOPPED_NOTE + name in notes:
+                return f'source "{name}" is stopped: {notes[STOPPED_NOTE + name]}'
+            if MISSED_NOTE + name in notes:
+                return f'source "{name}" is being read again'
+        if contract.vertex in self.reader.ledger.times():
+            return None
+        return self.watch.trouble_of(contract.contract) or "it is not loaded"
+
+    def _query(self, view: str) -> Query:
+        declared = self.reader.plan.catalogue.views[view]
+        found = declared.query if isinstance(declared.query, Relation) else declared.recomputed
+        assert isinstance(found, Relation | FullQuery), f'view "{view}" is kept, so it can be evaluated'
+        return found
+
+    def _unreadable(self, contracts: Iterable[ContractPlan], unreadable: Mapping[str, str]) -> dict[str, str]:
+        """The first reason for each view that reads such a source."""
+        found: dict[str, str] = {}
+        for one in contracts:
+            for source in sorted(sources_of(self._query(one.view)) & unreadable.keys()):
+                found.setdefault(one.contract, unreadable[source])
+        return found
+
+    def _time_of(self, cut: Cut, streams: Sequence[FolderStream]) -> int:
+        """The time of the cut; without databases, one that folders have reached. All folders are there afterwards."""
+        logs = [spool_log(stream.source) for stream in streams]
+        times = self.reader.ledger.times()
+        t = cut.t if cut.t is not None else max((times.get(name, 0) for name in logs), default=0)
+        wait_for_logs(self.reader.ledger, logs, t, FOLDERS_WITHIN_S)
+        return t
+
+    # The views
+
+    def _pin(self, contracts: Sequence[ContractPlan], t: int) -> tuple[list[PinnedView], dict[str, str]]:
+        """Each as soon as it is there: it moves on, and its log is compacted behind it."""
+        waiting = {one.contract: one for one in contracts}
+        pinned: list[PinnedView] = []
+        left_out: dict[str, str] = {}
+        began = asked = time.monotonic()
+        while waiting:
+            logs = self.reader.ledger.logs([one.vertex for one in waiting.values()])
+            ask = time.monotonic() - asked > 1.0
+            for name, contract in list(waiting.items()):
+                log = logs.get(contract.vertex)
+                if log is not None and log.t >= t:
+                    del waiting[name]
+                    view = self._pin_at(contract, log, t)
+                    pinned += [] if view is None else [view]
+                    left_out |= {name: MOVED_ON} if view is None else {}
+                elif (why := self._why_behind(contract, log, ask, time.monotonic() - began)) is not None:
+                    del waiting[name]
+                    left_out[name] = why
+            if ask:
+                asked = time.monotonic()
+                self.watch.say(f"waiting until views are at the same moment: {len(pinned)} of {len(contracts)} are")
+            time.sleep(LOOK_EVERY_S if waiting else 0.0)
+        return pinned, left_out
+
+    def _why_behind(self, contract: ContractPlan, log: Log | None, ask: bool, since_s: float) -> str | None:
+        """None while there is hope."""
+        if log is None:
+            return "it went away in the meantime"
+        if ask and (trouble := self.watch.trouble_of(contract.contract)) is not None:
+            return trouble
+        late = since_s > max(REACHED_WITHIN_S, 2 * contract.freshness_s)
+        return f"it did not come to the moment of the comparison within {since_s:.0f} s" if late else None
+
+    def _pin_at(self, contract: ContractPlan, log: Log, t: int) -> PinnedView | None:
+        """None if it is past that time, or its files are replaced just now."""
+        if log.base_t is not None and log.base_t > t:
+            return None
+        try:
+            store = self.reader.store.pin(log.site, [piece.file for piece in log.contents], self.scratch / "views")
+        except ConnectError:
+            return None
+        outputs = view_outputs(self.reader.plan, self.reader.program, contract.view, contract.vertex)
+        return PinnedView(contract, store, log, tuple(self.reader.program.logs[contract.vertex].columns), outputs)
+
+    # The comparison
+
+    def _compare_all(
+        self, pinned: Sequence[PinnedView], sources: SourceFiles, t: int, left_out: dict[str, str]
+    ) -> list[Recomputed]:
+        """What cannot be compared is added to `left_out`."""
+        found: list[Recomputed] = []
+        left_out |= self._unreadable([one.contract for one in pinned], sources.unreadable)
+        there = [one for one in pinned if one.contract.contract not in left_out]
+        views = sorted({one.contract.view for one in there})
+        for number, view in enumerate(views):
+            of = f"{name_of_view(view)} ({number + 1} of {len(views)})"
+            same = [one for one in there if one.contract.view == view]
+            try:
+                self.watch.say(f"evaluating the query of view {of}")
+                with (
+                    self.evaluate.telling(self.watch.say, f"evaluating the query of view {of}"),
+                    self.evaluate.answer(self._query(view), sources.files, t) as expected,
+                ):
+                    found += [self._compare(one, expected, t, f"comparing view {of}") for one in same]
+            except (EvaluationError, ConnectError, InputError) as error:
+                done = {one.contract for one in found}
+                why = f"its query cannot be evaluated: {first_line(error)}"
+                left_out |= {one.contract.contract: why for one in same if one.contract.contract not in done}
+        return found
+
+    def _compare(self, view: PinnedView, expected: Parts, t: int, what: str) -> Recomputed:
+        functions, say = self.reader.program.functions, self.watch.say
+        difference = compare(
+            lambda: _counted(expected(), f"{what}, its query", say),
+            lambda: _counted(view.parts(t, functions), f"{what}, its rows", say),
+        )
+        contract = view.contract
+        return Recomputed(
+            name_of_view(contract.view),
+            contract.contract,
+            contract.site,
+            t,
+            difference.rows,
+            difference.missing,
+            difference.extra,
+            difference.examples_missing,
+            difference.examples_extra,
+        )
+
+
+def _counted(parts: Iterable[pa.Table], what: str, say: Callable[[str], None]) -> Iterator[pa.Table]:
+    rows = 0
+    for part in parts:
+        yield part
+        rows += part.num_rows
+        say(f"{what}: {rows:,} rows")
 
 
 def ask_for_views(reader: Reader) -> Callable[[int], None]:
     """A `push` for who is not the service: asks it to, and does not wait."""
 
     def push(t: int) -> None:
-        lease = reader.ledger.acquire("audit", f"{platform.node()}:{os.getpid()}", CAUGHT_UP_WITHIN_S)
+        until = time.monotonic() + LEASE_S
+        while True:
+            try:
+                lease = reader.ledger.acquire("audit", f"{platform.node()}:{os.getpid()}", LEASE_S)
+                break
+            except Held:  # another audit asks, or one was killed while it did
+                if time.monotonic() > until:
+                    raise
+                time.sleep(LOOK_EVERY_S)
         try:
             reader.ledger.commit(lease, Round(notes={WANTED_NOTE: str(t)}))
         finally:
             reader.ledger.release(lease)
 
     return push
-
-
-def _wait(ledger: Ledger, logs: Mapping[str, str], t: int, within_s: float = CAUGHT_UP_WITHIN_S) -> None:
-    """Until logs have reached a time; with what people call them."""
-    deadline = time.monotonic() + within_s
-    while True:
-        times = ledger.times()
-        late = [what for name, what in logs.items() if times.get(name, t) < t]
-        if not late:
-            return
-        if time.monotonic() > deadline:
-            raise ConnectError(f"{late[0]} does not move on", "`headrace status` says what is wrong with it")
-        time.sleep(LOOK_EVERY_S)

@@ -1,29 +1,52 @@
-"""Evaluates queries of an audit where it is quickest: here if the tables are small, else by a Spark of its own."""
+"""Evaluates queries of an audit where it is quickest: here if the tables are small, else by Spark, over files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import pyarrow as pa
+
+from headrace.connect.tables.parts import read_parts
+from headrace.model.errors import ConnectError
 from headrace.model.full_query import FullQuery
+from headrace.model.relation import Field, fields_of
 from headrace.model.running import DeclaredEngine
-from headrace.model.types import Row
-from headrace.run.arrow import rows_of_arrow
-from headrace.run.functions import surroundings_of
-from headrace.run.operators.recompute import in_order
-from headrace.service.recompute import HERE_AT_MOST, Cut, Query, evaluate_here
+from headrace.run.arrow import arrow_table, arrow_type
+from headrace.run.compare import Parts, weighted
+from headrace.run.functions import Functions, surroundings_of
+from headrace.run.recompute import rows_here
+from headrace.service.recompute_sources import Query, SourceFile, sources_of
+
+HERE_AT_MOST = 300_000
+"""Rows of tables that one process evaluates a query over; Spark does, if there are more."""
+SAY_EVERY_S = 2.0
+PARTITIONS = 16
+"""Each holds a sixteenth of a join's larger side; what does not fit is spilled to the scratch folder."""
 
 
 class EvaluateBySize:
-    """Starts Spark, with its files in `scratch`, when it is first needed, and ends it when left."""
+    """Starts Spark, with its files in `scratch`, when it is first needed, and ends it when left.
 
-    def __init__(self, scratch: Path, engine: DeclaredEngine | None = None, here_at_most: int = HERE_AT_MOST) -> None:
+    A Spark that this process has already is used, and goes on.
+    """
+
+    def __init__(
+        self, scratch: Path, engine: DeclaredEngine, functions: Functions, here_at_most: int = HERE_AT_MOST
+    ) -> None:
         self._scratch = scratch
-        self._engine = engine or DeclaredEngine()
+        self._engine = engine
+        self._functions = functions
         self._here_at_most = here_at_most
         self._session: Any = None
+        self._started = False
+        self._answers = 0
 
     def __enter__(self) -> EvaluateBySize:
         return self
@@ -31,32 +54,75 @@ class EvaluateBySize:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._session is not None:
+        if self._started:
             from headrace.connect.spark.session import stop_session
 
             stop_session(self._session)
 
-    def __call__(self, query: Query, cut: Cut) -> Iterable[Row]:
-        if isinstance(query, FullQuery):
-            return self._as_written(query, cut)
-        if cut.rows(query) <= self._here_at_most:
-            return evaluate_here(query, cut)
-        from headrace.connect.spark.evaluate_tables import evaluate_tables
+    @contextmanager
+    def telling(self, say: Callable[[str], None], what: str) -> Iterator[None]:
+        """Says how far Spark is, while it works on something."""
+        ended = threading.Event()
 
-        python = surroundings_of(cut.functions).python
-        return rows_of_arrow(evaluate_tables(self._spark(), query, cut.tables, cut.t, python))
+        def tell() -> None:
+            while not ended.wait(SAY_EVERY_S):
+                say(f"{what}{self._progress()}")
 
-    def _as_written(self, query: FullQuery, cut: Cut) -> Iterable[Row]:
-        """A query that is not understood is for Spark, whatever the size."""
-        from headrace.connect.spark.recompute import SparkEvaluate
+        teller = threading.Thread(target=tell, name="telling", daemon=True)
+        teller.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            teller.join()
 
-        tables = {source: in_order(cut.tables[source]) for source in query.reads}
-        return rows_of_arrow(SparkEvaluate(self._spark())(query, tables, cut.t, cut.functions))
+    def _progress(self) -> str:
+        if self._session is None:
+            return ""
+        from headrace.connect.spark.evaluate_files import tasks_of
+
+        done, tasks = tasks_of(self._session)
+        return f": {done} of {tasks} tasks" if tasks else ""
+
+    @contextmanager
+    def answer(self, query: Query, files: Mapping[str, SourceFile], t: int) -> Iterator[Parts]:
+        """The rows of a query over sources, as of a time; they can be read until this is left."""
+        rows = sum(files[source].rows for source in sources_of(query))
+        if not isinstance(query, FullQuery) and rows <= self._here_at_most:
+            tables = {source: files[source].table(source) for source in sources_of(query)}
+            types = {f"c{position}": field.type for position, field in enumerate(fields_of(query))}
+            found = weighted(arrow_table(types, list(rows_here(query, tables, t, self._functions))))
+            yield lambda: [found]
+            return
+        self._answers += 1
+        answer = self._scratch / f"answer-{self._answers}"
+        try:
+            self._evaluate(query, files, t, answer)
+            fields = query.fields if isinstance(query, FullQuery) else fields_of(query)
+            yield lambda: map(weighted, read_parts(answer, _schema(fields)))
+        finally:
+            shutil.rmtree(answer, ignore_errors=True)
+
+    def _evaluate(self, query: Query, files: Mapping[str, SourceFile], t: int, answer: Path) -> None:
+        try:
+            from headrace.connect.spark.evaluate import ParquetTable
+            from headrace.connect.spark.evaluate_files import FileEvaluator
+        except ImportError as error:
+            raise ConnectError(f"its query has to be evaluated by Spark, which is not installed: {error}") from error
+        tables = {source: ParquetTable(files[source].path, files[source].columns) for source in sources_of(query)}
+        FileEvaluator(self._spark(), surroundings_of(self._functions).python).evaluate(query, tables, t, answer)
 
     def _spark(self) -> Any:
-        from headrace.connect.spark.session import start_session
+        from headrace.connect.spark.session import Profile, has_session, start_session
         from headrace.service.engine_settings import spark_settings
 
         if self._session is None:
-            self._session = start_session(spark_settings(self._engine, self._scratch, "headrace audit"))
+            declared = spark_settings(self._engine, self._scratch / "spark", "headrace audit")
+            started = not has_session()
+            self._session = start_session(replace(declared, partitions=PARTITIONS, profile=Profile.CLUSTER))
+            self._started = started
         return self._session
+
+
+def _schema(fields: tuple[Field, ...]) -> pa.Schema:
+    return pa.schema([(f"c{position}", arrow_type(field.type)) for position, field in enumerate(fields)])

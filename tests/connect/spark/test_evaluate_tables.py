@@ -13,8 +13,8 @@ from headrace.connect.spark.evaluate_tables import evaluate_tables
 from headrace.declare.read import read_project
 from headrace.model.relation import Relation
 from headrace.run.arrow import rows_of_arrow
+from headrace.run.recompute import rows_here
 from headrace.run.same_rows import differing
-from headrace.service.recompute import Cut, evaluate_here
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,5 +47,5 @@ def test_spark_and_this_process_agree_on_tables_that_are_here(
     )
     found = rows_of_arrow(evaluate_tables(spark, query, {"sales": sales}, 1_000_000, {}))
     assert len(found) == 7
-    assert differing(evaluate_here(query, Cut(1_000_000, {"sales": sales})), found) == ([], [])
+    assert differing(rows_here(query, {"sales": sales}, 1_000_000, ()), found) == ([], [])
     assert not list(tmp_path.glob("headrace-tables-*"))

@@ -5,41 +5,55 @@
     release   writers go on; the snapshot stays as it is until it is closed
 
 The lock is SHARE: readers go on. Who asks for it waits behind writers, and writers wait behind who asks; so it is asked
-for briefly, for less time than PostgreSQL takes to look for deadlocks, and given up if it does not come.
+for briefly, for less time than PostgreSQL takes to look for deadlocks, and given up if it does not come. PostgreSQL
+itself takes it back from an audit that stands still.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 
 import psycopg
 import pyarrow as pa
 from psycopg import sql
+from pyarrow import csv
 
 from headrace.connect.postgres.inspect import ask_table, reason
-from headrace.connect.postgres.reading import TableQueries, emit, text_rows
-from headrace.connect.postgres.sessions import connect_session
+from headrace.connect.postgres.reading import emit
+from headrace.connect.postgres.sessions import connect_session, database_errors
 from headrace.connect.postgres.slots import Table
 from headrace.model.errors import ConnectError
-from headrace.run.capture.spool import CapturedTable, SpoolRows
+from headrace.model.types import Type
+from headrace.run.capture.spool import CapturedTable
+from headrace.run.capture.text_values import NoSuchValue, column_of_texts
 
 CUT_MARK = "cut:"
 """Capture notes the time of marks that begin so, as `cut:DATABASE`."""
 LOCK_WITHIN_MS = 300
-ROWS_AT_ONCE = 50_000
+HELD_AT_MOST_MS = 10_000
+"""For so long the lock may be held by an audit that asks for nothing more: one that was stopped, for example."""
+ROWS_AT_ONCE, BYTES_AT_ONCE = 100_000, 32 << 20
 
 
 class DatabaseCut:
-    """Of some tables of one database. `mark` may be set without `lock`, to see how far behind the capture is."""
+    """Of some tables of one database. `mark` may be set without `lock`, to see how far behind the capture is.
+
+    `missing` are sources whose tables are gone, and `rows` how many rows others have, as the database estimates.
+    """
 
     def __init__(self, dsn: str, tables: tuple[CapturedTable, ...]) -> None:
         self._dsn = dsn
         self._locker = connect_session(dsn)
-        self._reader = connect_session(dsn)
-        self._captured = tables
-        self._tables: Mapping[str, Table] = {one.source: self._found(one) for one in tables}
+        try:
+            self._reader = connect_session(dsn)
+        except BaseException:
+            self._locker.close()
+            raise
+        self.missing: dict[str, str] = {}
+        self.rows: dict[str, float | None] = {}
+        self._tables: Mapping[str, Table] = self._find(tables)
 
     def __enter__(self) -> DatabaseCut:
         return self
@@ -50,11 +64,17 @@ class DatabaseCut:
         self._locker.close()
         self._reader.close()
 
-    def _found(self, captured: CapturedTable) -> Table:
-        facts = ask_table(self._reader, captured.table, count=False)
-        if facts is None:
-            raise ConnectError(f'table "{captured.table}" of source "{captured.source}" is not there any more')
-        return Table(facts.schema, facts.name)
+    def _find(self, tables: tuple[CapturedTable, ...]) -> Mapping[str, Table]:
+        found = {}
+        with database_errors(self._dsn):
+            for one in tables:
+                facts = ask_table(self._reader, one.table, count=False)
+                if facts is None:
+                    self.missing[one.source] = f'its table "{one.table}" is not there any more'
+                else:
+                    found[one.source] = Table(facts.schema, facts.name)
+                    self.rows[one.source] = facts.rows
+        return found
 
     @property
     def _names(self) -> sql.Composed:
@@ -62,10 +82,12 @@ class DatabaseCut:
 
     def lock(self) -> bool:
         """Whether nobody writes now; False if someone went on writing for too long."""
-        self._locker.execute("BEGIN")
-        self._locker.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_WITHIN_MS)))
         try:
-            self._locker.execute(sql.SQL("LOCK TABLE {} IN SHARE MODE").format(self._names))
+            self._locker.execute("BEGIN")
+            self._locker.execute(f"SET LOCAL lock_timeout = {LOCK_WITHIN_MS}")
+            self._locker.execute(f"SET LOCAL idle_in_transaction_session_timeout = {HELD_AT_MOST_MS}")
+            if self._tables:
+                self._locker.execute(sql.SQL("LOCK TABLE {} IN SHARE MODE").format(self._names))
         except psycopg.errors.LockNotAvailable:
             self.release()
             return False
@@ -76,33 +98,65 @@ class DatabaseCut:
     def mark(self) -> str:
         """The name of a new mark in the log."""
         name = uuid.uuid4().hex
-        emit(self._reader, CUT_MARK + name)
+        with database_errors(self._dsn):
+            emit(self._reader, CUT_MARK + name)
         return name
 
     def take_snapshot(self) -> None:
         """TRUNCATE is seen through snapshots, unless someone reads the table."""
-        self._reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-        self._reader.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(self._names))
-        self._reader.execute("SELECT 1")
+        with database_errors(self._dsn):
+            self._reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            if self._tables:
+                self._reader.execute(sql.SQL("LOCK TABLE {} IN ACCESS SHARE MODE").format(self._names))
+            self._reader.execute("SELECT 1")
 
     def release(self) -> None:
-        self._locker.execute("ROLLBACK")
+        with database_errors(self._dsn):
+            self._locker.execute("ROLLBACK")
 
     def drop_snapshot(self) -> None:
-        self._reader.execute("ROLLBACK")
+        with database_errors(self._dsn):
+            self._reader.execute("ROLLBACK")
 
-    def rows(self, source: str) -> pa.Table:
-        """The source's columns, named `source.column`, as the snapshot has them."""
-        captured = next(one for one in self._captured if one.source == source)
-        whole = TableQueries(self._reader, captured, self._tables[source]).whole()
-        self._reader.execute(sql.SQL("DECLARE headrace_cut NO SCROLL CURSOR FOR {}").format(whole))
-        rows = SpoolRows(captured)
-        parts = [rows.take()]
-        while True:
-            some = tuple(text_rows(self._reader, sql.SQL(f"FETCH {ROWS_AT_ONCE} FROM headrace_cut")))
-            rows.add_many(0, "i", some)
-            parts.append(rows.take())
-            if len(some) < ROWS_AT_ONCE:
-                break
-        self._reader.execute("CLOSE headrace_cut")
-        return pa.concat_tables(parts).select([f"{source}.{name}" for name in captured.names])
+    def parts(self, source: str, columns: Sequence[tuple[str, Type]]) -> Iterator[pa.Table]:
+        """Some columns of a source as the snapshot has them, a part at a time."""
+        names = sql.SQL(", ").join(sql.Identifier(name) for name, _ in columns)
+        select = sql.SQL("SELECT {} FROM {}").format(names, self._tables[source].identifier)
+        # Quotes tell an empty text from NULL, which is the only value without them.
+        copy = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)").format(select)
+        rows: list[bytes] = []
+        size = 0
+        with database_errors(self._dsn), self._reader.cursor() as cursor, cursor.copy(copy) as lines:
+            for line in lines:
+                rows.append(bytes(line))
+                size += len(line)
+                if len(rows) >= ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
+                    yield _typed_rows(source, columns, rows)
+                    rows, size = [], 0
+        if rows:
+            yield _typed_rows(source, columns, rows)
+
+
+def _typed_rows(source: str, columns: Sequence[tuple[str, Type]], lines: list[bytes]) -> pa.Table:
+    """Raises NoSuchValue with the column's name."""
+    names = [f"c{position}" for position in range(len(columns))]
+    text = b"".join(lines)
+    found = csv.read_csv(
+        pa.BufferReader(text),
+        # One block: a row may be of any length.
+        read_options=csv.ReadOptions(column_names=names, block_size=len(text) + 1, use_threads=False),
+        parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        convert_options=csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.binary()),
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    arrays = []
+    for position, (name, type_) in enumerate(columns):
+        try:
+            arrays.append(column_of_texts(found.column(position).combine_chunks(), type_))
+        except NoSuchValue as error:
+            raise NoSuchValue(f'column "{name}" of source "{source}": {error}') from error
+    return pa.Table.from_arrays(arrays, names)

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -42,6 +43,20 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class ParquetTable:
+    """A source as it is in a Parquet file (or folder), whose columns are called c0, c1, ... there."""
+
+    path: Path
+    columns: tuple[tuple[str, Type], ...]
+
+    def position(self, name: str) -> int:
+        return next(position for position, (column, _) in enumerate(self.columns) if column == name)
+
+    def frame(self, session: SparkSession) -> DataFrame:
+        return session.read.parquet(str(self.path))
+
+
+@dataclass(frozen=True, slots=True)
 class SparkEvaluator:
     """`store` and the functions in `python` (by `NAME@VERSION`) are sent to Spark's workers. `now` as in queries."""
 
@@ -54,16 +69,18 @@ class SparkEvaluator:
         """The answer in this process; for answers known to be small."""
         fields = fields_of(relation)
         schema = pa.schema([(found.name, arrow_type(found.type)) for found in fields])
-        with self._query(relation, tables) as frame:
+        with self.query(relation, tables) as frame:
             return frame.toArrow().select(list(range(len(fields)))).rename_columns(schema.names).cast(schema)
 
     def files(self, relation: Relation, tables: Mapping[str, Table], target: Target) -> tuple[Written, ...]:
         """The answer as files of contents, written where it is computed."""
-        with self._query(relation, tables) as frame:
+        with self.query(relation, tables) as frame:
             return write_contents(frame, self.store, target)
 
     @contextmanager
-    def _query(self, relation: Relation, tables: Mapping[str, Table]) -> Iterator[DataFrame]:
+    def query(
+        self, relation: Relation, tables: Mapping[str, Table] | Mapping[str, ParquetTable]
+    ) -> Iterator[DataFrame]:
         """The names that the query uses live until it has run."""
         prefix = f"headrace_{uuid.uuid4().hex}"
         scans = {scan: f"{prefix}_{n}" for n, scan in enumerate(dict.fromkeys(scans_of(relation)))}
@@ -82,7 +99,10 @@ class SparkEvaluator:
             for name in functions.values():
                 self.session.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")
 
-    def _contents(self, scan: Scan, table: Table) -> DataFrame:
+    def _contents(self, scan: Scan, table: Table | ParquetTable) -> DataFrame:
+        if isinstance(table, ParquetTable):
+            places = [f"c{table.position(column)} AS c{n}" for n, column in enumerate(scan.columns)]
+            return table.frame(self.session).selectExpr(*places or ["TRUE AS present"])
         columns = tuple(
             Field(table.columns[column], type_) for column, type_ in zip(scan.columns, scan.types, strict=True)
         )

@@ -8,7 +8,8 @@ A query that is understood is evaluated by what it means; small ones need no Spa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -40,18 +41,27 @@ class SparkEvaluate:
 
     def _as_written(self, recomputed: FullQuery, tables: Mapping[str, pa.Table]) -> pa.Table:
         own = self.session.newSession()
-        names = {source: f"{SOURCE_PREFIX}{source}" for source in recomputed.reads}
         try:
-            for source, name in names.items():
-                _frame(own, source, tables[source]).createOrReplaceTempView(backquoted(name))
-            return _answer(own.sql(recomputed.sql), recomputed.fields)
-        except AnalysisException as error:
-            raise EvaluationError(f"Spark does not take the query: {_first_line(error)}") from error
+            frames = {source: _frame(own, source, tables[source]) for source in recomputed.reads}
+            with written_query(own, recomputed, frames) as frame:
+                return _answer(frame, recomputed.fields)
         except PySparkException as error:
             raise EvaluationError(_first_line(error)) from error
-        finally:
-            for name in names.values():
-                own.catalog.dropTempView(name)
+
+
+@contextmanager
+def written_query(session: SparkSession, query: FullQuery, frames: Mapping[str, DataFrame]) -> Iterator[DataFrame]:
+    """The query as it is written, over sources; the names that it uses live until it has run."""
+    names = {source: f"{SOURCE_PREFIX}{source}" for source in query.reads}
+    try:
+        for source, name in names.items():
+            frames[source].createOrReplaceTempView(backquoted(name))
+        yield session.sql(query.sql)
+    except AnalysisException as error:
+        raise EvaluationError(f"Spark does not take the query: {_first_line(error)}") from error
+    finally:
+        for name in names.values():
+            session.catalog.dropTempView(name)
 
 
 def _frame(session: SparkSession, source: str, table: pa.Table) -> DataFrame:
@@ -62,6 +72,13 @@ def _frame(session: SparkSession, source: str, table: pa.Table) -> DataFrame:
 
 def _answer(frame: DataFrame, fields: Sequence[Field]) -> pa.Table:
     """By position: names are those of the view."""
+    check_types(frame, fields)
+    schema = pa.schema([(column.name, arrow_type(column.type)) for column in fields])
+    return frame.toArrow().rename_columns(schema.names).cast(schema)
+
+
+def check_types(frame: DataFrame, fields: Sequence[Field]) -> None:
+    """Raises EvaluationError if an answer has other columns than its view."""
     types = [column.dataType.simpleString() for column in frame.schema.fields]
     if len(types) != len(fields):
         raise EvaluationError(f"Spark gives {len(types)} columns, the view has {len(fields)}")
@@ -70,8 +87,6 @@ def _answer(frame: DataFrame, fields: Sequence[Field]) -> pa.Table:
             raise EvaluationError(
                 f'column "{column.name}" is {type_} in Spark and {column.type} in the view: write its type by CAST'
             )
-    schema = pa.schema([(column.name, arrow_type(column.type)) for column in fields])
-    return frame.toArrow().rename_columns(schema.names).cast(schema)
 
 
 def _fits(type_: str, column: Field) -> bool:

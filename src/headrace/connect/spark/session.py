@@ -95,6 +95,13 @@ def start_session(settings: SparkSettings) -> SparkSession:
         ) from error
 
 
+def has_session() -> bool:
+    """Whether this process has a Spark already."""
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context is not None
+
+
 def _start_java(settings: SparkSettings, properties: Mapping[str, str]) -> None:
     """What Java itself prints goes to a file: warnings of its own that nobody can act on."""
     from pyspark import SparkConf, SparkContext

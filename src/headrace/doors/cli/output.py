@@ -22,6 +22,7 @@ class Exit(IntEnum):
     DONE = 0
     NO = 1
     WRONG_USE = 2
+    NOT_COMPARED = 3
     OUR_FAULT = 70
     INTERRUPTED = 130
     BROKEN_PIPE = 141

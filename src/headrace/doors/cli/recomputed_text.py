@@ -6,33 +6,51 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headrace.doors.cli.output import count, wrap
+from headrace.doors.cli.output import count, table, wrap
 from headrace.model import amounts
 from headrace.model.types import Row
 
 if TYPE_CHECKING:
-    from headrace.app.reading import Recomputation
+    from headrace.app.reading import Recomputation, Recomputed
 
 
 def recomputed_lines(found: Recomputation) -> Iterator[str]:
-    """The verdict, and rows that differ as examples."""
-    if found.equal and found.views:
-        rows = sum(view.rows for view in found.views)
-        yield from wrap(
-            f"every view equals its query: {count(len(found.views), 'view')}, {amounts.format_rows(rows)}, computed"
-            " from scratch on the databases at one moment, while they went on changing",
-            "",
-        )
+    """The verdict, each view with its result, and rows that differ as examples."""
+    yield from wrap(_verdict(found), "")
+    if found.views:
+        yield from table([[view.contract, view.view, f"at {view.site}", _result(view)] for view in found.views])
     for view in found.views:
         if not view.equal:
-            yield f"{view.view} at {view.site} is not what its query says:"
-            yield f"  {count(view.missing, 'row')} missing, {view.extra} too many, of {view.rows}"
+            yield f"rows of {view.view} at {view.site}, as examples:"
             for row in view.examples_missing:
                 yield from wrap(_row(row), "  missing   ")
             for row in view.examples_extra:
                 yield from wrap(_row(row), "  too many  ")
-    for name, why in found.left_out.items():
-        yield from wrap(f"{name} is not compared: {why}", "")
+    for one in found.not_compared:
+        yield from wrap(f"{one.view} (contract {one.contract}) is not compared: {one.reason}", "")
+    if found.views:
+        waited = amounts.format_seconds(found.writers_waited_s)
+        yield from wrap(f"those who write to the databases waited for {waited} at most", "")
+
+
+def _verdict(found: Recomputation) -> str:
+    wrong = sum(not view.equal for view in found.views)
+    if wrong:
+        return f"{wrong} of {count(len(found.views), 'view')} differ from what their queries say"
+    rows = amounts.format_rows(sum(view.rows for view in found.views))
+    if found.not_compared:
+        compared = f"{len(found.views)} of {count(len(found.views) + len(found.not_compared), 'view')}"
+        return f"{compared} could be compared, and none of these differs from its query ({rows})"
+    return (
+        f"every view equals its query: {count(len(found.views), 'view')}, {rows}, computed from scratch on the"
+        " sources at one moment, while they went on changing"
+    )
+
+
+def _result(view: Recomputed) -> str:
+    if view.equal:
+        return f"equal, {amounts.format_rows(view.rows)}"
+    return f"{count(view.missing, 'row')} missing, {view.extra} too many, of {view.rows}"
 
 
 def _row(row: Row) -> str:

@@ -52,6 +52,29 @@ def column_of(texts: Texts, type_: Type) -> pa.Array:
             return _cast_or_each(texts, type_, int)
 
 
+def column_of_texts(texts: pa.Array, type_: Type) -> pa.Array:
+    """The same, of texts that are in an Arrow column of bytes: many times as quick where a cast reads them all."""
+    try:
+        return _cast(texts.cast(pa.string()), type_)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return column_of(texts.to_pylist(), type_)
+
+
+def _cast(strings: pa.Array, type_: Type) -> pa.Array:
+    """Raises an error of Arrow's for texts that have to be read one by one."""
+    match type_:
+        case Array() | Simple(Kind.BINARY):
+            raise pa.ArrowNotImplementedError("no cast reads these")
+        case Simple(Kind.BOOLEAN):
+            return pc.equal(strings, "t")
+        case Simple(Kind.FLOAT | Kind.DOUBLE):
+            return plain_floats(strings.cast(arrow_type(type_)))
+        case Simple(Kind.TIMESTAMP) if not pc.all(pc.ends_with(strings, "+00"), min_count=0).as_py():
+            return strings.cast(pa.timestamp("us")).cast(arrow_type(type_))
+        case _:
+            return strings.cast(arrow_type(type_))
+
+
 def _strings(texts: Texts) -> pa.Array:
     try:
         return pa.array(texts, pa.string())
