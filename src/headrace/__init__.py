@@ -14,28 +14,54 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.app.project import Project, load
-    from headrace.app.reading import read
-    from headrace.model.errors import HeadraceError, InputError, UsageError
+    from headrace.app.project import LoadedProject, Project, load
+    from headrace.app.reading import ViewChange, read
+    from headrace.app.reading import iterate_changes as changes
+    from headrace.model.errors import ConnectError, HeadraceError, InputError, Problem, UsageError
+    from headrace.model.plan import Plan, PlanOptions
 
-__all__ = ["HeadraceError", "InputError", "Project", "UsageError", "load", "read"]
+    __version__: str
+
+__all__ = [
+    "ConnectError",
+    "HeadraceError",
+    "InputError",
+    "LoadedProject",
+    "Plan",
+    "PlanOptions",
+    "Problem",
+    "Project",
+    "UsageError",
+    "ViewChange",
+    "__version__",
+    "changes",
+    "load",
+    "read",
+]
+
+_HOMES = {
+    **dict.fromkeys(("ConnectError", "HeadraceError", "InputError", "Problem", "UsageError"), "headrace.model.errors"),
+    **dict.fromkeys(("Plan", "PlanOptions"), "headrace.model.plan"),
+    **dict.fromkeys(("LoadedProject", "Project", "load"), "headrace.app.project"),
+    **dict.fromkeys(("ViewChange", "changes", "read"), "headrace.app.reading"),
+}
+"""The module of each name that people import from here."""
+_NAMES_THERE = {"changes": "iterate_changes"}
 
 
-def __getattr__(name: str) -> object:
-    if name in ("HeadraceError", "InputError", "UsageError"):
-        from headrace.model import errors
+if not TYPE_CHECKING:  # a module with __getattr__ has every name, for type checkers
 
-        return getattr(errors, name)
-    if name in ("Project", "load"):
-        from headrace.app import project
+    def __getattr__(name: str) -> object:
+        if name in _HOMES:
+            from importlib import import_module
 
-        return getattr(project, name)
-    if name == "read":
-        from headrace.app import reading
+            return getattr(import_module(_HOMES[name]), _NAMES_THERE.get(name, name))
+        if name == "__version__":
+            from importlib.metadata import version
 
-        return reading.read
-    if name == "__version__":
-        from importlib.metadata import version
+            return version("headrace")
+        raise AttributeError(f'module "headrace" has no attribute "{name}"')
 
-        return version("headrace")
-    raise AttributeError(f'module "headrace" has no attribute "{name}"')
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,9 +6,10 @@ Databases are asked only where that is wanted: what reaches them is imported the
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from headrace.declare.api import Project
 from headrace.declare.project_text import PROJECT_FILE
@@ -17,6 +18,13 @@ from headrace.declare.variables import fill
 from headrace.declare.write import Started, write_starter
 from headrace.model.catalogue import Catalogue, PostgresTable, Source
 from headrace.model.errors import InputError, Problem, Severity
+from headrace.model.plan import Plan, PlanOptions
+from headrace.model.running import ApplyWishes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headrace.app.reading import ViewChange
 
 __all__ = [
     "LoadedProject",
@@ -36,14 +44,54 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class LoadedProject:
-    """A project folder as a value."""
+    """A project folder as a value: what it declares, and what can be done with it.
 
+    Documents (`apply`, `status`) are as the commands of the same name print them with `--json`.
+    """
+
+    directory: Path
     catalogue: Catalogue
 
+    def plan(self, options: PlanOptions | None = None) -> Plan:
+        """What would be kept, where, for whom, and what it costs. Needs neither Spark nor a database.
 
-def load(directory: str | Path) -> LoadedProject:
-    """Read a project folder. Raises InputError with all its mistakes."""
-    return LoadedProject(load_project(Path(directory), os.environ))
+        Raises UsageError if the project does not say what planning needs; `load(..., connect=True)` asks the databases.
+        """
+        from headrace.plan.make import make_plan
+
+        return make_plan(self.catalogue, options or PlanOptions())
+
+    def apply(self, *, dry_run: bool = False, replan: bool = False, force: Sequence[str] = ()) -> dict[str, Any]:
+        """Has the service go over to what the folder says by now. Raises UsageError if it does not run."""
+        from headrace.app.asking import apply_project
+
+        return apply_project(self.directory, ApplyWishes(replan, tuple(force), dry_run), lambda _: None)
+
+    def status(self) -> dict[str, Any]:
+        """As the service wrote it within the last second, or before it ended. Raises UsageError if it never ran."""
+        from headrace.app.reading import project_status
+
+        return project_status(self.directory)
+
+    def read(self, view: str, *, limit: int | None = None) -> pa.Table:
+        """The rows of a view as they are now."""
+        from headrace.app import reading
+
+        return reading.read(view, self.directory, limit=limit)
+
+    def changes(self, view: str, *, after: int | None = None, follow: bool = False) -> Iterator[ViewChange]:
+        """The changes of a view, oldest first; see `headrace.changes`."""
+        from headrace.app import reading
+
+        return reading.iterate_changes(view, self.directory, after=after, follow=follow)
+
+
+def load(directory: str | Path, *, connect: bool = False) -> LoadedProject:
+    """Read a project folder. Raises InputError with all its mistakes.
+
+    With `connect`, databases are asked for columns and statistics that the files do not declare.
+    """
+    return LoadedProject(Path(directory), load_project(Path(directory), os.environ, connect))
 
 
 def load_project(directory: Path, environment: Mapping[str, str], inspect: Inspect | None = None) -> Catalogue:

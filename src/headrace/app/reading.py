@@ -12,7 +12,7 @@ import datetime
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ __all__ = [
     "Recomputation",
     "Recomputed",
     "Seen",
+    "ViewChange",
     "ask_for",
     "audit",
     "audit_of",
@@ -41,6 +42,7 @@ __all__ = [
     "changes_as_json",
     "export",
     "first",
+    "iterate_changes",
     "known_status",
     "moment_text",
     "project_status",
@@ -74,9 +76,12 @@ def known_status(directory: Path) -> dict[str, Any]:
     return last_status(Folder(directory)) or {"contracts": []}
 
 
-def read(view: str, directory: str | Path = ".") -> pa.Table:
-    """The rows of a view as they are now, as an Arrow table: of a project that runs, or ran."""
-    return show(Path(directory), view).rows
+def read(view: str, directory: str | Path = ".", *, limit: int | None = None) -> pa.Table:
+    """The rows of a view as they are now, as an Arrow table: of a project that runs, or ran.
+
+    A contract's name will do. Raises UsageError if there is no such view, or it has no rows yet.
+    """
+    return show(Path(directory), view, limit).rows
 
 
 def show(directory: Path, view: str, limit: int | None = None, asked: Asked | None = None) -> Seen:
@@ -105,17 +110,48 @@ def export(directory: Path, view: str, file: Path, limit: int | None = None, ask
     return seen
 
 
-def changes(directory: Path, view: str, after: int | None, follow: threading.Event | None) -> Iterator[JsonChange]:
-    """Changes after a time (microseconds) as JSON values; while `follow` is not set, those to come as well, also when
-    the view has moved meanwhile.
+@dataclass(frozen=True, slots=True)
+class ViewChange:
+    """All that changed in a view at one moment: rows that went, and rows that came, with the view's columns.
+
+    `position` is where to go on after it: a time of Headrace's own clock, in microseconds since 1970.
     """
+
+    position: int
+    deleted: pa.Table
+    inserted: pa.Table
+
+
+def iterate_changes(
+    view: str, directory: str | Path = ".", *, after: int | None = None, follow: bool = False
+) -> Iterator[ViewChange]:
+    """The changes of a view, oldest first: all that are kept, or those after the `position` of an earlier change.
+
+    With `follow` it goes on with what comes, until you stop asking. Raises UsageError if changes after that position
+    are not kept any more: read the view anew then.
+    """
+    for position, deleted, inserted in _changed(Path(directory), view, after, threading.Event() if follow else None):
+        yield ViewChange(position, deleted, inserted)
+
+
+def changes(directory: Path, view: str, after: int | None, follow: threading.Event | None) -> Iterator[JsonChange]:
+    """Changes after a time (microseconds) as JSON values; while `follow` is not set, those to come as well."""
+    from headrace.run.json_rows import json_changes
+
+    return json_changes(_changed(directory, view, after, follow))
+
+
+def _changed(
+    directory: Path, view: str, after: int | None, follow: threading.Event | None
+) -> Iterator[tuple[int, pa.Table, pa.Table]]:
+    """Time, rows that went and rows that came; also when the view has moved meanwhile."""
     folder = Folder(directory)
     while True:
         version = folder.running_version
         with _reader(directory) as reader:
             while version == folder.running_version:
                 try:
-                    after, found = changes_as_json(reader, view, after)
+                    after, found = reader.changes(view, after)
                 except UsageError:
                     if version == folder.running_version:
                         raise
