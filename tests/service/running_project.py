@@ -72,17 +72,21 @@ class RunningProject:
         (self.folder / "headrace.yml").write_text(USERS_ONLY)
 
     def headrace(self, command: str, *arguments: str, status: int = 0) -> str:
-        """What a command says. Those that name a view have it before the folder."""
+        """What a command says."""
+        return "".join(self._run(command, arguments, status))
+
+    def _run(self, command: str, arguments: tuple[str, ...], status: int) -> tuple[str, str]:
+        """Results and complaints. Commands that name a view have it before the folder."""
         names = [word for word in arguments if not word.startswith("-")]
         options = [word for word in arguments if word.startswith("-")]
         self.out.readouterr()
         ended = main.run([command, *names, str(self.folder), *options])
         said, complaints = self.out.readouterr()
         assert ended == status, f"{command}: {said}{complaints}"
-        return said + complaints
+        return said, complaints
 
     def document(self, command: str, *arguments: str, status: int = 0) -> Any:
-        return json.loads(self.headrace(command, *arguments, "--json", status=status))
+        return json.loads(self._run(command, (*arguments, "--json"), status)[0])
 
     def up(self, engine: str = "local") -> Any:
         return self.document("up", "--detach", f"--engine={engine}")

@@ -60,6 +60,12 @@ def parts_at(
     yield _with_weights(contents(held, t), outputs, functions)
 
 
+def repeat_rows(weighted: pa.Table) -> pa.Table:
+    """Each row as often as it occurs, without weights."""
+    times = np.repeat(np.arange(weighted.num_rows), weighted.column(WEIGHT).to_numpy())
+    return weighted.take(pa.array(times)).drop_columns([WEIGHT])
+
+
 def _with_weights(rows: pa.Table, outputs: Sequence[Output], functions: Functions) -> pa.Table:
     view = _projected(rows, outputs, functions)
     return view.append_column(WEIGHT, rows.column(WEIGHT))

@@ -26,14 +26,16 @@ from headrace.run.ports import Ledger
 from headrace.service.databases import Database
 from headrace.service.reading import Reader
 
-ATTEMPTS = 10
+ATTEMPTS = 12
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 3.0
+"""Between attempts, twice as long each time: writers go on meanwhile. All attempts together take half a minute."""
 LOOK_EVERY_S = 0.02
 HELD_AT_MOST_S = 3.0
 """How long writers wait for captures; then they go on, and the cut is made again."""
 CAUGHT_UP_WITHIN_S = 60.0
 QUICK_S = 1.5
 """A capture that comes to a mark within this time is not behind."""
-WRITERS = "no moment was found at which nobody writes to its database: a transaction that stays open keeps it away"
+WRITERS = "somebody writes to its database all the time, or a transaction stays open there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class Cutter:
 
     reader: Reader
     databases: dict[str, Database]
+    say: Callable[[str], None]
     cuts: dict[str, DatabaseCut] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
     waited_s: float = 0.0
@@ -87,8 +90,11 @@ class Cutter:
                 return self._attempt()
             except InTheWay as found:
                 in_the_way[found.database] += 1
+                self.say(f"waiting for a moment at which nobody writes: {found.reason}")
                 if found.for_good or in_the_way[found.database] >= ATTEMPTS:
                     self._leave_out(found.database, found.reason)
+                else:
+                    time.sleep(min(FIRST_PAUSE_S * 2 ** in_the_way[found.database], LONGEST_PAUSE_S))
         return None
 
     def _leave_out(self, name: str, reason: str) -> None:
@@ -142,10 +148,12 @@ class Cutter:
 
 
 @contextmanager
-def cut_databases(reader: Reader, databases: tuple[Database, ...], environment: Mapping[str, str]) -> Iterator[Cut]:
+def cut_databases(
+    reader: Reader, databases: tuple[Database, ...], environment: Mapping[str, str], say: Callable[[str], None]
+) -> Iterator[Cut]:
     """The snapshots live until this is left."""
     with ExitStack() as stack:
-        cutter = Cutter(reader, {one.name: one for one in databases})
+        cutter = Cutter(reader, {one.name: one for one in databases}, say)
         cutter.open(environment, stack)
         t = cutter.cut()
         snapshots = {

@@ -18,7 +18,7 @@ from headrace.run.columns import view_outputs
 from headrace.run.compile.program import compile_plan
 from headrace.run.ports import Ledger, Store
 from headrace.run.steps import Program
-from headrace.run.view import changes_after, rows_at
+from headrace.run.view import changes_after, parts_at, repeat_rows, rows_at
 from headrace.service.asked import Asked, Choice, read_choice
 from headrace.service.auditor import Auditor
 from headrace.service.databases import databases_of
@@ -98,11 +98,25 @@ class Reader:
         lag = self.lags_s().get(entry.contract, 0.0)
         view = name_of_view(entry.view)
         with _without_answer(view):
-            rows = rows_at(self.store, log, served.columns, served.outputs, log.t, self.program.functions)
-        rows = choice.apply(rows, log.t)
+            rows = self._rows(served, choice, limit)
         promised = self.forced.get(entry.contract, entry.freshness_s)
-        rows = rows if limit is None else rows.slice(0, limit)
         return Seen(view, entry.contract, log.t, lag, promised, rows, self.plan.runs_earlier(entry.contract))
+
+    def _rows(self, served: Served, choice: Choice, limit: int | None) -> pa.Table:
+        """All of them; or the first, without ever holding many of the others."""
+        log, functions = served.log, self.program.functions
+        if limit is None:
+            whole = rows_at(self.store, log, served.columns, served.outputs, log.t, functions)
+            return choice.apply(whole, log.t)
+        found: pa.Table | None = None
+        for part in parts_at(self.store, log, served.columns, served.outputs, log.t, functions):
+            chosen = choice.apply(repeat_rows(part), log.t)
+            both = chosen if found is None else choice.apply(pa.concat_tables([found, chosen]), log.t)
+            found = both.slice(0, limit)
+            if not choice.order and found.num_rows == limit:
+                break
+        assert found is not None, "there is a part, if only an empty one"
+        return found
 
     def _choice(self, served: Served, asked: Asked) -> Choice:
         view = served.contract.view

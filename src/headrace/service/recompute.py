@@ -221,7 +221,8 @@ class Moment:
         wanted = [one for one in contracts if one.contract not in left_out]
         used = frozenset(source for one in wanted for source in sources_of(self._query(one.view)))
         self.watch.say(f"waiting for a moment at which nobody writes, to compare {len(wanted)} views")
-        with cut_databases(self.reader, databases_of(self.reader.plan.catalogue, used), self.environment) as cut:
+        databases = databases_of(self.reader.plan.catalogue, used)
+        with cut_databases(self.reader, databases, self.environment, self.watch.say) as cut:
             left_out |= self._unreadable(wanted, cut.unreadable)
             wanted = [one for one in wanted if one.contract not in left_out]
             streams = {one.source: one for one in folder_streams(self.reader.plan, self.project).values()}
