@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -340,10 +341,8 @@ class Moment:
             same = [one for one in there if one.contract.view == view]
             try:
                 self.watch.say(f"evaluating the query of view {of}")
-                with (
-                    self.evaluate.telling(self.watch.say, f"evaluating the query of view {of}"),
-                    self.evaluate.answer(self._query(view), sources.files, t) as expected,
-                ):
+                say = partial(_say_after, self.watch.say, f"evaluating the query of view {of}")
+                with self.evaluate.answer(self._query(view), sources.files, t, say) as expected:
                     found += [self._compare(one, expected, t, f"comparing view {of}") for one in same]
             except (EvaluationError, ConnectError, InputError) as error:
                 done = {one.contract for one in found}
@@ -369,6 +368,10 @@ class Moment:
             difference.examples_missing,
             difference.examples_extra,
         )
+
+
+def _say_after(say: Callable[[str], None], what: str, how_far: str) -> None:
+    say(f"{what}{how_far}")
 
 
 def _counted(parts: Iterable[pa.Table], what: str, say: Callable[[str], None]) -> Iterator[pa.Table]:

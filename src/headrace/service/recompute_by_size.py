@@ -60,13 +60,13 @@ class EvaluateBySize:
             stop_session(self._session)
 
     @contextmanager
-    def telling(self, say: Callable[[str], None], what: str) -> Iterator[None]:
-        """Says how far Spark is, while it works on something."""
+    def _telling(self, say: Callable[[str], None]) -> Iterator[None]:
+        """Says how far Spark is, while it works."""
         ended = threading.Event()
 
         def tell() -> None:
             while not ended.wait(SAY_EVERY_S):
-                say(f"{what}{self._progress()}")
+                say(self._progress())
 
         teller = threading.Thread(target=tell, name="telling", daemon=True)
         teller.start()
@@ -85,7 +85,9 @@ class EvaluateBySize:
         return f": {done} of {tasks} tasks" if tasks else ""
 
     @contextmanager
-    def answer(self, query: Query, files: Mapping[str, SourceFile], t: int) -> Iterator[Parts]:
+    def answer(
+        self, query: Query, files: Mapping[str, SourceFile], t: int, say: Callable[[str], None]
+    ) -> Iterator[Parts]:
         """The rows of a query over sources, as of a time; they can be read until this is left."""
         rows = sum(files[source].rows for source in sources_of(query))
         if not isinstance(query, FullQuery) and rows <= self._here_at_most:
@@ -97,7 +99,8 @@ class EvaluateBySize:
         self._answers += 1
         answer = self._scratch / f"answer-{self._answers}"
         try:
-            self._evaluate(query, files, t, answer)
+            with self._telling(say):
+                self._evaluate(query, files, t, answer)
             fields = query.fields if isinstance(query, FullQuery) else fields_of(query)
             yield lambda: map(weighted, read_parts(answer, _schema(fields)))
         finally:
