@@ -43,6 +43,10 @@ def test_the_page_does_what_it_says(
     assert capsys.readouterr().out == "fresh_sales: sales at us, at most 4 s behind\n"
     with psycopg.connect(postgres_dsn, autocommit=True) as session:
         session.execute(TABLE.encode())
+        table = {"dsn": "${SHOP_DSN}", "table": "public.orders"}
+        headrace.Project("bare").site("us").source("orders", at="us", key="id", postgres=table).write(tmp_path / "bare")
+        columns = headrace.load("bare", connect=True).catalogue.sources["orders"].columns or ()
+        assert [column.name for column in columns] == ["id", "country", "amount"]
         try:
             assert main.run(["up", "shop", "--detach", "--engine=local"]) == 0
             first = headrace.read("sales", "shop")

@@ -91,7 +91,8 @@ def load(directory: str | Path, *, connect: bool = False) -> LoadedProject:
 
     With `connect`, databases are asked for columns and statistics that the files do not declare.
     """
-    return LoadedProject(Path(directory), load_project(Path(directory), os.environ, connect))
+    inspect = inspector(os.environ) if connect else None
+    return LoadedProject(Path(directory), load_project(Path(directory), os.environ, inspect))
 
 
 def load_project(directory: Path, environment: Mapping[str, str], inspect: Inspect | None = None) -> Catalogue:
