@@ -41,6 +41,7 @@ from headrace.service.process import (
 from headrace.service.resume import recovered_text
 from headrace.service.service import Service, clock_now
 from headrace.service.status import error_of
+from headrace.service.watchdog import Watch, start_watchdog
 
 __all__ = ["Host", "Say", "Serve", "Server", "UpSettings", "refuse_second", "run_project"]
 
@@ -108,6 +109,7 @@ def run_project(
         service.open()
     except Held as error:
         raise _held(folder, str(error)) from error
+    start_watchdog(service, Watch(engine.replace, engine.allowed_s))
     host = Host(service, folder, lambda wishes: runnable(prepare(directory, environment, wishes), declared.kind))
     try:
         forget_old_views(folder, service.ledger, service.lease)

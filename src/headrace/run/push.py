@@ -8,7 +8,7 @@ else.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headrace.model.errors import Conflict
@@ -32,7 +32,7 @@ class Pushed:
     """What became of a push of one vertex. `error` says why it did not get there; `seconds` of its item alone.
 
     `bytes` were written, `sent` of them came from the site `origin`, if that is another one; `waited_s` of the seconds
-    were spent on their way.
+    were spent on their way. `harmful` if it, or one that ran with it, held up or brought down whatever ran it.
     """
 
     vertex: str
@@ -46,6 +46,7 @@ class Pushed:
     origin: str | None = None
     sent: int = 0
     waited_s: float = 0.0
+    harmful: bool = False
 
 
 @dataclass(slots=True)
@@ -205,7 +206,7 @@ class Pusher:
         for chain, outcome in zip(chains, self.runner.run(chains) if chains else [], strict=True):
             links = outcome.value or [Link(item.name, None, outcome.error, outcome.seconds) for item in chain.items]
             for item, link in zip(chain.items, links, strict=True):
-                done.append(_pushed(item, _outcome(link)))
+                done.append(_pushed(item, replace(_outcome(link), harmful=outcome.harmful)))
                 if link.produced is not None:
                     edits += self._made(item, link.produced)
         if edits:
@@ -289,7 +290,7 @@ def _read_whole(task: Task) -> list[str]:
 
 def _pushed(item: WorkItem, outcome: Outcome[Produced]) -> Pushed:
     if outcome.value is None:
-        return Pushed(item.name, item.after, outcome.seconds, error=outcome.error)
+        return Pushed(item.name, item.after, outcome.seconds, error=outcome.error, harmful=outcome.harmful)
     made = outcome.value
     return Pushed(
         item.name,

@@ -37,12 +37,14 @@ class StartedEngine:
     """What runs items, what ends it, whether it is away now, and how many items it runs side by side.
 
     `replace` kills it and has another started, for a reason; there is none if this process computes by itself.
+    `allowed_s` is how long what runs now may take.
     """
 
     runner: Runner[Any]
     end: Callable[[], None] = lambda: None
     absence: Callable[[], Absence | None] = lambda: None
     replace: Callable[[str], None] | None = None
+    allowed_s: Callable[[], float] = lambda: 0.0
     cores: int = 2
 
 
@@ -91,4 +93,4 @@ def _spark(declared: DeclaredEngine, folder: Folder, patience: Patience) -> Star
         if not ends_within(spark.end, patience.answer_s):
             spark.kill()
 
-    return StartedEngine(runner, end, runner.absence, runner.replace, cores_of(declared))
+    return StartedEngine(runner, end, runner.absence, runner.replace, runner.allowed_s, cores_of(declared))

@@ -80,6 +80,7 @@ class LateRunner(Generic[Jobs]):
         self._error: str | None = None
         self._again_at = 0.0
         self._meanwhile = 0
+        self._running: dict[str, float] = {}
         self._began = time.monotonic()
         self._started = self._begin()
 
@@ -111,6 +112,11 @@ class LateRunner(Generic[Jobs]):
         self._why = why
         log.error("%s is replaced: %s", self._engine.name, why)
         self._engine.kill()
+
+    def allowed_s(self) -> float:
+        """How long what runs now may take until it is ended; waits for nobody."""
+        patience = self._engine.patience
+        return max(list(self._running.values()), default=0.0) + 2 * patience.end_s if self._running else 0.0
 
     def absence(self) -> Absence | None:
         """None if it is there as far as is known. It is not asked: one that stands still would not answer."""
@@ -144,7 +150,7 @@ class LateRunner(Generic[Jobs]):
             return [Outcome(item.name, None, reason, 0.0) for item in items]
 
     def _timed(self, jobs: Jobs) -> TimedRunner:
-        return TimedRunner(jobs, self._engine.patience)
+        return TimedRunner(jobs, self._engine.patience, running=self._running)
 
     # Starting
 

@@ -29,6 +29,8 @@ from headrace.service.learning import Learning
 
 REST_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 """After so many failures in a row a vertex is left alone for so long."""
+HARMFUL_REST_S = 600.0
+"""For so long a vertex is left alone whose push, by itself, held up all others or brought down the engine."""
 
 
 @dataclass(slots=True)
@@ -50,6 +52,8 @@ class Scheduler:
     """Contracts that go after all others."""
     pending: dict[str, Due] = field(default_factory=dict)
     failing: dict[str, Failing] = field(default_factory=dict)
+    suspects: set[str] = field(default_factory=set)
+    """Vertices that were pushed together when one of them did harm: each is pushed by itself until it is known which."""
     _paths: Paths | None = None
 
     @property
@@ -108,7 +112,8 @@ class Scheduler:
         job = next_job(self.paths, working, self.pending.values(), self.learning.overhead_s)
         self.engine.expect = self.expect()
         started = time.perf_counter()
-        pushed = self._by_chains(job, now, times) if job is not None else self._by_levels(scene)
+        apart = job is None or not self.suspects.isdisjoint(job.targets)
+        pushed = self._by_levels(scene) if apart or job is None else self._by_chains(job, now, times)
         there = {one.vertex: one.t for one in pushed if one.error is None}
         for contract, due in self.pending.items():
             if there.get(due.vertex, NEVER) >= due.target:
@@ -166,13 +171,19 @@ class Scheduler:
         if pushed.error is not None:
             failures = self.failing[pushed.vertex].failures + 1 if pushed.vertex in self.failing else 1
             rest = REST_S[min(failures, len(REST_S)) - 1]
+            if pushed.harmful and pushed.vertex in self.suspects:
+                rest = HARMFUL_REST_S
+            elif pushed.harmful:
+                self.suspects.add(pushed.vertex)
             self.failing[pushed.vertex] = Failing(failures, pushed.error, now + round(rest * 1e6))
         else:
             self.failing.pop(pushed.vertex, None)
+            if not pushed.skipped:
+                self.suspects.discard(pushed.vertex)
 
     def _rests(self, vertex: str, now: int) -> bool:
         """A time further off than any rest is one of a clock that was put back since."""
-        return vertex in self.failing and 0 < self.failing[vertex].until - now <= REST_S[-1] * SECOND
+        return vertex in self.failing and 0 < self.failing[vertex].until - now <= HARMFUL_REST_S * SECOND
 
     def _is_resting(self, contract: str, now: int) -> bool:
         """Whether something that a contract needs is left alone for now: it must not hold up the others."""

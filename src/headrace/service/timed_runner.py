@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from headrace.run.deadlines import End, Kill, Patience, begin_watch, judge, limit_s, look
+from headrace.run.deadlines import End, Kill, Patience, Watched, begin_watch, judge, limit_s, look
 from headrace.run.items import Item, Outcome
 
 log = logging.getLogger("headrace.engine")
@@ -54,12 +54,21 @@ class TimedRunner:
     inner: JobRunner
     patience: Patience = field(default_factory=Patience)
     limit: Callable[[Item, Patience], float] = limit_s
+    running: dict[str, float] = field(default_factory=dict)
+    """Of each job that runs, how long the longest of its items may take."""
 
     def run(self, items: Sequence[Item]) -> list[Outcome[Any]]:
         if not items:
             return []
         job = _Running(self.inner, f"{os.getpid()}-{next(_job_numbers)}", items)
         limits_s, watched = [self.limit(item, self.patience) for item in items], begin_watch(time.monotonic())
+        self.running[job.name] = max(limits_s)
+        try:
+            return self._wait(job, limits_s, watched)
+        finally:
+            del self.running[job.name]
+
+    def _wait(self, job: _Running, limits_s: Sequence[float], watched: Watched) -> list[Outcome[Any]]:
         while not job.done.wait(LOOK_EVERY_S):
             watched = look(watched, time.monotonic(), self.inner.in_work(job.name), job.was_answered())
             match judge(watched, limits_s, self.patience):

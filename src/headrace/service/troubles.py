@@ -16,6 +16,7 @@ from headrace.model.trouble import Trouble
 log = logging.getLogger("headrace.trouble")
 
 SOURCE, CAPTURE, DELIVERY, WITHDRAWAL = "source:", "capture:", "delivery:", "withdrawal:"
+ENGINE, STANDSTILL = "engine:", "standstill:"
 """What keys begin with; the rest is the name of the source, database, contract or note that a trouble is about."""
 LOOK_AT_LOGS = "the logs below .headrace/ say more"
 
@@ -57,3 +58,7 @@ class Troubles:
         """By key, what began first comes first."""
         with self._turn:
             return dict(sorted(self._found.items(), key=lambda one: (one[1].since, one[0])))
+
+    def standstill(self) -> str | None:
+        """What stands still without a reason that somebody knows; None if nothing does."""
+        return next((one.what for key, one in self.all().items() if key.startswith(STANDSTILL)), None)

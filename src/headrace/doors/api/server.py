@@ -74,9 +74,14 @@ def service_api(host: Host, token: str) -> FastAPI:
 def _open_routes(api: FastAPI, host: Host) -> None:
     """What anybody on this machine may see: that the service is there, and how to ask it."""
 
-    @api.get("/healthz", summary="Whether the service runs; needs no token")
-    def healthz() -> dict[str, str]:
-        return {"state": host.state.value}
+    @api.get(
+        "/healthz",
+        summary="Whether the service runs; needs no token",
+        responses={503: {"description": "It runs, but stands still: the reason says what."}},
+    )
+    def healthz() -> JSONResponse:
+        reason, state = host.service.troubles.standstill(), {"state": host.state.value}
+        return JSONResponse(state) if reason is None else JSONResponse({**state, "reason": reason}, 503)
 
     @api.get("/openapi.json", include_in_schema=False)
     def openapi() -> JSONResponse:

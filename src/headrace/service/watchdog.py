@@ -1,0 +1,122 @@
+"""Sees to it that nothing stands still in silence: a thread that asks nobody whom it watches.
+
+It reads the ledger by a connection of its own, and what others noted last. It takes no lock that pushes take, and never
+talks to the engine: it can only have that killed. `service/standstill.py` decides; this tells and acts.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headrace.model.amounts import format_seconds
+from headrace.model.errors import HeadraceError
+from headrace.model.log import NEVER
+from headrace.run.capture.spool import SPOOL
+from headrace.service.standstill import (
+    StandstillLimits,
+    Stillness,
+    Verdict,
+    Waiting,
+    judge_standstill,
+    look_again,
+    note_replacement,
+)
+from headrace.service.troubles import ENGINE, STANDSTILL
+
+if TYPE_CHECKING:
+    from headrace.service.service import Service
+
+log = logging.getLogger("headrace.watchdog")
+
+LOOK_EVERY_S = 1.0
+REPLACED = "the engine is replaced if it goes on; `headrace doctor` and the logs below .headrace/ say more"
+GAVE_UP = (
+    "the engine was replaced several times within the hour, which did not help, and is left alone now: look at "
+    "service.log and spark/ below .headrace/, then `headrace down` and `headrace up`, which loses nothing"
+)
+RESTART = "`headrace down` and `headrace up`, which loses nothing; the logs below .headrace/ say more"
+MEMORY = "if it ran out of memory, give it more: `engine: {memory: 4 GB}` in the project file"
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What a watchdog may do to an engine: kill it, if there is one; and how long what runs now may take."""
+
+    replace: Callable[[str], None] | None = None
+    allowed_s: Callable[[], float] = lambda: 0.0
+    limits: StandstillLimits = field(default_factory=StandstillLimits)
+
+
+def watch(service: Service, engine: Watch) -> None:
+    """Until the service stops."""
+    ledger = service.folder.ledger()
+    seen = Stillness(time.monotonic())
+    try:
+        while not service.stop.wait(LOOK_EVERY_S):
+            _tell_engine(service)
+            try:
+                contracts = _waiting(service, ledger.times())
+            except HeadraceError as error:
+                log.warning("the ledger could not be read: %s", error)
+                continue
+            seen = look_again(seen, time.monotonic(), contracts, engine.limits)
+            allowed_s = engine.allowed_s()
+            verdict = judge_standstill(seen, contracts, engine.limits, allowed_s)
+            _tell(service, verdict, contracts, engine)
+            if verdict.replace and engine.replace is not None and service.absence() is None:
+                seen = note_replacement(seen)
+                engine.replace(f"nothing was committed for {format_seconds(round(max(verdict.stuck.values())))}")
+    finally:
+        ledger.close()
+
+
+def _waiting(service: Service, times: Mapping[str, int]) -> list[Waiting]:
+    """Contracts of the plan that runs. What others change meanwhile is read as it is: the next look is soon."""
+    scheduler = service.scheduler
+    if scheduler is None:
+        return []
+    found = []
+    for one in service.auditor.watched:
+        captured = min((times.get(SPOOL + source, NEVER) for source in one.sources), default=NEVER)
+        known = one.contract in scheduler.paths.upstream
+        excused = one.contract in service.unloaded or (known and bool(scheduler.failing_of(one.contract)))
+        found.append(Waiting(one.contract, one.freshness_s, times.get(one.vertex), captured, excused))
+    return found
+
+
+def _tell(service: Service, verdict: Verdict, contracts: list[Waiting], engine: Watch) -> None:
+    promised = {one.contract: one.freshness_s for one in contracts}
+    hint = RESTART if engine.replace is None else GAVE_UP if verdict.gave_up else REPLACED
+    service.troubles.report_exactly(
+        STANDSTILL,
+        {
+            STANDSTILL + name: (
+                f'nothing is pushed for contract "{name}": nothing was committed for '
+                f"{format_seconds(round(seconds))}, {format_seconds(promised[name])} are promised",
+                hint,
+            )
+            for name, seconds in verdict.stuck.items()
+        },
+    )
+
+
+def _tell_engine(service: Service) -> None:
+    """An engine that died. One that starts for the first time is no trouble."""
+    absence = service.absence()
+    if absence is None or not absence.died:
+        service.troubles.clear(ENGINE)
+        return
+    why = "" if absence.why is None else f": {absence.why}"
+    again = "" if absence.error is None else f"; the last start failed: {absence.error}"
+    service.troubles.report(ENGINE, f"{absence.engine} died and is started again{why}{again}", MEMORY)
+
+
+def start_watchdog(service: Service, engine: Watch) -> threading.Thread:
+    thread = threading.Thread(target=watch, args=(service, engine), name="watchdog", daemon=True)
+    thread.start()
+    return thread
