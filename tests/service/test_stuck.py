@@ -43,10 +43,13 @@ def contract(project: RunningProject, name: str) -> dict[str, Any]:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("engine", ["local", "spark"])
 def test_a_function_that_never_returns_is_told_and_named_and_the_others_go_on(
-    project: RunningProject, engine: str
+    project: RunningProject, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.syspath_prepend(project.folder)
     (project.folder / "holding.py").write_text(FUNCTION)
-    (project.folder / "views" / "held.sql").write_text("SELECT pid, hold(pid) AS h FROM posts")
+    (project.folder / "views" / "held.sql").write_text(
+        "SELECT hold(pid) AS h, count(*) AS n FROM posts GROUP BY hold(pid)"
+    )
     project.declare("counts", more=DECLARED)
     project.up(engine)
     project.until_equal("counts")

@@ -53,7 +53,7 @@ class Scheduler:
     pending: dict[str, Due] = field(default_factory=dict)
     failing: dict[str, Failing] = field(default_factory=dict)
     suspects: set[str] = field(default_factory=set)
-    """Vertices that were pushed together when one of them did harm: each is pushed by itself until it is known which."""
+    """Vertices that were pushed together when one of them did harm: each is pushed by itself until that is found."""
     _paths: Paths | None = None
 
     @property

@@ -88,7 +88,7 @@ class TimedRunner:
         log.warning("%s is ended: %s", names, why)
         ends_within(lambda: self.inner.end_job(job.name), self.patience.end_s)
         if not job.done.wait(self.patience.end_s):
-            log.error("the engine is killed: a job did not end when it was told to")
+            log.error("a job did not end when it was told to: what runs it is killed, unless that is this process")
             self.inner.kill()
             job.done.wait(self.patience.end_s)
         return job.outcomes(overdue, why)
