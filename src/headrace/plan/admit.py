@@ -31,8 +31,8 @@ from headrace.plan.price import (
 )
 from headrace.plan.search.joins import Rules
 from headrace.plan.search.sites import sites_to_search
-from headrace.plan.search.terrain import Resource, Terrain
-from headrace.plan.search.views import Choice, Places, Wish, cheapest_few, choose, find_plans, rate_of_view
+from headrace.plan.search.terrain import Resource, Standing, Terrain
+from headrace.plan.search.views import Choice, Found, Places, Wish, cheapest_few, choose, find_plans, rate_of_view
 from headrace.plan.statistics import Core
 
 MOST_EXACT_SOURCES = 4
@@ -164,6 +164,13 @@ def next_best_plan(question: Question, taken: Answer) -> Answer | None:
     return min(others, key=lambda answer: (answer.cost, answer.path_s), default=None)
 
 
+def optimistic_plans(question: Question) -> Found:
+    """All plans worth comparing if using what lives cost nothing and no capacity were watched."""
+    idle_peak = _idle_peak(rate_of_view(question.wish, question.batch_s), question)
+    rules = Rules(Method.CHEAPEST, question.limit_s, idle_peak, _most_labels(question))
+    return find_plans(question.wish, terrain_of(question, shared_is_free=True), rules)
+
+
 def cheapest_plan(question: Question) -> Answer | None:
     """The plan that uses least, however late it is and whatever it exhausts."""
     rules = Rules(Method.CHEAPEST, np.inf, 1.0, _most_labels(question), np.inf)
@@ -233,12 +240,16 @@ def _idle_peak(rate: float, question: Question) -> float:
     return 1.0 / (1.0 + NEVER_LATE_EXPONENT / (rate * question.freshness_s))
 
 
-def terrain_of(question: Question, watched: Sequence[Resource] = (), free: bool = False) -> Terrain:
+def terrain_of(
+    question: Question, watched: Sequence[Resource] = (), free: bool = False, shared_is_free: bool = False
+) -> Terrain:
     """The sites and live vertices that matter to a contract, with the capacities to watch."""
     live = question.live
     names = {input_.alias for core in question.cores for input_ in core.inputs}
     names |= {input_.facts.name for core in question.cores for input_ in core.inputs}
     standing = {} if question.salt else live.standing(question.batch_s, question.freshness_s)
+    if shared_is_free:
+        standing = {name: Standing(one.arrival_s) for name, one in standing.items()}
     occupied = {v.site for v in live.graph.vertices.values() if standing and names >= set(v.scope)}
     occupied |= {site for places in (question.places or {}).values() for site in places.values()}
     sites = sites_to_search(question.catalogue, question.cores, question.contract.site, occupied, watched)

@@ -37,12 +37,17 @@ from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Edge, Method, Plan, PlanOptions, Rejection, Vertex
 from headrace.model.statistics import rate_of
 from headrace.plan.admit import Answer, Question, best_plan, cheapest_plan, fastest_plan, keeps, next_best_plan
+from headrace.plan.figures import score
 from headrace.plan.make import make_plan, plan_on_running
 from headrace.plan.price import arrivals, charge, tariff_of, time_of_edge, upstream_first
 from headrace.plan.refuse import what_is_left
 from headrace.plan.share.arrangement import arrangement_of
 from headrace.plan.share.forms import form_of
 from headrace.plan.share.revalue import Measured
+
+SHARING_NOTHING = "cheapest, sharing nothing"
+NEGLIGIBLE = 1e-6
+"""Share of the score below which a difference is none."""
 
 
 def why(plan: Plan, name: str) -> tuple[Why, ...]:
@@ -99,7 +104,7 @@ def _why_contract(plan: Plan, entry: ContractPlan | Rejection) -> WhyContract | 
         states=_states(plan.graph.edges, upstream),
         shared=shared,
         others=len(others),
-        alternatives=_alternatives(question),
+        alternatives=_by_score(plan, entry, question),
     )
 
 
@@ -129,6 +134,37 @@ def _states(edges: Mapping[str, Edge], upstream: list[str]) -> tuple[str, ...]:
 
 
 def _alternatives(question: Question) -> tuple[Alternative, ...]:
+    """Of a contract that is refused, each with what it would add."""
+    return tuple(_alternative(question, name, answer, answer.cost) for name, answer in _other_plans(question))
+
+
+def _by_score(plan: Plan, entry: ContractPlan, question: Question) -> tuple[Alternative, ...]:
+    """Of a contract that is kept. Each costs what the contract does, and what it adds to the score of everything: what
+    others share with this contract they would pay alone without it.
+    """
+    now = arrangement_of(plan)
+    others, total = now.without(entry.contract), score(now)
+    found = []
+    for name, answer in _other_plans(question):
+        then = score(others) + answer.cost if name == SHARING_NOTHING else score(others.keeping(question, answer))
+        one = _alternative(question, name, answer, entry.cost + then - total)
+        is_better = one.why_not is None and then < total * (1 - NEGLIGIBLE)
+        found.append(replace(one, why_not=_why_not_yet(plan, name)) if is_better else one)
+    return tuple(found)
+
+
+def _why_not_yet(plan: Plan, name: str) -> str:
+    """Why a plan with a lower score is not the one."""
+    if name == SHARING_NOTHING:
+        return "makes again what other contracts make, and a dataset is made once at a site"
+    if plan.options.wide_area is not None:
+        return f'mode "{plan.options.wide_area.value}" of the wide area places otherwise'
+    if plan.options.method is not Method.CHEAPEST:
+        return f'method "{plan.options.method.value}" does not find it'
+    return "is better only now that the others are planned; a running project moves to it if that pays"
+
+
+def _other_plans(question: Question) -> list[tuple[str, Answer]]:
     """The runner-up; the cheapest plan if time did not matter, the fastest whatever it costs, the cheapest without the
     others.
     """
@@ -140,15 +176,13 @@ def _alternatives(question: Question) -> tuple[Alternative, ...]:
     ]
     if not question.salt and question.live.promises:
         alone = replace(question, salt=f"#{question.contract.name}")
-        found.append(("cheapest, sharing nothing", best_plan(replace(alone, method=Method.CHEAPEST))))
-    return tuple(_alternative(question, name, answer) for name, answer in found if answer is not None)
+        found.append((SHARING_NOTHING, best_plan(replace(alone, method=Method.CHEAPEST))))
+    return [(name, answer) for name, answer in found if answer is not None]
 
 
-def _alternative(question: Question, name: str, answer: Answer) -> Alternative:
+def _alternative(question: Question, name: str, answer: Answer, cost: float) -> Alternative:
     upstream = upstream_first(answer.graph, [answer.promise.vertex])
-    return Alternative(
-        name, answer.cost, answer.path_s, _states(answer.graph.edges, upstream), _why_not(question, answer)
-    )
+    return Alternative(name, cost, answer.path_s, _states(answer.graph.edges, upstream), _why_not(question, answer))
 
 
 def _why_not(question: Question, answer: Answer) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from headrace.model.plan import ContractPlan, EdgeFigures, Graph, Plan, VertexFigures
@@ -19,11 +19,13 @@ from headrace.plan.price import (
 from headrace.plan.share.arrangement import Arrangement, Kept, collected
 
 
-def plan_of(arrangement: Arrangement) -> Plan:
-    """The plan, with contracts in the order in which they are declared."""
+def plan_of(arrangement: Arrangement, proven: Collection[str] = ()) -> Plan:
+    """The plan, with contracts in the order in which they are declared. Those that share sources with others are exact
+    only if that is proven.
+    """
     live = arrangement.live
     graph = collected(live.graph, (promise.vertex for promise in live.promises))
-    contracts = {entry.contract.name: _contract_plan(entry, live) for entry in arrangement.kept}
+    contracts = {entry.contract.name: _contract_plan(entry, live, proven) for entry in arrangement.kept}
     return Plan(
         catalogue=arrangement.catalogue,
         options=arrangement.options,
@@ -65,31 +67,39 @@ def _edge_figures(live: Live, graph: Graph, name: str, promises: tuple[Promise, 
 
 def score(arrangement: Arrangement) -> float:
     """What every search, move and rewiring lowers: the sum over contracts of share * (1 + CP/s) + penalty, in $/s."""
-    return sum(_weigh(entry, arrangement.live).cost for entry in arrangement.kept)
+    return sum(weighed.cost for weighed in weigh_contracts(arrangement).values())
+
+
+def weigh_contracts(arrangement: Arrangement) -> dict[str, Weighed]:
+    return {entry.contract.name: _weigh(entry, arrangement.live) for entry in arrangement.kept}
 
 
 @dataclass(frozen=True, slots=True)
-class _Weighed:
-    """When a contract has its rows, how busy its busiest operator is, how likely it is late, and what it costs."""
+class Weighed:
+    """When a contract has its rows, how busy its busiest operator is, how likely it is late, the penalty for
+    that ($/s), and its part of the score.
+    """
 
     at: Mapping[str, float]
     path_s: float
     peak: float
     p_late: float
+    penalty: float
     cost: float
 
 
-def _weigh(kept: Kept, live: Live) -> _Weighed:
+def _weigh(kept: Kept, live: Live) -> Weighed:
     """The contract with its share of what it uses together with others."""
     contract, at = kept.contract, arrivals(live.graph, live.tariff, kept.batch_s, [kept.vertex])
     path_s, peak = at[kept.vertex], busiest(live, kept.batch_s, at)
     share = sum(live.bill.cost_of[name] / len(live.served[name]) for name in at)
     p_late = late_share(kept.rate, peak, contract.freshness_s)
-    cost = total_cost(share, path_s, contract.freshness_s, kept.rate * p_late * contract.penalty)
-    return _Weighed(at, path_s, peak, p_late, cost)
+    penalty = kept.rate * p_late * contract.penalty
+    cost = total_cost(share, path_s, contract.freshness_s, penalty)
+    return Weighed(at, path_s, peak, p_late, penalty, cost)
 
 
-def _contract_plan(kept: Kept, live: Live) -> ContractPlan:
+def _contract_plan(kept: Kept, live: Live, proven: Collection[str]) -> ContractPlan:
     contract, weighed = kept.contract, _weigh(kept, live)
     return ContractPlan(
         contract=contract.name,
@@ -106,14 +116,12 @@ def _contract_plan(kept: Kept, live: Live) -> ContractPlan:
         capacity=kept.rate / weighed.peak if weighed.peak > 0 else None,
         p_late=weighed.p_late,
         cost=weighed.cost,
-        exact=kept.exact and not _could_share(kept, live),
+        exact=contract.name in proven or (kept.exact and not _could_share(kept, live)),
     )
 
 
 def _could_share(kept: Kept, live: Live) -> bool:
-    """Whether another contract reads what this one does. What they make together is found step by step, so that
-    nobody can say that no other plan of this contract gives a lower score of all.
-    """
+    """Whether another contract reads what this one does."""
     mine = {vertex.scope for vertex in map(live.graph.vertices.__getitem__, _made_of(kept, live)) if vertex.base}
     others = (promise for promise in live.promises if promise.contract != kept.contract.name)
     read = (live.graph.vertices[name] for one in others for name in upstream_first(live.graph, [one.vertex]))

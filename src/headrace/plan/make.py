@@ -21,7 +21,9 @@ from headrace.plan.share.on_running import arranged_on
 from headrace.plan.share.order import Cores, small_first
 from headrace.plan.share.place import place
 from headrace.plan.share.plumb import climb
+from headrace.plan.share.proof import proven_best
 from headrace.plan.share.replan import replan
+from headrace.plan.share.revalue import cores_of_kept
 from headrace.plan.statistics import Core
 from headrace.plan.views import views_of
 from headrace.plan.wide_area.plan import options_of, schedule
@@ -42,7 +44,9 @@ def plan_on_running(running: Plan, catalogue: Catalogue, held: Collection[str] =
     """
     views = views_of(catalogue)
     now = arranged_on(running, catalogue, views, held)
-    return plan_views(catalogue, views, running.options) if now is None else plan_of(now)
+    if now is None:
+        return plan_views(catalogue, views, running.options)
+    return plan_of(now, proven_best(now, cores_of_kept(now, now.catalogue)))
 
 
 def plan_views(catalogue: Catalogue, views: Views, options: PlanOptions) -> Plan:
@@ -58,7 +62,8 @@ def plan_views(catalogue: Catalogue, views: Views, options: PlanOptions) -> Plan
             now = now.refusing(refuse_unsupported(contract.name, refusal))
         else:
             now = (merge if alone else place)(now, contract, cores[contract.view])
-    return plan_of(_finished(now, cores))
+    now = _finished(now, cores)
+    return plan_of(now, proven_best(now, cores))
 
 
 def _in_order(now: Arrangement, cores: Cores) -> list[Contract]:

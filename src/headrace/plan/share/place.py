@@ -24,15 +24,23 @@ def place(now: Arrangement, contract: Contract, cores: tuple[Core, ...]) -> Arra
         question = now.question(contract, cores)
         answer = admit(question)
         return now.refusing(refuse(question)) if answer is None else now.keeping(question, answer)
+    questions = questions_of(now, contract, cores)
+    found = _cheapest(questions)
+    if found is None:
+        return now.refusing(refuse(questions[0]))
+    then = in_form(now, contract.view, found[0].cores).keeping(*found)
+    return climb(then, from_wider(found[1].edges))[0]
+
+
+def questions_of(now: Arrangement, contract: Contract, cores: tuple[Core, ...]) -> tuple[Question, ...]:
+    """A contract in every form that its view may have on what lives: as it is first, as wide as others have it, from
+    finer groups of others.
+    """
     present = present_form(now, contract.view, cores)
     question = now.question(contract, present or cores)
     offers: Offers = offers_of(question.live.graph, now.blocks)
     forms = (*wide_variants(question.cores, offers), *(() if present else coarser_forms(now, contract.view, cores)))
-    found = _cheapest((question, *(replace(question, cores=form) for form in forms)))
-    if found is None:
-        return now.refusing(refuse(question))
-    then = in_form(now, contract.view, found[0].cores).keeping(*found)
-    return climb(then, from_wider(found[1].edges))[0]
+    return question, *(replace(question, cores=form) for form in forms)
 
 
 def _cheapest(questions: Iterable[Question]) -> tuple[Question, Answer] | None:
