@@ -30,6 +30,7 @@ settings.register_profile("dev", ANY_SPEED)
 settings.register_profile("quick", ANY_SPEED, derandomize=True, max_examples=ALL * 2 // 5)
 settings.register_profile("ci", ANY_SPEED, derandomize=True, max_examples=ALL)
 settings.register_profile("long", ANY_SPEED, max_examples=ALL * 20)
+os.environ.pop("COLUMNS", None)  # commands print lines of 80 characters, however wide the developer's terminal is
 settings.load_profile(os.environ.get("HEADRACE_HYPOTHESIS", "dev"))
 
 LIVE_FIXTURES = frozenset({"spark", "postgres", "postgres_database", "postgres_dsn", "shifted_dsn"})

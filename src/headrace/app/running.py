@@ -22,6 +22,7 @@ from headrace.app.telling import TroubleLines
 from headrace.declare.engine import exposing
 from headrace.model.errors import ConnectError, Fenced, Held, UnreadableState, UsageError
 from headrace.model.running import RunEngine
+from headrace.model.words import put_in_words
 from headrace.run.shape import ShapedRunner
 from headrace.service.engine_settings import engine_to_start
 from headrace.service.engines import start_engine
@@ -222,10 +223,17 @@ def _clock(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
 
 
+class _Words(logging.Formatter):
+    """Names datasets in words, since people read the log. Tracebacks keep ids: they are for us."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as logging calls it
+        return put_in_words(super().formatMessage(record))
+
+
 def _log_to(file: Path) -> None:
     """Everything goes to the file; what people see is said to them."""
     handler = logging.handlers.RotatingFileHandler(file, maxBytes=LOG_BYTES, backupCount=1)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(_Words("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     file.chmod(0o600)
     root = logging.getLogger()
     root.addHandler(handler)

@@ -51,6 +51,12 @@ def put_in_words(text: str, vertices: Mapping[str, Vertex] | None = None) -> str
     return _ID.sub(_name_match, text)
 
 
+def name_reason(reason: str) -> str:
+    """Why a contract is refused: an operator that is too slow by what it makes, the rest as documents have it."""
+    kind, _, what = reason.partition(":")
+    return f"too slow to make {name_id(what.rpartition('>')[2])}" if kind == "operator" else reason
+
+
 def _name_match(found: re.Match[str]) -> str:
     scope, changed = found["scope"].split(","), (found["changed"] or "").split(",")
     return f"{_name(found['kind'] == 'd', None, scope, changed)} at {found['site']}"

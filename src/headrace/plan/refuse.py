@@ -15,6 +15,7 @@ from headrace.model.amounts import format_seconds
 from headrace.model.catalogue import Admission, Refusal
 from headrace.model.errors import Problem
 from headrace.model.plan import Method, Rejection
+from headrace.model.words import name_vertex
 from headrace.plan.admit import Answer, Question, admit, best_plan, exhausted, fastest_plan
 from headrace.plan.live import overloaded
 from headrace.plan.price import arrivals, bill_of, serves, time_of_edge
@@ -130,7 +131,8 @@ def _saturated(question: Question, answer: Answer) -> tuple[str, str]:
     busy = {name: time_of_edge(graph, graph.edges[name], tariff, x) / x for name in upstream if name in graph.edges}
     name = max(sorted(busy), key=lambda name: busy[name])
     edge = graph.edges[name]
-    detail = f"{edge.op} of {name} takes {busy[name]:.3g} s for every second of changes"
+    dataset = name_vertex(graph.vertices[name])
+    detail = f"{edge.op} of {dataset} takes {busy[name]:.3g} s for every second of changes"
     return f"operator:{edge.op}>{name}", detail
 
 

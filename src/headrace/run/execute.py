@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from headrace.model.log import Edit, Round
+from headrace.model.words import name_id, put_in_words
 from headrace.run.load import Sent
 from headrace.run.load_work import Loaded, LoadItem
 from headrace.run.push import Pushed, Pusher
@@ -156,7 +157,7 @@ class Engine(Pusher):
         """Also counts what they sent: nobody else hears of them."""
         for one in pushed:
             if one.error is not None:
-                raise NotThereYet(f'"{one.vertex}" could not be pushed: {one.error}')
+                raise NotThereYet(f"{name_id(one.vertex)} could not be pushed: {put_in_words(one.error)}")
             if one.origin is not None:
                 self.count_sent(Sent(one.origin, self.program.logs[one.vertex].site, one.sent))
 

@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from headrace.doors.cli.options import Directory, Json
-from headrace.doors.cli.output import Exit, count, show, wrap, write
+from headrace.doors.cli.output import Exit, count, fit, show, wrap, write
 from headrace.model.amounts import format_seconds
 from headrace.model.running import ApplyWishes
+from headrace.model.words import put_in_words
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")]
 Replan = Annotated[bool, typer.Option("--replan", help="Plan from nothing instead of on what runs.")]
@@ -42,7 +43,7 @@ def apply(
 
 
 def _say(what: str) -> None:
-    write(what, sys.stderr)
+    write(fit(what), sys.stderr)
 
 
 def _silent(what: str) -> None:
@@ -74,9 +75,13 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
         if contract["forced"]:
             yield f'  contract "{contract["id"]}" is forced: kept as well as it goes, after all others'
     for name, why in answer["failing"].items():
-        yield from wrap(f'contract "{name}" cannot be loaded, and is tried again: {why.splitlines()[0]}', "", "  ")
+        yield from wrap(
+            f'contract "{name}" cannot be loaded, and is tried again: {put_in_words(why.splitlines()[0])}', "", "  "
+        )
     for refused in answer["rejected"]:
-        yield from wrap(f'contract "{refused["contract"]}" is refused, because {refused["detail"]}', "", "  ")
+        yield from wrap(
+            f'contract "{refused["contract"]}" is refused, because {put_in_words(refused["detail"])}', "", "  "
+        )
         if refused["smallest_staleness"] is not None:
             yield f"  {format_seconds(refused['smallest_staleness'])} could be promised"
         if refused["stays"]:

@@ -36,7 +36,7 @@ def audit(directory: Directory = Path(), recompute: Recompute = False, json: Jso
         json,
         _verdict(compared) if compared is not None else Exit.NO if broken else Exit.DONE,
         text=lambda: "\n".join(
-            [*_lines(found, broken), *([] if compared is None else ["", *recomputed_lines(compared)])]
+            [audit_text(found, broken), *([] if compared is None else ["", *recomputed_lines(compared)])]
         ),
         document=lambda: {**found, **({} if compared is None else _document(compared))},
     )
@@ -53,6 +53,11 @@ def _document(compared: Recomputation) -> dict[str, object]:
     return {"recompute": compared.document(), "writers_waited_s": round(compared.writers_waited_s, 3)}
 
 
+def audit_text(found: dict[str, Any], broken: bool) -> str:
+    """What became of the promises."""
+    return "\n".join(_lines(found, broken))
+
+
 def _lines(found: dict[str, Any], broken: bool) -> Iterator[str]:
     contracts = found["contracts"]
     if not contracts:
@@ -60,7 +65,7 @@ def _lines(found: dict[str, Any], broken: bool) -> Iterator[str]:
         return
     yield "promises were broken" if broken else "every promise was kept"
     header = ["contract", "violations", "violated", "watched", "late rows", "penalty", "cost"]
-    yield from table([header, *(_row(contract) for contract in contracts)])
+    yield from table([_row(contract) for contract in contracts], head=header)
 
 
 def _row(contract: dict[str, Any]) -> list[str]:

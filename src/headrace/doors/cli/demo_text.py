@@ -110,7 +110,7 @@ def lag_table(passed_s: float, lags: Sequence[Lag], written: int) -> list[str]:
         for lag in lags
     ]
     since = f"{passed_s:.0f} s, {written} rows written by the apps; Ctrl-C ends it"
-    return [*(line.rstrip() for line in table([head, *rows], indent=0)), "", since]
+    return [*(line.rstrip() for line in table(rows, indent=0, head=head)), "", since]
 
 
 def lag_line(passed_s: float, lags: Sequence[Lag]) -> list[str]:
@@ -154,7 +154,7 @@ def _kept(closing: Closing) -> Iterator[str]:
         ]
         for one in closing.kept
     ]
-    yield from table([head, *rows], indent=0)
+    yield from table(rows, indent=0, head=head)
 
 
 def _work(closing: Closing) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.doors.cli.options import Json
-from headrace.doors.cli.output import Exit, write
+from headrace.doors.cli.output import Exit, fit, write
 from headrace.doors.cli.progress import progress
 from headrace.model.errors import UsageError
 
@@ -125,7 +125,7 @@ def _show(as_json: bool, report: FeedsReport, out: Path | None) -> int:
         # On one line: an answer may list a million pairs.
         text = dumps(document, ensure_ascii=False, allow_nan=False)
     else:
-        text = _text(report, out)
+        text = fit(_text(report, out))
     return Exit.DONE if write(text, sys.stdout) else Exit.BROKEN_PIPE
 
 

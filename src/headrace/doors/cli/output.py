@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import TextIO
 
 from headrace.model.errors import Problem
 
-WIDTH = 80
+PIPED, NARROWEST, WIDEST = 80, 60, 120
+"""Characters on a line."""
+LEAST_ROOM = 20
+"""Characters that the last column of a table is given, before rows become paragraphs."""
 UNBROKEN = "\N{NO-BREAK SPACE}"
 
 
@@ -30,7 +34,7 @@ class Exit(IntEnum):
 
 def show(as_json: bool, status: Exit, *, text: Callable[[], str], document: Callable[[], object]) -> int:
     """Print a result in the form that was asked for, and return how the command ends."""
-    whole = json.dumps(document(), indent=2, ensure_ascii=False, allow_nan=False) if as_json else text()
+    whole = json.dumps(document(), indent=2, ensure_ascii=False, allow_nan=False) if as_json else fit(text())
     return status if write(whole, sys.stdout) else Exit.BROKEN_PIPE
 
 
@@ -40,7 +44,7 @@ def show_errors(as_json: bool, problems: Iterable[Problem]) -> None:
         document = {"errors": [problem_document(problem) for problem in problems]}
         write(json.dumps(document, indent=2, ensure_ascii=False), sys.stdout)
     else:
-        write("\n".join(map(str, problems)), sys.stderr)
+        write(fit("\n".join(map(str, problems))), sys.stderr)
 
 
 def problem_document(problem: Problem) -> dict[str, object]:
@@ -65,29 +69,73 @@ def write(text: str, stream: TextIO) -> bool:
     return True
 
 
-def table(rows: Sequence[Sequence[str]], indent: int = 2) -> list[str]:
-    """Lines of aligned columns within 80 characters. The last column wraps under itself; rows too long wrap whole."""
-    *widths, last = (max(map(len, column)) for column in zip(*rows, strict=True))
+def page_width() -> int:
+    """How many characters fit on a line: as many as the terminal has (or COLUMNS says), and 80 in a pipe or a file."""
+    known = "COLUMNS" in os.environ or sys.stdout.isatty()
+    columns = shutil.get_terminal_size((PIPED, 24)).columns if known else PIPED
+    return min(max(columns, NARROWEST), WIDEST)
+
+
+def fit(text: str) -> str:
+    """A text whose long lines are broken at spaces; what follows a break is indented."""
+    width = page_width()
+    return "\n".join(part for line in text.split("\n") for part in (_break(line) if len(line) > width else [line]))
+
+
+def _break(line: str) -> list[str]:
+    words = line.lstrip(" ")
+    start = " " * (len(line) - len(words))
+    return wrap(words, start, f"{start}    ")
+
+
+def table(rows: Sequence[Sequence[str]], indent: int = 2, head: Sequence[str] = ()) -> list[str]:
+    """Lines of aligned columns. The last column wraps under itself; where that leaves it no room, each row becomes a
+    paragraph with a field on every line.
+    """
+    width, every = page_width(), [head, *rows] if head else list(rows)
+    *widths, last = (max(map(len, column)) for column in zip(*every, strict=True))
     before_last = indent + sum(widths) + 2 * len(widths)
-    if before_last + last > WIDTH and before_last > WIDTH - 20:
-        return [line for row in rows for line in wrap("  ".join(row), " " * indent, " " * (indent + 4))]
+    least = max(LEAST_ROOM, *(len(word) for row in every for word in row[-1].split(" ")))
+    if before_last + min(last, least) > width:
+        return _paragraphs(rows, indent, head)
     lines: list[str] = []
-    for row in rows:
+    for row in every:
         start = " " * indent + "".join(f"{cell:<{width}}  " for cell, width in zip(row, widths, strict=False))
         lines += wrap(row[-1], start)
     return lines
 
 
+def _paragraphs(rows: Sequence[Sequence[str]], indent: int, head: Sequence[str]) -> list[str]:
+    """Each row under its first field, with the names of the others in front of them."""
+    lines = [" " * indent + head[0]] if head and head[0] else []
+    indent += 2 if lines else 0
+    for first, *others in rows:
+        lines += wrap(first, " " * indent, " " * (indent + 4))
+        fields = zip(head[1:] or [""] * len(others), others, strict=True)
+        filled = [[name, other] if name else [other] for name, other in fields if other]
+        lines += table(filled, indent + 2) if filled else []
+    return lines
+
+
 def wrap(text: str, start: str, indent: str | None = None) -> list[str]:
-    """The text after `start`, broken at spaces within 80 characters; further lines stand under the first."""
+    """The text after `start`, broken at spaces; further lines stand under the first, unless that leaves no room."""
+    width, lines, line = page_width(), list[str](), start
     under = " " * len(start) if indent is None else indent
-    lines, line = [], start
-    for word in text.split(" "):
-        if len(line) + len(word) > WIDTH and line not in (start, under):
+    if indent is None and len(start) > width - LEAST_ROOM and len(start) + len(text) > width and start.strip():
+        under = " " * (len(start) - len(start.lstrip()) + 4)
+    for word in _words(text, width - len(under)):
+        stands_alone = line == under or (line == start and len(under) >= len(start))
+        if len(line) + len(word) > width and not stands_alone:
             lines.append(line.rstrip())
             line = under
         line += f"{word} "
     return [done.replace(UNBROKEN, " ") for done in (*lines, line.rstrip())]
+
+
+def _words(text: str, room: int) -> Iterator[str]:
+    """What is not to be broken, unless it would not fit on a line of its own."""
+    for word in text.split(" "):
+        yield from word.split(UNBROKEN) if len(word) > room else [word]
 
 
 def listed(items: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.doors.cli.options import Json
-from headrace.doors.cli.output import Exit, count, wrap, write
+from headrace.doors.cli.output import Exit, count, fit, wrap, write
 from headrace.doors.cli.progress import progress
 from headrace.model.errors import UsageError
 
@@ -74,7 +74,7 @@ def _price(text: str | None, option: str) -> Fraction:
 
 def _show(as_json: bool, text: Callable[[], str], document: Callable[[], object]) -> int:
     # One line: an indented placement of a million views takes longer to write than to decide.
-    whole = json_text.dumps(document(), ensure_ascii=False, allow_nan=False) if as_json else text()
+    whole = json_text.dumps(document(), ensure_ascii=False, allow_nan=False) if as_json else fit(text())
     return Exit.DONE if write(whole, sys.stdout) else Exit.BROKEN_PIPE
 
 

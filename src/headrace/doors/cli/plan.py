@@ -22,7 +22,11 @@ OrderOption = Annotated[ContractOrder, typer.Option("--order", help="Which contr
 
 WideAreaOption = Annotated[
     WideArea | None,
-    typer.Option("--wide-area", help="Place operator by operator, as schedulers across a wide area do."),
+    typer.Option(
+        "--wide-area",
+        metavar="MODE",
+        help=f"Place one operator at a time, as wide-area schedulers do: {', '.join(WideArea)}.",
+    ),
 ]
 PreferOption = Annotated[
     Prefer, typer.Option("--prefer", help="What sharing goes by across a wide area: bytes saved, or latency.")

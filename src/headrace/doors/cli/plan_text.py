@@ -82,7 +82,7 @@ def _kept(plan: Plan) -> Iterator[str]:
         ]
         for contract in plan.contracts
     ]
-    yield from table([head, *rows], indent=0)
+    yield from table(rows, indent=0, head=head)
     yield ""
 
 
@@ -113,8 +113,9 @@ def refusal_lines(rejection: Rejection, catalogue: Catalogue) -> Iterator[str]:
     contract = catalogue.contracts[rejection.contract]
     promise = f"{name_of_view(contract.view)} at {contract.site} within {amounts.format_seconds(contract.freshness_s)}"
     promise += how_kept(catalogue, rejection.contract)
-    yield f"  {rejection.contract}  {promise}"
-    yield from wrap(f"{rejection.reason}: {rejection.detail}", "    because ", "      ")
+    yield from wrap(promise, f"  {rejection.contract}  ", "    ")
+    which = "" if rejection.reason.startswith("operator:") else f"{rejection.reason}: "
+    yield from wrap(f"{which}{rejection.detail}", "    because ", "      ")
     if rejection.smallest_staleness_s is not None:
         offer = amounts.format_seconds(_rounded_up(rejection.smallest_staleness_s))
         yield from wrap(f"freshness {offer} or more would be kept, with all else as it is", "    instead ", "      ")

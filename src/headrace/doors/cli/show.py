@@ -80,12 +80,12 @@ def show_rows(seen: Seen, limit: int) -> str:
 
 def _lines(names: list[str], rows: list[list[str]]) -> list[str]:
     """A table; where that does not fit, each row as a paragraph with a column on every line."""
-    from headrace.doors.cli.output import WIDTH, table
+    from headrace.doors.cli.output import page_width, table
 
     if not names:
         return []
     width = sum(max(map(len, column)) + 2 for column in zip(names, *rows, strict=True)) - 2
-    if width <= WIDTH or not rows:
+    if width <= page_width() or not rows:
         return table([names, *rows], indent=0)
     paragraphs = (
         [f"row {number}", *table([[name, cell] for name, cell in zip(names, row, strict=True)])]

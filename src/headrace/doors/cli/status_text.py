@@ -7,6 +7,7 @@ from typing import Any
 
 from headrace.doors.cli.output import count, table, wrap
 from headrace.model import amounts
+from headrace.model.words import put_in_words
 
 Document = dict[str, Any]
 
@@ -29,20 +30,22 @@ def _service(service: Document, now: float) -> Iterator[str]:
         case "running":
             yield f"running as process {service['pid']}{when}"
         case "loading":
-            yield f"loading as process {service['pid']}: {service['phase']}{when}"
+            yield from wrap(f"loading as process {service['pid']}: {service['phase']}{when}", "", "  ")
         case "unresponsive":
-            yield f"unresponsive as process {service['pid']}: what follows is as it was {ago(age)}"
+            yield from wrap(f"unresponsive as process {service['pid']}: this is as it was {ago(age)}", "", "  ")
         case "stopped":
             yield f"stopped, {ago(age)}"
         case _:
-            yield from wrap(f"failed: {service['error']}; last seen {ago(age)}", "", "  ")
+            yield from wrap(f"failed: {put_in_words(service['error'])}; last seen {ago(age)}", "", "  ")
             yield "  `headrace up` goes on from what was committed"
     yield from _engine(service.get("engine", {}))
 
 
 def _troubles(troubles: Sequence[Document], now: float) -> Iterator[str]:
     for trouble in troubles:
-        yield from wrap(f"{trouble['what']} (for {short_seconds(max(0.0, now - trouble['since']))})", "  ", "    ")
+        yield from wrap(
+            f"{put_in_words(trouble['what'])} (for {short_seconds(max(0.0, now - trouble['since']))})", "  ", "    "
+        )
         yield from wrap(f"hint: {trouble['hint']}", "    ", "      ")
 
 
@@ -52,7 +55,7 @@ def _engine(engine: Document) -> Iterator[str]:
         what = "has died and is being restarted" if engine["state"] == "restarting" else "is starting"
         yield from wrap(f"{engine['name']} {what}, for {short_seconds(engine['away_s'])} now: {WAITS}", "  ", "    ")
         if engine["error"] is not None:
-            yield from wrap(f"its last start failed: {engine['error'].splitlines()[0]}", "    ", "      ")
+            yield from wrap(f"its last start failed: {put_in_words(engine['error'].splitlines()[0])}", "    ", "      ")
 
 
 def _contracts(document: Document) -> Iterator[str]:
@@ -60,10 +63,12 @@ def _contracts(document: Document) -> Iterator[str]:
     if not contracts:
         return
     header = ["contract", "lag", "promised", "violations", "cost", "next push", "state"]
-    yield from table([header, *(_row(contract) for contract in contracts)])
+    yield from table([_row(contract) for contract in contracts], head=header)
     for contract in contracts:
         if "reason" in contract and contract["state"] not in TOLD_OF_ALL:
-            yield from wrap(f"{contract['id']} is {contract['state']}: {contract['reason']}", "  ", "    ")
+            yield from wrap(
+                f"{contract['id']} is {contract['state']}: {put_in_words(contract['reason'])}", "  ", "    "
+            )
         yield from version_lines(contract)
 
 
@@ -72,7 +77,7 @@ def version_lines(contract: Document) -> Iterator[str]:
     if "running" in contract:
         earlier = contract["running"] == "earlier version"
         what = "runs in its earlier version: the new one is refused" if earlier else "goes on although it does not fit"
-        yield from wrap(f"{contract['id']} {what}, because {contract['refused']['detail']}", "  ", "    ")
+        yield from wrap(f"{contract['id']} {what}, because {put_in_words(contract['refused']['detail'])}", "  ", "    ")
 
 
 def _row(contract: Document) -> list[str]:
@@ -95,7 +100,7 @@ def move_lines(moves: Sequence[Document], now: float) -> Iterator[str]:
         yield from wrap(f"{'could not move' if failed else 'moved'} {names} {when}", "  ", "    ")
         yield from wrap(f"because {'; '.join(move['because'])}", "    ", "      ")
         if failed:
-            yield from wrap(f"what ran still runs: {move['error'].splitlines()[0]}", "    ", "      ")
+            yield from wrap(f"what ran still runs: {put_in_words(move['error'].splitlines()[0])}", "    ", "      ")
         else:
             yield from wrap(_gain(move), "    ", "      ")
 
@@ -111,7 +116,9 @@ def _gain(move: Document) -> str:
 def _links(links: Sequence[Document]) -> Iterator[str]:
     for link in links:
         how = " over a simulated link" if link["simulated"] else ""
-        yield f"  {link['from']} to {link['to']}: {amounts.format_bytes(link['sent_bytes'])} sent{how}"
+        yield from wrap(
+            f"{link['from']} to {link['to']}: {amounts.format_bytes(link['sent_bytes'])} sent{how}", "  ", "    "
+        )
 
 
 def _slots(slots: list[Document]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.doors.cli.options import Directory, Json
-from headrace.doors.cli.output import Exit, count, show, show_errors, write
+from headrace.doors.cli.output import Exit, count, fit, show, show_errors, write
 from headrace.model.errors import Problem
 from headrace.model.left_out import say_left_out
 from headrace.model.running import RunEngine
@@ -98,7 +98,7 @@ def _say_troubles(what: str) -> None:
 
 
 def _say(what: str) -> None:
-    write(what, sys.stdout)
+    write(fit(what), sys.stdout)
 
 
 def _say_json(what: str) -> None:

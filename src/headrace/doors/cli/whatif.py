@@ -41,11 +41,11 @@ def _text(contract: str, found: Imagined) -> str:
 
     answer = found.answer
 
-    rows = [["", "now", "then"], [contract, _said(answer.before), _said(answer.after)]]
+    rows = [[contract, _said(answer.before), _said(answer.after)]]
     rows += [[name, _said(before), _said(after)] for name, (before, after) in answer.others.items()]
     before, after = answer.rescost
     rows.append(["all resources", dollars_per_hour(before), dollars_per_hour(after)])
-    lines = [*table(rows, indent=0), *grounds_lines(found.grounds)]
+    lines = [*table(rows, indent=0, head=("", "now", "then")), *grounds_lines(found.grounds)]
     if found.on_apply is not None:
         lines += wrap(f"`apply` goes by planned, not by measured times: {_said(found.on_apply)}", "", "  ")
     return "\n".join(lines)
@@ -54,12 +54,15 @@ def _text(contract: str, found: Imagined) -> str:
 def _said(outcome: Outcome) -> str:
     from headrace.doors.cli.plan_text import dollars_per_hour
     from headrace.model.amounts import format_seconds
+    from headrace.model.words import name_reason
 
     if outcome.kept:
         how = "kept, recomputed in full" if outcome.recomputed else "kept"
         return f"{how}, {dollars_per_hour(outcome.cost or 0.0)}, takes {format_seconds(outcome.path_s or 0.0)}"
     offer = outcome.smallest_staleness_s
-    return f"refused: {outcome.reason}" + (f", from {format_seconds(offer)} on" if offer is not None else "")
+    return f"refused: {name_reason(outcome.reason or '')}" + (
+        f", from {format_seconds(offer)} on" if offer is not None else ""
+    )
 
 
 def _document(contract: str, found: Imagined) -> dict[str, object]:
