@@ -71,13 +71,21 @@ def write(text: str, stream: TextIO) -> bool:
 
 def page_width() -> int:
     """How many characters fit on a line: as many as the terminal has (or COLUMNS says), and 80 in a pipe or a file."""
-    known = "COLUMNS" in os.environ or sys.stdout.isatty()
-    columns = shutil.get_terminal_size((PIPED, 24)).columns if known else PIPED
+    columns = shutil.get_terminal_size((PIPED, 24)).columns if _is_width_known() else PIPED
     return min(max(columns, NARROWEST), WIDEST)
 
 
+def _is_width_known() -> bool:
+    return "COLUMNS" in os.environ or sys.stdout.isatty()
+
+
 def fit(text: str) -> str:
-    """A text whose long lines are broken at spaces; what follows a break is indented."""
+    """A text whose long lines are broken at spaces; what follows a break is indented.
+
+    Where no terminal is known, messages stay on one line each, so that programs find them.
+    """
+    if not _is_width_known():
+        return text
     width = page_width()
     return "\n".join(part for line in text.split("\n") for part in (_break(line) if len(line) > width else [line]))
 
