@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import traceback
 from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
 
+from headrace.connect.postgres import sessions
+from headrace.connect.postgres.inspect import connect as connect_reading
 from headrace.connect.postgres.inspect import inspect_sources
 from headrace.model import types
 from headrace.model.catalogue import PostgresTable, Source, SourceColumn, SourceKind
-from headrace.model.errors import Location, Problem, Severity
+from headrace.model.errors import ConnectError, Location, Problem, Severity
 
 Execute = Callable[[str], None]
 
@@ -231,3 +234,13 @@ def test_a_wrong_password_is_not_repeated(postgres_dsn: str) -> None:
     _, problems = inspect(source("t"), f"postgresql://postgres:hunter2@{host}")
     assert "password authentication failed" in problems[0].message
     assert "hunter2" not in str(problems[0])
+
+
+@pytest.mark.parametrize("address", ["postgresql://app:se%cret@db/shop", "host=db password=secret oops", "secret"])
+@pytest.mark.parametrize("connect", [connect_reading, sessions.connect_session, sessions.connect_replication])
+def test_an_address_that_cannot_be_read_is_not_shown(connect, address: str):
+    with pytest.raises(ConnectError) as raised:
+        connect(address)
+    shown = "".join(traceback.format_exception(raised.value))
+    assert "cret" not in str(raised.value) + (raised.value.hint or "") and "cannot be read" in str(raised.value)
+    assert "ProgrammingError" not in shown

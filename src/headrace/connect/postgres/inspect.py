@@ -71,14 +71,15 @@ def connect(address: str) -> Connection:
         }
         complete = make_conninfo("", **ours)
     except psycopg.Error:
-        hint = "write postgresql://USER:PASSWORD@HOST/DATABASE, escaped as in a URL"
-        raise ConnectError("its address cannot be read", hint) from None
+        raise ConnectError(UNREADABLE_ADDRESS, ADDRESS_FORM) from None
     try:
         return psycopg.connect(complete, autocommit=True, row_factory=dict_row)
     except psycopg.Error as error:
         raise ConnectError(reason(error, address), advice(error, address)) from None
 
 
+UNREADABLE_ADDRESS = "its address cannot be read"
+ADDRESS_FORM = "write postgresql://USER:PASSWORD@HOST/DATABASE, escaped as in a URL"
 POOLER = (
     "a connection pooler such as PgBouncer answers at this address, and does not let changes through: "
     "give the address of the PostgreSQL server itself"
@@ -88,6 +89,8 @@ POOLER = (
 def advice(error: psycopg.Error, address: str) -> str:
     """What mends it that nobody could connect; a server that refuses says why in words alone."""
     said = str(error)
+    if reason(error, address) == UNREADABLE_ADDRESS:
+        return ADDRESS_FORM
     if "unsupported startup parameter" in said:
         return POOLER
     if "start walsender" in said or "start WAL sender" in said:
@@ -105,7 +108,10 @@ def advice(error: psycopg.Error, address: str) -> str:
 def reason(error: psycopg.Error, address: str) -> str:
     """What the driver says, on one line, without the password."""
     said = " ".join(str(error).split()).removesuffix(_DRIVERS_QUESTION).removeprefix("connection failed: ")
-    password = conninfo_to_dict(address).get("password")
+    try:
+        password = conninfo_to_dict(address).get("password")
+    except psycopg.Error:
+        return UNREADABLE_ADDRESS  # what the driver says of such an address quotes parts of it
     return said.replace(str(password), "***") if password else said
 
 
