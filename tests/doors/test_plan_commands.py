@@ -97,7 +97,7 @@ def running_city(tmp_path: Path) -> Path:
 
 def test_nothing_is_said_of_a_plan_that_runs_when_none_does(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", CITY]) == 0
-    assert "against what runs" not in capsys.readouterr().out
+    assert "compared with the running plan" not in capsys.readouterr().out
 
 
 def test_a_plan_says_what_it_changes_against_what_runs(running_city: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,7 +109,7 @@ def test_a_plan_says_what_it_changes_against_what_runs(running_city: Path, capsy
     )
     assert run(["plan", str(running_city)]) == 0
     printed = capsys.readouterr().out
-    changed = printed[printed.index("against what runs") :]
+    changed = printed[printed.index("compared with the running plan") :]
     assert "load " in changed
     assert "as they are" in changed
     assert max(map(len, printed.splitlines())) <= 80

@@ -106,12 +106,12 @@ def test_answers_about_what_runs_say_where_their_rates_are_from() -> None:
         SourceRate("tags", 1.0, Origin.ASSUMED, None),
     )
     assert list(grounds_lines(Grounds(True, rates, 1.25))) == [
-        "this is the plan that runs, at",
+        "this is the running plan, with these rates",
         "  orders     512 rows/s  measured, 50 rows/s declared",
         "  items      3 rows/s    measured",
         "  customers  2 rows/s    declared",
         "  tags       1 row/s     assumed",
-        "  pushes take 1.2 times what is planned",
+        "  pushes take 1.2 times as long as planned",
     ]
     assert list(grounds_lines(Grounds(False, rates, None))) == []
 
@@ -166,7 +166,7 @@ def test_a_folder_without_a_project_is_named(
 
 def test_down_of_what_does_not_run_is_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["down", str(tmp_path)]) == Exit.DONE
-    assert capsys.readouterr().out == "it does not run\n"
+    assert capsys.readouterr().out == "the project is not running\n"
 
 
 def test_up_makes_nothing_where_there_is_no_project(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_a_promise_that_runs_stays_when_a_tighter_one_is_refused(project: Runnin
     assert counts["running"] == "earlier version" and counts["refused"]["reason"] == "freshness"
     assert "counts runs in its earlier version: the new one is refused, because" in project.headrace("status")
     assert "runs in its earlier version" in project.headrace("why", "counts")
-    assert "it is kept as it runs" in project.headrace("apply", status=1)
+    assert "the version that runs now goes on" in project.headrace("apply", status=1)
     assert {one["id"]: one["freshness_s"] for one in answer["contracts"]} == {"counts": 4.0, "by_pid": 4.0}
     project.change_something(1001)
     project.until_equal("counts")

@@ -169,7 +169,7 @@ class Refresh(StrEnum):
 class Contract:
     """A promise: this view, at this site, at most `freshness_s` behind. Penalty in $ per late row.
 
-    One that is `forced` was refused and is kept as well as it goes, with what the others leave: it counts against no
+    One that is `forced` was refused and is kept on a best-effort basis, with what the others leave; it uses up no
     capacity.
     """
 

@@ -39,7 +39,7 @@ LOAD_TEXT = "written at "
 """How bodies of posts begin that the load writes; others are the visitors'."""
 LAST_SAMPLE_POST = 10_000
 
-PHASES = {"starting captures": "capturing their changes", "starting what computes": "waiting for Spark"}
+PHASES = {"starting captures": "capturing their changes", "starting the engine": "waiting for Spark"}
 
 Say = Callable[[str], None]
 

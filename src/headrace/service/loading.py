@@ -38,7 +38,7 @@ SHOWN = 3
 class Loading:
     """What is on its way to run: a plan, and how far it is.
 
-    `forced` contracts were refused and are kept as well as it goes: what they are promised, in seconds.
+    `forced` contracts were refused and are kept on a best-effort basis: what they are promised, in seconds.
     """
 
     plan: Plan

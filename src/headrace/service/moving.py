@@ -57,7 +57,7 @@ def _bring_up(service: Service, loading: Loading) -> None:
     service.sources.capture_both(service.plan, loading.plan)
     loading.phase = "reading the sources"
     service.loader.wait_for_sources(used, loading, first=service.plan is None)
-    loading.phase = "starting what computes"
+    loading.phase = "starting the engine"
     service.runner.run([])  # returns once it has started: what views start from is then not old already
     with service.upkeep_turn:  # what views start from must not be compacted past their start
         unloaded = service.loader.load_new(_between(service, program), program, loading)

@@ -51,7 +51,7 @@ END_WITHIN_S = 30.0
 ANSWER_WITHIN_S = 8.0
 """How long who asks databases may go on: one that stands still never answers."""
 IDLE_S, YIELD_S = 0.25, 0.001
-"""Pauses between rounds; however much there is to push, who waits for its turn to load gets it."""
+"""Pauses between rounds; however much there is to push, a load that waits for its turn gets it."""
 AUDIT_EVERY_S = 1.0
 SLOTS_EVERY_S = 3.0
 WANTED_NOTE = "wanted"
@@ -130,7 +130,7 @@ class Service:
         return thread
 
     def close(self) -> None:
-        """Who waits for a database that stands still is left as if killed: all that counts is in the ledger."""
+        """Abandons threads that wait for a hung database, as a kill would: all that counts is in the ledger."""
         self.stop.set()
         answered, ended = Deadline(ANSWER_WITHIN_S), Deadline(END_WITHIN_S)
         asking = (self.captures, self.deliveries, self.withdrawals)

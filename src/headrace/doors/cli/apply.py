@@ -16,10 +16,10 @@ from headrace.model.amounts import format_seconds
 from headrace.model.running import ApplyWishes
 from headrace.model.words import put_in_words
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")]
-Replan = Annotated[bool, typer.Option("--replan", help="Plan from nothing instead of on what runs.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")]
+Replan = Annotated[bool, typer.Option("--replan", help="Plan from scratch instead of building on the running plan.")]
 Force = Annotated[
-    list[str], typer.Option("--force", metavar="CONTRACT", help="Keep a refused contract as well as it goes.")
+    list[str], typer.Option("--force", metavar="CONTRACT", help="Run a refused contract on a best-effort basis.")
 ]
 
 
@@ -30,7 +30,7 @@ def apply(
     force: Force = [],  # noqa: B006 - typer's way to say that an option may occur several times
     json: Json = False,
 ) -> int:
-    """Bring the running project to what its files say now."""
+    """Make the running project match its files."""
     from headrace.app import asking
 
     wishes = ApplyWishes(replan, tuple(force), dry_run)
@@ -61,22 +61,24 @@ def _imagined(directory: Path, wishes: ApplyWishes) -> dict[str, Any]:
 def _lines(answer: dict[str, Any]) -> Iterator[str]:
     change = answer["change"]
     if change is None:
-        yield "nothing has run yet; this would be loaded"
+        yield "nothing has run yet; these views would be loaded"
     elif not answer["changed"]:
-        yield f"nothing changes: {count(len(change['reused']), 'vertex', 'vertices')} as they are"
+        yield f"nothing changes: {count(len(change['reused']), 'vertex stays as it is', 'vertices stay as they are')}"
     else:
         yield "applied" if answer["applied"] else "would change"
     for step in answer["steps"]:
         if step["do"] != "keep":
             yield from wrap(step["text"], "  ", "    ")
     if change is not None and answer["changed"]:
-        yield f"  {count(len(change['reused']), 'vertex', 'vertices')} as they are"
+        yield f"  {count(len(change['reused']), 'vertex stays as it is', 'vertices stay as they are')}"
     for contract in answer["contracts"]:
         if contract["forced"]:
-            yield f'  contract "{contract["id"]}" is forced: kept as well as it goes, after all others'
+            yield f'  contract "{contract["id"]}" is forced: it is served last, on a best-effort basis'
     for name, why in answer["failing"].items():
         yield from wrap(
-            f'contract "{name}" cannot be loaded, and is tried again: {put_in_words(why.splitlines()[0])}', "", "  "
+            f'contract "{name}" cannot be loaded yet; the service will try again: {put_in_words(why.splitlines()[0])}',
+            "",
+            "  ",
         )
     for refused in answer["rejected"]:
         yield from wrap(
@@ -85,4 +87,4 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
         if refused["smallest_staleness"] is not None:
             yield f"  {format_seconds(refused['smallest_staleness'])} could be promised"
         if refused["stays"]:
-            yield "  it is kept as it runs"
+            yield "  the version that runs now goes on"

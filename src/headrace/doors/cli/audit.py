@@ -25,7 +25,7 @@ Recompute = Annotated[
 
 
 def audit(directory: Directory = Path(), recompute: Recompute = False, json: Json = False) -> int:
-    """Say which promises were broken, how often and for how long, and what contracts cost."""
+    """Show which promises were broken, how often and for how long, and what contracts cost."""
     from headrace.app import reading
     from headrace.doors.cli.recomputed_text import recomputed_lines
 
@@ -61,7 +61,7 @@ def audit_text(found: dict[str, Any], broken: bool) -> str:
 def _lines(found: dict[str, Any], broken: bool) -> Iterator[str]:
     contracts = found["contracts"]
     if not contracts:
-        yield "nothing was watched yet"
+        yield "no contract has run yet"
         return
     yield "promises were broken" if broken else "every promise was kept"
     header = ["contract", "violations", "violated", "watched", "late rows", "penalty", "cost"]

@@ -17,7 +17,7 @@ def bench(
     context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Which benchmark; `list` shows all.")],
 ) -> int:
-    """Run a benchmark; what follows NAME goes to it (`headrace bench NAME --help`)."""
+    """Run a benchmark. Options after NAME are its own (`headrace bench NAME --help`)."""
     checkout = Path(__file__).resolve().parents[4]
     known = {path.stem.replace("_", "-"): path for path in sorted((checkout / "bench").glob("*.py")) if _runs(path)}
     if not known:

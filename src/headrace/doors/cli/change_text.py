@@ -15,11 +15,11 @@ def change_text(change: Difference | None) -> tuple[str, ...]:
 
 
 def _lines(change: Difference) -> Iterator[str]:
-    yield "against what runs"
+    yield "compared with the running plan"
     if change.is_nothing:
-        yield f"  nothing changes: {count(len(change.reused), 'vertex', 'vertices')} as they are"
+        yield f"  nothing changes: {count(len(change.reused), 'vertex stays as it is', 'vertices stay as they are')}"
         return
     for step in change.steps:
         yield from wrap(step.text, "  ", "    ")
-    yield f"  {count(len(change.reused), 'vertex', 'vertices')} as they are"
+    yield f"  {count(len(change.reused), 'vertex stays as it is', 'vertices stay as they are')}"
     yield f"  {dollars_per_hour(change.cost_before)} before, {dollars_per_hour(change.cost_after)} after"

@@ -19,12 +19,14 @@ After = Annotated[
     typer.Option(
         "--from",
         metavar="T",
-        help="After this: 10s (so long ago), beginning (of what is kept), 2024-02-29T12:30:15Z, or microseconds.",
+        help="Start after: 10s (ago), beginning (of the kept history), 2024-02-29T12:30:15Z, or microseconds.",
         show_default="beginning",
     ),
 ]
-Follow = Annotated[bool, typer.Option("--follow", help="Go on with those to come, until interrupted.")]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON lines, as always.")]
+Follow = Annotated[bool, typer.Option("--follow", help="Keep printing new changes until interrupted.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Accepted, and changes nothing: the output is JSON lines in any case.")
+]
 
 
 def changes(

@@ -14,10 +14,10 @@ from headrace.doors.cli.output import Exit, show
 
 def check(
     directory: Directory = Path(),
-    connect: Annotated[bool, typer.Option("--connect", help="Ask the databases as well.")] = False,
+    connect: Annotated[bool, typer.Option("--connect", help="Compare with the databases as well.")] = False,
     json: Json = False,
 ) -> int:
-    """Find all mistakes of a project; show what it declares."""
+    """Find all mistakes in a project, and show what it declares."""
     from headrace.app.checking import check_project
     from headrace.doors.cli.check_document import check_document
     from headrace.doors.cli.check_text import check_text

@@ -15,14 +15,14 @@ def check_plan(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A plan document: `headrace plan --json > FILE`.")],
     json: Json = False,
 ) -> int:
-    """Check a plan document: meaning, colocation, every number."""
+    """Check a plan document: its meaning, its sites, and every number."""
     from headrace.app import checking
 
     problems = checking.check_plan(file)
 
     def text() -> str:
         lines = [f"{where}: {what}" for where, what in problems]
-        return "\n".join([*lines, f"{count(len(problems), 'problem')} in {file}" if problems else f"{file} is right"])
+        return "\n".join([*lines, f"{count(len(problems), 'problem')} in {file}" if problems else f"{file} is correct"])
 
     def document() -> object:
         return {"ok": not problems, "problems": [{"where": where, "what": what} for where, what in problems]}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def doctor(directory: Directory = Path(), json: Json = False) -> int:
-    """Look at this machine and at the sources of a project."""
+    """Check this machine and the sources of a project."""
     from headrace.app.checking import examine
 
     looked = examine(directory, os.environ)

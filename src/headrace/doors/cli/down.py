@@ -9,13 +9,13 @@ from headrace.doors.cli.output import Exit, show
 
 
 def down(directory: Directory = Path(), json: Json = False) -> int:
-    """Stop the running project. What is committed stays; `headrace up` goes on from there."""
+    """Stop the running project. Committed data stays; `headrace up` continues from there."""
     from headrace.app.asking import stop_project
 
     ended = stop_project(directory)
     return show(
         json,
         Exit.DONE,
-        text=lambda: "it does not run" if ended is None else f"process {ended.pid} has ended",
+        text=lambda: "the project is not running" if ended is None else f"process {ended.pid} has ended",
         document=lambda: {"stopped": ended is not None, "pid": None if ended is None else ended.pid},
     )

@@ -26,16 +26,20 @@ MOST_DIGITS = 30
 
 def place(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A JSON instance, or a Parquet or CSV table of pairs.")],
-    up: Annotated[str | None, typer.Option("--up", help="Price per unit of rate up to the cloud (tables).")] = None,
-    down: Annotated[str | None, typer.Option("--down", help="Price down from it (tables).")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Write the table with a column `at`.")] = None,
+    up: Annotated[
+        str | None, typer.Option("--up", help="Price of sending to the cloud, per unit of rate (tables).")
+    ] = None,
+    down: Annotated[str | None, typer.Option("--down", help="Price of sending from the cloud (tables).")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the table with an added column `at`.")] = None,
     engine: Annotated[str, typer.Option("--engine", help="numpy, or spark for tables of any size.")] = "numpy",
     master: Annotated[str, typer.Option("--master", help="Where Spark runs.")] = "local[2]",
-    why: Annotated[str | None, typer.Option("--why", help="Explain one view: its id, or two devices: anna,bob")] = None,
-    per: Annotated[str, typer.Option("--per", help="Unit of time of the rates, for --why: h, s, day")] = "",
+    why: Annotated[
+        str | None, typer.Option("--why", help="Explain one view, by its id or its two devices: anna,bob.")
+    ] = None,
+    per: Annotated[str, typer.Option("--per", help="Time unit of the rates, for --why: h, s, day.")] = "",
     json: Json = False,
 ) -> int:
-    """Decide where each view runs, by the fewest messages."""
+    """Decide where each view runs, so that the fewest messages are sent."""
     from headrace.app import placing
 
     if engine not in tuple(placing.Engine):

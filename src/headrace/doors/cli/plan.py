@@ -13,12 +13,13 @@ from headrace.doors.cli.output import Exit, show
 from headrace.model.catalogue import Admission
 from headrace.model.plan import ContractOrder, Method, PlanOptions, Prefer, Sharing, WideArea
 
-MethodOption = Annotated[Method, typer.Option("--method", help="How the plan of one contract is searched.")]
-SharingOption = Annotated[Sharing, typer.Option("--share", help="What the plans of several contracts have in common.")]
+MethodOption = Annotated[Method, typer.Option("--method", help="How to search for the plan of a contract.")]
+SharingOption = Annotated[Sharing, typer.Option("--share", help="What several contracts may share.")]
 AdmissionOption = Annotated[
-    Admission | None, typer.Option("--admission", help="When a promise can be kept.", show_default="the project's")
+    Admission | None,
+    typer.Option("--admission", help="The rule that accepts or refuses a contract.", show_default="the project's"),
 ]
-OrderOption = Annotated[ContractOrder, typer.Option("--order", help="Which contracts are planned first.")]
+OrderOption = Annotated[ContractOrder, typer.Option("--order", help="Which contracts to plan first.")]
 
 WideAreaOption = Annotated[
     WideArea | None,
@@ -29,11 +30,11 @@ WideAreaOption = Annotated[
     ),
 ]
 PreferOption = Annotated[
-    Prefer, typer.Option("--prefer", help="What sharing goes by across a wide area: bytes saved, or latency.")
+    Prefer, typer.Option("--prefer", help="With --wide-area: share to save bytes, or to cut latency.")
 ]
 
 OnRunningOption = Annotated[
-    bool, typer.Option("--on-running", help="Plan on what runs: running contracts keep their vertices.")
+    bool, typer.Option("--on-running", help="Build on the running plan: its contracts keep their vertices.")
 ]
 
 
@@ -48,7 +49,7 @@ def plan(
     on_running: OnRunningOption = False,
     json: Json = False,
 ) -> int:
-    """Say which contracts can be kept, how, and at what cost."""
+    """Show which contracts can be kept, how, and at what cost."""
     from headrace.app import planning
     from headrace.doors.cli.change_text import change_text
     from headrace.doors.cli.plan_text import plan_text

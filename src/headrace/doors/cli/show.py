@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 ROWS_SHOWN = 20
 
 View = Annotated[str, typer.Argument(metavar="VIEW", help="A view, or a contract on one.")]
-Limit = Annotated[int | None, typer.Option("--limit", min=0, help="So many rows.", show_default="20, or all as JSON")]
-Where = Annotated[
-    str | None, typer.Option("--where", metavar="SQL", help='Only rows for which this holds: "total > 10".')
+Limit = Annotated[
+    int | None, typer.Option("--limit", min=0, help="Show at most this many rows.", show_default="20, or all as JSON")
 ]
+Where = Annotated[str | None, typer.Option("--where", metavar="SQL", help='Only rows that match: "total > 10".')]
 Order = Annotated[
     str | None,
-    typer.Option("--order", metavar="SQL", help='Sort by this: "total desc, id".', show_default="as in the view"),
+    typer.Option("--order", metavar="SQL", help='Sort by: "total desc, id".', show_default="as in the view"),
 ]
-Export = Annotated[Path | None, typer.Option("--export", metavar="FILE", help="Write to FILE.parquet or FILE.csv.")]
+Export = Annotated[
+    Path | None, typer.Option("--export", metavar="FILE", help="Write the rows to FILE.parquet or FILE.csv.")
+]
 
 
 def show(

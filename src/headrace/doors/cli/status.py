@@ -13,14 +13,14 @@ import typer
 from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, show, write
 
-Watch = Annotated[bool, typer.Option("--watch", help="Again every second, until interrupted.")]
+Watch = Annotated[bool, typer.Option("--watch", help="Refresh every second until interrupted.")]
 
 CLEAR = "\033[H\033[J"
 EVERY_S = 1.0
 
 
 def status(directory: Directory = Path(), watch: Watch = False, json: Json = False) -> int:
-    """Show lags, violations and costs of what runs, or of what ran last."""
+    """Show lag, violations and cost of each contract, as of now or of the last run."""
     from headrace.app import reading
     from headrace.doors.cli.status_text import status_text
 

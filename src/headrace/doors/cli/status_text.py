@@ -76,7 +76,9 @@ def version_lines(contract: Document) -> Iterator[str]:
     """Of a contract that goes on although what the files ask for is refused."""
     if "running" in contract:
         earlier = contract["running"] == "earlier version"
-        what = "runs in its earlier version: the new one is refused" if earlier else "goes on although it does not fit"
+        what = (
+            "runs in its earlier version: the new one is refused" if earlier else "goes on although it no longer fits"
+        )
         yield from wrap(f"{contract['id']} {what}, because {put_in_words(contract['refused']['detail'])}", "  ", "    ")
 
 

@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from headrace.app.detached import Detached
     from headrace.app.preparing import Prepared
 
-Detach = Annotated[bool, typer.Option("--detach", help="Return when it runs, and leave it running.")]
+Detach = Annotated[bool, typer.Option("--detach", help="Start the service in the background; return once it runs.")]
 Port = Annotated[
-    int, typer.Option("--port", min=0, max=65535, help="Of HTTP, on this machine only.", show_default="any")
+    int, typer.Option("--port", min=0, max=65535, help="The port for HTTP, on this machine only.", show_default="any")
 ]
 EngineOption = Annotated[
     RunEngine | None,
-    typer.Option("--engine", help="What computes; local is for small projects.", show_default="as the project says"),
+    typer.Option(
+        "--engine", help="Computes the views; local is for small projects.", show_default="as the project says"
+    ),
 ]
 
 
@@ -35,7 +37,7 @@ ShapeLinks = Annotated[
     bool,
     typer.Option(
         "--shape-links",
-        help="Simulate links: transfers between sites take as long as declared bandwidth and latency say.",
+        help="Simulate links: transfers between sites take the time that their bandwidth and latency imply.",
     ),
 ]
 

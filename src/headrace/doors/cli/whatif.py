@@ -20,13 +20,17 @@ if TYPE_CHECKING:
 def whatif(
     contract: Annotated[str, typer.Argument(metavar="CONTRACT", help="The contract to ask about.")],
     directory: Directory = Path(),
-    freshness: Annotated[str | None, typer.Option(metavar="5s", help="Promise this instead.")] = None,
-    at: Annotated[str | None, typer.Option(metavar="SITE", help="Deliver there instead.")] = None,
-    link: Annotated[list[str] | None, typer.Option(metavar="'us>eu=50 Mbps'", help="With this bandwidth.")] = None,
-    rate: Annotated[list[str] | None, typer.Option(metavar="tweets=2x", help="With so many changes.")] = None,
+    freshness: Annotated[str | None, typer.Option(metavar="5s", help="With this freshness instead.")] = None,
+    at: Annotated[str | None, typer.Option(metavar="SITE", help="With the view at this site instead.")] = None,
+    link: Annotated[
+        list[str] | None, typer.Option(metavar="'us>eu=50 Mbps'", help="With this bandwidth on a link.")
+    ] = None,
+    rate: Annotated[
+        list[str] | None, typer.Option(metavar="tweets=2x", help="With this rate of changes at a source.")
+    ] = None,
     json: Json = False,
 ) -> int:
-    """Say what a change would cost, without doing it."""
+    """Show what a change would cost, without making it."""
     from headrace.app.explaining import Wishes, imagine
 
     wishes = Wishes(freshness, at, tuple(link or ()), tuple(rate or ()))
@@ -47,7 +51,7 @@ def _text(contract: str, found: Imagined) -> str:
     rows.append(["all resources", dollars_per_hour(before), dollars_per_hour(after)])
     lines = [*table(rows, indent=0, head=("", "now", "then")), *grounds_lines(found.grounds)]
     if found.on_apply is not None:
-        lines += wrap(f"`apply` goes by planned, not by measured times: {_said(found.on_apply)}", "", "  ")
+        lines += wrap(f"`apply` uses planned times, not measured ones: {_said(found.on_apply)}", "", "  ")
     return "\n".join(lines)
 
 

@@ -18,7 +18,7 @@ def why(
     directory: Directory = Path(),
     json: Json = False,
 ) -> int:
-    """Explain a decision: its numbers, what it shares, the alternatives."""
+    """Explain a decision: its cost, what it shares, and the alternatives."""
     from headrace.app.explaining import explain
     from headrace.app.reading import known_status
     from headrace.doors.cli.why_text import explained_document, explained_text

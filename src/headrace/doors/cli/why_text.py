@@ -54,10 +54,12 @@ def _by_name(status: Mapping[str, Any]) -> Measured:
 def grounds_lines(grounds: Grounds) -> Iterator[str]:
     """What answers about a running plan rest on; nothing to say of files alone."""
     if grounds.is_running:
-        yield "this is the plan that runs, at"
+        yield "this is the running plan, with these rates"
         yield from table([[one.source, *_rate(one)] for one in grounds.rates])
         slowness = grounds.slowness
-        yield "  pushes take " + ("what is planned" if slowness is None else f"{slowness:.2g} times what is planned")
+        yield "  pushes take " + (
+            "as long as planned" if slowness is None else f"{slowness:.2g} times as long as planned"
+        )
 
 
 def _rate(one: SourceRate) -> list[str]:
@@ -131,7 +133,7 @@ def _contract(plan: Plan, answer: WhyContract, found: Mapping[str, Any] | None) 
     how = f"within {kept_s} is kept{how_kept(plan.catalogue, kept.contract)}"
     if found is not None and found.get("forced"):
         promised = amounts.format_seconds(found["freshness_s"])
-        how = f"within {promised} is forced: kept as well as it goes, after all others, as if {kept_s} were promised"
+        how = f"within {promised} is forced: served last, on a best-effort basis, as if {kept_s} were promised"
     yield from wrap(f"{where} {how}", f'contract "{kept.contract}": ', "  ")
     yield from version_lines({} if found is None else dict(found))
     proven = "" if kept.exact else " (the best found, not proven best)"
@@ -141,7 +143,8 @@ def _contract(plan: Plan, answer: WhyContract, found: Mapping[str, Any] | None) 
         yield f"  {count(len(answer.shared), 'dataset')} shared with {count(answer.others, 'other contract')}"
     if answer.steps:
         taken, limit = amounts.format_seconds(kept.critical_path_s), amounts.format_seconds(answer.limit_s)
-        yield f"slowest way of {amounts.format_seconds(kept.batch_s)} of changes: {taken}, of {limit} that it may take"
+        changes = f"{amounts.format_seconds(kept.batch_s)} of changes"
+        yield from wrap(f"slowest path: {changes} take {taken} to arrive, of {limit} allowed", "", "  ")
         yield from table(
             [
                 [amounts.format_seconds(passed.arrives_s), f"at {passed.site}", _passed(plan, passed.vertex)]
@@ -149,7 +152,7 @@ def _contract(plan: Plan, answer: WhyContract, found: Mapping[str, Any] | None) 
             ]
         )
     others = _different(answer.alternatives, (kept.cost, kept.critical_path_s))
-    yield from _alternatives(others) if others else ["no plan is cheaper or faster, with sharing or without"]
+    yield from _alternatives(others) if others else ["no other plan is cheaper or faster, with or without sharing"]
 
 
 def _measured(found: Mapping[str, Any] | None) -> Iterator[str]:
