@@ -134,7 +134,7 @@ project.source("t", at="mars", columns={"a": "int"})
 project.view("v", '''SELECT a,
   b FROM t''')
 project.view("v", "SELECT a FROM t")
-project.view("x y", "SELECT a FROM t")
+project.view("x/y", "SELECT a FROM t")
 project.contract("c", view="w", at="us", freshness="0 s")
 """,
         encoding="utf-8",
@@ -149,7 +149,7 @@ project.contract("c", view="w", at="us", freshness="0 s")
         (5, 'source "t" names site "mars", which does not exist'),
         (6, 'column "b" does not exist (line 2, column 3 of its SQL)'),
         (8, 'view "v" is written twice'),
-        (9, 'view "x y" is not a usable name'),
+        (9, 'view "x/y" is not a usable name'),
         (10, 'freshness of contract "c": "0 s" is zero'),
         (10, 'contract "c" names view "w", which does not exist'),
     ]

@@ -90,3 +90,21 @@ def test_a_variable_that_is_not_set_is_one_mistake(
     out = capsys.readouterr().out
     assert out.count('variable "SHOP_DSN" is not set') == 1
     assert 'error: variable "SHOP_DSN" is not set' in out
+
+
+def test_columns_that_sql_cannot_tell_apart_are_named_both(
+    tmp_path: Path, postgres_dsn: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SHOP_DSN", postgres_dsn)
+    with psycopg.connect(postgres_dsn, autocommit=True) as session:
+        session.execute('CREATE TABLE "Items" (id bigint PRIMARY KEY, "Größe" int, "größe" int, "a.b" int)')
+    table = """{dsn: "${SHOP_DSN}", table: '"Items"'}"""
+    text = f"project: shop\nsites: {{us: {{}}}}\nsources: {{items: {{kind: table, at: us, postgres: {table}}}}}\n"
+    (tmp_path / "headrace.yml").write_text(text, encoding="utf-8")
+    assert main.run(["check", str(tmp_path), "--connect"]) == Exit.WRONG_USE
+    said = capsys.readouterr().err
+    assert 'columns of source "items": "Größe" and "größe" differ in upper and lower case only' in said
+    assert 'columns of source "items": "a.b" is not a usable name' in said
+    columns = 'columns: {id: bigint, "größe": int}'
+    (tmp_path / "headrace.yml").write_text(text.replace("at: us,", f"at: us, {columns},"), encoding="utf-8")
+    assert main.run(["check", str(tmp_path), "--connect"]) == Exit.DONE

@@ -34,6 +34,11 @@ def test_changes_of_a_part_say_whose_they_are() -> None:
         ("r:orders@eu-west", "orders at eu-west"),
         ("d:a,b|a@us~0123ab", "changes of a x b made by a at us"),
         ("r:users#1,users#2@us~0123ab#mine", "users#1 x users#2 at us"),
+        (
+            "d:Größe,Order Items|Order Items@new york~0123ab",
+            "changes of Größe x Order Items made by Order Items at new york",
+        ),
+        ("r:Order Items@new york", "Order Items at new york"),
         ("orders", "orders"),
     ],
 )

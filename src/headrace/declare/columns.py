@@ -78,11 +78,15 @@ def _check_names(document: Document, columns: Iterable[str], path: Path) -> Iter
         where = document.key_at((*path, name))
         if not name or any(character in ".`" or not character.isprintable() for character in name):
             what = f"{describe(path)}: {json.dumps(name)} is not a usable name"
-            yield Problem(what, where, "a column's name has no dot, no backquote and no control character")
+            yield Problem(
+                what,
+                where,
+                "a column's name has no dot, no backquote and no control character; leave it out of `columns`",
+            )
         other = seen.setdefault(name.casefold(), name)
         if other != name:
             what = f'{describe(path)}: "{other}" and "{name}" differ in upper and lower case only'
-            yield Problem(what, where, "SQL cannot tell them apart")
+            yield Problem(what, where, "SQL cannot tell them apart: rename one, or leave it out of `columns`")
 
 
 def _unknown(entries: Entries, source: Source | None, name: str, path: Path) -> Iterator[Problem]:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Annotated, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -26,12 +27,11 @@ from headrace.declare.engine import MASTER, read_master, read_memory, read_prope
 from headrace.declare.units import Dimension, Unreadable, kind_of, read_amount, read_count, read_share
 from headrace.model.catalogue import Admission, Refresh, SourceKind
 from headrace.model.errors import nearest_name
+from headrace.model.names import find_wrong_name
 from headrace.model.running import RunEngine
+from headrace.model.table_name import NotATable, read_table_name
 from headrace.model.type_names import NAMES, type_named
 from headrace.model.types import Type
-
-LONGEST_NAME = 63
-"""PostgreSQL's limit: a contract may become a table."""
 
 
 def _amount(dimension: Dimension) -> BeforeValidator:
@@ -39,14 +39,12 @@ def _amount(dimension: Dimension) -> BeforeValidator:
 
 
 def read_name(written: object) -> str:
-    """A name of ours: letters, digits, `_` and `-`. YAML reads the name 7 as a number; it is text here."""
+    """A name of ours (`model.names`). YAML reads the name 7 as a number; it is text here."""
     name = str(written) if isinstance(written, int) and not isinstance(written, bool) else written
     if not isinstance(name, str):
         raise Unreadable(f"{kind_of(written)} is not a name", "write a name in letters, digits, _ and -")
-    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*", name):
-        raise Unreadable(f'"{name}" is not a usable name', "use letters, digits, _ and -, not beginning with -")
-    if len(name) > LONGEST_NAME:
-        raise Unreadable(f'name "{name[:20]}..." has {len(name)} characters', f"use at most {LONGEST_NAME}")
+    if (wrong := find_wrong_name(name)) is not None:
+        raise Unreadable(*wrong)
     return name
 
 
@@ -103,6 +101,14 @@ def _read_target(written: object) -> str:
     if isinstance(written, str) and re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", written):
         return written
     raise Unreadable(f"{_quoted(written)} does not name a Python function", 'write "module:function"')
+
+
+def _read_table(written: str) -> str:
+    """The table as SQL names it: two spellings of one name become one."""
+    try:
+        return str(read_table_name(written))
+    except NotATable as error:
+        raise Unreadable(error.message, error.hint) from None
 
 
 def _read_deterministic(written: object) -> bool:
@@ -205,7 +211,7 @@ class LinkEntry(Entry):
 
 class PostgresEntry(Entry):
     dsn: StrictStr = Field(examples=["${US_DSN}"])
-    table: StrictStr = Field(examples=["public.users"])
+    table: Annotated[StrictStr, AfterValidator(_read_table)] = Field(examples=["public.users"])
 
 
 class FileFormat(StrEnum):

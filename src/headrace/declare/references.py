@@ -13,6 +13,7 @@ from headrace.declare.project_file import SourceEntry
 from headrace.declare.validate import describe
 from headrace.model.catalogue import SourceKind
 from headrace.model.errors import Location, Problem, Severity, nearest_name
+from headrace.model.table_name import show_table
 
 OPERATORS = tuple(OPERATOR_TIMES)
 
@@ -80,9 +81,6 @@ def _check_source(entries: Entries, name: str, source: SourceEntry) -> Iterator[
         yield _problem(entries, (*path, "rate"), f"{describe(path)} never changes, yet has a rate", hint)
     if source.postgres is not None and source.files is not None:
         yield _problem(entries, (*path, "files"), f"{describe(path)} comes from PostgreSQL and from files", "keep one")
-    if source.postgres is not None and not re.fullmatch(r"[^.\s]+(\.[^.\s]+)?", source.postgres.table):
-        what = f'"{source.postgres.table}" is not the name of a table'
-        yield _problem(entries, (*path, "postgres", "table"), what, "write `schema.table`, or `table` alone")
     unread = {"columns", "postgres"} & entries.lost[path]
     if not source.columns and not unread and (source.columns is not None or source.postgres is None):
         hint = "declare `columns`, or name the PostgreSQL table that has them"
@@ -137,7 +135,7 @@ def _check_contracts(entries: Entries, views: Mapping[str, Location]) -> Iterato
             continue
         target = (deliver.postgres.dsn, deliver.postgres.table) if deliver.postgres else ("", str(deliver.delta))
         if target in taken:
-            what = f'{describe(path)} delivers to "{target[1]}", which {taken[target]}'
+            what = f"{describe(path)} delivers to {show_table(target[1])}, which {taken[target]}"
             yield _problem(entries, (*path, "deliver"), what, "give each contract a table of its own")
         taken[target] = f'contract "{name}" delivers to as well'
 

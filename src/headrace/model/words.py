@@ -12,11 +12,16 @@ from collections.abc import Iterable, Mapping
 from headrace.model.names import name_of_view
 from headrace.model.plan import Vertex, VertexKind
 
+_NAMES = r"[^|@\s]+(?: [^|@\s]+)*"
 _ID = re.compile(
-    r"\b(?P<kind>[rd]):(?P<scope>[^|@\s]+)(?:\|(?P<changed>[^@\s]+))?"
-    r"@(?P<site>[^~#\s:;,\"')]+)(?:~[0-9a-f]{6})?(?:#[^\s:;,\"')]+)?"
+    rf"\b(?P<kind>[rd]):(?P<scope>{_NAMES})(?:\|(?P<changed>{_NAMES}))?"
+    r"@(?P<site>[^~#\s:;,\"')]+(?:(?: [^~#\s:;,\"')]+)*(?=~[0-9a-f]{6}))?)(?:~[0-9a-f]{6})?(?:#[^\s:;,\"')]+)?"
 )
-"""Relation or delta, what is joined, whose changes, where, the beginning of the fingerprint, and for whom alone."""
+"""Relation or delta, what is joined, whose changes, where, the beginning of the fingerprint, and for whom alone.
+
+Names may have spaces within. Where no fingerprint ends the name of a site its last words stay as they are, which reads
+the same.
+"""
 
 
 def name_dataset(vertex: Vertex) -> str:
@@ -34,8 +39,7 @@ def name_id(id_: str, vertices: Mapping[str, Vertex] | None = None) -> str:
     known = (vertices or {}).get(id_)
     if known is not None:
         return name_vertex(known)
-    found = _ID.match(id_)
-    return id_ if found is None else _name_match(found)
+    return _ID.sub(_name_match, id_)
 
 
 def name_ids(ids: Iterable[str], vertices: Mapping[str, Vertex] | None = None) -> list[str]:

@@ -20,6 +20,7 @@ from headrace.model.catalogue import DeltaFolder, PostgresTable
 from headrace.model.errors import ConnectError, NotOurs
 from headrace.model.names import name_of_view
 from headrace.model.plan import Plan
+from headrace.model.table_name import show_table
 from headrace.run.compile.program import compile_plan
 from headrace.run.ports import Ledger
 from headrace.service.captures import project_on_this_machine
@@ -62,7 +63,9 @@ class NotedCopy:
     @property
     def what(self) -> str:
         where = (
-            f'table "{self.place.table}"' if isinstance(self.place, PostgresTable) else f'folder "{self.place.path}"'
+            f"table {show_table(self.place.table)}"
+            if isinstance(self.place, PostgresTable)
+            else f'folder "{self.place.path}"'
         )
         return f'{where} of contract "{self.contract}", which was withdrawn,'
 

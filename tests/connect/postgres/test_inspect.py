@@ -163,6 +163,12 @@ def test_what_is_declared_wins_over_what_is_measured(execute: Execute, postgres_
             'did you mean "tt"?',
         ),
         (
+            'CREATE TABLE "T" (id int PRIMARY KEY)',
+            {},
+            'table "t" of source "s" does not exist',
+            "write '\"T\"': PostgreSQL keeps capitals in double quotes only",
+        ),
+        (
             'CREATE TABLE t (id int PRIMARY KEY, "A b" int)',
             {"columns": (SourceColumn("id", types.INT), SourceColumn("a b", types.INT))},
             'column "a b" of source "s" is not in public.t',

@@ -42,6 +42,7 @@ from headrace.connect.postgres.slots import (
 )
 from headrace.connect.postgres.spill import SpillFolder
 from headrace.model.errors import Conflict, ConnectError
+from headrace.model.table_name import show_table
 from headrace.run.capture.clock import DatabaseClock, Skew, measured, next_time
 from headrace.run.capture.pgoutput import Relation
 from headrace.run.capture.position import Position, parse_lsn
@@ -277,7 +278,9 @@ class Capture:
             if target.halted and not (target.drifted or target.mend):
                 continue
             table = facts[target.captured.source]
-            why = f'table "{target.captured.table}" of source "{target.captured.source}" is not there any more'
+            why = (
+                f'table {show_table(target.captured.table)} of source "{target.captured.source}" is not there any more'
+            )
             drift = why if table is None else find_drift(target.captured, table.columns)
             if table is None or drift is not None:
                 if not target.halted:
@@ -291,7 +294,7 @@ class Capture:
         """At a table that is as declared, and was stopped."""
         found = self._find_hindrance(target.captured, table)
         if found is None:
-            raise ConnectError(f'table "{target.captured.table}" can be captured again, and is read anew')
+            raise ConnectError(f"table {show_table(target.captured.table)} can be captured again, and is read anew")
         if found.what != target.halted:
             self._intake.halt(target, found.what, mend=found.hint)
 
@@ -304,7 +307,7 @@ class Capture:
                     return unreadable
                 return find_unpublishable(self._session, self._publication(captured.appends), table)
         except psycopg.errors.LockNotAvailable:
-            return Hindrance(f'table "{captured.table}" is locked by another session', "end what locks it")
+            return Hindrance(f"table {show_table(captured.table)} is locked by another session", "end what locks it")
 
     def _resolve(self, relation: Relation) -> tuple[Layout, ...]:
         found = [one for one in self._oids.get(relation.oid, ()) if not self._intake.targets[one.source].halted]

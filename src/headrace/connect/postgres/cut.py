@@ -25,6 +25,7 @@ from headrace.connect.postgres.reading import emit
 from headrace.connect.postgres.sessions import connect_session, database_errors
 from headrace.connect.postgres.slots import Table
 from headrace.model.errors import ConnectError
+from headrace.model.table_name import show_table
 from headrace.model.types import Type
 from headrace.run.capture.spool import CapturedTable
 from headrace.run.capture.text_values import NoSuchValue, column_of_texts
@@ -70,7 +71,7 @@ class DatabaseCut:
             for one in tables:
                 facts = ask_table(self._reader, one.table, count=False)
                 if facts is None:
-                    self.missing[one.source] = f'its table "{one.table}" is not there any more'
+                    self.missing[one.source] = f"its table {show_table(one.table)} is not there any more"
                 else:
                     found[one.source] = Table(facts.schema, facts.name)
                     self.rows[one.source] = facts.rows

@@ -37,6 +37,7 @@ from headrace.connect.postgres.delivered_table import (
 from headrace.connect.postgres.inspect import Connection, reason
 from headrace.connect.postgres.sessions import connect_session
 from headrace.model.errors import Conflict, ConnectError, Fenced, NotOurs
+from headrace.model.table_name import TableName, read_table_name, show_table
 from headrace.run.arrow import arrow_type
 from headrace.run.changes import WEIGHT as CHANGE_WEIGHT
 
@@ -160,7 +161,7 @@ class PostgresDelivery:
 
     @property
     def _key(self) -> str:
-        return ".".join(self._place)
+        return str(TableName(*self._place))
 
     def _find(self, session: Connection) -> _Found:
         """Waits for whoever changes the table now, and keeps others waiting."""
@@ -192,15 +193,17 @@ class PostgresDelivery:
     def _check_ours(self, found: _Found) -> None:
         note, table = found.note, self._table
         if found.comment is not None and (note is None or not found.comment.startswith(OURS)):
+            what = f'table {show_table(self._key)} of contract "{table.contract}"'
             raise NotOurs(
-                f'table "{self._key}" of contract "{table.contract}" is there already, and was not made by Headrace',
+                f"{what} is there already, and was not made by Headrace",
                 hint="deliver to another table, or drop or rename this one",
             )
         if note is None:
             return
         if (note["project"], note["contract"]) != (table.project, table.contract):
+            owner = f'contract "{note["contract"]}" of project "{note["project"]}"'
             raise NotOurs(
-                f'table "{self._key}" belongs to contract "{note["contract"]}" of project "{note["project"]}"',
+                f"table {show_table(self._key)} belongs to {owner}",
                 hint=f'give contract "{table.contract}" a table of its own',
             )
         if note["epoch"] > self._epoch:
@@ -212,14 +215,16 @@ class PostgresDelivery:
         if found.note is not None and found.note["epoch"] != self._epoch:
             raise self._fenced()
         at = "nowhere" if found.note is None else f"at {found.note['t']}"
-        raise Conflict(f'table "{self._key}" is {at}, not at {after}')
+        raise Conflict(f"table {show_table(self._key)} is {at}, not at {after}")
 
     def _fenced(self) -> Fenced:
-        return Fenced(f'another service has taken over table "{self._key}" of contract "{self._table.contract}"')
+        return Fenced(
+            f'another service has taken over table {show_table(self._key)} of contract "{self._table.contract}"'
+        )
 
     def _altered(self, missing: int) -> ConnectError:
         return ConnectError(
-            f'table "{self._key}" was changed by someone else: {missing} rows are not as they were delivered',
+            f"table {show_table(self._key)} was changed by someone else: {missing} rows are not as they were delivered",
             hint=f'DROP TABLE {self._key}; contract "{self._table.contract}" then makes it anew',
         )
 
@@ -256,7 +261,7 @@ class PostgresDelivery:
             hint = "create the schema first: CREATE SCHEMA ..."
         said = reason(error, self._dsn)
         return ConnectError(
-            f'contract "{self._table.contract}" cannot be delivered to "{self._table.table}": {said}', hint
+            f'contract "{self._table.contract}" cannot be delivered to {show_table(self._table.table)}: {said}', hint
         )
 
     def _connected(self) -> Connection:
@@ -265,7 +270,9 @@ class PostgresDelivery:
                 dsn = make_conninfo("", **{"application_name": "headrace delivery", **conninfo_to_dict(self._dsn)})
             except psycopg.ProgrammingError:
                 hint = "write postgresql://USER:PASSWORD@HOST/DATABASE, escaped as in a URL"
-                raise ConnectError(f'the address of table "{self._table.table}" cannot be read', hint) from None
+                raise ConnectError(
+                    f"the address of table {show_table(self._table.table)} cannot be read", hint
+                ) from None
             self._session = connect_session(dsn)
         if not self._prepared:
             self._prepare(self._session)
@@ -276,8 +283,8 @@ class PostgresDelivery:
             "SELECT to_regclass('headrace.deliveries') IS NOT NULL AS there, current_schema() AS schema"
         ).fetchone()
         assert row is not None
-        schema, _, name = self._table.table.rpartition(".")
-        self._place = (schema or row["schema"] or "public", name)
+        asked = read_table_name(self._table.table)
+        self._place = (asked.schema or row["schema"] or "public", asked.name)
         if not row["there"]:
             with session.transaction():
                 session.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])

@@ -34,8 +34,9 @@ STAGE = sql.Identifier("pg_temp", "headrace_changes")
 class DeliveredTable:
     """What a table holds, and for whom.
 
-    `table` is `schema.table` or `table`. `meaning` identifies the query of the view (its text, for example): a table
-    that was filled by another is filled anew. `key` are columns that are unique and never NULL in the view, or none.
+    `table` is its name in SQL (`model.table_name`). `meaning` identifies the query of the view (its text, for example):
+    a table that was filled by another is filled anew. `key` are columns that are unique and never NULL in the view, or
+    none.
     """
 
     table: str

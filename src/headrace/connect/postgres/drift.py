@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from headrace.connect.postgres.facts import ColumnFacts
 from headrace.connect.postgres.inspect import Connection
 from headrace.connect.postgres.readiness import holds
+from headrace.model.table_name import TableName, read_table_name, show_table
 from headrace.run.capture.pgoutput import Relation
 from headrace.run.capture.spool import CapturedTable
 
@@ -17,11 +18,13 @@ def find_drift(captured: CapturedTable, columns: Sequence[ColumnFacts]) -> str |
     for name, type_ in captured.columns:
         column = present.get(name)
         if column is None:
-            return f'column "{name}" of source "{captured.source}" is not in table "{captured.table}" any more'
+            return (
+                f'column "{name}" of source "{captured.source}" is not in table {show_table(captured.table)} any more'
+            )
         if column.type is None or not holds(type_, column.type):
             return (
                 f'column "{name}" of source "{captured.source}" is declared {type_}, '
-                f'and is now {column.type_name} in table "{captured.table}"'
+                f"and is now {column.type_name} in table {show_table(captured.table)}"
             )
     return None
 
@@ -33,19 +36,19 @@ def find_identity_drift(captured: CapturedTable, relation: Relation) -> str | No
     named = {column.name for column in relation.columns if column.in_key}
     if captured.key and not set(captured.key) <= named:
         listed = ", ".join(captured.key)
-        return (
-            f'changes of table "{captured.table}" of source "{captured.source}" do not name rows by {listed} any more'
-        )
+        table = show_table(captured.table)
+        return f'changes of table {table} of source "{captured.source}" do not name rows by {listed} any more'
     if not captured.key and len(named) < len(relation.columns):
-        return f'table "{captured.table}" of source "{captured.source}" has no REPLICA IDENTITY FULL any more'
+        return f'table {show_table(captured.table)} of source "{captured.source}" has no REPLICA IDENTITY FULL any more'
     return None
 
 
 def find_name_drift(captured: CapturedTable, relation: Relation) -> str | None:
-    named = f"{relation.schema}.{relation.name}"
-    if captured.table in (relation.name, named):
+    asked, now = read_table_name(captured.table), TableName(relation.schema, relation.name)
+    if asked.name == now.name and asked.schema in (None, now.schema):
         return None
-    return f'table "{captured.table}" of source "{captured.source}" is now called "{named}"'
+    was = show_table(captured.table)
+    return f'table {was} of source "{captured.source}" is now called {show_table(str(now))}'
 
 
 def columns_of_relation(session: Connection, relation: Relation) -> tuple[ColumnFacts, ...]:

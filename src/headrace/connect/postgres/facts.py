@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headrace.model.table_name import TableName
 from headrace.model.type_names import type_named
 from headrace.model.types import STRING, Type
 
@@ -59,10 +60,4 @@ class TableFacts:
     @property
     def sql_name(self) -> str:
         """The name to paste into SQL."""
-        return f"{quoted(self.schema)}.{quoted(self.name)}"
-
-
-def quoted(name: str) -> str:
-    """An identifier as SQL needs it: in quotes unless it is plain."""
-    plain = name.isascii() and name.isidentifier() and name == name.lower()
-    return name if plain else '"' + name.replace('"', '""') + '"'
+        return str(TableName(self.schema, self.name))

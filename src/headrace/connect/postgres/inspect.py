@@ -15,11 +15,12 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 
-from headrace.connect.postgres.facts import ColumnFacts, TableFacts, UniqueKey, quoted
+from headrace.connect.postgres.facts import ColumnFacts, TableFacts, UniqueKey
 from headrace.connect.postgres.fill import fill_source
 from headrace.connect.postgres.readiness import check_table, missing_table
 from headrace.model.catalogue import PostgresTable, Source
 from headrace.model.errors import ConnectError, Problem
+from headrace.model.table_name import TableName, quote_name, read_table_name
 
 CONNECT_WITHIN_S = 10
 ANSWER_WITHIN = "30s"
@@ -94,7 +95,7 @@ def advice(error: psycopg.Error, address: str) -> str:
     if "unsupported startup parameter" in said:
         return POOLER
     if "start walsender" in said or "start WAL sender" in said:
-        return f"ALTER ROLE {quoted(str(conninfo_to_dict(address).get('user') or 'ROLE'))} REPLICATION;"
+        return f"ALTER ROLE {quote_name(str(conninfo_to_dict(address).get('user') or 'ROLE'))} REPLICATION;"
     if "max_wal_senders" in said:
         now = re.search(r"currently (\d+)", said)
         return f"ALTER SYSTEM SET max_wal_senders = {int(now[1]) + 5 if now else 20};   then restart PostgreSQL"
@@ -119,12 +120,12 @@ _DRIVERS_QUESTION = " Is the server running on that host and accepting TCP/IP co
 
 
 def ask_table(connection: Connection, table: str, count: bool = True) -> TableFacts | None:
-    """Facts about a table named `schema.table` or `table`; None when there is none of that name.
+    """Facts about a table, by its name in SQL; None when there is none of that name.
 
     `count` is whether the rows of a small table that was never analysed are counted.
     """
-    schema, _, name = table.rpartition(".")
-    row = _one(connection, _TABLE, {"schema": schema or None, "name": name})
+    asked = read_table_name(table)
+    row = _one(connection, _TABLE, {"schema": asked.schema, "name": asked.name})
     if not row:
         return None
     columns = connection.execute(_COLUMNS, {"oid": row["oid"]}).fetchall()
@@ -150,8 +151,8 @@ def _inspect_source(connection: Connection, source: Source) -> tuple[Source, tup
     assert isinstance(source.origin, PostgresTable)
     facts = ask_table(connection, source.origin.table)
     if facts is None:
-        names = [row["name"] for row in connection.execute(_TABLE_NAMES)]
-        return source, (missing_table(source, names),)
+        tables = [TableName(row["schema"], row["name"]) for row in connection.execute(_TABLE_NAMES)]
+        return source, (missing_table(source, tables),)
     return fill_source(source, facts), tuple(check_table(source, facts))
 
 
@@ -214,8 +215,8 @@ ORDER BY a.attnum
 """
 
 _TABLE_NAMES: LiteralString = """
-SELECT n.nspname || '.' || c.relname AS name
+SELECT n.nspname::text AS schema, c.relname::text AS name
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND n.nspname NOT LIKE 'pg\\_%' AND n.nspname <> 'information_schema'
-ORDER BY 1 LIMIT 10000
+ORDER BY 1, 2 LIMIT 10000
 """

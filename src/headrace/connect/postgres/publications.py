@@ -16,10 +16,10 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import sql
 
-from headrace.connect.postgres.facts import quoted
 from headrace.connect.postgres.inspect import Connection
 from headrace.connect.postgres.slots import Table
 from headrace.model.errors import ConnectError
+from headrace.model.table_name import quote_name
 
 ALL_CHANGES = "insert, update, delete, truncate"
 INSERTIONS = "insert"
@@ -84,11 +84,11 @@ def _create(session: Connection, publication: str, tables: Sequence[Table], oper
             session.execute(sql.SQL("CREATE PUBLICATION {} WITH (publish = {})").format(name, publish_what))
     except psycopg.errors.InsufficientPrivilege:
         about = _one(session, "SELECT current_user AS role, current_database()::text AS database")
-        role, database = quoted(about["role"]), quoted(about["database"])
+        role, database = quote_name(about["role"]), quote_name(about["database"])
         what = f'role "{about["role"]}" may not create publications in database "{about["database"]}"'
         listed = ", ".join(_sql_name(table) for table in tables)
         for_tables = f" FOR TABLE {listed}" if tables else ""
-        create = f"CREATE PUBLICATION {quoted(publication)}{for_tables} WITH (publish = '{operations}');"
+        create = f"CREATE PUBLICATION {quote_name(publication)}{for_tables} WITH (publish = '{operations}');"
         hint = f"GRANT CREATE ON DATABASE {database} TO {role};   or, as a superuser: {create}"
         raise ConnectError(what, hint) from None
     except psycopg.errors.ReadOnlySqlTransaction:
@@ -116,12 +116,12 @@ def _explain_refusal(
     session: Connection, publication: str, table: Table, error: psycopg.errors.InsufficientPrivilege
 ) -> Hindrance:
     about = _one(session, _ABOUT_TABLE, {"schema": table.schema, "name": table.name, "publication": publication})
-    name, role, owner = _sql_name(table), quoted(about["role"]), quoted(about["owner"] or "")
-    add = f"ALTER PUBLICATION {quoted(publication)} ADD TABLE {name};"
+    name, role, owner = _sql_name(table), quote_name(about["role"]), quote_name(about["owner"] or "")
+    add = f"ALTER PUBLICATION {quote_name(publication)} ADD TABLE {name};"
     if not about["may_enter"]:
         return Hindrance(
             f'role "{about["role"]}" may not use schema "{table.schema}"',
-            f"GRANT USAGE ON SCHEMA {quoted(table.schema)} TO {role}; GRANT SELECT ON {name} TO {role};",
+            f"GRANT USAGE ON SCHEMA {quote_name(table.schema)} TO {role}; GRANT SELECT ON {name} TO {role};",
         )
     if not about["owns_publication"]:
         what = f'publication "{publication}" belongs to role "{about["publisher"]}" and lacks {name}'
@@ -135,7 +135,7 @@ def _explain_refusal(
 
 
 def _sql_name(table: Table) -> str:
-    return f"{quoted(table.schema)}.{quoted(table.name)}"
+    return f"{quote_name(table.schema)}.{quote_name(table.name)}"
 
 
 def _one(session: Connection, query: LiteralString, parameters: Mapping[str, object] | None = None) -> dict[str, Any]:

@@ -7,20 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from headrace.connect.postgres.facts import ColumnFacts, TableFacts, quoted
+from headrace.connect.postgres.facts import ColumnFacts, TableFacts
 from headrace.model.catalogue import PostgresTable, Source, SourceColumn, SourceKind
 from headrace.model.errors import Problem, Severity, nearest_name
+from headrace.model.table_name import TableName, quote_name, read_table_name, show_table
 from headrace.model.types import FRACTIONS, INTEGERS, Decimal, Type
 
 _KINDS = {"p": "partitioned", "v": "a view", "m": "a materialised view", "f": "a foreign table"}
 
 
-def missing_table(source: Source, names: Sequence[str]) -> Problem:
+def missing_table(source: Source, tables: Sequence[TableName]) -> Problem:
+    """`tables` are those there are."""
     assert isinstance(source.origin, PostgresTable)
     table = source.origin.table
-    known = names if "." in table else [name.partition(".")[2] for name in names]
-    hint = nearest_name(table, known) or "is it in another schema, or another database?"
-    return Problem(f'table "{table}" of source "{source.name}" does not exist', source.declared_at, hint)
+    asked = read_table_name(table)
+    known = [one if asked.schema is not None else TableName(None, one.name) for one in tables]
+    other_case = next((one for one in known if str(one).casefold().replace('"', "") == table.casefold()), None)
+    if other_case is not None:
+        hint = f"write '{other_case}': PostgreSQL keeps capitals in double quotes only"
+    else:
+        hint = nearest_name(table, map(str, known)) or "is it in another schema, or another database?"
+    return Problem(f'table {show_table(table)} of source "{source.name}" does not exist', source.declared_at, hint)
 
 
 def check_table(source: Source, facts: TableFacts) -> Iterator[Problem]:
@@ -76,7 +83,9 @@ def _left_out(source: Source, column: ColumnFacts, facts: TableFacts) -> Iterato
 def _check_column(source: Source, declared: SourceColumn, column: ColumnFacts, facts: TableFacts) -> Iterator[Problem]:
     what = f'column "{declared.name}" of source "{source.name}"'
     if column.generated:
-        hint = f"ALTER TABLE {facts.sql_name} ALTER COLUMN {quoted(column.name)} DROP EXPRESSION;   or do without it"
+        hint = (
+            f"ALTER TABLE {facts.sql_name} ALTER COLUMN {quote_name(column.name)} DROP EXPRESSION;   or do without it"
+        )
         yield _finding(source, f"{what} is generated: its changes are not in the log", hint)
     elif column.type is None:
         hint = "remove it from `columns`, or keep a copy as text in another column"
@@ -104,7 +113,7 @@ def _check_key(source: Source, facts: TableFacts) -> Iterator[Problem]:
         if source.key and not _is_unique(source.key, facts):
             yield _not_unique(source, facts)
     elif not key:
-        columns = ", ".join(quoted(column.name) for column in facts.columns[:1])
+        columns = ", ".join(quote_name(column.name) for column in facts.columns[:1])
         hint = (
             f"ALTER TABLE {facts.sql_name} ADD PRIMARY KEY ({columns});   with the columns that name a row, "
             f"or ALTER TABLE {facts.sql_name} REPLICA IDENTITY FULL;"
@@ -123,7 +132,7 @@ def _is_unique(key: tuple[str, ...], facts: TableFacts) -> bool:
 
 
 def _not_unique(source: Source, facts: TableFacts) -> Problem:
-    columns = ", ".join(map(quoted, source.key))
+    columns = ", ".join(map(quote_name, source.key))
     what = f'key {", ".join(source.key)} of source "{source.name}" is not kept unique by {facts.sql_name}'
     hint = f"ALTER TABLE {facts.sql_name} ADD PRIMARY KEY ({columns});"
     if facts.primary_key:
@@ -135,7 +144,7 @@ def _name_rows(key: tuple[str, ...], facts: TableFacts) -> str:
     if set(key) == set(facts.primary_key):
         return f"ALTER TABLE {facts.sql_name} REPLICA IDENTITY DEFAULT;"
     index = next((unique.index for unique in facts.unique_keys if set(unique.columns) == set(key)), None)
-    identity = f"USING INDEX {quoted(index)}" if index else "FULL"
+    identity = f"USING INDEX {quote_name(index)}" if index else "FULL"
     return f"ALTER TABLE {facts.sql_name} REPLICA IDENTITY {identity};"
 
 

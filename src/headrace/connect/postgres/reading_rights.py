@@ -12,10 +12,10 @@ from typing import LiteralString
 import psycopg
 from psycopg import sql
 
-from headrace.connect.postgres.facts import quoted
 from headrace.connect.postgres.inspect import Connection
 from headrace.connect.postgres.publications import Hindrance
 from headrace.connect.postgres.slots import Table
+from headrace.model.table_name import quote_name
 
 
 def find_unreadable(session: Connection, columns: Sequence[str], table: Table) -> Hindrance | None:
@@ -32,11 +32,11 @@ def find_unreadable(session: Connection, columns: Sequence[str], table: Table) -
 def explain_unreadable(session: Connection, table: Table, error: psycopg.errors.InsufficientPrivilege) -> Hindrance:
     about = session.execute(_RIGHTS, {"schema": table.schema, "name": table.name}).fetchone() or {}
     role = about.get("role", session.info.user)
-    name, to = f"{quoted(table.schema)}.{quoted(table.name)}", quoted(role)
+    name, to = f"{quote_name(table.schema)}.{quote_name(table.name)}", quote_name(role)
     select = f"GRANT SELECT ON {name} TO {to};"
     if not about.get("may_enter", True):
         return Hindrance(
-            f'role "{role}" may not read {name}', f"GRANT USAGE ON SCHEMA {quoted(table.schema)} TO {to}; {select}"
+            f'role "{role}" may not read {name}', f"GRANT USAGE ON SCHEMA {quote_name(table.schema)} TO {to}; {select}"
         )
     if not about.get("may_select", True):
         return Hindrance(f'role "{role}" may not read {name}', select)

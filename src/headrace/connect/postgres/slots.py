@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
-from headrace.connect.postgres.facts import quoted
 from headrace.connect.postgres.inspect import Connection
 from headrace.model.errors import ConnectError
+from headrace.model.table_name import quote_name
 from headrace.run.capture.position import parse_lsn
 
 LONGEST_NAME = 63
@@ -81,7 +81,7 @@ def _no_slot(session: Connection, error: psycopg.Error) -> ConnectError | psycop
     match error:
         case psycopg.errors.InsufficientPrivilege():
             role = session.info.user
-            return ConnectError(f'role "{role}" may not replicate', f"ALTER ROLE {quoted(role)} REPLICATION;")
+            return ConnectError(f'role "{role}" may not replicate', f"ALTER ROLE {quote_name(role)} REPLICATION;")
         case psycopg.errors.ConfigurationLimitExceeded():
             return ConnectError("all replication slots of the server are in use", free_a_slot(session))
         case psycopg.errors.ObjectNotInPrerequisiteState():

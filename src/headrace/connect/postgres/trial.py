@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import pq
 
-from headrace.connect.postgres.facts import TableFacts, quoted
+from headrace.connect.postgres.facts import TableFacts
 from headrace.connect.postgres.inspect import POOLER, Connection, ask_table, reason, unreachable
 from headrace.connect.postgres.publications import ALL_CHANGES, INSERTIONS, Hindrance, publish
 from headrace.connect.postgres.reading import emit
@@ -27,6 +27,7 @@ from headrace.connect.postgres.sessions import connect_replication, connect_sess
 from headrace.connect.postgres.slots import LOGICAL, CaptureNames, Table, create_slot, free_a_slot, slot_state
 from headrace.model.catalogue import PostgresTable, Source, SourceKind
 from headrace.model.errors import ConnectError, Problem, Severity
+from headrace.model.table_name import quote_name
 
 LOCKED_FOR_S = 2
 ANSWER_WITHIN_S = 10
@@ -136,7 +137,7 @@ def _try_marks(trial: _Trial) -> Hindrance | None:
     except psycopg.errors.InsufficientPrivilege:
         row = session.execute(_EMIT).fetchone()
         assert row is not None
-        hint = f"GRANT EXECUTE ON FUNCTION {row['function']} TO {quoted(row['role'])};"
+        hint = f"GRANT EXECUTE ON FUNCTION {row['function']} TO {quote_name(row['role'])};"
         return Hindrance(f'role "{row["role"]}" may not write messages into the log', hint)
     except psycopg.errors.ReadOnlySqlTransaction:
         return None  # as for publications, which say so
