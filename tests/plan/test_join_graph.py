@@ -68,6 +68,15 @@ def test_of_very_many_sub_joins_the_smallest_are_looked_at():
     assert all(list(clique.splits(one)) for one in clique.sub_joins)
 
 
+@pytest.mark.parametrize("size", [13, 30, 80, 200])
+def test_the_more_inputs_there_are_the_fewer_sub_joins_of_a_size_are_looked_at(size):
+    clique = graph(size, range(size))
+    assert clique.sub_joins[-1] == clique.everything
+    joins = [list(clique.splits(one)) for one in clique.sub_joins]
+    assert all(joins)
+    assert sum(map(len, joins)) <= BEAM * BEAM * 12
+
+
 def test_what_no_class_joins_a_residual_does():
     assert graph(2, residuals=[(0, 1)]).sub_joins == (subset(0, 1),)
     apart = graph(3, (0, 1), residuals=[(1, 2)])

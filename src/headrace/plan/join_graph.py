@@ -20,6 +20,9 @@ MOST_ORDERS = 8
 BEAM = 24
 """Sub-joins of one size that are looked at when there are more inputs."""
 
+MOST_AT_FULL_BEAM = 12
+"""Inputs up to which so many are looked at: beyond that fewer are, so that the work grows with the inputs only."""
+
 
 @dataclass(frozen=True)
 class JoinGraph:
@@ -55,9 +58,14 @@ class JoinGraph:
         while latest:
             latest = {subset | bit for subset in latest for bit in self._bits_next_to(subset)}
             if len(self.neighbours) > MOST_ORDERS:
-                latest = set(sorted(latest, key=lambda subset: (self.size_of(subset), subset))[:BEAM])
+                latest = set(sorted(latest, key=lambda subset: (self.size_of(subset), subset))[: self._beam])
             found |= latest
         return tuple(sorted(found, key=lambda subset: (subset.bit_count(), subset)))
+
+    @property
+    def _beam(self) -> int:
+        """Each sub-join of one size meets those of the next: their work is the beam squared, for every size."""
+        return max(1, int(BEAM * min(1.0, MOST_AT_FULL_BEAM / len(self.neighbours)) ** 2))
 
     def _bits_next_to(self, subset: int) -> Iterator[int]:
         around = 0
