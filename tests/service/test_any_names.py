@@ -44,7 +44,7 @@ VIEWS = {
     'i."it\'s ""so"" 100%" AS "100%" FROM "Order Items" i JOIN "注文" AS o ON i."Group" = o."group" '
     'WHERE i."Total Price" < 70',
     "Ganz neu": 'SELECT "größe" AS "from", count(DISTINCT "Total Price") AS "Anzahl «verschiedene»", '
-    'max("Total Price") AS "Max Price" FROM "Order Items" "o.i" GROUP BY "größe"',
+    'max("Total Price") AS "Max Price" FROM "Order Items" "o i" GROUP BY "größe"',
     "summe": 'SELECT "größe", sum("Total Price") AS "größte_summe" FROM "Order Items" GROUP BY "größe"',
 }
 BY_HAND = {
