@@ -91,7 +91,7 @@ def written(row: Any) -> tuple[str, ...]:
 
 
 def test_any_names_work_from_a_table_to_its_copy(shop: RunningProject) -> None:
-    assert "0 mistakes" in (said := shop.headrace("check", "--connect")) or "mistake" not in said
+    assert "no mistakes" in shop.headrace("check", "--connect")
     document = shop.headrace("plan", "--json")
     (shop.folder / "plan.json").write_text(document, encoding="utf-8")
     assert main.run(["check-plan", str(shop.folder / "plan.json")]) == 0
