@@ -101,10 +101,7 @@ def test_columns_that_sql_cannot_tell_apart_are_named_both(
     table = """{dsn: "${SHOP_DSN}", table: '"Items"'}"""
     text = f"project: shop\nsites: {{us: {{}}}}\nsources: {{items: {{kind: table, at: us, postgres: {table}}}}}\n"
     (tmp_path / "headrace.yml").write_text(text, encoding="utf-8")
-    assert main.run(["check", str(tmp_path), "--connect"]) == Exit.WRONG_USE
-    said = capsys.readouterr().err
+    assert main.run(["check", str(tmp_path), "--connect"]) == Exit.NO
+    said = capsys.readouterr().out
     assert 'columns of source "items": "Größe" and "größe" differ in upper and lower case only' in said
     assert 'columns of source "items": "a.b" is not a usable name' in said
-    columns = 'columns: {id: bigint, "größe": int}'
-    (tmp_path / "headrace.yml").write_text(text.replace("at: us,", f"at: us, {columns},"), encoding="utf-8")
-    assert main.run(["check", str(tmp_path), "--connect"]) == Exit.DONE
