@@ -9,6 +9,7 @@ from headrace.model.block import Aggregation, Block, Derivation, Window
 from headrace.model.catalogue import Catalogue, Refusal, Site, Source, SourceKind, Stays
 from headrace.model.expr import Column, Expr
 from headrace.model.left_out import TEMPLATE
+from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Edge, Operator, Plan, PlannedBlock, Rejection, Vertex, VertexKind
 from headrace.model.statistics import distinct_of, rate_of, rows_of, width_of
 from headrace.plan.canonical.expression_text import aggregate_text, predicate_text
@@ -218,7 +219,7 @@ def _refused_views(plan: Plan) -> list[Json]:
 def _contract(plan: Plan, contract: ContractPlan) -> Json:
     found: Json = {
         "id": contract.contract,
-        "view": contract.view,
+        "view": name_of_view(contract.view),
         "site": contract.site,
         "staleness": contract.freshness_s,
         "penalty": contract.penalty,
@@ -233,6 +234,8 @@ def _contract(plan: Plan, contract: ContractPlan) -> Json:
         "cost": contract.cost,
         "exact": contract.exact,
     }
+    if found["view"] != contract.view:
+        found["block"] = contract.view  # another version of the view runs beside it
     return {**found, "forced": True} if plan.catalogue.contracts[contract.contract].forced else found
 
 

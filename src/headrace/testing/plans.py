@@ -80,7 +80,8 @@ class World:
             for (when, _), row, weight in log:
                 if when <= time:
                     kept[plain(row)] += weight
-            wanted = Counter({plain(row): weight for row, weight in self.evaluate(contract["view"], time).items()})
+            rows = self.evaluate(contract.get("block", contract["view"]), time)
+            wanted = Counter({plain(row): weight for row, weight in rows.items()})
             if {k: w for k, w in kept.items() if w} != {k: w for k, w in wanted.items() if w}:
                 return False
         return True

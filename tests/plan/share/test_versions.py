@@ -9,6 +9,7 @@ import pytest
 from headrace.model.catalogue import Catalogue, Contract, Stays
 from headrace.model.plan import Plan
 from headrace.model.relation import Project
+from headrace.plan.document import plan_document
 from headrace.plan.share.difference import difference
 from headrace.plan.versions import Asked, plan_versions
 from headrace.run.compile.program import compile_plan
@@ -87,6 +88,13 @@ def test_two_versions_of_one_view_run_side_by_side():
     assert views["quick"] == "by_country" and views["slow"] == views["later"] != "by_country"
     again = plan_on(then, edited, quick, slow, wanted("by_country", "asia", 600.0, "later"))
     assert difference(then, again).is_nothing
+    document = plan_document(then)
+    assert {one["view"] for one in document["contracts"]} == {"by_country"}, "people read the name that they gave"
+    assert {one["id"]: one.get("block") for one in document["contracts"]} == {
+        "quick": None,
+        "slow": views["slow"],
+        "later": views["slow"],
+    }
     alone = plan_on(again, edited, slow)
     assert vertex_of(alone, "slow") == vertex_of(then, "slow")
     third = plan_on(again, rewritten(measured_headroom(shop()), by_country="bought"), quick, slow)

@@ -144,7 +144,7 @@ class Meanings:
     def _block(self, edge: Edge, candidates: Iterable[View]) -> View | None:
         """Of blocks that differ only in columns, the one that the output's scope names, or that its contracts read."""
         out, found = self.vertices[edge.out], list(candidates)
-        wanted = {*out.scope, *(c.view for c in self.document.contracts if c.id in out.serves)}
+        wanted = {*out.scope, *(c.block_id for c in self.document.contracts if c.id in out.serves)}
         return next((view for view in found if view.id in wanted), found[0] if found else None)
 
     def _aggregated(self, edge: Edge, meaning: Meaning) -> Meaning:
@@ -259,7 +259,7 @@ class Meanings:
     def check_contracts(self) -> Iterator[Problem]:
         for contract in self.document.contracts:
             where, vertex = f"contracts/{contract.id}", self.vertices[contract.vertex]
-            view, meaning = self.views[contract.view], self.of[contract.vertex]
+            view, meaning = self.views[contract.block_id], self.of[contract.vertex]
             if vertex.site != contract.site:
                 yield where, f"is read at {vertex.site} instead of {contract.site}"
             if vertex.kind == "delta":

@@ -120,6 +120,12 @@ class Contract(Part):
     critical_path: tuple[str, ...]
     cost: Number
     forced: bool = False
+    block: str | None = None
+
+    @property
+    def block_id(self) -> str:
+        """The entry of `views` that is kept: named like the view, unless two versions of it run side by side."""
+        return self.view if self.block is None else self.block
 
 
 class Vertex(Part):

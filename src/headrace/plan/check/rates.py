@@ -188,7 +188,7 @@ class Rates:
 
     def views_for(self, name: str) -> Iterator[View]:
         """The views, with the blocks inside them, of the contracts that a vertex serves."""
-        pending = [self.contracts[contract].view for contract in sorted(self.serves[name])]
+        pending = [self.contracts[contract].block_id for contract in sorted(self.serves[name])]
         while pending:
             view = self.meanings.views.get(pending.pop())
             if view is not None:

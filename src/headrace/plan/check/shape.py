@@ -60,8 +60,8 @@ def _unknown_names(document: Document) -> Iterator[Problem]:
             if read.source not in readable and view.unsupported is None:
                 yield f"views/{view.id}", f'reads "{read.source}", which is neither a source nor a view'
     for contract in document.contracts:
-        if contract.view not in {view.id for view in document.views}:
-            yield f"contracts/{contract.id}", f'view "{contract.view}" does not exist'
+        if contract.block_id not in {view.id for view in document.views}:
+            yield f"contracts/{contract.id}", f'view "{contract.block_id}" does not exist'
         if contract.vertex not in vertices:
             yield f"contracts/{contract.id}", f'vertex "{contract.vertex}" does not exist'
 
