@@ -78,8 +78,8 @@ MOVE = {
     "restores": [],
     "saving_h": 0.0012,
     "migration": 0.00017,
-    "made": ["a", "b"],
-    "dropped": ["c"],
+    "made": ["d:orders|orders@us~b600ec", "r:orders@us", "r:sales@eu", "r:items@eu"],
+    "dropped": ["r:orders@eu"],
     "error": None,
 }
 
@@ -91,7 +91,8 @@ def test_status_tells_what_was_moved_and_why() -> None:
         "running as process 7",
         "  moved sales 12.0 s ago",
         "    because orders changes 500 rows/s instead of 50",
-        "    saves 0.0012 $/h, moving cost 0.00017 $; 2 datasets made, 1 dropped",
+        "    saves 0.0012 $/h, moving cost 0.00017 $; made changes of orders at us,",
+        "      orders at us, sales at eu and 1 more; dropped orders at eu",
         "  could not move sales 12.0 s ago",
         "    because orders changes 500 rows/s instead of 50",
         "    what ran still runs: the disk is full",
@@ -186,10 +187,10 @@ def test_times_are_microseconds_or_written_as_people_do() -> None:
 
 def test_rows_that_do_not_fit_are_shown_one_column_on_a_line() -> None:
     rows = pa.table({"id": [1, 2], "a_long_name_of_a_column": ["x" * 40, None], "text": ["word " * 30, "short"]})
-    lines = show_rows(Seen("v", "c", 0, 1.0, 30.0, rows), 20).splitlines()
+    lines = show_rows(Seen("v", "c", 0, 1.0, 30.0, rows, 0.0), 20).splitlines()
     assert lines[0] == "row 1"
     assert lines[1] == "  id                       1"
     assert max(map(len, lines)) <= 80
     assert lines[-1].startswith("2 rows, as of ")
-    narrow = show_rows(Seen("v", "c", 0, 1.0, 30.0, rows.select(["id"])), 20)
+    narrow = show_rows(Seen("v", "c", 0, 1.0, 30.0, rows.select(["id"]), 0.0), 20)
     assert narrow.splitlines()[:3] == ["id", "1", "2"]

@@ -114,10 +114,13 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A contract in one of two plans: kept at a cost with a critical path, or refused for a reason; in full or not."""
+    """A contract in one of two plans: kept with a score (`cost`), planned money and a critical path, or refused for a
+    reason; in full or not.
+    """
 
     kept: bool
     cost: float | None
+    money: float | None
     path_s: float | None
     reason: str | None
     smallest_staleness_s: float | None

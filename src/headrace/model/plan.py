@@ -315,6 +315,11 @@ class Plan:
     totals: Totals
     goes_on: tuple[GoesOn, ...] = ()
 
+    @property
+    def money(self) -> float:
+        """$/s that are planned to be paid for all contracts."""
+        return sum(entry.money for entry in self.contracts)
+
     def runs_earlier(self, contract: str) -> bool:
         """Whether a contract runs in an earlier version than the project's files have."""
         asked = next((one.asked for one in self.goes_on if one.contract == contract), None)

@@ -300,9 +300,12 @@ def _check_names(catalogue: Catalogue, contract: str, change: Change) -> None:
 
 def _outcomes(plan: Plan) -> dict[str, Outcome]:
     full = {name: one.refresh is Refresh.FULL for name, one in plan.catalogue.contracts.items()}
-    kept = {e.contract: Outcome(True, e.cost, e.critical_path_s, None, None, full[e.contract]) for e in plan.contracts}
+    kept = {
+        e.contract: Outcome(True, e.cost, e.money, e.critical_path_s, None, None, full[e.contract])
+        for e in plan.contracts
+    }
     refused = {
-        r.contract: Outcome(False, None, r.fastest_cp_s, r.reason, r.smallest_staleness_s, full[r.contract])
+        r.contract: Outcome(False, None, None, r.fastest_cp_s, r.reason, r.smallest_staleness_s, full[r.contract])
         for r in plan.rejected
     }
     return {**kept, **refused}

@@ -12,7 +12,7 @@ import typer
 from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, show, table
 from headrace.doors.cli.progress import progress
-from headrace.model.amounts import format_number, format_seconds
+from headrace.model.amounts import format_seconds
 
 if TYPE_CHECKING:
     from headrace.app.reading import Recomputation
@@ -64,7 +64,7 @@ def _lines(found: dict[str, Any], broken: bool) -> Iterator[str]:
         yield "no contract has run yet"
         return
     yield "promises were broken" if broken else "every promise was kept"
-    header = ["contract", "violations", "violated", "watched", "late rows", "penalty", "cost"]
+    header = ["contract", "violations", "violated", "watched", "late rows", "money", "of it penalty"]
     yield from table([_row(contract) for contract in contracts], head=header)
 
 
@@ -75,6 +75,6 @@ def _row(contract: dict[str, Any]) -> list[str]:
         format_seconds(contract["violated_s"]),
         format_seconds(contract["watched_s"]),
         f"{contract['late_rows']} of {contract['rows']}",
-        f"{format_number(contract['penalty'])} $",
-        f"{contract['cost']:.2g} $",
+        f"{contract['money']:.2g} $",
+        f"{contract['penalty']:.2g} $",
     ]

@@ -22,4 +22,5 @@ def _lines(change: Difference) -> Iterator[str]:
     for step in change.steps:
         yield from wrap(step.text, "  ", "    ")
     yield f"  {count(len(change.reused), 'vertex stays as it is', 'vertices stay as they are')}"
-    yield f"  {dollars_per_hour(change.cost_before)} before, {dollars_per_hour(change.cost_after)} after"
+    before, after = dollars_per_hour(change.cost_before), dollars_per_hour(change.cost_after)
+    yield f"  resources: {before} planned before, {after} after"

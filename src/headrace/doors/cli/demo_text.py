@@ -34,7 +34,7 @@ def _promises(plan: Plan) -> Iterator[str]:
     yield from wrap(
         f"Four apps write to {len(sources)} tables in {len(catalogue.sites)} regions: {listed(sources)}."
         f" {len(catalogue.views)} views of them are kept for {kept} contracts, at"
-        f" {dollars_per_hour(plan.totals.rescost).replace(' ', UNBROKEN)}."
+        f" {dollars_per_hour(plan.money).replace(' ', UNBROKEN)} as planned."
         f" {asked - kept} of {asked} contracts is refused, because it could not be kept:",
         "",
     )
@@ -169,7 +169,7 @@ def _work(closing: Closing) -> Iterator[str]:
                 " between regions",
             ],
             [
-                "cost",
+                "planned cost",
                 f"{dollars_per_hour(closing.cost)}; without sharing {dollars_per_hour(closing.separate_cost)}"
                 f" ({100 * more:.0f} % more)",
             ],

@@ -62,7 +62,7 @@ def _first(vertices: list[Vertex], kind: VertexKind) -> Vertex:
 def _summary(plan: Plan) -> Iterator[str]:
     kept, refused = len(plan.contracts), len(plan.rejected)
     verdict = f"{count(kept, 'contract')} kept" + (f", {refused} refused" if refused else "")
-    yield f'project "{plan.catalogue.project}": {verdict}, {dollars_per_hour(plan.totals.rescost)} for resources'
+    yield f'project "{plan.catalogue.project}": {verdict}, {dollars_per_hour(plan.money)} planned'
     for sentence in say_left_out(plan.catalogue):
         yield from wrap(sentence, "", "  ")
     yield ""
@@ -71,14 +71,14 @@ def _summary(plan: Plan) -> Iterator[str]:
 def _kept(plan: Plan) -> Iterator[str]:
     if not plan.contracts:
         return
-    head = ["kept", "view at site", "freshness", "a push takes", "cost"]
+    head = ["kept", "view at site", "freshness", "a push takes", "planned cost"]
     rows = [
         [
             contract.contract,
             f"{name_of_view(contract.view)} at {contract.site}{how_kept(plan.catalogue, contract.contract)}",
             amounts.format_seconds(contract.freshness_s),
             _push(contract),
-            dollars_per_hour(contract.cost),
+            dollars_per_hour(contract.money),
         ]
         for contract in plan.contracts
     ]

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from headrace.doors.cli.output import count, table, wrap
+from headrace.doors.cli.output import table, wrap
 from headrace.model import amounts
-from headrace.model.words import put_in_words
+from headrace.model.words import name_ids, put_in_words
 
 Document = dict[str, Any]
 
 TOLD_OF_ALL = frozenset({"stopped", "unresponsive", "loading"})
 """States that the first lines tell, with their reason, of the service as a whole."""
+NAMED = 3
+"""Vertices of a move that are named."""
 WAITS = "small pushes go on without it, large ones and loading wait"
 
 
@@ -108,11 +110,18 @@ def move_lines(moves: Sequence[Document], now: float) -> Iterator[str]:
 
 
 def _gain(move: Document) -> str:
-    changed = f"{count(len(move['made']), 'dataset')} made, {len(move['dropped'])} dropped"
+    changed = "; ".join(f"{verb} {_named(move[verb])}" for verb in ("made", "dropped") if move[verb])
     kept = f"{', '.join(move['restores'])} can be kept again" if move["restores"] else ""
     saving = move["saving_h"]
     money = f"saves {saving:.2g} $/h" if saving >= 0 else f"costs {-saving:.2g} $/h more"
     return "; ".join(filter(None, (kept, f"{money}, moving cost {move['migration']:.2g} $", changed)))
+
+
+def _named(ids: Sequence[str]) -> str:
+    """The first vertices in words, and how many more there are."""
+    names = name_ids(ids)
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _links(links: Sequence[Document]) -> Iterator[str]:

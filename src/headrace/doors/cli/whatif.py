@@ -62,7 +62,7 @@ def _said(outcome: Outcome) -> str:
 
     if outcome.kept:
         how = "kept, recomputed in full" if outcome.recomputed else "kept"
-        return f"{how}, {dollars_per_hour(outcome.cost or 0.0)}, takes {format_seconds(outcome.path_s or 0.0)}"
+        return f"{how}, {dollars_per_hour(outcome.money or 0.0)}, takes {format_seconds(outcome.path_s or 0.0)}"
     offer = outcome.smallest_staleness_s
     return f"refused: {name_reason(outcome.reason or '')}" + (
         f", from {format_seconds(offer)} on" if offer is not None else ""

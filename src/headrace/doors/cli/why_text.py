@@ -138,9 +138,10 @@ def _contract(plan: Plan, answer: WhyContract, found: Mapping[str, Any] | None) 
     yield from version_lines({} if found is None else dict(found))
     proven = "" if kept.exact else " (the best found, not proven best)"
     yield f"  score {dollars_per_hour(kept.cost)}{proven}"
-    yield f"  money {dollars_per_hour(kept.money)}, as planned"
+    yield f"  money {dollars_per_hour(kept.money)} planned"
     if answer.shared:
-        yield f"  {count(len(answer.shared), 'dataset')} shared with {count(answer.others, 'other contract')}"
+        shared = count(len(answer.shared), "vertex", "vertices")
+        yield f"  {shared} shared with {count(answer.others, 'other contract')}"
     if answer.steps:
         taken, limit = amounts.format_seconds(kept.critical_path_s), amounts.format_seconds(answer.limit_s)
         changes = f"{amounts.format_seconds(kept.batch_s)} of changes"
@@ -152,7 +153,7 @@ def _contract(plan: Plan, answer: WhyContract, found: Mapping[str, Any] | None) 
             ]
         )
     others = _different(answer.alternatives, (kept.cost, kept.critical_path_s))
-    yield from _alternatives(others) if others else ["no other plan is cheaper or faster, with or without sharing"]
+    yield from _alternatives(others) if others else ["no other plan has a lower score or is faster, with or without sharing"]
 
 
 def _measured(found: Mapping[str, Any] | None) -> Iterator[str]:
@@ -195,8 +196,8 @@ def _alternatives(alternatives: Sequence[Alternative]) -> Iterator[str]:
         yield "instead"
     for alternative in alternatives:
         verdict = f"; not taken: {alternative.why_not}" if alternative.why_not else ""
-        cost, path = dollars_per_hour(alternative.cost), amounts.format_seconds(alternative.path_s)
-        yield from wrap(f"{alternative.name}: {cost}, {path}{verdict}", "  ", "    ")
+        score, path = dollars_per_hour(alternative.cost), amounts.format_seconds(alternative.path_s)
+        yield from wrap(f"{alternative.name}: score {score}, {path}{verdict}", "  ", "    ")
 
 
 def _vertex(plan: Plan, answer: WhyVertex) -> Iterator[str]:
