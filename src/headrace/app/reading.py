@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from headrace.run.json_rows import JsonChange, JsonRow
-    from headrace.run.ports import Ledger
     from headrace.service.asked import Asked
     from headrace.service.reading import Reader, Seen
     from headrace.service.recompute import Recomputation, Recomputed
@@ -37,7 +36,6 @@ __all__ = [
     "ViewChange",
     "ask_for",
     "audit",
-    "audit_of",
     "changes",
     "changes_as_json",
     "export",
@@ -227,11 +225,9 @@ def audit(directory: Path) -> dict[str, Any]:
     folder = Folder(directory)
     if not folder.exists:
         raise _never_ran(directory)
-    ledger = folder.ledger()
-    try:
-        return audit_of(ledger)
-    finally:
-        ledger.close()
+    from headrace.service.audit_document import audit_document, look_of
+
+    return audit_document(look_of(folder))
 
 
 def recompute(
@@ -257,31 +253,3 @@ def _trouble_of(folder: Folder, contract: str) -> str | None:
         if one["id"] == contract and one["state"] in ("failing", "stopped", "unresponsive"):
             return f"it is {one['state']}: {one.get('reason', 'nobody knows why')}"
     return None
-
-
-def audit_of(ledger: Ledger) -> dict[str, Any]:
-    from headrace.service.accounts import Accounts
-    from headrace.service.auditor import Auditor
-    from headrace.service.service import clock_now
-
-    auditor, accounts = Auditor(ledger, clock_now), Accounts(ledger)
-    auditor.resume()
-    accounts.resume()
-    return {
-        "contracts": [
-            {
-                "id": name,
-                "episodes": record.episodes,
-                "violated_s": record.violated_s,
-                "late_rows": record.late_rows,
-                "penalty": record.penalty,
-                "cost": accounts.accounts[name].cost if name in accounts.accounts else 0.0,
-                **accounts.money_of(name, record, clock_now()),
-                "watched_s": record.watched_s,
-                "worst_lag_s": record.worst_lag_s,
-                "rows": record.rows,
-            }
-            for name, record in sorted(auditor.records.items())
-        ],
-        "recompute": [],
-    }

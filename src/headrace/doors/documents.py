@@ -59,6 +59,7 @@ def seen_document(seen: Seen) -> dict[str, Any]:
         "as_of": moment_text(seen.as_of),
         "lag_s": seen.lag_s,
         "freshness_s": seen.freshness_s,
+        "measured_at": seen.measured_at,
         **({"running": "earlier version"} if seen.earlier else {}),
         "columns": list(seen.rows.column_names),
         "rows": [list(row.values()) for row in rows_as_json(seen.rows)],

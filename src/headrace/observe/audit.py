@@ -61,18 +61,15 @@ def look(record: Record, now: int, lag_s: float, freshness_s: float) -> Record:
     """The record after a look. Within an interval only a promise that is broken since the last look is noted: whoever
     sees the lag then must find the episode too.
 
-    The first look only starts the clock, and so does one after the clock was put back. After a pause the looks that are
-    missing are judged as if nothing had been pushed since: the lag was smaller by the time that has passed.
+    Intervals are counted from the first look on, and anew from one after the clock was put back. After a pause the
+    looks that are missing are judged as if nothing had been pushed since: the lag was smaller by the time that has
+    passed.
     """
     if record.looked_at is None or now < record.looked_at:
-        return replace(record, looked_at=now, worst_lag_s=max(record.worst_lag_s, lag_s))
+        return _note_breach(replace(record, looked_at=now), lag_s, freshness_s)
     passed = (now - record.looked_at) // INTERVAL
     if not passed:
-        begins = lag_s > freshness_s and not record.is_broken
-        worst_s = max(record.worst_lag_s, lag_s)
-        return replace(
-            record, episodes=record.episodes + begins, is_broken=record.is_broken or begins, worst_lag_s=worst_s
-        )
+        return _note_breach(record, lag_s, freshness_s)
     bad = min(passed, max(0, math.ceil((lag_s - freshness_s) / INTERVAL_S)))
     goes_on = record.is_broken and bad == passed
     return replace(
@@ -84,6 +81,12 @@ def look(record: Record, now: int, lag_s: float, freshness_s: float) -> Record:
         is_broken=bad > 0,
         worst_lag_s=max(record.worst_lag_s, lag_s),
     )
+
+
+def _note_breach(record: Record, lag_s: float, freshness_s: float) -> Record:
+    begins = lag_s > freshness_s and not record.is_broken
+    worst_s = max(record.worst_lag_s, lag_s)
+    return replace(record, episodes=record.episodes + begins, is_broken=record.is_broken or begins, worst_lag_s=worst_s)
 
 
 def applied(record: Record, rows: int, late_rows: int, penalty_per_row: float) -> Record:

@@ -7,7 +7,6 @@ The score by which plans are compared is something else: it counts slow plans fo
 
 from __future__ import annotations
 
-from headrace.model.plan import ContractPlan
 from headrace.observe.audit import Record
 from headrace.observe.cost import HOUR_S, SECOND, Account
 
@@ -25,9 +24,3 @@ def paid_per_hour(account: Account | None, record: Record, now: int) -> float | 
     if account is None or now - account.since < TELLING:
         return None
     return paid(account, record) / ((now - account.since) / SECOND / HOUR_S)
-
-
-def money_per_hour(entry: ContractPlan, account: Account | None, record: Record, now: int) -> float:
-    """$/h as it was so far; as planned while that is too short to tell."""
-    found = paid_per_hour(account, record, now)
-    return entry.money * HOUR_S if found is None else found

@@ -176,12 +176,12 @@ def _going_on(
         if name in kept
     }
     for one in running.goes_on:
-        if one.contract in kept and one.contract not in found and _misfits(plan, one):
+        if one.contract in kept and one.contract not in found and misfits(plan, one):
             found[one.contract] = one
     return tuple(found[name] for name in plan.catalogue.contracts if name in found)
 
 
-def _misfits(plan: Plan, one: GoesOn) -> bool:
+def misfits(plan: Plan, one: GoesOn) -> bool:
     """Whether a contract that asks for what it did still asks for more than there is."""
     now = arrangement_of(plan)
     is_same = one.asked.asks_as(plan.catalogue.contracts[one.contract])

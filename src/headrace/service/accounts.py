@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from headrace.model.plan import Plan
-from headrace.observe.audit import Record
 from headrace.observe.cost import Account, Usage, charged
-from headrace.observe.money import paid, paid_per_hour
 from headrace.run.load import Sent
 from headrace.run.ports import Ledger
 from headrace.run.push import Pushed
@@ -25,7 +23,7 @@ class Accounts:
     """
 
     ledger: Ledger
-    accounts: dict[str, Account] = field(default_factory=dict)
+    accounts: dict[str, Account] = field(default_factory=dict)  # replaced whole, never changed
     pushes: dict[str, int] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     bytes: dict[str, int] = field(default_factory=dict)
@@ -55,15 +53,6 @@ class Accounts:
             self.accounts = {name: account for name, account in self.accounts.items() if name in contracts}
         noted = self.ledger.notes(ACCOUNT_NOTE)
         return {note: None for note in noted if note.removeprefix(ACCOUNT_NOTE) not in contracts}
-
-    def money_of(self, contract: str, record: Record, now: int) -> dict[str, float | None]:
-        """$ until now, and $/h; None while that is too short to tell."""
-        account = self.accounts.get(contract)
-        return {"money": paid(account, record), "cost_h": paid_per_hour(account, record, now)}
-
-    def notes(self) -> dict[str, str]:
-        with self._turn:
-            return {ACCOUNT_NOTE + name: account.to_json() for name, account in self.accounts.items()}
 
     def pushed(self, pushed: Iterable[Pushed], now: int, round_s: float | None = None) -> None:
         """Parts of a vertex count with it: what they use, and what they are sent."""
@@ -113,6 +102,10 @@ class Accounts:
         if self.plan is not None:
             with self._turn:
                 self.accounts = charged(self.accounts, self.plan.catalogue, _serves(self.plan), usages, now)
+
+
+def account_notes(accounts: Mapping[str, Account]) -> dict[str, str]:
+    return {ACCOUNT_NOTE + name: account.to_json() for name, account in accounts.items()}
 
 
 def _usage(one: Pushed, vertex: str, site: str) -> Usage:

@@ -11,12 +11,17 @@ import numpy as np
 
 from headrace.model.log import Lease, Log, Moment, Round
 from headrace.observe.audit import Record, applied, count_late, look
+from headrace.observe.cost import Account
 from headrace.observe.lag import Captured, lag_s
+from headrace.observe.shown import Look, Promise, take_numbers
 from headrace.run.capture.spool import MISSED_NOTE
 from headrace.run.changes import TIME, WEIGHT
 from headrace.run.ports import Ledger, Store
+from headrace.service.accounts import account_notes
 
 AUDIT_NOTE = "audit:"
+LOOK_NOTE = "look"
+"""The note of the last look, for whoever shows numbers."""
 PAUSE = 2_000_000
 """Microseconds without a look, though there is one every second, mean that the process stood still."""
 LOADED_WITHIN = 600_000_000
@@ -27,7 +32,9 @@ MOST_MOMENTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A contract to watch: its vertex, its promise, and the databases and sources whose changes it reflects."""
+    """A contract to watch: its vertex, its promise, and the databases and sources whose changes it reflects.
+    `planned_h` is $/h.
+    """
 
     contract: str
     vertex: str
@@ -35,6 +42,7 @@ class Watched:
     penalty: float
     databases: tuple[str, ...]
     sources: frozenset[str] = frozenset()
+    planned_h: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +64,12 @@ class Auditor:
     records: dict[str, Record] = field(default_factory=dict)
     judged: dict[str, int] = field(default_factory=dict)
     """Up to which time rows of each contract's view were judged late or not."""
+    looked: Look | None = None
+    """The last look that is in the ledger; None before the first of this process."""
     _looked_at: int | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
+    _looking: threading.Lock = field(default_factory=threading.Lock)
+    """Held by who looks, before the clock is read: looks come in the order of their times."""
 
     def resume(self) -> None:
         """Records of earlier runs."""
@@ -109,19 +121,34 @@ class Auditor:
             lacking = self.ledger.moments(database, view_t, MOST_MOMENTS)
         return min(lacking, key=lambda moment: moment.commit_time, default=None)
 
-    def audit(self, lease: Lease, more_notes: Mapping[str, str]) -> None:
-        """Looks at all contracts, and keeps what was seen."""
-        self._look()
+    def audit(self, lease: Lease, accounts: Mapping[str, Account]) -> None:
+        """Looks at all contracts, and keeps what was seen, with what was used of their accounts."""
+        with self._looking:
+            looked = self._take(accounts)
+            with self._turn:
+                notes = {AUDIT_NOTE + name: record.to_json() for name, record in self.records.items()}
+            shown = {LOOK_NOTE: looked.to_json()} if self.watched else {}
+            self.ledger.commit(lease, Round(notes={**notes, **account_notes(accounts), **shown}))
+            self.looked = looked if self.watched else self.looked
+
+    def imagine(self, accounts: Mapping[str, Account]) -> Look:
+        """What a look would find now; nothing is kept."""
+        with self._looking:
+            return self._take(accounts)
+
+    def _take(self, accounts: Mapping[str, Account]) -> Look:
+        now = self._look()
+        promises = {one.contract: Promise(one.freshness_s, one.planned_h) for one in self.watched}
         with self._turn:
-            notes = {AUDIT_NOTE + name: record.to_json() for name, record in self.records.items()}
-        self.ledger.commit(lease, Round(notes={**notes, **more_notes}))
+            return take_numbers(now, promises, self.lags_s, self.records, accounts)
 
     def look_before_pushing(self) -> None:
         """After a pause of the whole process: a push would hide how late views were until then."""
         if self._looked_at is None or not 0 <= self.clock() - self._looked_at < PAUSE:
-            self._look()
+            with self._looking:
+                self._look()
 
-    def _look(self) -> None:
+    def _look(self) -> int:
         now = self.clock()  # before measuring: if the process stands still between, the next look finds it
         lags = self._measured(now)
         self._looked_at = now
@@ -130,6 +157,7 @@ class Auditor:
                 if one.contract in lags:
                     record = self.records.get(one.contract, Record())
                     self.records[one.contract] = look(record, now, lags[one.contract], one.freshness_s)
+        return now
 
     def watch(self, watched: tuple[Watched, ...]) -> None:
         """These from now on; rows that a view has already are judged no more."""
@@ -164,6 +192,14 @@ class Auditor:
                 with self._turn:
                     record = self.records.get(one.contract, Record())
                     self.records[one.contract] = applied(record, rows, late, one.penalty)
+
+
+def last_look(ledger: Ledger) -> Look | None:
+    """Of the service that ran last; None if it never looked, or another version did."""
+    try:
+        return Look.from_json(ledger.notes(LOOK_NOTE)[LOOK_NOTE])
+    except (KeyError, ValueError):
+        return None
 
 
 def _counted(store: Store, log: Log, after: int, now: int, freshness_s: float) -> tuple[int, int]:

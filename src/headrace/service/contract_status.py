@@ -10,13 +10,13 @@ unresponsive  the service runs, but stands still (`service/last_status.py`)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from headrace.model.amounts import format_seconds
 from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Plan
-from headrace.observe.audit import Record
-from headrace.observe.money import money_per_hour
+from headrace.observe.shown import ContractNumbers
 from headrace.run.next_push import next_starts
 from headrace.service.last_status import State
 from headrace.service.service import Service
@@ -44,12 +44,10 @@ def contract_documents(service: Service, state: State) -> list[dict[str, Any]]:
 def _contract(service: Service, entry: ContractPlan, now: int, start: int | None, state: State) -> dict[str, Any]:
     assert service.scheduler is not None
     name = entry.contract
-    what, reason = _state(service, entry, state)
+    described = _described(service, entry)
+    what, reason = _state(service, entry, described, state)
     return {
-        **_described(service, entry),
-        "lag_s": service.auditor.lags_s.get(name),
-        "violations": _record(service, name).episodes,
-        "cost_h": money_per_hour(entry, service.accounts.accounts.get(name), _record(service, name), now),
+        **described,
         "next_push_s": None if start is None else (start - now) / 1e6,
         "state": what,
         **({} if reason is None else {"reason": reason}),
@@ -72,13 +70,16 @@ def _version(plan: Plan | None, contract: str) -> dict[str, Any]:
 
 
 def _described(service: Service, entry: ContractPlan) -> dict[str, Any]:
-    """What is known before it runs."""
+    """What the last look found, and what is known before it runs."""
+    looked, name = service.auditor.looked, entry.contract
+    numbers = None if looked is None else looked.contracts.get(name)
     return {
-        "id": entry.contract,
-        "lag_s": None,
-        "freshness_s": service.forced.get(entry.contract, entry.freshness_s),
-        "violations": _record(service, entry.contract).episodes,
-        "cost_h": money_per_hour(entry, None, Record(), 0),
+        "id": name,
+        "lag_s": None if numbers is None else numbers.lag_s,
+        "freshness_s": _promised(service, entry, numbers),
+        "violations": 0 if numbers is None else numbers.violations,
+        "cost_h": entry.money * 3600.0 if numbers is None or numbers.cost_h is None else numbers.cost_h,
+        "measured_at": None if looked is None else looked.measured_at,
         "next_push_s": None,
         "view": name_of_view(entry.view),
         "site": entry.site,
@@ -87,7 +88,14 @@ def _described(service: Service, entry: ContractPlan) -> dict[str, Any]:
     }
 
 
-def _state(service: Service, entry: ContractPlan, state: State) -> tuple[str, str | None]:
+def _promised(service: Service, entry: ContractPlan, numbers: ContractNumbers | None) -> float:
+    """Seconds: by the promise that the numbers were taken for."""
+    if numbers is not None and numbers.freshness_s is not None:
+        return numbers.freshness_s
+    return service.forced.get(entry.contract, entry.freshness_s)
+
+
+def _state(service: Service, entry: ContractPlan, described: Mapping[str, Any], state: State) -> tuple[str, str | None]:
     """What is worst comes first."""
     assert service.scheduler is not None
     name, loading = entry.contract, service.loading
@@ -101,7 +109,7 @@ def _state(service: Service, entry: ContractPlan, state: State) -> tuple[str, st
     delivery = service.troubles.get(DELIVERY + name)
     if delivery is not None:
         return "failing", delivery.what
-    lag_s, freshness_s = service.auditor.lags_s.get(name), service.forced.get(name, entry.freshness_s)
+    lag_s, freshness_s = described["lag_s"], described["freshness_s"]
     if lag_s is None or state is State.LOADING:
         return "loading", "it has no rows yet" if loading is None or loading.done.is_set() else loading.phase
     return ("kept", None) if lag_s <= freshness_s else ("late", _why_late(service, entry, lag_s, freshness_s))
@@ -123,7 +131,3 @@ def _cause(service: Service, entry: ContractPlan) -> str | None:
         return told
     absence = service.absence()
     return None if absence is None else f"{absence.engine} is not there, for {format_seconds(round(absence.seconds))}"
-
-
-def _record(service: Service, contract: str) -> Record:
-    return service.auditor.records.get(contract, Record())

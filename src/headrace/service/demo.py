@@ -24,6 +24,7 @@ from headrace.connect.spark.session import SparkSettings, end_starting, java_pro
 from headrace.declare.read import read_project
 from headrace.model.errors import ConnectError
 from headrace.model.plan import Operator, Plan, PlanOptions, Sharing
+from headrace.observe.shown import ContractNumbers
 from headrace.plan.make import make_plan
 from headrace.run.perform import needs_session, perform
 from headrace.run.push import Pushed
@@ -107,7 +108,6 @@ class Demo:
         self._sample = sample
         self._say = say
         self._began = time.monotonic()
-        self._worst: dict[str, float] = {}
         self._moved_rows = self._moved_bytes = 0
         self._seen: set[int] = set()
         self._looked_at: int | None = None
@@ -202,9 +202,8 @@ class Demo:
         assert self._service is not None
         if self._service.failure is not None:
             raise RuntimeError(f"the service failed: {self._service.failure}") from self._service.failure
-        now = dict(self._service.auditor.lags_s)
-        for contract, lag in now.items():
-            self._worst[contract] = max(lag, self._worst.get(contract, 0.0))
+        looked = self._looked(self._service)
+        now = {name: one.lag_s for name, one in looked.items()}
         return tuple(
             Lag(
                 one.contract,
@@ -212,7 +211,7 @@ class Demo:
                 one.site,
                 one.freshness_s,
                 now.get(one.contract),
-                self._worst.get(one.contract, 0.0),
+                looked[one.contract].worst_lag_s if one.contract in looked else 0.0,
             )
             for one in self.plan.contracts
         )
@@ -254,7 +253,6 @@ class Demo:
         """
         service, load = self._service, self._load
         assert service is not None and load is not None
-        self.lags()
         seconds, kept = time.monotonic() - self._running_since, tuple(self._kept(service))
         found = recompute(self._reader(), service.folder, service.environment, service.push_to)
         load.stop()
@@ -267,24 +265,23 @@ class Demo:
             pushed_rows=service.pushed_rows,
             moved_rows=self._moved_rows,
             moved_bytes=self._moved_bytes,
-            cost=self.plan.totals.rescost,
-            separate_cost=self._separate.totals.rescost,
+            cost=self.plan.money,
+            separate_cost=self._separate.money,
             recomputation=found,
             load_error=load.error,
         )
 
     def _kept(self, service: Service) -> list[Kept]:
-        records = service.auditor.records
+        looked = self._looked(service)
         return [
-            Kept(
-                one.contract,
-                one.freshness_s,
-                self._worst.get(one.contract, 0.0),
-                records[one.contract].episodes if one.contract in records else 0,
-                records[one.contract].violated_s if one.contract in records else 0.0,
-            )
+            Kept(one.contract, one.freshness_s, numbers.worst_lag_s, numbers.violations, numbers.violated_s)
             for one in self.plan.contracts
+            if (numbers := looked.get(one.contract)) is not None
         ]
+
+    def _looked(self, service: Service) -> Mapping[str, ContractNumbers]:
+        """What the last look found, by contract."""
+        return {} if service.auditor.looked is None else service.auditor.looked.contracts
 
     def close(self) -> None:
         """Ends everything that was started, however far it got, and removes the folder."""

@@ -18,9 +18,12 @@ from headrace.model.difference import ChangeStep
 from headrace.model.errors import UsageError
 from headrace.model.plan import Plan, Rejection
 from headrace.model.running import ApplyWishes
+from headrace.observe.shown import Look
 from headrace.plan.share.difference import Difference, difference
 from headrace.plan.share.revalue import Measured
 from headrace.plan.share.steps import first_steps
+from headrace.service.audit_document import audit_document
+from headrace.service.auditor import last_look
 from headrace.service.folder import Folder
 from headrace.service.forced import write_forced
 from headrace.service.last_status import FILE as STATUS_FILE
@@ -28,6 +31,7 @@ from headrace.service.last_status import State
 from headrace.service.loading import Loading
 from headrace.service.measured import write_measured
 from headrace.service.reading import Reader
+from headrace.service.refused import RefusedVersions
 from headrace.service.replanning import LOOK_EVERY_S, Measure, Replanning, measured_of
 from headrace.service.service import Service
 from headrace.service.status import status_document
@@ -81,6 +85,7 @@ class Host:
     def __post_init__(self) -> None:
         self._turn, self._writing = threading.Lock(), threading.Lock()
         self._replanning: Replanning | None = None
+        self._refused = RefusedVersions()
 
     # Telling
 
@@ -91,6 +96,10 @@ class Host:
     def write_status(self) -> None:
         with self._writing:
             self.folder.write_json(STATUS_FILE, self.status())
+
+    def audit(self) -> dict[str, Any]:
+        """Of the last look; before the first of this run, of the run before."""
+        return audit_document(self.service.auditor.looked or last_look(self.service.ledger) or Look(0))
 
     def reader(self) -> Reader:
         """Of what runs; its ledger is the service's own."""
@@ -169,14 +178,18 @@ class Host:
                 assert self._replanning is not None
                 measured = measure(service.scheduler.learning, service.clock() / 1e6)
                 write_measured(self.folder, measured)
-                self._replanning.step(service.plan, measured, lambda plan: self._go_over(plan, end))
+                moved = self._replanning.step(service.plan, measured, lambda plan: self._go_over(plan, end))
+                if moved is None:
+                    self._refused.step(service.plan, measured, lambda plan: self._go_over(plan, end))
         finally:
             self._turn.release()
 
     def _go_over(self, plan: Plan, end: threading.Event) -> str | None:
         """To a plan for the same contracts; why that did not work."""
         assert self.service.plan is not None
-        loading = self.start(Prepared(plan, self.service.forced, difference(self.service.plan, plan)))
+        terms = plan.catalogue.contracts
+        forced = {name: promised_s for name, promised_s in self.service.forced.items() if terms[name].forced}
+        loading = self.start(Prepared(plan, forced, difference(self.service.plan, plan)))
         while not loading.done.wait(0.1):
             if end.is_set():
                 return "the service was stopped meanwhile"

@@ -115,7 +115,7 @@ class Loader:
         loading.phase = "building indexes"
         Upkeep(engine).build_keys()
         new = [name for name in engine.missing() if name in program.tasks]
-        loading.phase = f"computing {len(new)} datasets" if new else "switching"
+        loading.phase = f"computing {len(new)} vertices" if new else "switching"
         unloaded = self._load(engine, program, loading.plan)
         error = self._tried(lambda: engine.level(program))
         if error is not None:

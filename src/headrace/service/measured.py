@@ -93,8 +93,11 @@ def running_to_plan_on(folder: Folder) -> Plan | None:
     pushes wait for each other.
     """
     running, measured = folder.running(), read_measured(folder)
-    if running is None or measured is None:
-        return running
+    return running if running is None or measured is None else value_to_plan_on(running, measured)
+
+
+def value_to_plan_on(running: Plan, measured: Measured) -> Plan:
+    """The same of a plan, at what was measured."""
     sources = running.catalogue.sources
     rates = {name: rate for name, rate in measured.rates.items() if name in sources and sources[name].rate is None}
     plan = plan_as_measured(running, Measured(measured.clock_s, rates))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Collection
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.model.log import Round
@@ -17,11 +16,11 @@ from headrace.run.execute import KEYS_NOTE, Engine
 from headrace.run.steps import Program
 from headrace.run.transition import between, made_from, tidied
 from headrace.run.upkeep import Upkeep
-from headrace.service.databases import databases_of
 from headrace.service.learning import Learning
 from headrace.service.loading import Loading
 from headrace.service.noted import Noted, captures_of, copies_of
 from headrace.service.plan_facts import budgets_of, sources_of, watched_of
+from headrace.service.refused import tell_versions
 from headrace.service.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -154,18 +153,15 @@ def _switch(service: Service, loading: Loading, engine: Engine) -> None:
     _start_states(service, engine, plan)
     service.folder.save_running(plan, plan_document(plan))
     _tidy(service, program)
+    tell_versions(service.plan, plan)
     service.plan, service.forced = plan, loading.forced
     forced, learning = frozenset(loading.forced), _learnt(service, plan)
     service.scheduler = Scheduler(plan, engine, slots=service.cores, forced=forced, learning=learning)
     unnamed = service.upkeep.unnamed if service.upkeep is not None else {}
     service.upkeep = Upkeep(engine, budgets=budgets_of(plan), unnamed=unnamed)
     service.accounts.follow(plan)
-    service.auditor.watch(
-        tuple(
-            replace(one, freshness_s=loading.forced.get(one.contract, one.freshness_s))
-            for one in watched_of(plan, program, databases_of(plan.catalogue, sources_of(program)))
-        )
-    )
+    service.auditor.watch(watched_of(plan, program, loading.forced))
+    service.look()  # whoever asks next finds numbers of what runs now, by the promises that hold now
 
 
 def _start_states(service: Service, engine: Engine, plan: Plan) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from headrace.model.plan import Plan
 from headrace.run.capture.spool import SPOOL
 from headrace.run.steps import Program
 from headrace.service.auditor import Watched
-from headrace.service.databases import Database, by_contract
+from headrace.service.databases import by_contract, databases_of
 
+HOUR_S = 3600.0
 CHANGES_BYTES = 4_000_000_000
 """What changes may take at a site that does not say how large its disk is."""
 
@@ -25,8 +28,9 @@ def sources_of(program: Program) -> frozenset[str]:
     )
 
 
-def watched_of(plan: Plan, program: Program, databases: tuple[Database, ...]) -> tuple[Watched, ...]:
-    """The contracts of a plan, as the auditor sees them."""
+def watched_of(plan: Plan, program: Program, forced: Mapping[str, float]) -> tuple[Watched, ...]:
+    """The contracts of a plan, as the auditor sees them. `forced` says what forced ones are promised, in seconds."""
+    databases = databases_of(plan.catalogue, sources_of(program))
     sources: dict[str, frozenset[str]] = {}
     for name, task in program.tasks.items():
         own = {read.removeprefix(SPOOL) for read in task.reads if read.startswith(SPOOL)}
@@ -34,6 +38,14 @@ def watched_of(plan: Plan, program: Program, databases: tuple[Database, ...]) ->
         sources[name] = frozenset(own | inner)
     reads = by_contract(databases, {one.contract: sources[one.vertex] for one in plan.contracts})
     return tuple(
-        Watched(one.contract, one.vertex, one.freshness_s, one.penalty, reads[one.contract], sources[one.vertex])
+        Watched(
+            one.contract,
+            one.vertex,
+            forced.get(one.contract, one.freshness_s),
+            one.penalty,
+            reads[one.contract],
+            sources[one.vertex],
+            one.money * HOUR_S,
+        )
         for one in plan.contracts
     )

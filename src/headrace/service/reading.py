@@ -14,24 +14,27 @@ from headrace.model.log import Log
 from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Plan
 from headrace.model.relation import Field, Output
+from headrace.observe.shown import Look
 from headrace.run.columns import view_outputs
 from headrace.run.compile.program import compile_plan
 from headrace.run.ports import Ledger, Store
 from headrace.run.steps import Program
 from headrace.run.view import changes_after, parts_at, repeat_rows, rows_at
+from headrace.service.accounts import Accounts
 from headrace.service.asked import Asked, Choice, read_choice
-from headrace.service.auditor import Auditor
-from headrace.service.databases import databases_of
+from headrace.service.auditor import Auditor, last_look
 from headrace.service.folder import Folder
 from headrace.service.forced import forced_promises
-from headrace.service.plan_facts import sources_of, watched_of
+from headrace.service.last_status import UNRESPONSIVE_S
+from headrace.service.plan_facts import watched_of
 from headrace.service.service import clock_now
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Rows of a view as of a time (microseconds), and how far that is behind its sources. An `earlier` version of the
-    view runs while the one in the project's files is refused.
+    """Rows of a view as of a time (microseconds), and how far it was behind its sources when that was measured
+    (`measured_at`, seconds since 1970). An `earlier` version of the view runs while the one in the project's files is
+    refused.
     """
 
     view: str
@@ -40,6 +43,7 @@ class Seen:
     lag_s: float
     freshness_s: float
     rows: pa.Table
+    measured_at: float
     earlier: bool = False
 
 
@@ -85,22 +89,30 @@ class Reader:
         outputs = view_outputs(self.plan, self.program, entry.view, entry.vertex)
         return Served(entry, logs[entry.vertex], tuple(spec.columns), outputs)
 
-    def lags_s(self) -> Mapping[str, float]:
-        databases = databases_of(self.plan.catalogue, sources_of(self.program))
-        watched = watched_of(self.plan, self.program, databases)
-        return Auditor(self.ledger, clock_now, watched).measure()
+    def look(self) -> Look:
+        """The last of the service. While it does not look, what it would find now: nobody keeps promises then."""
+        found = fresh_look(self.ledger)
+        if found is not None:
+            return found
+        auditor, accounts = Auditor(self.ledger, clock_now), Accounts(self.ledger)
+        auditor.resume()
+        accounts.resume()
+        auditor.watch(watched_of(self.plan, self.program, self.forced))
+        return auditor.imagine(accounts.accounts)
 
     def rows(self, name: str, limit: int | None = None, asked: Asked | None = None) -> Seen:
         """In the order that is asked for, or that of the view's ORDER BY."""
         served = self.served(name)
         entry, log = served.contract, served.log
         choice = self._choice(served, asked or Asked())
-        lag = self.lags_s().get(entry.contract, 0.0)
         view = name_of_view(entry.view)
         with _without_answer(view):
             rows = self._rows(served, choice, limit)
-        promised = self.forced.get(entry.contract, entry.freshness_s)
-        return Seen(view, entry.contract, log.t, lag, promised, rows, self.plan.runs_earlier(entry.contract))
+        looked = self.look()
+        numbers, promised = looked.contracts.get(entry.contract), self.forced.get(entry.contract, entry.freshness_s)
+        lag_s = 0.0 if numbers is None or numbers.lag_s is None else numbers.lag_s
+        earlier = self.plan.runs_earlier(entry.contract)
+        return Seen(view, entry.contract, log.t, lag_s, promised, rows, looked.measured_at, earlier)
 
     def _rows(self, served: Served, choice: Choice, limit: int | None) -> pa.Table:
         """All of them; or the first, without ever holding many of the others."""
@@ -154,6 +166,12 @@ def _without_answer(view: str) -> Iterator[None]:
     except EvaluationError as error:
         hint = "a row has values that the query did not expect; NULLIF helps where it divides"
         raise UsageError(f'view "{view}" cannot be computed: {error}', hint) from error
+
+
+def fresh_look(ledger: Ledger) -> Look | None:
+    """The last of a service that looks every second; None if it has not for a while."""
+    found = last_look(ledger)
+    return found if found is not None and abs(clock_now() - found.at) < UNRESPONSIVE_S * 1e6 else None
 
 
 def open_reader(folder: Folder) -> Reader:

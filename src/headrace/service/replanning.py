@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from headrace.model.log import Lease, Round
 from headrace.model.plan import Plan
+from headrace.model.words import name_ids
 from headrace.plan.share.adapt import Action, Moved, Proposal, Step, adapt, improve, look
 from headrace.plan.share.revalue import Measured
 from headrace.plan.share.watch import Condition, Watch
@@ -185,6 +186,6 @@ def _tell(move: Move) -> None:
         move.saving * 3600.0,
         move.migration,
         ", ".join(move.restores) or "none",
-        ", ".join(move.made) or "nothing",
-        ", ".join(move.dropped) or "nothing",
+        ", ".join(name_ids(move.made)) or "nothing",
+        ", ".join(name_ids(move.dropped)) or "nothing",
     )

@@ -266,6 +266,10 @@ class Service:
             settings = {name: one.settings for name, one in list(self.captures.running.items())}
             self.slots.look({name: one for name, one in settings.items() if isinstance(one, CaptureSettings)})
 
+    def look(self) -> None:
+        """Takes the numbers that are shown from now on."""
+        self.auditor.audit(self.lease, self.accounts.accounts)
+
     def _audit(self) -> None:
         renewed = time.monotonic()
         while not self.stop.wait(AUDIT_EVERY_S):
@@ -275,7 +279,7 @@ class Service:
                 renewed = time.monotonic()
             if since > LEASE_S:
                 log.warning("stood still for %.0f s; nobody else took the project, so it goes on", since)
-            self.auditor.audit(self.lease, self.accounts.notes())
+            self.look()
             self._quiet_until = 0.0  # a capture may have fallen behind, which nobody could foresee
             self.captures.check()
             report_source_troubles(self.troubles, self.ledger, self.captures)

@@ -52,6 +52,7 @@ def _of_contracts(contracts: list[dict[str, object]]) -> Iterator[Metric]:
             "headrace_cost_dollars_per_hour",
             "Money of a contract: resources and penalty, on average.",
         ),
+        "measured_at": ("headrace_measured_timestamp_seconds", "When the numbers of a contract were measured."),
     }
     for field, (name, text) in gauges.items():
         gauge = GaugeMetricFamily(name, text, labels=["contract"])

@@ -129,7 +129,7 @@ def _reading_routes(api: FastAPI, host: Host, allowed: Any) -> None:
 
     @api.get("/audit", dependencies=[Depends(allowed)], summary="What became of promises, and what they cost")
     def audit() -> dict[str, Any]:
-        return reading.audit_of(host.service.ledger)
+        return host.audit()
 
     @api.get("/metrics", dependencies=[Depends(allowed)], summary="The same for Prometheus")
     def metrics() -> PlainTextResponse:

@@ -153,7 +153,9 @@ def _contract(plan: Plan, answer: WhyContract, found: Mapping[str, Any] | None) 
             ]
         )
     others = _different(answer.alternatives, (kept.cost, kept.critical_path_s))
-    yield from _alternatives(others) if others else ["no other plan has a lower score or is faster, with or without sharing"]
+    yield from (
+        _alternatives(others) if others else ["no other plan has a lower score or is faster, with or without sharing"]
+    )
 
 
 def _measured(found: Mapping[str, Any] | None) -> Iterator[str]:
