@@ -82,7 +82,7 @@ class Loader:
 
     def _serves_some(self, plan: Plan, missing: Collection[str]) -> bool:
         """Whether a contract reads none of these sources."""
-        watched = watched_of(plan, compile_plan(plan), ())
+        watched = watched_of(plan, compile_plan(plan), {})
         return any(one.sources.isdisjoint(missing) for one in watched)
 
     def _progress(self, sources: Collection[str]) -> Iterator[str]:
