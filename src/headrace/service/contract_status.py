@@ -16,6 +16,7 @@ from typing import Any
 from headrace.model.amounts import format_seconds
 from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Plan
+from headrace.observe.audit import Record
 from headrace.observe.shown import ContractNumbers
 from headrace.run.next_push import next_starts
 from headrace.service.last_status import State
@@ -77,7 +78,7 @@ def _described(service: Service, entry: ContractPlan) -> dict[str, Any]:
         "id": name,
         "lag_s": None if numbers is None else numbers.lag_s,
         "freshness_s": _promised(service, entry, numbers),
-        "violations": 0 if numbers is None else numbers.violations,
+        "violations": _earlier(service, name).episodes if numbers is None else numbers.violations,
         "cost_h": entry.money * 3600.0 if numbers is None or numbers.cost_h is None else numbers.cost_h,
         "measured_at": None if looked is None else looked.measured_at,
         "next_push_s": None,
@@ -86,6 +87,11 @@ def _described(service: Service, entry: ContractPlan) -> dict[str, Any]:
         "last_push_s": None,
         "prediction_error": None,
     }
+
+
+def _earlier(service: Service, contract: str) -> Record:
+    """What became of the promise until the service ended last."""
+    return service.auditor.records.get(contract, Record())
 
 
 def _promised(service: Service, entry: ContractPlan, numbers: ContractNumbers | None) -> float:
