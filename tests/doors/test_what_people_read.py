@@ -194,7 +194,7 @@ def test_what_is_said_of_a_running_project_fits_the_terminal(width: int, monkeyp
     monkeypatch.setenv("COLUMNS", str(width))
     failed = {**RECORDED, "service": {**RECORDED["service"], "state": "failed"}}  # type: ignore[dict-item]
     rows = pa.table({LONG["users"]: ["one", "other"], LONG["tweets"]: ["some words that people wrote " * 9, None]})
-    seen = Seen(LONG["nearby_tweets"], LONG["nearby"], 0, 1.5, 30.0, rows)
+    seen = Seen(LONG["nearby_tweets"], LONG["nearby"], 0, 1.5, 30.0, rows, 0.0)
     for text in (
         status_text(RECORDED, 160.0),
         status_text(failed, 160.0),

@@ -49,7 +49,7 @@ def _text(contract: str, found: Imagined) -> str:
     rows += [[name, _said(before), _said(after)] for name, (before, after) in answer.others.items()]
     before, after = answer.rescost
     rows.append(["all resources", dollars_per_hour(before), dollars_per_hour(after)])
-    lines = [*table(rows, indent=0, head=("", "now", "then")), *grounds_lines(found.grounds)]
+    lines = [*table(rows, indent=0, head=("planned", "now", "then")), *grounds_lines(found.grounds)]
     if found.on_apply is not None:
         lines += wrap(f"`apply` uses planned times, not measured ones: {_said(found.on_apply)}", "", "  ")
     return "\n".join(lines)
