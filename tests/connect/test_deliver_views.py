@@ -20,7 +20,7 @@ from headrace.model.log import Log
 from headrace.model.relation import Field, Output
 from headrace.model.zset import ZSet
 from headrace.run.arrow import _ours, rows_of_arrow
-from headrace.run.columns import view_outputs
+from headrace.run.columns import serving_log, view_outputs
 from headrace.run.deliver import deliver
 from headrace.run.ports import Delivery
 from headrace.testing import SCHEMA, changes, queries, tables
@@ -36,9 +36,9 @@ FEW = settings(
 
 def view_of(world: World) -> tuple[Log, tuple[Field, ...], tuple[Output, ...]]:
     planned = world.plan.contracts[0]
-    log = world.ledger.logs([planned.vertex])[planned.vertex]
-    outputs = view_outputs(world.plan, world.program, planned.view, planned.vertex)
-    return log, world.program.logs[planned.vertex].columns, outputs
+    name = serving_log(world.program, planned)
+    outputs = view_outputs(world.plan, world.program, planned)
+    return world.ledger.logs([name])[name], world.program.logs[name].columns, outputs
 
 
 def held(dsn: str, names: list[str]) -> ZSet:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,16 +29,19 @@ SOURCES = {
 }
 
 
-def world_of(texts: list[str], target: str, folder: Path, start: int = START) -> World:
+def world_of(
+    texts: list[str], target: str, folder: Path, start: int = START, keys: Mapping[str, tuple[str, ...]] | None = None
+) -> World:
     views, meanings = {}, {}
+    sources = {name: replace(source, key=(keys or {}).get(name, ())) for name, source in SOURCES.items()}
     for number, sql in enumerate(texts):
         try:
-            meanings[f"v{number}"] = read_query(sql, SOURCES)
+            meanings[f"v{number}"] = read_query(sql, sources)
             views[f"v{number}"] = blocks_of(f"v{number}", meanings[f"v{number}"])
         except UnsupportedSql:
             continue
     contracts = [contract(f"c_{name}", name, target, 60) for name in views]
-    project = catalogue([site(name) for name in SITES], mesh(SITES), SOURCES.values(), contracts)
+    project = catalogue([site(name) for name in SITES], mesh(SITES), sources.values(), contracts)
     plan = plan_views(project, views, PlanOptions())
     return World(plan, meanings, folder, start=start)
 

@@ -19,6 +19,10 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.model.bad_row import BadRow
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -97,7 +101,9 @@ class WireError(HeadraceError):
 
 
 class EvaluationError(HeadraceError):
-    """A value that ANSI SQL has no answer for: the query fails for this row."""
+    """A value that ANSI SQL has no answer for: the query fails for this row, `bad_row` where that is known."""
+
+    bad_row: BadRow | None = None
 
 
 class ConnectError(HeadraceError):

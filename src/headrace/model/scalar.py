@@ -54,10 +54,33 @@ def compile_expr(expr: Expr, names: Sequence[str], around: Surroundings = NOTHIN
     return _Compiler({name: position for position, name in enumerate(names)}, around).compile(expr)
 
 
+def failing_part(expr: Expr, row: Mapping[str, Value], around: Surroundings = NOTHING) -> Expr:
+    """The smallest part of an expression that fails for a row; the whole expression if nothing does."""
+    found: list[Expr] = []
+
+    def noted(call: Call, value: Evaluator) -> Evaluator:
+        def tried(values: Row) -> Value:
+            try:
+                return value(values)
+            except EvaluationError:
+                found.append(call)  # the innermost comes first
+                raise
+
+        return tried
+
+    positions = {name: position for position, name in enumerate(row)}
+    try:
+        _Compiler(positions, around, noted).compile(expr)(tuple(row.values()))
+    except EvaluationError:
+        return found[0]
+    return expr
+
+
 @dataclass(frozen=True, slots=True)
 class _Compiler:
     positions: Mapping[str, int]
     around: Surroundings
+    watched: Callable[[Call, Evaluator], Evaluator] | None = None
 
     def compile(self, expr: Expr) -> Evaluator:
         match expr:
@@ -68,7 +91,8 @@ class _Compiler:
                 position = self.positions[name]
                 return lambda row: row[position]
             case Call():
-                return self._call(expr)
+                made = self._call(expr)
+                return made if self.watched is None else self.watched(expr, made)
 
     def _call(self, call: Call) -> Evaluator:
         arguments = tuple(map(self.compile, call.arguments))

@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from headrace.model.bad_row import BadRow
 from headrace.model.log import PieceKind
-from headrace.run.items import describe
+from headrace.run.items import bad_row_of, describe
 from headrace.run.ports import Evaluate
 from headrace.run.recompute import evaluate_here
 from headrace.run.work import Files, Produced, WorkItem, perform_push
@@ -40,6 +41,7 @@ class Link:
     error: str | None
     seconds: float
     waited_s: float = 0.0
+    bad_row: BadRow | None = None
 
 
 def perform_chain(chain: ChainItem, evaluate: Evaluate = evaluate_here) -> tuple[Link, ...]:
@@ -49,17 +51,17 @@ def perform_chain(chain: ChainItem, evaluate: Evaluate = evaluate_here) -> tuple
     failed: set[str] = set()
     for item in chain.items:
         started = time.perf_counter()
-        error = None
+        error, bad_row = None, None
         if failed & set(item.task.reads):
             error = "an input could not be pushed"
         else:
             try:
                 made[item.name] = perform_push(_with_made(item, made), evaluate)
             except Exception as raised:
-                error = describe(raised)
+                error, bad_row = describe(raised), bad_row_of(raised)
         if error is not None:
             failed.add(item.name)
-        done.append(Link(item.name, made.get(item.name), error, time.perf_counter() - started))
+        done.append(Link(item.name, made.get(item.name), error, time.perf_counter() - started, bad_row=bad_row))
     return tuple(done)
 
 

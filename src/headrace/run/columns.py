@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from headrace.model.block import BlockFilter
 from headrace.model.catalogue import Catalogue
 from headrace.model.expr import Call, Column, Expr, Literal, columns_of, conjunction, substitute
-from headrace.model.plan import Plan, PlannedBlock, Vertex
+from headrace.model.plan import ContractPlan, Plan, PlannedBlock, Vertex
 from headrace.model.relation import Field, Output
 from headrace.run.steps import Program
 
@@ -129,7 +129,20 @@ def source_fields(catalogue: Catalogue, source: str) -> tuple[Field, ...]:
     return tuple(Field(f"{source}.{column.name}", column.type) for column in columns)
 
 
-def view_outputs(plan: Plan, program: Program, view: str, vertex: str) -> tuple[Output, ...]:
+def serving_log(program: Program, contract: ContractPlan) -> str:
+    """The log that a contract's view is read from: its vertex, or what was computed of that."""
+    return program.answers.get(contract.contract, contract.vertex)
+
+
+def view_outputs(plan: Plan, program: Program, contract: ContractPlan) -> tuple[Output, ...]:
+    """The columns of a contract's view, as expressions over `serving_log`: they cannot fail."""
+    answer = program.answers.get(contract.contract)
+    if answer is not None:
+        return tuple(Output(field.name, Column(field.name, field.type)) for field in program.logs[answer].columns)
+    return vertex_outputs(plan, program, contract.view, contract.vertex)
+
+
+def vertex_outputs(plan: Plan, program: Program, view: str, vertex: str) -> tuple[Output, ...]:
     """The columns of a view, as expressions over what its vertex holds."""
     names = Names({planned.block.id: planned for planned in plan.blocks})
     held = names.held(plan.graph.vertices[vertex], program.logs[vertex].columns)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from headrace.model.log import Edit, Round
+from headrace.model.log import NEVER, Edit, Log, Piece, Round
 from headrace.model.words import name_id, put_in_words
+from headrace.run.halted import Halted, halted_in, note_free, note_halted, waiting_for
 from headrace.run.load import Sent
 from headrace.run.load_work import Loaded, LoadItem
+from headrace.run.locate import say_where
 from headrace.run.push import Pushed, Pusher
 from headrace.run.steps import Ingest, LogSpec, Program
 from headrace.run.work import Files
@@ -21,6 +23,10 @@ KEYS_NOTE = "keys:"
 
 class NotThereYet(RuntimeError):
     """What new vertices are to start from has no common time yet: a little later it may have."""
+
+
+class NoAnswer(RuntimeError):
+    """A row for which a view has no answer: it cannot be computed before the data is another."""
 
 
 @dataclass(slots=True)
@@ -80,19 +86,45 @@ class Engine(Pusher):
         self.ledger.commit(self.lease, Round(forget=tuple(name for name in (*gone, *states) if name in known)))
         return list(gone)
 
+    def rebuild(self, vertex: str) -> list[str]:
+        """Computes anew, as of now, what bad rows keep a vertex from, and the vertex; returns all that was.
+
+        Nothing of before has to be evaluated for that, so rows that are gone do not matter. Logs that hold contents get
+        the difference as one change; logs of changes alone start here. Whatever else reads these is halted, until it is
+        rebuilt as well. Raises `NoAnswer` while a bad row is still there. Safe to repeat: it is one commit.
+        """
+        halted, upstream, times = halted_in(self.ledger), self.upstream([vertex]), self.ledger.times()
+        waiting = waiting_for(self.program, halted)
+        anew = [name for name in upstream if name in waiting]
+        rest = [name for name in upstream if name not in waiting]
+        t = max([self.watermark(upstream, times), *(times[name] for name in upstream)])
+        if not anew or t <= max(times[name] for name in anew):
+            return []
+        self._bring(rest, t)
+        first = {waiting[name] for name in anew}
+        try:
+            self._load_at(anew, t, rebuilt={name: halted[waiting[name]] for name in anew})
+        except NoAnswer as error:
+            again = {name: replace(halted[name], why=str(error), tried=t) for name in first}
+            self.ledger.commit(self.lease, Round(notes=note_halted(again)))
+            raise
+        return anew
+
     def level(self, program: Program) -> list[str]:
         """Brings what another program makes in another way so far that it can go on with it; what that was.
 
         That is where the logs start that it is made from, and as far as possible if a state has to be started. Raises
         `NotThereYet` while something is not captured as far.
         """
-        logs = self.ledger.logs(program.logs)
+        logs, waiting = self.ledger.logs(program.logs), self.waiting()
+        going_on = {name: task for name, task in program.tasks.items() if name in logs and name not in waiting}
         behind = {
             name: max(logs[read].start for read in task.reads if read in logs)
-            for name, task in program.tasks.items()
-            if name in logs and any(read in logs and logs[read].start > logs[name].t for read in task.reads)
+            for name, task in going_on.items()
+            if any(read in logs and logs[read].start > logs[name].t for read in task.reads)
         }
-        behind |= {name: self.watermark([name]) for name in _without_state(program, logs)}
+        lacking = (name for name in _without_state(program, logs) if name in going_on)
+        behind |= {name: self.watermark([name]) for name in lacking}
         for t in sorted(set(behind.values())):
             self._bring([name for name, start in behind.items() if start == t], t)
         return list(behind)
@@ -128,8 +160,13 @@ class Engine(Pusher):
         with self.turn:
             self._check(self.push_chains(dict.fromkeys(self.upstream(vertices), t)))
 
-    def _load_at(self, new: Sequence[str], t: int, states_only: bool = False) -> None:
-        """Contents and states of vertices at a time; `states_only` of vertices that have contents at that time."""
+    def _load_at(
+        self, new: Sequence[str], t: int, states_only: bool = False, rebuilt: Mapping[str, Halted] | None = None
+    ) -> None:
+        """Contents and states of vertices at a time; `states_only` of vertices that have contents at that time.
+
+        Vertices to be `rebuilt` are there already, and say why they are not right any more.
+        """
         logs = self.ledger.logs(self.upstream(new))
         ahead = [name for name, log in logs.items() if log.base_t is not None and log.base_t > t]
         if ahead:
@@ -139,23 +176,42 @@ class Engine(Pusher):
             for name, log in logs.items()
             if self.program.logs[name].has_contents and name not in new
         }
-        item = LoadItem(self.program, tuple(new), t, self.store, kept, states_only)
+        there = self.ledger.logs(spec.name for name in new for spec in self._specs(name)) if rebuilt else {}
+        item = LoadItem(self.program, tuple(new), t, self.store, kept, states_only, before=there)
         outcome = self.runner.run([item])[0]
+        if outcome.bad_row is not None:
+            came = {one.since for one in (rebuilt or {}).values()}
+            raise NoAnswer(say_where(outcome.bad_row, self.program, self.ledger, self.store, came))
         if outcome.value is None:
             raise RuntimeError(f"loading failed: {outcome.error}")
         loaded: Loaded = outcome.value
         for sent in loaded.sent:
             self.count_sent(sent)
         edits = [
-            Edit(spec.name, None, t, tuple(p for log, p in loaded.pieces if log == spec.name), start=t, site=spec.site)
+            _start_of(spec, there.get(spec.name), t, tuple(p for log, p in loaded.pieces if log == spec.name))
             for name in new
             for spec in self._specs(name)[states_only:]
         ]
-        self.ledger.commit(self.lease, Round(tuple(edits), self._key_notes([edit.log for edit in edits])))
+        notes = self._key_notes([edit.log for edit in edits]) if rebuilt is None else self._halt_readers(rebuilt)
+        self.ledger.commit(self.lease, Round(tuple(edits), {**notes, **note_free(new)}))
+
+    def _halt_readers(self, rebuilt: Mapping[str, Halted]) -> dict[str, str | None]:
+        """Whoever else reads what was rebuilt cannot go on from where it is: changes up to now are not there."""
+        return note_halted(
+            {
+                name: replace(rebuilt[read], tried=NEVER)
+                for name, task in self.program.tasks.items()
+                if name not in rebuilt
+                for read in task.reads
+                if read in rebuilt
+            }
+        )
 
     def _check(self, pushed: Iterable[Pushed]) -> None:
         """Also counts what they sent: nobody else hears of them."""
         for one in pushed:
+            if one.halted:
+                raise NoAnswer(one.error)
             if one.error is not None:
                 raise NotThereYet(f"{name_id(one.vertex)} could not be pushed: {put_in_words(one.error)}")
             if one.origin is not None:
@@ -168,6 +224,15 @@ class Engine(Pusher):
     def _specs(self, name: str) -> list[LogSpec]:
         state = self.program.tasks[name].state
         return [self.program.logs[name], *([] if state is None else [state])]
+
+
+def _start_of(spec: LogSpec, log: Log | None, t: int, pieces: tuple[Piece, ...]) -> Edit:
+    """How a log gets to a time at which it starts, or where it is known again."""
+    if log is None:
+        return Edit(spec.name, None, t, pieces, start=t, site=spec.site)
+    if spec.has_contents:
+        return Edit(spec.name, log.t, t, pieces)
+    return Edit(spec.name, log.t, t, drop=tuple({piece.file for piece in log.pieces}), start=t)
 
 
 def _without_state(program: Program, there: Collection[str]) -> list[str]:

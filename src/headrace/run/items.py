@@ -14,7 +14,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+import pyarrow as pa
+
+from headrace.model.bad_row import BadRow
+from headrace.model.errors import EvaluationError
+
 Made = TypeVar("Made")
+
+UNFIT_VALUES = (ArithmeticError, pa.ArrowInvalid, UnicodeError)
+"""What else is raised where a value is too large for its column, or for a calculation."""
 
 LARGEST_RESULT = 1_000_000
 """Bytes, pickled. Rows belong in files: all that is returned passes through one process."""
@@ -34,7 +42,7 @@ class Item(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[Made]):
-    """What became of an item: a value or an error.
+    """What became of an item: a value or an error; `bad_row` if rows that it read are the cause.
 
     `retryable` when it is not the item's own failure but that of whatever ran it: nobody knows how far it got.
     `harmful` when it may have held that up, or brought it down: it is tried apart from others. Of its `seconds`, it was
@@ -48,6 +56,7 @@ class Outcome(Generic[Made]):
     retryable: bool = False
     harmful: bool = False
     waited_s: float = 0.0
+    bad_row: BadRow | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +73,13 @@ def attempt(perform: Callable[..., object], name: str, pickled: bytes) -> bytes:
     """Performs a pickled item; the pickled outcome."""
     started = time.perf_counter()
 
-    def outcome(value: object, error: str | None) -> bytes:
-        return pickle.dumps(Outcome(name, value, error, time.perf_counter() - started))
+    def outcome(value: object, error: str | None, bad_row: BadRow | None = None) -> bytes:
+        return pickle.dumps(Outcome(name, value, error, time.perf_counter() - started, bad_row=bad_row))
 
     try:
         made = outcome(perform(pickle.loads(pickled)), None)
     except Exception as raised:  # also for what cannot be pickled, or not here
-        return outcome(None, describe(raised))
+        return outcome(None, describe(raised), bad_row_of(raised))
     if len(made) <= LARGEST_RESULT:
         return made
     excess = f'item "{name}" returned {len(made)} bytes, of at most {LARGEST_RESULT}: rows belong in files'
@@ -82,6 +91,13 @@ def describe(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)[-DEEPEST_FRAMES:]
     places = [f"  at {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
     return "\n".join([f"{type(error).__name__}: {error}", *places])
+
+
+def bad_row_of(error: BaseException) -> BadRow | None:
+    """The row that makes work fail, however often it is tried; None if it is not the rows' fault."""
+    if isinstance(error, EvaluationError):
+        return error.bad_row or BadRow(str(error))
+    return BadRow(str(error)) if isinstance(error, UNFIT_VALUES) else None
 
 
 def grouped(weights: Sequence[float], groups: int) -> list[list[int]]:

@@ -19,6 +19,7 @@ from headrace.run.changes import consolidate, stamped
 from headrace.run.functions import surroundings_of
 from headrace.run.operators import aggregate
 from headrace.run.operators.derive import derive
+from headrace.run.operators.expressions import keep
 from headrace.run.operators.join import join
 from headrace.run.operators.prepare import prepare
 from headrace.run.operators.reading import Contents, read, schema_of, with_key
@@ -123,7 +124,10 @@ class Loading:
 
     def _arranged(self, reading: Reading, table: pa.Table) -> Contents:
         assert reading.key is not None, f'"{reading.log}" is looked up without a key'
-        rows = with_key(reading.key, table.select(schema_of(self.program.logs[reading.log].columns).names), self.around)
+        table = table.select(schema_of(self.program.logs[reading.log].columns).names)
+        if reading.key.computed:  # rows that nobody asks for need no key
+            table = keep(reading.filter, table, self.around)
+        rows = with_key(reading.key, table, self.around)
         runs = tuple(run for run in sorted_run(rows, reading.key.columns, 1) if run.num_rows)
         return Contents(reading, Arrangement(reading.key.columns, runs, rows.schema), self.t, self.around)
 
@@ -135,7 +139,7 @@ class Loading:
         groups, self.states[vertex] = aggregate.accumulate(step.aggregation, prepared, None)
         first = aggregate.initial(step.aggregation, self.t)
         groups = pa.concat_tables([first, groups.select(first.column_names).cast(first.schema)])
-        return aggregate.outputs(step.outputs, step.aggregation.having, groups, self.around)
+        return aggregate.make_outputs(step.aggregation, step.outputs, groups, self.around)
 
     def _derived(self, step: DeriveStep) -> pa.Table:
         changes = tuple(self._read(input_.changes) for input_ in step.inputs)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from headrace.model.log import NEVER, Piece, PieceKind
-from headrace.run.changes import contents
+from headrace.model.log import NEVER, Log, Piece, PieceKind
+from headrace.run.changes import consolidate, contents, stamped
 from headrace.run.functions import surroundings_of
 from headrace.run.load import Loading, Sent
 from headrace.run.merge import shards_wanted
 from headrace.run.operators.reading import schema_of
+from headrace.run.operators.recompute import difference
 from headrace.run.ports import Evaluate, Store
 from headrace.run.recompute import evaluate_here
 from headrace.run.steps import LogSpec, Program
@@ -23,7 +24,8 @@ from headrace.run.work import Files, write_runs
 class LoadItem:
     """New vertices at time `t`; `kept` are base and changes of the logs that have contents.
 
-    With `states_only` just the states of their operators.
+    With `states_only` just the states of their operators. Logs that are there already, and are computed anew, are in
+    `before` with what they hold: only what has changed is written, as a change.
     """
 
     program: Program
@@ -33,6 +35,7 @@ class LoadItem:
     kept: Mapping[str, Files]
     states_only: bool = False
     weight: float = 1e9
+    before: Mapping[str, Log] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -76,6 +79,9 @@ def _pieces(item: LoadItem, loading: Loading) -> Iterator[tuple[str, Piece]]:
 def _base(item: LoadItem, spec: LogSpec, table: pa.Table) -> Iterator[Piece]:
     schema = schema_of(spec.columns)
     table = table.select(schema.names).cast(schema)
+    if spec.name in item.before:
+        yield from _change(item, spec, table, item.before[spec.name])
+        return
     name, size = item.store.write(spec.site, table, f"base-{spec.name}-{item.t}", durable=False)
     yield Piece(PieceKind.BASE, name, NEVER, item.t, table.num_rows, size)
     if table.num_rows:
@@ -83,3 +89,17 @@ def _base(item: LoadItem, spec: LogSpec, table: pa.Table) -> Iterator[Piece]:
         yield from write_runs(
             item.store, spec, table, (NEVER, item.t), shards, around=surroundings_of(item.program.functions)
         )
+
+
+def _change(item: LoadItem, spec: LogSpec, table: pa.Table, log: Log) -> Iterator[Piece]:
+    """What turns that which a log holds into a table, all at the time of loading."""
+    names = schema_of(spec.columns).names
+    tables = [item.store.read(log.site, piece.file, names) for piece in log.contents]
+    before = contents([table.slice(0, 0), *tables], log.t)
+    made = difference(consolidate(stamped(table, item.t)).select(names).cast(table.schema), before, item.t)
+    if made.num_rows:
+        span = log.t, item.t
+        name, size = item.store.write(spec.site, made, f"{spec.name}-{item.t}", durable=False)
+        yield Piece(PieceKind.CHANGE, name, *span, made.num_rows, size)
+        shards = {(spec.name, key.columns): shards_wanted(log.pieces, key.columns, made.num_rows) for key in spec.keys}
+        yield from write_runs(item.store, spec, made, span, shards, around=surroundings_of(item.program.functions))

@@ -11,10 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headrace.model.bad_row import BadRow
 from headrace.model.errors import Conflict
 from headrace.model.log import NEVER, Edit, Lease, Log, PieceKind, Round
 from headrace.run.chains import ChainItem, Link
+from headrace.run.halted import Halted, halted_in, note_halted, waiting_for
 from headrace.run.items import Outcome
+from headrace.run.locate import say_where
 from headrace.run.merge import shards_wanted
 from headrace.run.next_job import together
 from headrace.run.next_push import SECOND
@@ -31,6 +34,7 @@ ATTEMPTS = 3
 class Pushed:
     """What became of a push of one vertex. `error` says why it did not get there; `seconds` of its item alone.
 
+    One that is `halted` by a bad row, or waits for one that is, is pushed no more until it is rebuilt.
     `bytes` were written, `sent` of them came from the site `origin`, if that is another one; `waited_s` of the seconds
     were spent on their way. `harmful` if it, or one that ran with it, held up or brought down whatever ran it.
     """
@@ -47,6 +51,7 @@ class Pushed:
     sent: int = 0
     waited_s: float = 0.0
     harmful: bool = False
+    halted: bool = False
 
 
 @dataclass(slots=True)
@@ -109,9 +114,14 @@ class Pusher:
         return found
 
     def push_round(self, targets: Mapping[str, int]) -> list[Pushed]:
-        """Brings vertices to times that their inputs have reached: one job, one commit."""
+        """Brings vertices to times that their inputs have reached: one job, one commit; then what views compute."""
         if any(is_helper(read) for name in targets for read in self.program.tasks[name].reads):
             return self.push_chains(targets)
+        done = self._push_level(targets)
+        answers = self._answers({one.vertex: one.t for one in done if one.error is None})
+        return [*done, *(self._push_level(answers) if answers else [])]
+
+    def _push_level(self, targets: Mapping[str, int]) -> list[Pushed]:
         for _ in range(ATTEMPTS - 1):
             try:
                 return self._attempt_round(targets)
@@ -120,10 +130,13 @@ class Pusher:
         return self._attempt_round(targets)
 
     def _attempt_round(self, targets: Mapping[str, int]) -> list[Pushed]:
-        logs = self.ledger.logs(self._involved(targets))
+        logs, waiting = self.ledger.logs(self._involved(targets)), self.waiting()
         done, items, edits = list[Pushed](), list[WorkItem](), list[Edit]()
         times = {name: log.t for name, log in logs.items()}
         for name, wanted in targets.items():
+            if name in waiting:
+                done.append(Pushed(name, times.get(name, NEVER), error=waiting[name], halted=True))
+                continue
             t = self._as_far_as(name, wanted, times)
             made = self._prepared(name, t, logs)
             match made:
@@ -133,13 +146,44 @@ class Pusher:
                     done.append(made)
                     if not made.skipped and made.error is None:
                         edits += self._moved(self.program.tasks[name], logs[name].t, t)
-        for item, outcome in zip(items, run_sliced(self.runner, items), strict=True):
-            done.append(_pushed(item, outcome))
-            if outcome.value is not None:
-                edits += self._made(item, outcome.value)
-        if edits:
-            self.ledger.commit(self.lease, Round(tuple(edits)))
-        return done
+        outcomes = list(zip(items, run_sliced(self.runner, items), strict=True))
+        return [*done, *self._commit(edits, outcomes)]
+
+    def _commit(self, edits: list[Edit], outcomes: Sequence[tuple[WorkItem, Outcome[Produced]]]) -> list[Pushed]:
+        """Makes visible what items made; those that met a bad row are halted from here on."""
+        made = [edit for item, outcome in outcomes if outcome.value for edit in self._made(item, outcome.value)]
+        if edits or made:
+            self.ledger.commit(self.lease, Round((*edits, *made)))
+        # Only now: the bad row is looked for among the rows that were just committed.
+        halted = {
+            item.name: self._halted(item, outcome.bad_row)
+            for item, outcome in outcomes
+            if outcome.bad_row is not None and not isinstance(item.task.step, RecomputeStep)
+        }
+        if halted:
+            self.ledger.commit(self.lease, Round(notes=note_halted(halted)))
+        pushed = [(item, _pushed(item, outcome)) for item, outcome in outcomes]
+        return [
+            replace(one, error=halted[item.name].why, halted=True) if item.name in halted else one
+            for item, one in pushed
+        ]
+
+    def _halted(self, item: WorkItem, bad_row: BadRow) -> Halted:
+        why = say_where(bad_row, self.program, self.ledger, self.store)
+        return Halted(why, item.upto if bad_row.time is None else bad_row.time, item.upto)
+
+    def waiting(self) -> dict[str, str]:
+        """Vertices that are halted, or wait for one that is, and why."""
+        halted = halted_in(self.ledger)
+        return {name: halted[first].why for name, first in waiting_for(self.program, halted).items()}
+
+    def _answers(self, targets: Mapping[str, int]) -> dict[str, int]:
+        """What views compute of vertices that are at some times; not of those that are not loaded, or halted."""
+        found = {answer: t for name, t in targets.items() for answer in self.program.answers_of(name)}
+        if not found:
+            return {}
+        there, waiting = self.ledger.times(), self.waiting()
+        return {name: t for name, t in found.items() if name not in targets and name in there and name not in waiting}
 
     def _prepared(self, name: str, t: int, logs: Mapping[str, Log]) -> WorkItem | Pushed:
         """The work of a push; or what became of it without any."""
@@ -167,7 +211,7 @@ class Pusher:
 
         Vertices that build on each other are pushed one after the other; those that do not, side by side.
         """
-        targets = self._with_helpers(targets)
+        targets = self._with_helpers({**targets, **self._answers(targets)})
         for _ in range(ATTEMPTS - 1):
             try:
                 return self._attempt_chains(targets)
@@ -185,12 +229,14 @@ class Pusher:
         return found
 
     def _attempt_chains(self, targets: Mapping[str, int]) -> list[Pushed]:
-        logs = self.ledger.logs(self._involved(targets))
+        logs, waiting = self.ledger.logs(self._involved(targets)), self.waiting()
         done, lacking = list[Pushed](), dict[str, int]()
         times = {name: log.t for name, log in logs.items()}
         for name in (one for one in self.upstream(targets) if one in targets):
             t = self._as_far_as(name, targets[name], times)
-            if name not in logs:
+            if name in waiting:
+                done.append(Pushed(name, times.get(name, NEVER), error=waiting[name], halted=True))
+            elif name not in logs:
                 done.append(Pushed(name, NEVER, error="it is not loaded"))
             elif logs[name].t >= t:
                 done.append(Pushed(name, logs[name].t, skipped=True))
@@ -202,16 +248,12 @@ class Pusher:
             ChainItem(tuple(self._work(self.program.tasks[name], logs[name], lacking[name], logs) for name in chain))
             for chain in together({name: self.program.tasks[name].reads for name in lacking}, lacking)
         ]
-        edits = list[Edit]()
+        outcomes = list[tuple[WorkItem, Outcome[Produced]]]()
         for chain, outcome in zip(chains, self.runner.run(chains) if chains else [], strict=True):
             links = outcome.value or [Link(item.name, None, outcome.error, outcome.seconds) for item in chain.items]
-            for item, link in zip(chain.items, links, strict=True):
-                done.append(_pushed(item, replace(_outcome(link), harmful=outcome.harmful)))
-                if link.produced is not None:
-                    edits += self._made(item, link.produced)
-        if edits:
-            self.ledger.commit(self.lease, Round(tuple(edits)))
-        return done
+            made = (replace(_outcome(link), harmful=outcome.harmful) for link in links)
+            outcomes += zip(chain.items, made, strict=True)
+        return [*done, *self._commit([], outcomes)]
 
     def _late_input(self, name: str, t: int, logs: Mapping[str, Log], coming: Mapping[str, int]) -> str | None:
         """An input that has not reached a time, and will not by what comes with it."""
@@ -306,4 +348,4 @@ def _pushed(item: WorkItem, outcome: Outcome[Produced]) -> Pushed:
 
 
 def _outcome(link: Link) -> Outcome[Produced]:
-    return Outcome(link.vertex, link.produced, link.error, link.seconds, waited_s=link.waited_s)
+    return Outcome(link.vertex, link.produced, link.error, link.seconds, waited_s=link.waited_s, bad_row=link.bad_row)

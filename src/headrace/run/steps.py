@@ -8,7 +8,7 @@ that `Reading.values` has.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.model.block import Aggregation, Derivation
 from headrace.model.expr import TRUE, Expr
@@ -171,3 +171,9 @@ class Program:
     logs: Mapping[str, LogSpec]
     functions: tuple[tuple[str, str], ...] = ()
     """Declared in Python: `NAME@VERSION` and `module:function`."""
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """By contract, the log of its view's rows where its vertex does not hold them (`run.compile.answers`)."""
+
+    def answers_of(self, vertex: str) -> list[str]:
+        """Logs that hold what views compute of a vertex's rows."""
+        return [name for name in dict.fromkeys(self.answers.values()) if self.tasks[name].reads == (vertex,)]

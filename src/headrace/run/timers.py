@@ -46,7 +46,7 @@ def with_timers(program: Program) -> Program:
     if len(tasks) == len(program.tasks):
         return program
     order = TopologicalSorter({name: [r for r in task.reads if r in tasks] for name, task in tasks.items()})
-    return Program({name: tasks[name] for name in order.static_order()}, logs, program.functions)
+    return replace(program, tasks={name: tasks[name] for name in order.static_order()}, logs=logs)
 
 
 def is_helper(vertex: str) -> bool:

@@ -30,7 +30,8 @@ def between(old: Program | None, new: Program, anew: frozenset[str] = frozenset(
     tasks = {**kept, **{name: task for name, task in new.tasks.items() if name not in kept}}
     before = {name: spec for name, spec in old.logs.items() if name not in anew or name not in new.logs}
     logs = {name: _for_both(before.get(name), new.logs.get(name)) for name in {**before, **new.logs}}
-    return Program(tasks, logs, tuple(dict.fromkeys((*old.functions, *new.functions))))
+    functions = tuple(dict.fromkeys((*old.functions, *new.functions)))
+    return Program(tasks, logs, functions, {**old.answers, **new.answers})
 
 
 def _for_both(old: LogSpec | None, new: LogSpec | None) -> LogSpec:

@@ -77,10 +77,10 @@ class Upkeep:
 
     def _gathers(self, logs: Mapping[str, Log]) -> list[GatherItem]:
         """Of logs that have contents, only what the base holds: the rest is on its way into the next."""
-        times, together = {name: log.t for name, log in logs.items()}, dict[tuple[str, int], list[tuple[Log, int]]]()
+        times, together = self._times(logs), dict[tuple[str, int], list[tuple[Log, int]]]()
         spools = self._spools()
         for name, log in logs.items():
-            spec, upto = self.engine.program.logs.get(name), self._since(name, times)
+            spec, upto = self.engine.program.logs.get(name), self._since(log, times)
             if spec is not None and spec.has_contents:
                 upto = min(upto, NEVER if log.base_t is None else log.base_t)
             keep = self.keep_captured if name in spools else self.keep
@@ -97,23 +97,28 @@ class Upkeep:
         return {name for task in tasks.values() for name in task.reads} - set(tasks)
 
     def _due(self, logs: Mapping[str, Log]) -> Iterator[UpkeepItem]:
-        times = {name: log.t for name, log in logs.items()}
+        times = self._times(logs)
         noted = self.engine.ledger.notes(KEYS_NOTE)
         for name, log in logs.items():
             spec = self.engine.program.logs[name]
             yield from self._keys_missing(spec, log, noted.get(KEYS_NOTE + name, ""))
         for name, log in logs.items():
-            spec, since = self.engine.program.logs[name], self._since(name, times)
+            spec, since = self.engine.program.logs[name], self._since(log, times)
             if spec.keys:
                 yield from (UpkeepItem(spec, self.engine.store, since, merge=due) for due in merges_due(log.pieces))
             if spec.has_contents:
                 yield from self._compaction(spec, log, since)
 
-    def _since(self, name: str, times: Mapping[str, int]) -> int:
+    def _times(self, logs: Mapping[str, Log]) -> dict[str, int]:
+        """Of logs that go on from where they are: those that are halted are rebuilt, and look nothing up until then."""
+        waiting = self.engine.waiting()
+        return {name: log.t for name, log in logs.items() if name not in waiting}
+
+    def _since(self, log: Log, times: Mapping[str, int]) -> int:
         """The smallest time at which anyone still looks a log up."""
         tasks = self.engine.program.tasks.values()
-        readers = [times[task.vertex] for task in tasks if name in task.reads and task.vertex in times]
-        return min([*readers, times[name]])
+        readers = [times[task.vertex] for task in tasks if log.name in task.reads and task.vertex in times]
+        return min([*readers, log.t])
 
     def _keys_missing(self, spec: LogSpec, log: Log, noted: str) -> Iterator[UpkeepItem]:
         known = {tuple(columns) for columns in json.loads(noted)} if noted else set()
@@ -202,11 +207,11 @@ class Upkeep:
 
     def trim(self, now: int) -> tuple[str, ...]:
         """Drops changes that nobody needs; names of readers that were cut off, and must be loaded again."""
-        logs = self.engine.ledger.logs()
+        logs, waiting = self.engine.ledger.logs(), self.engine.waiting()
         readers = [
             Reader(task.vertex, dict.fromkeys(task.reads, logs[task.vertex].t))
             for task in self.engine.program.tasks.values()
-            if task.vertex in logs
+            if task.vertex in logs and task.vertex not in waiting
         ]
         readers += self._readings_under_way(logs)
         spools = self._spools()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from headrace.model.expr import Column
 from headrace.model.log import Piece, PieceKind
 from headrace.model.plan import Stage
 from headrace.model.scalar import NOTHING, Surroundings
@@ -22,7 +23,7 @@ from headrace.run.operators.derive import derive
 from headrace.run.operators.ingest import Stored, ingest
 from headrace.run.operators.join import join
 from headrace.run.operators.prepare import prepare
-from headrace.run.operators.reading import Contents, read, schema_of, with_key
+from headrace.run.operators.reading import Contents, read, schema_of, with_key, with_key_if_any
 from headrace.run.operators.recompute import difference, each_as_often, evaluated
 from headrace.run.operators.timed import timed
 from headrace.run.ports import Evaluate, Store
@@ -228,7 +229,8 @@ class _Work:
         schema = schema_of(self.item.log.columns)
         rows = pa.concat_tables([self._read(reading).select(schema.names).cast(schema) for reading in inputs])
         fewer = any(len(self.item.specs[reading.log].columns) > len(reading.values) for reading in inputs)
-        return consolidate(rows) if fewer else rows
+        computed = any(not isinstance(value, Column) for reading in inputs for value in reading.values.values())
+        return consolidate(rows) if fewer or computed else rows
 
     def _timed(self, step: TimedPass) -> tuple[pa.Table, pa.Table]:
         spec = self.item.task.state
@@ -248,7 +250,7 @@ class _Work:
         if self.item.initial:
             first = aggregate.initial(step.aggregation, self.item.upto)
             groups = pa.concat_tables([first, groups.select(first.column_names).cast(first.schema)])
-        return aggregate.outputs(step.outputs, step.aggregation.having, groups, self.item.around), state_changes
+        return aggregate.make_outputs(step.aggregation, step.outputs, groups, self.item.around), state_changes
 
     def _derived(self, step: DeriveStep) -> pa.Table:
         changes = tuple(self._read(input_.changes) for input_ in step.inputs)
@@ -304,6 +306,7 @@ class _Work:
             self._arrangement(spec.name, reading.key, schema_of(spec.columns)),
             self.item.upto,
             self.item.around,
+            self.item.after,
         )
 
     def _arrangement(self, log: str, key: LookupKey, schema: pa.Schema) -> Arrangement:
@@ -334,7 +337,7 @@ def write_runs(
     """Rows of a log as runs, for each of its keys."""
     for key in spec.keys if keys is None else keys:
         count = shards.get((spec.name, key.columns), 1)
-        for shard, run in enumerate(sorted_run(with_key(key, table, around), key.columns, count)):
+        for shard, run in enumerate(sorted_run(with_key_if_any(key, table, around), key.columns, count)):
             if run.num_rows:
                 name, size = store.write(spec.site, run, f"run-{spec.name}-{span[1]}", durable=False)
                 yield Piece(PieceKind.RUN, name, *span, run.num_rows, size, key.columns, shard, count)

@@ -13,7 +13,7 @@ from headrace.model.log import Lease
 from headrace.model.names import name_of_view
 from headrace.model.plan import Plan
 from headrace.model.relation import Field, Output
-from headrace.run.columns import view_outputs
+from headrace.run.columns import serving_log, view_outputs
 from headrace.run.deliver import deliver
 from headrace.run.functions import Functions
 from headrace.run.ports import Delivery, Ledger, Store
@@ -30,11 +30,11 @@ END_WITHIN_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What is delivered, to where, and from which vertex."""
+    """What is delivered, to where, and from which log."""
 
     contract: str
     target: Target
-    vertex: str
+    log: str
     columns: tuple[Field, ...]
     outputs: tuple[Output, ...]
     functions: Functions
@@ -77,10 +77,10 @@ class Deliveries:
             contract = plan.catalogue.contracts[entry.contract]
             if contract.deliver is not None:
                 try:
-                    outputs = view_outputs(plan, program, contract.view, entry.vertex)
+                    log, outputs = serving_log(program, entry), view_outputs(plan, program, entry)
                     target = self._target(plan, contract, contract.deliver, outputs, environment)
-                    columns = tuple(program.logs[entry.vertex].columns)
-                    found.append(Copy(contract.name, target, entry.vertex, columns, outputs, program.functions))
+                    columns = tuple(program.logs[log].columns)
+                    found.append(Copy(contract.name, target, log, columns, outputs, program.functions))
                 except HeadraceError as error:
                     self._report(entry.contract, error)
         return found
@@ -128,7 +128,7 @@ class Deliveries:
         self.troubles.report(DELIVERY + contract, f'contract "{contract}" cannot be delivered: {lines[0]}', MEND)
 
     def _bring_up(self, delivery: Delivery, copy: Copy) -> None:
-        found = self.ledger.logs([copy.vertex]).get(copy.vertex)
+        found = self.ledger.logs([copy.log]).get(copy.log)
         if found is not None and self.delivered.get(copy.contract) != found.t:
             deliver(delivery, self.store, found, copy.columns, copy.outputs, copy.functions)
             self.delivered[copy.contract] = found.t

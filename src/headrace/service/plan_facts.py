@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from headrace.model.plan import Plan
 from headrace.run.capture.spool import SPOOL
+from headrace.run.columns import serving_log
 from headrace.run.steps import Program
 from headrace.service.auditor import Watched
 from headrace.service.databases import by_contract, databases_of
@@ -40,12 +41,13 @@ def watched_of(plan: Plan, program: Program, forced: Mapping[str, float]) -> tup
     return tuple(
         Watched(
             one.contract,
-            one.vertex,
+            log,
             forced.get(one.contract, one.freshness_s),
             one.penalty,
             reads[one.contract],
-            sources[one.vertex],
+            sources[log],
             one.money * HOUR_S,
         )
         for one in plan.contracts
+        for log in (serving_log(program, one),)
     )

@@ -15,7 +15,7 @@ from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Plan
 from headrace.model.relation import Field, Output
 from headrace.observe.shown import Look
-from headrace.run.columns import view_outputs
+from headrace.run.columns import serving_log, view_outputs
 from headrace.run.compile.program import compile_plan
 from headrace.run.ports import Ledger, Store
 from headrace.run.steps import Program
@@ -77,17 +77,18 @@ class Reader:
         entries = [entry for entry in self.plan.contracts if name in (name_of_view(entry.view), entry.contract)]
         if not entries:
             raise UsageError(f'no contract keeps a view "{name}"', _known(name, self.names()))
-        logs = self.ledger.logs([entry.vertex for entry in entries])
-        there = [entry for entry in entries if entry.vertex in logs]
+        names = {entry.contract: serving_log(self.program, entry) for entry in entries}
+        logs = self.ledger.logs(names.values())
+        there = [entry for entry in entries if names[entry.contract] in logs]
         if not there:
             raise UsageError(
                 f'view "{name_of_view(entries[0].view)}" is not loaded yet', "`headrace status` says how far it is"
             )
         earlier = self.plan.runs_earlier
-        entry = max(there, key=lambda one: (not earlier(one.contract), logs[one.vertex].t, one.contract))
-        spec = self.program.logs[entry.vertex]
-        outputs = view_outputs(self.plan, self.program, entry.view, entry.vertex)
-        return Served(entry, logs[entry.vertex], tuple(spec.columns), outputs)
+        entry = max(there, key=lambda one: (not earlier(one.contract), logs[names[one.contract]].t, one.contract))
+        log = logs[names[entry.contract]]
+        outputs = view_outputs(self.plan, self.program, entry)
+        return Served(entry, log, tuple(self.program.logs[log.name].columns), outputs)
 
     def look(self) -> Look:
         """The last of the service. While it does not look, what it would find now: nobody keeps promises then."""

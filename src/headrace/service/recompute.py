@@ -34,9 +34,10 @@ from headrace.model.plan import ContractPlan
 from headrace.model.relation import Field, Output, Relation
 from headrace.model.types import Row
 from headrace.run.capture.spool import MISSED_NOTE, STOPPED_NOTE, spool_log
-from headrace.run.columns import view_outputs
+from headrace.run.columns import serving_log, view_outputs
 from headrace.run.compare import Parts, compare
 from headrace.run.functions import Functions
+from headrace.run.halted import halted_in, waiting_for
 from headrace.run.ports import Store
 from headrace.run.view import parts_at
 from headrace.service.captures import folder_streams
@@ -253,7 +254,11 @@ class Moment:
                 return f'source "{name}" is stopped: {notes[STOPPED_NOTE + name]}'
             if MISSED_NOTE + name in notes:
                 return f'source "{name}" is being read again'
-        if contract.vertex in self.reader.ledger.times():
+        log = serving_log(self.reader.program, contract)
+        waits_for = waiting_for(self.reader.program, halted := halted_in(self.reader.ledger)).get(log)
+        if waits_for is not None:
+            return f"it is failing: {halted[waits_for].why}"
+        if log in self.reader.ledger.times():
             return None
         return self.watch.trouble_of(contract.contract) or "it is not loaded"
 
@@ -288,10 +293,11 @@ class Moment:
         left_out: dict[str, str] = {}
         began = asked = time.monotonic()
         while waiting:
-            logs = self.reader.ledger.logs([one.vertex for one in waiting.values()])
+            names = {one.contract: serving_log(self.reader.program, one) for one in waiting.values()}
+            logs = self.reader.ledger.logs(names.values())
             ask = time.monotonic() - asked > 1.0
             for name, contract in list(waiting.items()):
-                log = logs.get(contract.vertex)
+                log = logs.get(names[name])
                 if log is not None and log.t >= t:
                     del waiting[name]
                     view = self._pin_at(contract, log, t)
@@ -323,8 +329,8 @@ class Moment:
             store = self.reader.store.pin(log.site, [piece.file for piece in log.contents], self.scratch / "views")
         except ConnectError:
             return None
-        outputs = view_outputs(self.reader.plan, self.reader.program, contract.view, contract.vertex)
-        return PinnedView(contract, store, log, tuple(self.reader.program.logs[contract.vertex].columns), outputs)
+        outputs = view_outputs(self.reader.plan, self.reader.program, contract)
+        return PinnedView(contract, store, log, tuple(self.reader.program.logs[log.name].columns), outputs)
 
     # The comparison
 

@@ -10,6 +10,7 @@ from headrace.declare.variables import fill
 from headrace.model.amounts import format_seconds
 from headrace.model.errors import ConnectError
 from headrace.model.plan import Plan
+from headrace.run.columns import serving_log
 from headrace.run.compile.program import compile_plan
 from headrace.service.databases import databases_of
 from headrace.service.folder import Folder
@@ -26,7 +27,9 @@ def recovered_text(folder: Folder, now: int) -> str:
         times, positions = ledger.times(), ledger.notes("position:")
     finally:
         ledger.close()
-    views = [times[one.vertex] for one in plan.contracts if one.vertex in times]
+    program = compile_plan(plan)
+    logs = [serving_log(program, one) for one in plan.contracts]
+    views = [times[log] for log in logs if log in times]
     captured = {name.removeprefix("position:"): int(json.loads(text)["t"]) for name, text in positions.items()}
     kept = f"{len(views)} of {len(plan.contracts)} views are kept" + (f", {_ages(views, now)}" if views else "")
     read = [f"{name} from {_age(t, now)} on" for name, t in sorted(captured.items())]

@@ -25,7 +25,7 @@ from headrace.model.zset import EMPTY, ZSet
 from headrace.run.arrow import arrow_table, rows_of_arrow
 from headrace.run.capture.spool import SPOOL, spool_log
 from headrace.run.changes import TIME
-from headrace.run.columns import source_fields, view_outputs
+from headrace.run.columns import serving_log, source_fields, view_outputs
 from headrace.run.compile.program import compile_plan
 from headrace.run.evaluate import Python, evaluate
 from headrace.run.execute import Engine
@@ -126,14 +126,14 @@ class World:
     def rows(self, contract: str, t: int | None = None) -> pa.Table:
         """What a contract's view holds, now or as of an earlier time."""
         planned = next(one for one in self.plan.contracts if one.contract == contract)
-        log = self.ledger.logs([planned.vertex])[planned.vertex]
-        outputs = view_outputs(self.plan, self.program, planned.view, planned.vertex)
-        columns = self.program.logs[planned.vertex].columns
+        name = serving_log(self.program, planned)
+        log = self.ledger.logs([name])[name]
+        outputs, columns = view_outputs(self.plan, self.program, planned), self.program.logs[name].columns
         return rows_at(self.store, log, columns, outputs, log.t if t is None else t, self.program.functions)
 
     def time_of(self, contract: str) -> int:
         planned = next(one for one in self.plan.contracts if one.contract == contract)
-        return self.ledger.times()[planned.vertex]
+        return self.ledger.times()[serving_log(self.program, planned)]
 
     def expected(self, contract: str, t: int) -> ZSet:
         planned = next(one for one in self.plan.contracts if one.contract == contract)

@@ -29,7 +29,7 @@ from headrace.model.types import BIGINT, BOOLEAN, DOUBLE, FRACTIONS, INT, STRING
 from headrace.model.zset import ZSet
 from headrace.run.arrow import arrow_table, rows_of_arrow
 from headrace.run.evaluate import evaluate
-from headrace.run.operators.aggregate import accumulate, group_fields, initial, keeps_totals, outputs, state_fields
+from headrace.run.operators.aggregate import accumulate, group_fields, initial, keeps_totals, make_outputs, state_fields
 from headrace.run.operators.prepare import key_column, key_fields, prepare, prepared_fields
 from headrace.testing import SCHEMA
 from headrace.testing.expressions import ScalarMaker
@@ -99,14 +99,14 @@ def relation_of(aggregation: Aggregation, shown: tuple[Output, ...]) -> Relation
 def logged(aggregation: Aggregation, shown: tuple[Output, ...], history: History) -> list[pa.Table]:
     """The changes of all batches, after the row that is there from the start."""
     key = [key_column(field) for field in key_fields(aggregation)]
-    log = [outputs(shown, aggregation.having, initial(aggregation, 0))]
+    log = [make_outputs(aggregation, shown, initial(aggregation, 0))]
     state = [arrow_table({**{f.name: f.type for f in state_fields(aggregation)}, **STAMPS}, [])]
     for after, upto in history.batches():
         prepared = prepare(aggregation, history.changes("r", fields_of(SCAN), after, upto))
         assert prepared.column_names == [*(f.name for f in prepared_fields(aggregation)), *STAMPS]
         groups, kept = accumulate(aggregation, prepared, Kept(key, state))
         assert groups.column_names == [*(f.name for f in group_fields(aggregation)), *STAMPS]
-        log.append(outputs(shown, aggregation.having, groups))
+        log.append(make_outputs(aggregation, shown, groups))
         assert kept.schema == state[0].schema
         state.append(kept)
     return log

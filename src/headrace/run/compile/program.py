@@ -11,6 +11,7 @@ from headrace.model.plan import Edge, Operator, Plan, Vertex, VertexKind
 from headrace.model.relation import Field
 from headrace.run.capture.spool import spool_log
 from headrace.run.columns import Held, source_fields
+from headrace.run.compile.answers import with_answers
 from headrace.run.compile.join import join_step
 from headrace.run.compile.known import Known
 from headrace.run.compile.on_top import aggregate_step, derive_step, recompute_step
@@ -21,7 +22,7 @@ from headrace.run.timers import with_timers
 
 def compile_plan(plan: Plan) -> Program:
     """Raises AssertionError where a plan does not fit together: that is our own fault."""
-    return with_timers(_program(Known(plan)))
+    return with_answers(with_timers(_program(Known(plan))), plan)
 
 
 def _program(known: Known) -> Program:

@@ -11,10 +11,12 @@ A group dies with its last row; without keys there is one group, and it always l
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 
 from headrace.model.block import Aggregation
-from headrace.model.expr import Expr
+from headrace.model.errors import EvaluationError
 from headrace.model.relation import AggregateFunction, Field, Output
 from headrace.model.scalar import NOTHING, Surroundings
 from headrace.model.types import BIGINT, INT
@@ -58,8 +60,15 @@ def initial(aggregation: Aggregation, time: int) -> pa.Table:
     return arrow_table({**columns, TIME: BIGINT, ORDER: INT, WEIGHT: BIGINT}, rows)
 
 
-def outputs(
-    outputs: tuple[Output, ...], having: Expr | None, groups: pa.Table, around: Surroundings = NOTHING
+def make_outputs(
+    aggregation: Aggregation, outputs: tuple[Output, ...], groups: pa.Table, around: Surroundings = NOTHING
 ) -> pa.Table:
     """Changes of groups as changes of the aggregate's output."""
-    return with_outputs(outputs, groups if having is None else keep(having, groups, around), around)
+    having = aggregation.having
+    try:
+        return with_outputs(outputs, groups if having is None else keep(having, groups, around), around)
+    except EvaluationError as error:
+        if error.bad_row is not None:
+            keys = {field.name: error.bad_row.row[field.name] for field in key_fields(aggregation)}
+            error.bad_row = replace(error.bad_row, row=keys, is_group=True)
+        raise

@@ -6,12 +6,14 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
+from headrace.model.bad_row import BadRow, say_expression
 from headrace.model.errors import EvaluationError
 from headrace.model.expr import TRUE, Expr, columns_of
 from headrace.model.relation import Output
-from headrace.model.scalar import NOTHING, Surroundings
+from headrace.model.scalar import NOTHING, Surroundings, failing_part
+from headrace.model.types import Row
 from headrace.run.arrow import arrow_table, rows_of_arrow
-from headrace.run.changes import ORDER, TIME, WEIGHT, consolidate
+from headrace.run.changes import ORDER, STAMPS, TIME, WEIGHT, consolidate
 from headrace.run.operators.vectors import Datum, vector_of
 from headrace.run.row_functions import value_of
 
@@ -45,7 +47,28 @@ def _row_by_row(expr: Expr, table: pa.Table, around: Surroundings) -> pa.Array:
     names = tuple(sorted(columns_of(expr)))
     value = value_of(expr, names, around)
     rows = rows_of_arrow(table.select(names)) if names else [()] * table.num_rows
-    return arrow_table({"": expr.type}, [(value(row),) for row in rows]).column(0).combine_chunks()
+    values: list[Row] = []
+    try:
+        values.extend((value(row),) for row in rows)
+    except EvaluationError as error:
+        error.bad_row = error.bad_row or bad_row_at(error, expr, table, len(values), around)
+        raise
+    return arrow_table({"": expr.type}, values).column(0).combine_chunks()
+
+
+def bad_row_at(error: EvaluationError, expr: Expr, table: pa.Table, position: int, around: Surroundings) -> BadRow:
+    """What people are told of a row of a table for which an expression fails."""
+    one = table.slice(position, 1)
+    row = dict(zip(one.column_names, rows_of_arrow(one)[0], strict=True))
+    part = failing_part(expr, row, around)
+    time = row.get(TIME)
+    return BadRow(
+        str(error),
+        say_expression(part),
+        {name: value for name, value in row.items() if name not in STAMPS},
+        tuple(sorted(columns_of(part))),
+        time=time if isinstance(time, int) else None,
+    )
 
 
 def _one_value(expr: Expr, around: Surroundings) -> pa.Scalar:

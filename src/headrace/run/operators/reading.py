@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.model.errors import EvaluationError
 from headrace.model.expr import TRUE, Column
+from headrace.model.log import NEVER
 from headrace.model.relation import Field
 from headrace.model.scalar import NOTHING, Surroundings
 from headrace.run.arrangement import Arrangement
 from headrace.run.arrow import arrow_type
-from headrace.run.changes import ORDER, TIME, WEIGHT, Positions
+from headrace.run.changes import ORDER, TIME, WEIGHT, Positions, consolidate
 from headrace.run.operators.expressions import column_of
 from headrace.run.steps import LookupKey, Reading
+
+_POSITION = "__p"
 
 
 def schema_of(columns: Sequence[Field]) -> pa.Schema:
@@ -55,21 +60,58 @@ def with_key(key: LookupKey, table: pa.Table, around: Surroundings = NOTHING) ->
     return table
 
 
+def with_key_if_any(key: LookupKey, table: pa.Table, around: Surroundings = NOTHING) -> pa.Table:
+    """The same for a log that others read as well: rows for which the key has no answer are left out.
+
+    No join misses them: whoever looks rows up by this key evaluates it for every row that comes, and fails by itself.
+    """
+    try:
+        return with_key(key, table, around)
+    except EvaluationError:
+        found = [table.slice(position, 1) for position in range(table.num_rows)]
+        return pa.concat_tables([with_key(key, table.slice(0, 0), around), *_each_with_key(key, found, around)])
+
+
+def _each_with_key(key: LookupKey, rows: Iterable[pa.Table], around: Surroundings) -> Iterator[pa.Table]:
+    for row in rows:
+        with suppress(EvaluationError):
+            yield with_key(key, row, around)
+
+
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Rows of a log up to a time, found by key, and read as a step reads them."""
+    """Rows of a log up to a time, found by key, and read as a step reads them.
+
+    Nobody asks for them as of a time before `settled`: what came and left until then need not be looked at.
+    """
 
     reading: Reading
     arrangement: Arrangement
     upto: int
     around: Surroundings = NOTHING
+    settled: int = NEVER
 
     def meet(self, probe: pa.Table, probe_key: Sequence[str], null_safe: bool = False) -> tuple[Positions, pa.Table]:
         positions, rows = self.arrangement.meet(probe, probe_key, null_safe)
         late = rows.column(TIME).to_numpy() > self.upto
         if late.any():
             positions, rows = positions[~late], rows.filter(pa.array(~late))
+        try:
+            return self._read(positions, rows)
+        except EvaluationError:
+            return self._read(*self._settle(positions, rows))
+
+    def _read(self, positions: Positions, rows: pa.Table) -> tuple[Positions, pa.Table]:
         if self.reading.filter == TRUE:
             return positions, _named(self.reading, rows, self.around)
         passes, rows = _filtered(self.reading, rows, self.around)
         return positions[passes.to_numpy(zero_copy_only=False)], rows
+
+    def _settle(self, positions: Positions, rows: pa.Table) -> tuple[Positions, pa.Table]:
+        """Rows that are gone since before `settled` are gone from what was found, too."""
+        times = rows.column(TIME).to_numpy()
+        orders = np.where(times <= self.settled, 0, rows.column(ORDER).to_numpy()).astype(np.int32)
+        rest = rows.drop_columns([TIME, ORDER]).append_column(_POSITION, pa.array(positions))
+        at = pa.array(np.maximum(times, self.settled))
+        rows = consolidate(rest.append_column(TIME, at).append_column(ORDER, pa.array(orders)))
+        return rows.column(_POSITION).to_numpy(), rows.drop_columns([_POSITION])

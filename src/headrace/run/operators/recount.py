@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from headrace.model.bad_row import BadRow, say_call
 from headrace.model.block import Aggregation
-from headrace.model.relation import AggregateCall, AggregateFunction
+from headrace.model.errors import EvaluationError
+from headrace.model.relation import AggregateCall, AggregateFunction, Field
 from headrace.model.scalar_compare import sort_key
 from headrace.model.types import BIGINT, INT, Row, Value
 from headrace.run.arrow import arrow_table, rows_of_arrow
@@ -38,10 +40,22 @@ def accumulate(aggregation: Aggregation, prepared: pa.Table, state: Lookup | Non
     rows = [
         (*key, *values, time, 0, weight)
         for key, was, new in zip(key_rows, before, changes, strict=True)
-        for time, values, weight in _replayed(aggregation, bool(fields), was, new)
+        for time, values, weight in _replayed_or_named(aggregation, fields, key, was, new)
     ]
     columns = {field.name: field.type for field in fields} | {call.name: call.type for call in aggregation.calls}
     return arrow_table({**columns, TIME: BIGINT, ORDER: INT, WEIGHT: BIGINT}, rows), prepared
+
+
+def _replayed_or_named(
+    aggregation: Aggregation, fields: tuple[Field, ...], key: Row, was: list[_Stamped], new: list[_Stamped]
+) -> list[_Stamped]:
+    """What `_replayed` yields; a group that has no answer is named."""
+    try:
+        return list(_replayed(aggregation, bool(fields), was, new))
+    except EvaluationError as error:
+        row = {field.name: value for field, value in zip(fields, key, strict=True)}
+        error.bad_row = BadRow(str(error), ", ".join(map(say_call, aggregation.calls)), row, is_group=True)
+        raise
 
 
 def _by_group(numbers: Integers, table: pa.Table, count: int) -> list[list[_Stamped]]:

@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headrace.model.bad_row import BadRow, say_call
 from headrace.model.block import Aggregation
+from headrace.model.errors import EvaluationError
 from headrace.model.relation import AggregateCall, AggregateFunction, Field
 from headrace.model.types import BIGINT, STRING
 from headrace.run.changes import ORDER, TIME, WEIGHT
@@ -105,10 +107,28 @@ class _Change:
         self, aggregation: Aggregation, keys: Mapping[str, pa.ChunkedArray], measures: Mapping[str, Amounts]
     ) -> pa.Table:
         lives = self._lives if keys else np.ones_like(self._lives)
-        columns = {call.name: result_of(call, measures) for call in aggregation.calls}
+        try:
+            columns = {call.name: result_of(call, measures) for call in aggregation.calls}
+        except EvaluationError as error:
+            error.bad_row = self._bad_group(aggregation, keys, measures)
+            raise
         same = _same(columns.values(), lives, self._before, self._after)
         renamed = {field.name: keys[key_column(field)] for field in key_fields(aggregation)}
         return self._table(renamed, columns, lives, np.flatnonzero(~same), self._before)
+
+    def _bad_group(
+        self, aggregation: Aggregation, keys: Mapping[str, pa.ChunkedArray], measures: Mapping[str, Amounts]
+    ) -> BadRow | None:
+        """The first group with a total that has no answer."""
+        groups = np.concatenate((self._steps.group, np.arange(len(self._lives) - len(self._steps))))
+        for call in aggregation.calls:
+            for position, group in enumerate(groups.tolist()):
+                try:
+                    result_of(call, {name: amounts[position : position + 1] for name, amounts in measures.items()})
+                except EvaluationError as error:
+                    row = {field.name: keys[key_column(field)][group].as_py() for field in key_fields(aggregation)}
+                    return BadRow(str(error), say_call(call), row, is_group=True)
+        return None
 
     def of_state(
         self, aggregation: Aggregation, keys: Mapping[str, pa.ChunkedArray], measures: Mapping[str, Amounts]
