@@ -167,10 +167,10 @@ def test_a_refused_contract_is_kept_only_when_it_is_forced(project: RunningProje
     assert project.document("apply")["changed"] is False
     (kept,) = [one for one in project.document("status")["contracts"] if one["id"] == "now"]
     assert kept["forced"] is True
-    assert "division by zero" in project.headrace("show", "broken", status=2)
-    (odd,) = [one for one in project.document("status")["contracts"] if one["id"] == "odd"]
-    assert odd["state"] == "failing"
-    assert "division by zero" in odd["reason"]
+    assert "is not loaded yet" in project.headrace("show", "broken", status=2)
+    for one in project.document("status")["contracts"]:
+        if one["id"] in ("broken", "odd"):
+            assert one["state"] == "failing" and "division by zero" in one["reason"], one
 
 
 def test_a_promise_that_runs_stays_when_a_tighter_one_is_refused(project: RunningProject) -> None:

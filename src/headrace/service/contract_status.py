@@ -110,6 +110,8 @@ def _state(service: Service, entry: ContractPlan, described: Mapping[str, Any], 
     unloaded, failing = service.unloaded.get(name), service.scheduler.failing_of(name)
     if unloaded is not None:
         return "failing", unloaded.splitlines()[0]
+    if name in service.scheduler.halted:
+        return "failing", service.scheduler.halted[name]
     if failing:
         return "failing", failing[0][1].reason.splitlines()[0]
     delivery = service.troubles.get(DELIVERY + name)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import Fenced, HeadraceError
 from headrace.model.log import Round
 from headrace.run.upkeep import Upkeep
+from headrace.service.mending import try_again
 from headrace.service.moving import LEARNT_NOTE, leave_out
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def keep_up(service: Service) -> None:
             with service.upkeep_turn:
                 if service.upkeep is None:
                     continue
+                try_again(service)
                 began = time.monotonic()
                 worked = service.upkeep.step() is not None
                 pause = UPKEEP_EVERY_S if worked else NOTHING_DUE_S
@@ -52,7 +53,6 @@ def _trim(service: Service, upkeep: Upkeep) -> None:
     service.accounts.keep(service.clock())
     _keep_learnt(service)
     _cut_off(service, upkeep.trim(service.clock()))
-    _load_left_out(service)
     upkeep.sweep(time.time(), grace=GRACE_S)
     _forget_withdrawn(service)
     service.auditor.forget_moments(service.lease)
@@ -73,23 +73,6 @@ def _cut_off(service: Service, vertices: tuple[str, ...]) -> None:
         gone = engine.forget(vertices)
     log.warning("cut off by the budget of their site, to be loaded again: %s", ", ".join(gone))
     leave_out(service, engine, service.plan, gone, CUT_OFF)
-
-
-def _load_left_out(service: Service) -> None:
-    """What could not be computed, or was cut off, may be computed now: all together, or else one by one."""
-    assert service.plan is not None and service.scheduler is not None
-    left_out = {one.contract: one.vertex for one in service.plan.contracts if one.contract in service.unloaded}
-    if not left_out or not service.plan_turn.acquire(blocking=False):
-        return  # whoever goes over to a plan loads it, and in another way perhaps
-    try:
-        load = partial(service.loader.load_if_read, service.scheduler.engine)
-        error = load(list(left_out.values()))
-        errors = dict.fromkeys(left_out, error)
-        if error is not None and len(left_out) > 1:
-            errors = {contract: load([vertex], tries=1) for contract, vertex in left_out.items()}
-        service.unloaded = {contract: error for contract, error in errors.items() if error is not None}
-    finally:
-        service.plan_turn.release()
 
 
 def _forget_withdrawn(service: Service) -> None:

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 
 from headrace.model.plan import Plan
 from headrace.run.capture.spool import SPOOL
+from headrace.run.columns import serving_log
 from headrace.run.compile.program import compile_plan
-from headrace.run.execute import Engine, NotThereYet
+from headrace.run.execute import Engine, NoAnswer, NotThereYet
 from headrace.run.ports import Ledger
 from headrace.run.steps import Program
 from headrace.run.upkeep import READING_NOTE, Upkeep
@@ -130,15 +131,15 @@ class Loader:
         log.warning("loading one by one: %s", error)
         unloaded = {}
         for entry in plan.contracts:
-            error = self.load_if_read(engine, [entry.vertex])
+            error = self.load_if_read(engine, [serving_log(program, entry)])
             if error is not None:
                 log.warning('contract "%s" cannot be loaded: %s', entry.contract, error)
                 unloaded[entry.contract] = error
-        if len(unloaded) == len(plan.contracts):
-            raise RuntimeError(next(iter(unloaded.values())))
-        return unloaded
+        if len(unloaded) == len(plan.contracts) and not any(isinstance(why, NoAnswer) for why in unloaded.values()):
+            raise RuntimeError(str(next(iter(unloaded.values()))))
+        return {contract: str(why) for contract, why in unloaded.items()}
 
-    def try_to_load(self, engine: Engine, wanted: Collection[str], tries: int = LOAD_TRIES) -> str | None:
+    def try_to_load(self, engine: Engine, wanted: Collection[str], tries: int = LOAD_TRIES) -> RuntimeError | None:
         """Why it did not work; None if it did. Sources of several databases may not have come to a common time yet.
 
         That stays the same: while we wait for the last of them the others go on.
@@ -146,7 +147,7 @@ class Loader:
         t = engine.common_time(wanted)
         return self._tried(lambda: engine.load(wanted, t), tries)
 
-    def load_if_read(self, engine: Engine, wanted: Collection[str], tries: int = LOAD_TRIES) -> str | None:
+    def load_if_read(self, engine: Engine, wanted: Collection[str], tries: int = LOAD_TRIES) -> RuntimeError | None:
         """The same where some of the sources may not have been read."""
         notes = self.ledger.notes(LOADED_NOTE)
         sources = (spool.removeprefix(SPOOL) for spool in engine.spools(wanted))
@@ -154,16 +155,17 @@ class Loader:
         if not unread:
             return self.try_to_load(engine, wanted, tries)
         why = held_up_sources(self.ledger, self.captures).get(unread[0])
-        return f'source "{unread[0]}" is not read yet' if why is None else f'source "{unread[0]}" cannot be read: {why}'
+        told = "is not read yet" if why is None else f"cannot be read: {why}"
+        return NotThereYet(f'source "{unread[0]}" {told}')
 
-    def _tried(self, act: Callable[[], object], tries: int = LOAD_TRIES) -> str | None:
+    def _tried(self, act: Callable[[], object], tries: int = LOAD_TRIES) -> RuntimeError | None:
         for left in range(tries - 1, -1, -1):
             try:
                 act()
                 return None
             except NotThereYet as error:
                 if not left or self.stop.wait(1.0):
-                    return str(error)
+                    return error
             except RuntimeError as error:
-                return str(error)
+                return error
         return None

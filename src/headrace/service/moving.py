@@ -11,6 +11,7 @@ from headrace.model.log import Round
 from headrace.model.plan import Plan
 from headrace.plan.document import plan_document
 from headrace.run.capture.spool import SPOOL
+from headrace.run.columns import serving_log
 from headrace.run.compile.program import compile_plan
 from headrace.run.execute import KEYS_NOTE, Engine
 from headrace.run.steps import Program
@@ -173,13 +174,13 @@ def _start_states(service: Service, engine: Engine, plan: Plan) -> None:
         gone = engine.forget(engine.without_state())
         failed = service.loader.try_to_load(engine, gone)
         if failed is not None:
-            leave_out(service, engine, plan, gone, failed)
+            leave_out(service, engine, plan, gone, str(failed))
 
 
 def leave_out(service: Service, engine: Engine, plan: Plan, gone: Collection[str], why: str) -> None:
     """Contracts that need vertices which are not there: upkeep tries to load them, again and again."""
     for entry in plan.contracts:
-        if not set(gone).isdisjoint(engine.upstream([entry.vertex])):
+        if not set(gone).isdisjoint(engine.upstream([serving_log(engine.program, entry)])):
             service.unloaded[entry.contract] = why
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from headrace.model.log import NEVER
 from headrace.model.plan import Plan
+from headrace.run.columns import serving_log
 from headrace.run.execute import Engine
 from headrace.run.next_job import Job, Sides, length_s, longest_share, next_job, parts_of
 from headrace.run.next_push import (
@@ -54,6 +55,8 @@ class Scheduler:
     failing: dict[str, Failing] = field(default_factory=dict)
     suspects: set[str] = field(default_factory=set)
     """Vertices that were pushed together when one of them did harm: each is pushed by itself until that is found."""
+    halted: dict[str, str] = field(default_factory=dict)
+    """Contracts that bad rows keep from going on, and why: `service.mending` rebuilds them."""
     _paths: Paths | None = None
 
     @property
@@ -81,7 +84,7 @@ class Scheduler:
             watermarks=watermarks,
             seconds=seconds,
             slots=self.slots,
-            in_flight=frozenset(self.pending),
+            in_flight=frozenset((*self.pending, *self.halted)),
             lags_s=lags_s,
             margins=self.learning.margins,
             blocking_s=longest_item_s(self.paths, seconds),
@@ -89,11 +92,12 @@ class Scheduler:
 
     def decide(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> Decision:
         """What has to start now; what has started stays in `pending` until it is there."""
+        self.halted = self._halted_contracts()
         for contract, due in list(self.pending.items()):
             there = due.vertex in times and times[due.vertex] >= due.target
             if there:
                 self.learning.end(contract, now)
-            if there or due.vertex not in times or self._is_resting(contract, now):
+            if there or due.vertex not in times or contract in self.halted or self._is_resting(contract, now):
                 del self.pending[contract]
         scene = self.scene(now, times, lags_s)
         decision = next_pushes(self.paths, scene)
@@ -167,8 +171,15 @@ class Scheduler:
         targets = {move.vertex: move.target for move in moves if not self._rests(move.vertex, scene.now)}
         return self.engine.push_round(targets) if targets else []
 
+    def _halted_contracts(self) -> dict[str, str]:
+        program, waiting = self.engine.program, self.engine.waiting()
+        logs = {entry.contract: serving_log(program, entry) for entry in self.plan.contracts}
+        return {contract: waiting[log] for contract, log in logs.items() if log in waiting}
+
     def _note(self, pushed: Pushed, now: int) -> None:
-        if pushed.error is not None:
+        if pushed.halted:
+            self.failing.pop(pushed.vertex, None)
+        elif pushed.error is not None:
             failures = self.failing[pushed.vertex].failures + 1 if pushed.vertex in self.failing else 1
             rest = REST_S[min(failures, len(REST_S)) - 1]
             if pushed.harmful and pushed.vertex in self.suspects:
@@ -187,7 +198,12 @@ class Scheduler:
 
     def _is_resting(self, contract: str, now: int) -> bool:
         """Whether something that a contract needs is left alone for now: it must not hold up the others."""
-        return any(self._rests(vertex, now) for vertex in self.paths.upstream[contract])
+        return any(self._rests(vertex, now) for vertex in self._needed_by(contract))
 
     def failing_of(self, contract: str) -> list[tuple[str, Failing]]:
-        return [(vertex, self.failing[vertex]) for vertex in self.paths.upstream[contract] if vertex in self.failing]
+        return [(vertex, self.failing[vertex]) for vertex in self._needed_by(contract) if vertex in self.failing]
+
+    def _needed_by(self, contract: str) -> list[str]:
+        """Vertices, and what is computed of the last."""
+        answer = self.engine.program.answers.get(contract)
+        return [*self.paths.upstream[contract], *([] if answer is None else [answer])]

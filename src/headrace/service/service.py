@@ -35,6 +35,7 @@ from headrace.service.gaps import Gaps
 from headrace.service.housekeeping import keep_up
 from headrace.service.late_runner import Absence
 from headrace.service.loading import Loader, Loading
+from headrace.service.mending import Rests, report_bad_rows
 from headrace.service.moving import go_over
 from headrace.service.plan_facts import sources_of
 from headrace.service.scheduler import Scheduler
@@ -101,6 +102,7 @@ class Service:
         self._quiet_until = 0.0  # on the clock that nobody sets: no push is due before
         self.failure: BaseException | None = None
         self.unloaded: dict[str, str] = {}
+        self.rests = Rests()
         self.upkeep: Upkeep | None = None
 
     # Life
@@ -243,7 +245,7 @@ class Service:
             self.push_seconds += seconds
             self.pushed_rows += sum(one.rows_out for one in pushed)
             for one in pushed:
-                if one.error is not None:
+                if one.error is not None and not one.halted:
                     log.warning("%s could not be pushed: %s", one.vertex, one.error.splitlines()[0])
             self._account(pushed, seconds)
         return 0.0 if pushed else IDLE_S
@@ -283,3 +285,4 @@ class Service:
             self._quiet_until = 0.0  # a capture may have fallen behind, which nobody could foresee
             self.captures.check()
             report_source_troubles(self.troubles, self.ledger, self.captures)
+            report_bad_rows(self)

@@ -15,7 +15,7 @@ from headrace.model.trouble import Trouble
 
 log = logging.getLogger("headrace.trouble")
 
-SOURCE, CAPTURE, DELIVERY, WITHDRAWAL = "source:", "capture:", "delivery:", "withdrawal:"
+SOURCE, CAPTURE, DELIVERY, WITHDRAWAL, ROW = "source:", "capture:", "delivery:", "withdrawal:", "row:"
 ENGINE, STANDSTILL = "engine:", "standstill:"
 """What keys begin with; the rest is the name of the source, database, contract or note that a trouble is about."""
 LOOK_AT_LOGS = "the logs below .headrace/ say more"
@@ -29,11 +29,15 @@ class Troubles:
         self._turn = threading.Lock()
         self._found: dict[str, Trouble] = {}
 
-    def report(self, key: str, what: str, hint: str = LOOK_AT_LOGS) -> None:
-        """May be told again, in other words too: `since` stays the time at which it was reported first."""
+    def report(self, key: str, what: str, hint: str = LOOK_AT_LOGS, since: float | None = None) -> None:
+        """May be told again, in other words too: `since` stays the time at which it was reported first.
+
+        Unless it is known better: whoever reports it may say since when it lasts, in seconds since 1970.
+        """
         with self._turn:
             before = self._found.get(key)
-            self._found[key] = Trouble(what, self._clock_s() if before is None else before.since, hint)
+            first = self._clock_s() if before is None else before.since
+            self._found[key] = Trouble(what, first if since is None else since, hint)
         if before is None:
             log.warning("%s", what)
 
