@@ -22,6 +22,7 @@ from headrace.model.zset import ZSet
 from headrace.run.arrow import _ours, rows_of_arrow
 from headrace.run.columns import serving_log, view_outputs
 from headrace.run.deliver import deliver
+from headrace.run.execute import NoAnswer
 from headrace.run.ports import Delivery
 from headrace.testing import SCHEMA, changes, queries, tables
 from headrace.testing.worlds import World
@@ -53,11 +54,7 @@ def start(data: st.DataObject, text: str, folder: Path) -> World:
         assume(world.plan.contracts)
         world.capture(data.draw(tables(max_rows=4)))
         world.engine.load()
-    except EvaluationError:
-        reject()
-    except RuntimeError as error:
-        if "EvaluationError" not in str(error):
-            raise
+    except (EvaluationError, NoAnswer):
         reject()
     return world
 
