@@ -261,7 +261,7 @@ def test_a_text_that_was_damaged_is_read_or_refused_and_nothing_else(data):
         Scan("s", "a", (None,), ()),  # type: ignore[arg-type]
         Filter(Scan("s", "a", (), ()), Scan("s", "a", (), ())),  # type: ignore[arg-type]
     ],
-    ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_what_could_not_be_read_again_is_not_written(value):
     with pytest.raises(WireError):
