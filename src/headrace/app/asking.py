@@ -1,4 +1,7 @@
-"""Asking the service of a project: to end, and to go over to the project's plan. Light, because people wait for it."""
+"""Asking the service of a project: to end, to go over to the project's plan, to read a source anew.
+
+Light, because people wait for it.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from headrace.connect.service_client import ask
 from headrace.model.errors import ConnectError, InputError, UsageError
@@ -38,20 +42,29 @@ def is_running(directory: Path) -> bool:
 
 def apply_project(directory: Path, wishes: ApplyWishes, say: Callable[[str], None]) -> dict[str, Any]:
     """What changed, as a document: from the service that runs. Tells what it is doing if that takes a while."""
+    body = {"replan": wishes.replan, "force": list(wishes.force), "dry_run": wishes.dry_run}
+    return _ask_and_tell(directory, "/apply", body, say)
+
+
+def reread_source(directory: Path, source: str, say: Callable[[str], None]) -> dict[str, Any]:
+    """What was loaded anew, as a document. Tells how far it is if that takes a while."""
+    return _ask_and_tell(directory, f"/sources/{quote(source, safe='')}/reread", {}, say)
+
+
+def _ask_and_tell(directory: Path, path: str, body: Mapping[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
     process = running_process(Folder(directory))
     if process is None:
         raise UsageError(f'the project in "{directory}" does not run', "start it with `headrace up`")
-    body = {"replan": wishes.replan, "force": list(wishes.force), "dry_run": wishes.dry_run}
     answer: Future[dict[str, Any]] = Future()
     # Not a thread that is waited for: whoever interrupts the command does not interrupt the service.
-    threading.Thread(target=_ask, args=(answer, process, body), daemon=True).start()
+    threading.Thread(target=_ask, args=(answer, process, path, body), daemon=True).start()
     _tell_phases(process, answer, say)
     return answer.result()
 
 
-def _ask(answer: Future[dict[str, Any]], process: ServiceProcess, body: Mapping[str, Any]) -> None:
+def _ask(answer: Future[dict[str, Any]], process: ServiceProcess, path: str, body: Mapping[str, Any]) -> None:
     try:
-        answer.set_result(ask(process.port, process.token, "POST", "/apply", body))
+        answer.set_result(ask(process.port, process.token, "POST", path, body))
     except Exception as error:
         answer.set_exception(error)
 

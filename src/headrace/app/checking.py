@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from headrace.app.project import everything_read, load_project, trial
 from headrace.declare.project_text import PROJECT_FILE
 from headrace.declare.read import read_project
-from headrace.model.catalogue import Catalogue, Refresh, Refusal, View
+from headrace.model.catalogue import Catalogue, FileFolder, Refresh, Refusal, View
 from headrace.model.errors import InputError, Problem, Severity, UsageError
 from headrace.model.full_query import FullQuery
 from headrace.model.relation import Field, fields_of
@@ -61,8 +61,15 @@ def check_project(directory: Path, environment: Mapping[str, str], connect: bool
         if isinstance(view.query, Refusal)
         for problem in _refusals(catalogue, view, view.query)
     )
-    problems = tuple(dict.fromkeys((*refusals, *catalogue.problems)))
+    problems = tuple(dict.fromkeys((*refusals, *catalogue.problems, *_look_into_folders(catalogue, environment))))
     return CheckReport(catalogue, tuple(_report(view) for view in catalogue.views.values()), problems)
+
+
+def _look_into_folders(catalogue: Catalogue, environment: Mapping[str, str]) -> Iterator[Problem]:
+    if any(isinstance(source.origin, FileFolder) for source in catalogue.sources.values()):
+        from headrace.service.folder_sources import folder_problems
+
+        yield from folder_problems(catalogue, Path(catalogue.directory), environment)
 
 
 def _report(view: View) -> ViewReport:
@@ -105,7 +112,7 @@ def check_plan(file: Path) -> list[tuple[str, str]]:
 
 def examine(directory: Path, environment: Mapping[str, str]) -> list[Looked]:
     """All that can be looked at; without a project, this machine alone."""
-    from headrace.service.doctor import Looked, look_at_databases, look_at_machine, look_at_state
+    from headrace.service.doctor import Looked, look_at_databases, look_at_folders, look_at_machine, look_at_state
     from headrace.service.folder import Folder
 
     folder = Folder(directory)
@@ -120,4 +127,8 @@ def examine(directory: Path, environment: Mapping[str, str]) -> list[Looked]:
         return found
     found.append(Looked("project", f"{catalogue.project}, {len(catalogue.sources)} sources are ready"))
     found += (Looked("project", "warned about", problem) for problem in catalogue.problems)
-    return [*found, *look_at_databases(catalogue, environment, folder)]
+    return [
+        *found,
+        *look_at_folders(catalogue, environment, folder),
+        *look_at_databases(catalogue, environment, folder),
+    ]

@@ -16,11 +16,11 @@ from headrace.model.running import ApplyWishes, RunEngine
 from headrace.plan.share.difference import difference
 from headrace.service.folder import Folder
 from headrace.service.forced import forced_promises
-from headrace.service.host import Applied, Prepared
+from headrace.service.host import Applied, Prepared, Reread
 from headrace.service.measured import running_to_plan_on
 from headrace.service.resume import databases_away
 
-__all__ = ["Applied", "Prepared", "prepare", "prepare_or_resume", "runnable"]
+__all__ = ["Applied", "Prepared", "Reread", "prepare", "prepare_or_resume", "runnable"]
 
 
 def prepare(directory: Path, environment: Mapping[str, str], wishes: ApplyWishes, connect: bool = True) -> Prepared:

@@ -16,7 +16,7 @@ from headrace.declare.project_text import PROJECT_FILE
 from headrace.declare.read import Inspect, read_project
 from headrace.declare.variables import fill
 from headrace.declare.write import Started, write_starter
-from headrace.model.catalogue import Catalogue, PostgresTable, Source
+from headrace.model.catalogue import Catalogue, FileFolder, PostgresTable, Source
 from headrace.model.errors import InputError, Problem, Severity
 from headrace.model.plan import Plan, PlanOptions
 from headrace.model.running import ApplyWishes
@@ -231,9 +231,11 @@ def _addresses(
     addresses: dict[str, str] = {}
     unset: list[Problem] = []
     for source in sources.values():
-        if isinstance(source.origin, PostgresTable):
-            try:
+        try:
+            if isinstance(source.origin, PostgresTable):
                 addresses[source.origin.dsn] = fill(source.origin.dsn, environment, source.declared_at)
-            except InputError as error:
-                unset += error.problems
+            elif isinstance(source.origin, FileFolder):
+                fill(source.origin.path, environment, source.declared_at)
+        except InputError as error:
+            unset += error.problems
     return addresses, tuple(unset)

@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING, Any
 from headrace.model.names import name_of_view
 
 if TYPE_CHECKING:
-    from headrace.app.preparing import Applied
+    from headrace.app.preparing import Applied, Reread
     from headrace.app.reading import Seen
     from headrace.model.plan import Rejection
+
+
+def reread_document(reread: Reread) -> dict[str, Any]:
+    return {
+        "source": reread.source,
+        "contracts": list(reread.contracts),
+        "seconds": round(reread.seconds, 3),
+        "failing": dict(reread.failing),
+    }
 
 
 def applied_document(applied: Applied) -> dict[str, Any]:

@@ -12,20 +12,19 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from headrace.connect.postgres.capture import CAPTURING_NOTE, Capture, CaptureSettings, clock_now
 from headrace.connect.postgres.slots import CaptureNames, capture_names
 from headrace.connect.tables.folder import FolderCapture, FolderStream
 from headrace.declare.variables import fill
-from headrace.model.catalogue import FileFolder
 from headrace.model.errors import HeadraceError
 from headrace.model.plan import Plan
 from headrace.run.capture.spool import CapturedTable, captured_table
 from headrace.run.ports import Ledger
-from headrace.service.databases import Database, database_name
+from headrace.service.databases import Database, database_name, folder_databases
 from headrace.service.deadline import Deadline
 from headrace.service.folder import Folder
+from headrace.service.folder_sources import folder_streams
 
 log = logging.getLogger("headrace.capture")
 
@@ -51,6 +50,7 @@ class Running:
     started_at: float = 0.0
     retry_at: float = 0.0
     error: str | None = None
+    hint: str | None = None
 
     @property
     def sources(self) -> frozenset[str]:
@@ -74,7 +74,7 @@ class Captures:
         """Captures these, beside what is captured already; a process goes over to other tables as it runs."""
         wanted: dict[str, CaptureSettings | FolderStream] = {
             **{database.name: self._settings(plan, database) for database in databases},
-            **folder_streams(plan, self.folder.project),
+            **folder_streams(plan.catalogue, _sources_read(plan), self.folder.project, self.environment),
         }
         with self._turn:
             for name, settings in wanted.items():
@@ -88,7 +88,7 @@ class Captures:
 
     def keep_only(self, plan: Plan, databases: tuple[Database, ...]) -> None:
         """Ends all captures but these; what they made in their databases stays."""
-        wanted = {database.name for database in databases} | folder_streams(plan, self.folder.project).keys()
+        wanted = {database.name for database in databases} | set(folder_databases(plan.catalogue, _sources_read(plan)))
         self._end_those(lambda name, _: name not in wanted)
 
     def end_of(self, sources: Collection[str]) -> None:
@@ -132,10 +132,10 @@ class Captures:
                 if running.process is None and running.thread is None and time.monotonic() >= running.retry_at:
                     self._start(running)
 
-    def _failed(self, running: Running, reason: str) -> None:
+    def _failed(self, running: Running, reason: str, hint: str | None = None) -> None:
         lasted = time.monotonic() - running.started_at > LASTED_S
         running.failures = 1 if lasted else running.failures + 1
-        running.error = reason
+        running.error, running.hint = reason, hint
         rest = REST_S[min(running.failures, len(REST_S)) - 1]
         running.retry_at = time.monotonic() + rest
         log.warning("capture of %s: %s; again in %s s", running.settings.database, reason, rest)
@@ -163,7 +163,7 @@ class Captures:
         try:
             work(running, ledger)
         except (HeadraceError, OSError) as error:
-            self._failed(running, str(error))
+            self._failed(running, str(error), getattr(error, "hint", None))
         finally:
             ledger.close()
             running.thread = None
@@ -296,14 +296,5 @@ def _table_config(table: CapturedTable) -> dict[str, object]:
     }
 
 
-def folder_streams(plan: Plan, project: Path) -> dict[str, FolderStream]:
-    """The sources of a plan that are folders of files, by the name of their moments."""
-    found = {}
-    for name in sorted({vertex.scope[0] for vertex in plan.graph.vertices.values() if vertex.base}):
-        source = plan.catalogue.sources[name]
-        if isinstance(source.origin, FileFolder) and source.columns is not None:
-            columns = tuple((column.name, column.type) for column in source.columns)
-            origin = source.origin
-            stream = FolderStream(name, source.site, project / origin.path, origin.format, columns, source.time)
-            found[stream.database] = stream
-    return found
+def _sources_read(plan: Plan) -> frozenset[str]:
+    return frozenset(vertex.scope[0] for vertex in plan.graph.vertices.values() if vertex.base)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from headrace.model.catalogue import Catalogue, PostgresTable
+from headrace.connect.tables.folder import FOLDER
+from headrace.model.catalogue import Catalogue, FileFolder, PostgresTable
 from headrace.model.errors import UsageError
 
 
@@ -39,6 +40,11 @@ def databases_of(catalogue: Catalogue, used: frozenset[str]) -> tuple[Database, 
                 f"give it `postgres: {{dsn: ..., table: ...}}` at {catalogue.sources[name].declared_at}",
             )
     return tuple(Database(database_name(dsn), dsn, tuple(sources)) for dsn, sources in found.items())
+
+
+def folder_databases(catalogue: Catalogue, used: Collection[str]) -> dict[str, str]:
+    """Sources that are folders of files, by the name of their moments: each is a database of its own."""
+    return {FOLDER + name: name for name in sorted(used) if isinstance(catalogue.sources[name].origin, FileFolder)}
 
 
 def by_contract(

@@ -15,11 +15,12 @@ from headrace.connect.postgres.checkup import Checkup, check_up
 from headrace.connect.spark.java import find_java
 from headrace.declare.variables import fill
 from headrace.model.amounts import format_bytes, format_seconds
-from headrace.model.catalogue import Catalogue
+from headrace.model.catalogue import Catalogue, FileFolder
 from headrace.model.errors import ConnectError, InputError, Problem, UnreadableState
 from headrace.service.captures import names_of
 from headrace.service.databases import Database, databases_of
 from headrace.service.folder import Folder
+from headrace.service.folder_sources import folder_problems
 from headrace.service.forced import read_forced
 from headrace.service.last_status import last_status
 from headrace.service.process import read_process
@@ -134,6 +135,14 @@ def _told(last: Mapping[str, Any]) -> Iterator[Looked]:
         if contract["state"] == "failing":
             what = f'contract "{contract["id"]}" is failing: {contract["reason"]}'
             yield Looked(contract["id"], "failing", Problem(what, None, MEND_FAILING))
+
+
+def look_at_folders(catalogue: Catalogue, environment: Mapping[str, str], folder: Folder) -> Iterator[Looked]:
+    wrong = list(folder_problems(catalogue, folder.project, environment))
+    yield from (Looked("folder", "cannot be read", problem) for problem in wrong)
+    count = sum(isinstance(source.origin, FileFolder) for source in catalogue.sources.values())
+    if count and not wrong:
+        yield Looked("folders", f"{count} can be read")
 
 
 def look_at_databases(catalogue: Catalogue, environment: Mapping[str, str], folder: Folder) -> Iterator[Looked]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.model.difference import ChangeStep
-from headrace.model.errors import UsageError
+from headrace.model.errors import UsageError, nearest_name
 from headrace.model.plan import Plan, Rejection
 from headrace.model.running import ApplyWishes
 from headrace.observe.shown import Look
@@ -72,6 +72,18 @@ class Applied:
     prepared: Prepared
     done: bool
     failing: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """A source that was read anew within so many seconds, and the contracts whose views were loaded anew with it;
+    `failing` are contracts that cannot be loaded now, and why.
+    """
+
+    source: str
+    contracts: tuple[str, ...]
+    seconds: float
+    failing: Mapping[str, str]
 
 
 @dataclass
@@ -140,6 +152,28 @@ class Host:
                     raise UsageError(f"the plan could not be applied: {loading.error.splitlines()[0]}", hint)
                 self.write_status()
             return Applied(prepared, done=True, failing=dict(self.service.unloaded))
+
+    def reread(self, source: str) -> Reread:
+        """Reads a source anew with all that is made from it, and returns when views are loaded again."""
+        with self._turn:
+            service = self.service
+            if service.loading is not None and not service.loading.done.is_set():
+                raise UsageError(f"the service is busy: {service.loading.phase}", "try again when that is done")
+            if service.plan is None or service.scheduler is None:
+                raise UsageError("the views are not loaded yet", "`headrace status` says how far they are")
+            known = service.read()
+            if source not in known:
+                hint = nearest_name(source, known) or f"there are {', '.join(sorted(known))}"
+                raise UsageError(f'no contract that runs reads a source "{source}"', hint)
+            contracts = tuple(one.contract for one in service.auditor.watched if source in one.sources)
+            began = time.monotonic()
+            loading = service.apply(service.plan, service.forced, frozenset((source,)))
+            loading.done.wait()
+            if loading.error is not None:
+                hint = "it is tried again by itself; `headrace status` says how far it is"
+                raise UsageError(f'source "{source}" could not be read anew: {loading.error.splitlines()[0]}', hint)
+            self.write_status()
+            return Reread(source, contracts, time.monotonic() - began, dict(service.unloaded))
 
     # Moving by itself
 

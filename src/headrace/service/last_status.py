@@ -62,5 +62,9 @@ def _mark_unresponsive(found: dict[str, Any], age_s: float) -> None:
 
 
 def _mark(found: dict[str, Any], state: str, reason: str) -> None:
+    """Nobody brings views forward: they fall behind with the clock."""
+    since_s = max(0.0, time.time() - found["service"]["written"])
     for contract in found["contracts"]:
         contract |= {"state": state, "next_push_s": None, "reason": reason}
+        if contract["lag_s"] is not None:
+            contract["lag_s"] += since_s

@@ -39,13 +39,15 @@ SHOWN = 3
 class Loading:
     """What is on its way to run: a plan, and how far it is.
 
-    `forced` contracts were refused and are kept on a best-effort basis: what they are promised, in seconds.
+    `forced` contracts were refused and are kept on a best-effort basis: what they are promised, in seconds. `reread`
+    are sources to read anew although they are as they were.
     """
 
     plan: Plan
     forced: Mapping[str, float] = field(default_factory=dict)
     phase: str = "starting captures"
     error: str | None = None
+    reread: frozenset[str] = frozenset()
     done: threading.Event = field(default_factory=threading.Event)
 
 

@@ -72,14 +72,17 @@ def _bring_up(service: Service, loading: Loading) -> None:
 
 
 def _forget_changed(service: Service, plan: Plan, before: Plan | None, loading: Loading) -> None:
-    """Forgets all that was made from sources which the plan asks for in another shape: it is loaded anew.
+    """Forgets all that was made from sources which the plan asks for in another shape, or which somebody wants to have
+    read anew: it is loaded anew.
 
     By whoever goes over to a plan, or by upkeep.
     """
-    changed = service.sources.changed(plan, before)
+    changed = service.sources.changed(plan, before) | loading.reread
+    loading.reread = frozenset()  # once: what ran before goes on from what was read since
     if changed:
-        loading.phase = f"starting anew: {', '.join(sorted(changed))} changed"
-        log.warning("read anew, with all that is made from it, since it changed: %s", ", ".join(sorted(changed)))
+        names = ", ".join(sorted(changed))
+        loading.phase = f"starting anew: {names}"
+        log.warning("read anew, with all that is made from it, since it changed or somebody asked: %s", names)
         service.captures.end_of(changed)
         with service.upkeep_turn, service.pushing:
             _forget_made_from(service, plan, changed)
@@ -95,7 +98,7 @@ def _forget_made_from(service: Service, plan: Plan, sources: frozenset[str]) -> 
     notes = dict.fromkeys(service.sources.notes_about(sources))
     service.ledger.commit(service.lease, Round(notes=notes, forget=gone))
     if service.plan is not None and service.scheduler is not None:
-        leave_out(service, service.scheduler.engine, service.plan, made, "its sources changed, and are read anew")
+        leave_out(service, service.scheduler.engine, service.plan, made, "its sources are read anew")
 
 
 def _program(service: Service) -> Program | None:

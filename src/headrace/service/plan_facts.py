@@ -9,7 +9,7 @@ from headrace.run.capture.spool import SPOOL
 from headrace.run.columns import serving_log
 from headrace.run.steps import Program
 from headrace.service.auditor import Watched
-from headrace.service.databases import by_contract, databases_of
+from headrace.service.databases import by_contract, databases_of, folder_databases
 
 HOUR_S = 3600.0
 CHANGES_BYTES = 4_000_000_000
@@ -44,7 +44,7 @@ def watched_of(plan: Plan, program: Program, forced: Mapping[str, float]) -> tup
             log,
             forced.get(one.contract, one.freshness_s),
             one.penalty,
-            reads[one.contract],
+            (*reads[one.contract], *folder_databases(plan.catalogue, sources[log])),
             sources[log],
             one.money * HOUR_S,
         )

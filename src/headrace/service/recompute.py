@@ -40,10 +40,10 @@ from headrace.run.functions import Functions
 from headrace.run.halted import halted_in, waiting_for
 from headrace.run.ports import Store
 from headrace.run.view import parts_at
-from headrace.service.captures import folder_streams
 from headrace.service.cut import LOOK_EVERY_S, Cut, cut_databases, wait_for_logs
 from headrace.service.databases import databases_of
 from headrace.service.folder import Folder
+from headrace.service.folder_sources import folder_streams
 from headrace.service.reading import Reader
 from headrace.service.recompute_by_size import EvaluateBySize
 from headrace.service.recompute_sources import Opened, Query, SourceFiles, first_line, read_sources, sources_of
@@ -227,7 +227,8 @@ class Moment:
         with cut_databases(self.reader, databases, self.environment, self.watch.say) as cut:
             left_out |= self._unreadable(wanted, cut.unreadable)
             wanted = [one for one in wanted if one.contract not in left_out]
-            streams = {one.source: one for one in folder_streams(self.reader.plan, self.project).values()}
+            folders = folder_streams(self.reader.plan.catalogue, used, self.project, self.environment)
+            streams = {one.source: one for one in folders.values()}
             t = self._time_of(cut, [streams[source] for source in sorted(used & streams.keys())])
             push(t)
             pinned, behind = self._pin(wanted, t)

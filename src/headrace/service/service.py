@@ -161,9 +161,11 @@ class Service:
 
     # Plans
 
-    def apply(self, plan: Plan, forced: Mapping[str, float] | None = None) -> Loading:
+    def apply(
+        self, plan: Plan, forced: Mapping[str, float] | None = None, reread: frozenset[str] = frozenset()
+    ) -> Loading:
         """Moves to a plan in the background: what is new is loaded first, then what is old goes."""
-        loading = Loading(plan, forced or {})
+        loading = Loading(plan, forced or {}, reread=reread)
         self.loading = loading
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         thread = threading.Thread(target=go_over, args=(self, loading), name="load", daemon=True)

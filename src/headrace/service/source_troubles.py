@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from headrace.connect.postgres.capture import CaptureSettings
+from headrace.connect.tables.folder import FolderStream
 from headrace.run.capture.spool import MEND_NOTE, STOPPED_NOTE
 from headrace.run.ports import Ledger
-from headrace.service.captures import Captures
+from headrace.service.captures import Captures, Running
+from headrace.service.folder_sources import MEND_FILE
 from headrace.service.troubles import CAPTURE, SOURCE, Troubles
 
 LONGEST_EVENT = 4000
@@ -23,10 +27,31 @@ def report_source_troubles(troubles: Troubles, ledger: Ledger, captures: Capture
         SOURCE + name: (f'source "{name}" is stopped: {why}', mends.get(name, MEND_TABLE))
         for name, why in stopped.items()
     }
-    troubles.report_exactly(SOURCE, sources)
-    failures = {name: capture_failure(captures.folder.capture(name)) for name in list(captures.running)}
+    running = dict(captures.running)
+    troubles.report_exactly(SOURCE, dict(_folder_troubles(ledger, running)) | sources)
+    failures = {
+        name: capture_failure(captures.folder.capture(name))
+        for name, one in running.items()
+        if isinstance(one.settings, CaptureSettings)
+    }
     told = {CAPTURE + name: (f"capture of {name}: {why}", hint) for name, (why, hint) in failures.items() if why}
     troubles.report_exactly(CAPTURE, told)
+
+
+def _folder_troubles(ledger: Ledger, running: Mapping[str, Running]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Folders that cannot be looked into, and files in them that cannot be read."""
+    for one in running.values():
+        if not isinstance(one.settings, FolderStream):
+            continue
+        source = one.settings.source
+        rejected = ledger.notes(f"rejected:{source}:")
+        if one.error is not None:
+            yield SOURCE + source, (f'source "{source}" cannot be read: {one.error}', one.hint or MEND_CAPTURE)
+        elif rejected:
+            note, why = next(iter(sorted(rejected.items())))
+            more = f" (and {len(rejected) - 1} more)" if len(rejected) > 1 else ""
+            file = note.removeprefix(f"rejected:{source}:")
+            yield SOURCE + source, (f'source "{source}" leaves out file "{file}"{more}: {why}', MEND_FILE)
 
 
 def held_up_sources(ledger: Ledger, captures: Captures) -> dict[str, str]:

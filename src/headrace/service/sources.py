@@ -11,6 +11,7 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+from headrace.connect.tables.folder import FOLDER
 from headrace.model.log import Lease, Round
 from headrace.model.plan import Plan
 from headrace.model.source_shape import shape_of
@@ -72,7 +73,7 @@ class Sources:
 
     def notes_about(self, sources: Collection[str]) -> list[str]:
         """All notes about sources; they go with their spools."""
-        whole = {prefix + source for source in sources for prefix in ABOUT_A_SOURCE}
+        whole = {prefix + source for source in sources for prefix in (*ABOUT_A_SOURCE, f"position:{FOLDER}")}
         begin = tuple(f"{prefix}{source}:" for source in sources for prefix in ABOUT_ITS_FILES)
         return [name for name in self.ledger.notes() if name in whole or name.startswith(begin)]
 

@@ -6,6 +6,11 @@ time, and the note `file:SOURCE:NAME` is committed with them: a `TakenFile`. Whe
 `gone:SOURCE` counts it: its rows stay, and nobody can read them again. A file that cannot be read is left out, with the
 reason in `rejected:SOURCE:NAME`, until it changes. After the second look all that was there at first is taken: the note
 `loaded:SOURCE` says so. The largest event time so far is the note `watermark:SOURCE`, in microseconds.
+
+A file is committed when it was last written, by its own time; but not before we looked at the folder and it was not
+there (a copy may keep the time of its original), and not after now. What is there at the very first look is committed
+then. Every look is a heartbeat: it moves the log and the note `position:DATABASE` on, so that lag counts from the last
+look while no files come. A folder that cannot be looked at has no heartbeat, and ConnectError says why.
 """
 
 from __future__ import annotations
@@ -23,7 +28,7 @@ import pyarrow.compute as pc
 from pyarrow import json as json_lines
 
 from headrace.connect.tables.files import Format, batches, columns_of, readable
-from headrace.model.errors import InputError, Location, Problem
+from headrace.model.errors import ConnectError, InputError, Location, Problem
 from headrace.model.log import Edit, Lease, Moment, Piece, PieceKind, Round
 from headrace.model.types import FRACTIONS, TIMESTAMP, Type
 from headrace.run.arrow import arrow_type
@@ -34,6 +39,9 @@ from headrace.run.ports import Ledger, Store
 
 LEASE_S = 15.0
 GONE_NOTE = "gone:"
+FOLDER = "folder:"
+"""What names of moments of folders begin with."""
+FILES_TRIED = 5
 UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".unfinished", "~")
 
 
@@ -51,7 +59,7 @@ class FolderStream:
     @property
     def database(self) -> str:
         """The name of its moments: each folder is a database of its own."""
-        return f"folder:{self.source}"
+        return FOLDER + self.source
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +141,31 @@ class FolderCapture:
         self._rejected: dict[str, Look] = {}
         self._before: dict[str, Look] = {}
         self._looked_before = False
+        note = ledger.notes(self._position).get(self._position)
+        self._looked_at: int | None = None if note is None else json.loads(note)["commit_time"]
+        """When we looked last, by our clock; also in an earlier run."""
+        self._not_before: dict[str, int] = {}
+        """Of files that are there and not taken, when they were not there yet."""
 
     @property
     def _prefix(self) -> str:
         return taken_prefix(self._stream.source)
 
+    @property
+    def _position(self) -> str:
+        return f"position:{self._stream.database}"
+
     def step(self) -> int:
-        """Take every file that is complete and new; how many rows came."""
+        """Take every file that is complete and new, oldest first; how many rows came.
+
+        Raises ConnectError if there is no such folder, or if it cannot be read.
+        """
         self._ledger.renew(self._lease, LEASE_S)
-        looks = _looks(self._stream.folder)
-        ready = [name for name in sorted(looks) if self._is_ready(name, looks[name])]
+        now, looks = self._now(), look_into(self._stream.folder)
+        earliest = now if self._looked_at is None else min(self._looked_at, now)
+        self._not_before = {name: self._not_before.get(name, earliest) for name in looks}
+        ready = [name for name in looks if self._is_ready(name, looks[name])]
+        ready.sort(key=lambda name: (self._commit_time(name, looks[name]), name))
         self._before = looks
         rows = sum(self._take(name, looks[name]) for name in ready)
         gone = [name for name in self._taken if name not in looks]
@@ -150,10 +173,15 @@ class FolderCapture:
         if gone:
             notes[gone_note(self._stream.source)] = self._count_gone(gone)
         t = self._next_time()
+        rejected = f"rejected:{self._stream.source}:"
+        for note in self._ledger.notes(rejected):
+            if note.removeprefix(rejected) not in looks:
+                notes[note] = None
         if self._looked_before:
             notes[f"loaded:{self._stream.source}"] = str(t)
         self._looked_before = True
-        self._commit(t, (), notes, self._now())
+        self._looked_at = now
+        self._commit(t, (), notes, now)
         for name in gone:
             del self._taken[name]
         return rows
@@ -192,15 +220,19 @@ class FolderCapture:
                 count += table.num_rows
         except InputError as error:
             self._rejected[name] = look
-            self._commit(t, (), {f"rejected:{self._stream.source}:{name}": str(error)}, self._now())
+            reason = error.problems[0].message
+            self._commit(t, (), {f"rejected:{self._stream.source}:{name}": reason}, self._now())
             return 0
         note = json.dumps(asdict(TakenFile(t, count, look.size, look.modified_ns)))
         notes: dict[str, str | None] = {f"{self._prefix}{name}": note, f"rejected:{self._stream.source}:{name}": None}
         if latest is not None:
             notes[self._watermark] = str(max(latest, self._known_watermark(latest)))
-        self._commit(t, tuple(pieces), notes, min(look.modified_ns // 1000, self._now()))
+        self._commit(t, tuple(pieces), notes, self._commit_time(name, look))
         self._taken[name] = note
         return count
+
+    def _commit_time(self, name: str, look: Look) -> int:
+        return min(max(look.modified_ns // 1000, self._not_before[name]), self._now())
 
     @property
     def _watermark(self) -> str:
@@ -216,17 +248,44 @@ class FolderCapture:
         pieces = tuple(Piece(PieceKind.CHANGE, file, after, t, rows, size) for file, rows, size in files)
         start = after if self._t is None else None
         edit = Edit(self._log, self._t, t, pieces, start=start, site=self._stream.site)
-        self._ledger.commit(self._lease, Round((edit,), notes, (Moment(self._stream.database, t, commit_time),)))
+        # Whoever has all files lacks only what came after the last look: of that lag counts, not of the last file.
+        looked = self._looked_at if self._looked_at is not None else commit_time
+        position = json.dumps({"t": t, "commit_time": looked})
+        moment = Moment(self._stream.database, t, commit_time)
+        self._ledger.commit(self._lease, Round((edit,), {**notes, self._position: position}, (moment,)))
         self._t = t
 
 
-def _looks(folder: Path) -> dict[str, Look]:
-    found = {}
-    for entry in os.scandir(folder) if folder.is_dir() else ():
-        if entry.is_file() and entry.name[0] not in "._" and not entry.name.endswith(UNFINISHED):
-            status = entry.stat()
-            found[entry.name] = Look(status.st_size, status.st_mtime_ns)
-    return found
+def look_into(folder: Path) -> dict[str, Look]:
+    """The files that are or may become complete, by name. Raises ConnectError if there is no such folder."""
+    try:
+        found = {}
+        for entry in os.scandir(folder):
+            if entry.is_file() and entry.name[0] not in "._" and not entry.name.endswith(UNFINISHED):
+                status = entry.stat()
+                found[entry.name] = Look(status.st_size, status.st_mtime_ns)
+        return found
+    except FileNotFoundError:
+        if folder.is_dir():
+            return look_into(folder)  # a file went while we looked
+        raise ConnectError(
+            f'folder "{folder}" does not exist', f"mkdir -p {folder}   or correct `files.path`"
+        ) from None
+    except NotADirectoryError:
+        raise ConnectError(f'"{folder}" is a file, not a folder', "name the folder that holds the files") from None
+    except OSError as error:
+        hint = "let the user that runs Headrace read it"
+        raise ConnectError(f'folder "{folder}" cannot be read: {error.strerror}', hint) from None
+
+
+def find_unreadable_file(stream: FolderStream) -> Problem | None:
+    """The first of a few files that is not as declared. Raises ConnectError as `look_into` does."""
+    for name in sorted(look_into(stream.folder))[:FILES_TRIED]:
+        try:
+            next(_tables(stream, stream.folder / name), None)
+        except InputError as error:
+            return error.problems[0]
+    return None
 
 
 def _tables(stream: FolderStream, file: Path) -> Iterator[pa.Table]:

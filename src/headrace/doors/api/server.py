@@ -27,7 +27,7 @@ from headrace.doors.api.metrics import metrics_text
 from headrace.doors.api.page import documentation_page
 from headrace.doors.cli.output import problem_document
 from headrace.doors.cli.why_text import explained_document
-from headrace.doors.documents import applied_document, seen_document
+from headrace.doors.documents import applied_document, reread_document, seen_document
 from headrace.model.errors import ConnectError, InputError, Problem, UsageError
 from headrace.model.running import ApplyWishes
 
@@ -141,6 +141,14 @@ def _acting_routes(api: FastAPI, host: Host, allowed: Any) -> None:
     def apply(wishes: ApplyRequest) -> JSONResponse:
         applied = host.apply(ApplyWishes(wishes.replan, tuple(wishes.force), wishes.dry_run))
         return JSONResponse(applied_document(applied))
+
+    @api.post(
+        "/sources/{source}/reread",
+        dependencies=[Depends(allowed)],
+        summary="Read a source anew, with all that is made from it; answers when that is done",
+    )
+    def reread(source: str) -> JSONResponse:
+        return JSONResponse(reread_document(host.reread(source)))
 
     @api.post("/down", dependencies=[Depends(allowed)], summary="End the service", status_code=202)
     def down() -> dict[str, str]:

@@ -28,6 +28,7 @@ from headrace.doors.cli import (
     place,
     plan,
     show,
+    sources,
     status,
     up,
     whatif,
@@ -61,6 +62,7 @@ cli.command("check-plan")(check_plan.check_plan)
 cli.command()(demo.demo)
 cli.command()(place.place)
 cli.add_typer(feeds.feeds, name="feeds")
+cli.add_typer(sources.sources, name="sources")
 cli.command(context_settings={"allow_extra_args": True, "allow_interspersed_args": False})(bench.bench)
 
 

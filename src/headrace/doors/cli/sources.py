@@ -1,0 +1,50 @@
+"""`headrace sources reread NAME [DIR]`: what a running project does with one of its sources."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headrace.doors.cli.options import Directory, Json
+from headrace.doors.cli.output import Exit, listed, show, wrap, write
+from headrace.model.amounts import format_seconds
+
+sources = typer.Typer(help="Look after the sources of a running project.", no_args_is_help=True)
+
+
+@sources.callback()
+def group() -> None:
+    """What comes before the name of a command of the group."""
+
+
+@sources.command()
+def reread(
+    name: Annotated[str, typer.Argument(help="A source of the project.")],
+    directory: Directory = Path(),
+    json: Json = False,
+) -> int:
+    """Read a source anew, with all that is made from it; its views have no rows meanwhile."""
+    from headrace.app.asking import reread_source
+
+    answer = reread_source(directory, name, _say_nothing if json else _say_progress)
+    status = Exit.NO if answer["failing"] else Exit.DONE
+    return show(json, status, text=lambda: "\n".join(_lines(answer)), document=lambda: answer)
+
+
+def _lines(answer: dict[str, Any]) -> Iterator[str]:
+    yield f'source "{answer["source"]}" was read anew in {format_seconds(round(answer["seconds"], 1))}'
+    yield from wrap(f"loaded with it: {listed(answer['contracts'])}", "  ", "    ")
+    for contract, why in answer["failing"].items():
+        yield from wrap(f'contract "{contract}" cannot be loaded, and is tried again: {why.splitlines()[0]}', "", "  ")
+
+
+def _say_progress(what: str) -> None:
+    write(what, sys.stderr)
+
+
+def _say_nothing(what: str) -> None:
+    """There is one document at the end."""
