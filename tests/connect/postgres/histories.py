@@ -14,7 +14,7 @@ from tests.connect.postgres.spools import Bag, bag
 
 PLAIN = CapturedTable("plain", "us", "public.plain", (("id", BIGINT), ("v", STRING)), ("id",))
 WIDE = CapturedTable(
-    "wide", "eu", "public.Wide Ü", (("a", INT), ("größe", STRING), ("b", STRING), ("n", INT)), ("a", "b")
+    "wide", "eu", 'public."Wide Ü"', (("a", INT), ("größe", STRING), ("b", STRING), ("n", INT)), ("a", "b")
 )
 LOOSE = CapturedTable("loose", "us", "loose", (("v", STRING), ("n", INT)))
 TICKS = CapturedTable("ticks", "us", "ticks", (("n", INT),), ("n",))

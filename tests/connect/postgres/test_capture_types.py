@@ -71,7 +71,7 @@ FIRST: dict[str, Any] = {
 def test_values_of_all_types_are_the_same_by_the_log_and_by_reading(postgres_dsn: str, tmp_path: Path):
     declared = Source(
         name="dinge", kind=SourceKind.TABLE, site="us", key=("k",), columns=None, rows=None, rate=None, static=False,
-        parent_first=False, stays=None, time=None, retention_s=None, origin=PostgresTable("${D}", "public.Ding"),
+        parent_first=False, stays=None, time=None, retention_s=None, origin=PostgresTable("${D}", 'public."Ding"'),
         declared_at=Location("headrace.yml"),
     )  # fmt: skip
     ledger, store = open_sqlite(tmp_path / "ledger.db"), FileStore(tmp_path / "files")
