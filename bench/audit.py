@@ -2,8 +2,9 @@
 
 Tables of 1 and 10 million orders in an embedded PostgreSQL, a service on Spark that keeps two views of them (a join as
 large as the table, and totals), and a writer beside. Printed for each size: seconds of the audit, seconds that
-PostgreSQL takes for the same queries (each row of the answer is read and hashed), their ratio, the largest process of
-the audit, and how long the writer waited at most while it ran. Every view must equal its query, or the run fails.
+PostgreSQL takes for the same queries (each row of the answer is read and hashed), their ratio, the largest process that
+ran until then (service, audit and PostgreSQL alike), and how long the writer waited at most while the audit ran. Every
+view must equal its query, or the run fails.
 
     headrace bench audit [--rows 1000000,10000000] [--engine spark]
 """
