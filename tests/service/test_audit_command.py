@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from functools import partial
 
 from tests.service.running_project import RunningProject, until
 
@@ -81,7 +82,9 @@ def test_an_audit_that_is_interrupted_leaves_nothing_behind(project: RunningProj
     project.eu.execute("BEGIN")
     project.eu.execute("INSERT INTO posts VALUES (5000, 1, 'open')")  # keeps the audit waiting for its lock
     command = [sys.executable, "-m", "headrace", "audit", str(project.folder), "--recompute"]
-    audit = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # Tests that run in the background ignore the signal, and so would all that they start.
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    audit = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
     until(lambda: bool(list((project.folder / ".headrace").glob("audit/*"))), "the audit has begun")
     try:
         assert audit.stderr is not None
