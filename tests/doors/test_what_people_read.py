@@ -185,7 +185,7 @@ RECORDED = {
 """A status as a service writes it, with everything that can go wrong."""
 WATCHED = {
     "id": LONG["nearby"], "episodes": 2, "violated_s": 12.5, "watched_s": 86400.0, "late_rows": 10_000,
-    "rows": 1_000_000, "penalty": 10.0, "cost": 0.25,
+    "rows": 1_000_000, "penalty": 10.0, "money": 10.25,
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from headrace.declare.sql import read_query
-from headrace.model.log import PieceKind
+from headrace.model.log import PieceKind, Round
 from headrace.model.plan import Plan, PlanOptions, Sharing
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
@@ -21,7 +21,7 @@ from headrace.run.transition import between, tidied
 from headrace.run.upkeep import Upkeep
 from headrace.service.captures import Captures
 from headrace.service.folder import Folder
-from headrace.service.loading import Loader, Loading
+from headrace.service.loading import LOADED_NOTE, Loader, Loading
 from headrace.testing import changes, tables
 from headrace.testing.worlds import World, quick_folder
 from tests.plan.written import catalogue, contract, mesh, site
@@ -91,6 +91,7 @@ def test_views_stay_right_while_others_come_and_go(data: st.DataObject) -> None:
     with quick_folder() as folder:
         world = World(plan_for(sorted(TEXTS), "m1", Sharing.MARGINAL), QUERIES, Path(folder))
         world.capture(data.draw(tables(max_rows=4)))
+        world.ledger.commit(world.lease, Round(notes={LOADED_NOTE + name: str(world.now) for name in SOURCES}))
         world.engine.load()
         for _ in range(5):
             sharing = data.draw(st.sampled_from([Sharing.MARGINAL, Sharing.PLUMB]))

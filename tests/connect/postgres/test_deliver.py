@@ -70,7 +70,7 @@ def held(dsn: str, table: DeliveredTable) -> ZSet:
         sql.SQL("{}::float8" if field.type == FLOAT else "{}").format(sql.Identifier(field.name))
         for field in table.columns
     ]
-    query = sql.SQL("SELECT {} FROM {}").format(sql.SQL(", ").join(names), sql.Identifier(*table.table.split(".")))
+    query = sql.SQL("SELECT {} FROM {}").format(sql.SQL(", ").join(names), sql.SQL(table.table))
     with psycopg.connect(dsn) as connection:
         return ZSet.of(tuple(map(comparable, row)) for row in connection.execute(query))
 
@@ -395,7 +395,7 @@ def test_a_connection_that_broke_is_made_again(opened, postgres_dsn, view):
 
 
 def test_tables_may_be_in_any_schema(opened, postgres_dsn, view):
-    table = table_of(view, table='Sales.My "table"')
+    table = table_of(view, table='"Sales"."My ""table"""')
     delivery = opened(table, 1)
     with pytest.raises(ConnectError, match='schema "Sales" does not exist') as raised:
         view.deliver_to(delivery)
