@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from headrace.run.json_rows import JsonChange, JsonRow
-    from headrace.service.asked import Asked
+    from headrace.service.asked import RowsAsked
     from headrace.service.reading import Reader, Seen
     from headrace.service.recompute import Recomputation, Recomputed
 
 __all__ = [
-    "Asked",
     "Recomputation",
     "Recomputed",
+    "RowsAsked",
     "Seen",
     "ViewChange",
     "ask_for",
@@ -82,24 +82,24 @@ def read(view: str, directory: str | Path = ".", *, limit: int | None = None) ->
     return show(Path(directory), view, limit).rows
 
 
-def show(directory: Path, view: str, limit: int | None = None, asked: Asked | None = None) -> Seen:
+def show(directory: Path, view: str, limit: int | None = None, asked: RowsAsked | None = None) -> Seen:
     """The rows of a view as they are now; in the order of its ORDER BY, unless another is asked for."""
     with _reader(directory) as reader:
         return reader.rows(view, limit, asked)
 
 
-def ask_for(where: str | None, order: str | None) -> Asked:
+def ask_for(where: str | None, order: str | None) -> RowsAsked:
     """A condition and an order, in SQL over the columns of a view."""
-    from headrace.service.asked import Asked
+    from headrace.service.asked import RowsAsked
 
-    return Asked(where, order)
+    return RowsAsked(where, order)
 
 
 def first(seen: Seen, limit: int) -> Seen:
     return replace(seen, rows=seen.rows.slice(0, limit))
 
 
-def export(directory: Path, view: str, file: Path, limit: int | None = None, asked: Asked | None = None) -> Seen:
+def export(directory: Path, view: str, file: Path, limit: int | None = None, asked: RowsAsked | None = None) -> Seen:
     """Writes the rows of a view to a Parquet or CSV file, whole or not at all."""
     from headrace.connect.tables.output import write_table
 

@@ -16,7 +16,7 @@ from headrace.run.chosen_rows import choose_rows
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RowsAsked:
     """As written, after `--where` and `--order`."""
 
     where: str | None = None
@@ -24,7 +24,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class RowChoice:
     """Conditions and sort keys over columns of a view, each named with `prefix` before it."""
 
     where: Expr | None
@@ -43,7 +43,7 @@ class Choice:
         return chosen.rename_columns(names)
 
 
-def read_choice(asked: Asked, view: str, outputs: Sequence[Output], own: tuple[Order, ...]) -> Choice:
+def read_choice(asked: RowsAsked, view: str, outputs: Sequence[Output], own: tuple[Order, ...]) -> RowChoice:
     """`own` is the order if none is asked for. Raises InputError for what is not understood."""
     # Reading SQL takes a while to import; most readers ask for all rows.
     from headrace.declare.ask import read_order, read_where
@@ -52,8 +52,8 @@ def read_choice(asked: Asked, view: str, outputs: Sequence[Output], own: tuple[O
     prefix = f"{view}."
     where = None if asked.where is None else read_where(asked.where, view, fields)
     if asked.order is None:
-        return Choice(where, tuple(_with_prefix(key, prefix) for key in own), prefix)
-    return Choice(where, read_order(asked.order, view, fields), prefix)
+        return RowChoice(where, tuple(_with_prefix(key, prefix) for key in own), prefix)
+    return RowChoice(where, read_order(asked.order, view, fields), prefix)
 
 
 def _with_prefix(key: Order, prefix: str) -> Order:

@@ -69,7 +69,7 @@ class Auditor:
     _looked_at: int | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
     _looking: threading.Lock = field(default_factory=threading.Lock)
-    """Held by who looks, before the clock is read: looks come in the order of their times."""
+    """Held during a look, and taken before the clock is read, so that looks come in the order of their times."""
 
     def resume(self) -> None:
         """Records of earlier runs."""

@@ -21,7 +21,7 @@ from headrace.run.ports import Ledger, Store
 from headrace.run.steps import Program
 from headrace.run.view import changes_after, parts_at, repeat_rows, rows_at
 from headrace.service.accounts import Accounts
-from headrace.service.asked import Asked, Choice, read_choice
+from headrace.service.asked import RowChoice, RowsAsked, read_choice
 from headrace.service.auditor import Auditor, last_look
 from headrace.service.folder import Folder
 from headrace.service.forced import forced_promises
@@ -101,11 +101,11 @@ class Reader:
         auditor.watch(watched_of(self.plan, self.program, self.forced))
         return auditor.imagine(accounts.accounts)
 
-    def rows(self, name: str, limit: int | None = None, asked: Asked | None = None) -> Seen:
+    def rows(self, name: str, limit: int | None = None, asked: RowsAsked | None = None) -> Seen:
         """In the order that is asked for, or that of the view's ORDER BY."""
         served = self.served(name)
         entry, log = served.contract, served.log
-        choice = self._choice(served, asked or Asked())
+        choice = self._choice(served, asked or RowsAsked())
         view = name_of_view(entry.view)
         with _without_answer(view):
             rows = self._rows(served, choice, limit)
@@ -115,7 +115,7 @@ class Reader:
         earlier = self.plan.runs_earlier(entry.contract)
         return Seen(view, entry.contract, log.t, lag_s, promised, rows, looked.measured_at, earlier)
 
-    def _rows(self, served: Served, choice: Choice, limit: int | None) -> pa.Table:
+    def _rows(self, served: Served, choice: RowChoice, limit: int | None) -> pa.Table:
         """All of them; or the first, without ever holding many of the others."""
         log, functions = served.log, self.program.functions
         if limit is None:
@@ -131,12 +131,12 @@ class Reader:
         assert found is not None, "there is a part, if only an empty one"
         return found
 
-    def _choice(self, served: Served, asked: Asked) -> Choice:
+    def _choice(self, served: Served, asked: RowsAsked) -> RowChoice:
         view = served.contract.view
         declared = self.plan.catalogue.views.get(view)
         own = () if declared is None else declared.order
         if asked.where is None and asked.order is None:
-            return Choice(None, own)
+            return RowChoice(None, own)
         return read_choice(asked, view, served.outputs, own)
 
     def changes(self, name: str, after: int | None) -> tuple[int, Iterator[tuple[int, pa.Table, pa.Table]]]:

@@ -68,7 +68,7 @@ def clock_now() -> int:
 class Service:
     """Start with `open`, then `apply` a plan; `close` ends all threads and processes.
 
-    `absence` tells whether what computes is away, and must not wait for it; `cores` is how many items it runs side by
+    `absence` tells whether the engine is away, and must not wait for it; `cores` is how many items it runs side by
     side.
     """
 
