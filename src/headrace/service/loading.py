@@ -56,6 +56,8 @@ class Loader:
     ledger: Ledger
     captures: Captures
     stop: threading.Event
+    starts: dict[frozenset[str], int] = field(default_factory=dict)
+    """When vertices start that wait for a source to get there."""
 
     # Sources
 
@@ -144,10 +146,15 @@ class Loader:
     def try_to_load(self, engine: Engine, wanted: Collection[str], tries: int = LOAD_TRIES) -> RuntimeError | None:
         """Why it did not work; None if it did. Sources of several databases may not have come to a common time yet.
 
-        That stays the same: while we wait for the last of them the others go on.
+        That stays the same until it is reached, also for the next who tries: while we wait for the last of them the
+        others go on, and one that reports less often than the others would never catch up with them.
         """
-        t = engine.common_time(wanted)
-        return self._tried(lambda: engine.load(wanted, t), tries)
+        key = frozenset(wanted)
+        t = self.starts[key] = engine.common_time(wanted, self.starts.get(key))
+        error = self._tried(lambda: engine.load(wanted, t), tries)
+        if not isinstance(error, NotThereYet):
+            del self.starts[key]
+        return error
 
     def load_if_read(self, engine: Engine, wanted: Collection[str], tries: int = LOAD_TRIES) -> RuntimeError | None:
         """The same where some of the sources may not have been read."""
