@@ -323,6 +323,29 @@ def test_the_simulator_sees_rows_that_are_lost_or_doubled(mutate, document):
     assert any(simulate(changed, seed) for seed in range(5))
 
 
+SUMS_LEAVE = """
+project: sums
+sites: {us: {}, eu: {}}
+links: [{between: [us, eu]}]
+sources:
+  t: {kind: table, at: us, columns: {k: bigint}, key: [k], rate: 1 /s, stays: {sites: [us], aggregates: anywhere}}
+contracts: {sums: {view: sums, at: eu, freshness: 1 day}, rows: {view: rows, at: eu, freshness: 1 day}}
+"""
+
+
+def test_sums_over_an_outer_join_may_leave_where_their_rows_stay_and_the_rows_may_not(tmp_path):
+    (tmp_path / "views").mkdir()
+    (tmp_path / "headrace.yml").write_text(SUMS_LEAVE)
+    (tmp_path / "views" / "rows.sql").write_text("SELECT a.k, b.k AS other FROM t a LEFT JOIN t b ON a.k = b.k + 1")
+    (tmp_path / "views" / "sums.sql").write_text("SELECT k, count(other) AS n FROM rows GROUP BY k")
+    plan = make_plan(read_project(tmp_path, {}))
+    assert [(one.contract, one.reason) for one in plan.rejected] == [("rows", "stays:t")]
+    document = json.loads(json.dumps(plan_document(plan)))
+    assert check_document(document) == []
+    document["catalogue"]["sources"][0]["stays"] = ["us"]
+    assert "stays at us" in whats(document)
+
+
 # Many plans
 
 

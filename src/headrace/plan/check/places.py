@@ -38,19 +38,20 @@ def _bound(rates: Rates, meaning: Meaning, name: str) -> Iterator[Bound]:
 
 
 def _bound_output(rates: Rates, view: View) -> Iterator[Bound]:
-    """The same for what comes out of a view; aggregates of some sources may leave."""
+    """The same for what comes out of a view; aggregates of some sources may leave, however deep these are read."""
     for read in view.sources:
         source = rates.source(read.source)
         if view.keep and not view.keep.get(read.alias):
             continue
         if isinstance(source, View):
-            yield from _bound_output(rates, source)
-        elif isinstance(source, Source) and source.stays is not None and not _may_leave(view, source):
+            yield from (bound for bound in _bound_output(rates, source) if not _may_leave(rates, view, bound[0]))
+        elif isinstance(source, Source) and source.stays is not None and not _may_leave(rates, view, source.id):
             yield source.id, source.stays.sites
 
 
-def _may_leave(view: View, source: Source) -> bool:
-    return view.aggregate is not None and source.stays is not None and source.stays.aggregates == "anywhere"
+def _may_leave(rates: Rates, view: View, source: str) -> bool:
+    stays = rates.sources[source].stays
+    return view.aggregate is not None and stays is not None and stays.aggregates == "anywhere"
 
 
 def _carries(rates: Rates, meaning: Meaning, alias: str, name: str) -> bool:
