@@ -73,6 +73,24 @@ def test_a_bad_row_halts_its_views_alone_and_they_heal_when_it_is_gone(project: 
         lambda: project.eu.execute("SELECT pid, ratio FROM ratio_copy ORDER BY pid").fetchall() == ratios(project),
         "the copy is right as well",
     )
+    check_that_a_copy_names_the_row_that_it_refuses(project)
+
+
+def check_that_a_copy_names_the_row_that_it_refuses(project: RunningProject) -> None:
+    before = project.eu.execute("SELECT count(*) FROM ratio_copy").fetchone()
+    project.eu.execute("ALTER TABLE ratio_copy ADD CONSTRAINT few CHECK (pid < 2000)")
+    project.eu.execute("INSERT INTO posts VALUES (2000, 5, 'too many')")
+    until(lambda: state(project, "ratio") == "failing", "its copy cannot be written")
+    reason = contract(project, "ratio")["reason"]
+    assert 'check constraint "few"' in reason and reason.endswith(", in row pid = 2000 of posts")
+    hints = [one["hint"] for one in project.document("status")["troubles"] if one["what"] == reason]
+    assert ["drop the constraint" in hint for hint in hints] == [True]
+    assert len(project.rows("ratio")) == len(ratios(project)), "Headrace itself has the row"
+    assert project.eu.execute("SELECT count(*) FROM ratio_copy").fetchone() == before
+    project.eu.execute("DELETE FROM posts WHERE pid = 2000")
+    project.eu.execute("INSERT INTO posts VALUES (1001, 5, 'good')")
+    until(lambda: state(project, "ratio") == "kept", "it goes on by itself")
+    assert project.eu.execute("SELECT pid, ratio FROM ratio_copy ORDER BY pid").fetchall() == ratios(project)
 
 
 def test_a_view_that_starts_with_a_bad_row_is_loaded_once_that_is_gone(project: RunningProject) -> None:

@@ -56,9 +56,14 @@ def say_values(values: Mapping[str, Value]) -> str:
 def _say_value(value: Value) -> str:
     if value is None:
         return "NULL"
-    text = str(value)
+    text = "".join(map(_say_character, str(value)[: LONGEST_VALUE + 1]))
     shown = text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
     return f"'{shown}'" if isinstance(value, str) else shown
+
+
+def _say_character(character: str) -> str:
+    """What cannot be printed as it would be written in a program: it may break lines, or hide."""
+    return character if character.isprintable() else character.encode("unicode_escape").decode()
 
 
 def bare_name(name: str) -> str:

@@ -9,6 +9,7 @@
     +-- EvaluationError         SQL that fails at run time under ANSI rules: overflow, division by zero, bad cast
     +-- ConnectError            something outside (a database, Java) did not answer as it should
     |   +-- NotOurs             what is there was made by somebody else, and is not touched
+    |   +-- RefusedRow          the place of a copy does not take a row of the view
 
 A mistake of the user's is shown without a traceback: what, where, what to do.
 """
@@ -16,13 +17,14 @@ A mistake of the user's is shown without a traceback: what, where, what to do.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headrace.model.bad_row import BadRow
+    from headrace.model.types import Value
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -117,6 +119,18 @@ class ConnectError(HeadraceError):
 
 class NotOurs(ConnectError):
     """What is there was made by somebody else, or for another contract: it is not touched."""
+
+
+class RefusedRow(ConnectError):
+    """The place of a copy does not take a row of its view; `message` says why, and names the column where there is one.
+
+    `row` has the values by the columns of the view.
+    """
+
+    def __init__(self, message: str, hint: str, row: Mapping[str, Value], column: str | None = None) -> None:
+        self.row = row
+        self.column = column
+        super().__init__(message, hint)
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:

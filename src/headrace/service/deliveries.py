@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace.model.catalogue import Contract
-from headrace.model.errors import HeadraceError
+from headrace.model.errors import ConnectError, HeadraceError, RefusedRow
 from headrace.model.log import Lease
 from headrace.model.names import name_of_view
 from headrace.model.plan import Plan
@@ -17,6 +18,7 @@ from headrace.run.columns import serving_log, view_outputs
 from headrace.run.deliver import deliver
 from headrace.run.functions import Functions
 from headrace.run.ports import Delivery, Ledger, Store
+from headrace.run.refused_row import say_refused_row
 from headrace.run.steps import Program
 from headrace.service.copies import Copied, Place, Target, target_of
 from headrace.service.deadline import Deadline
@@ -24,6 +26,8 @@ from headrace.service.troubles import DELIVERY, Troubles
 
 MEND = "make its place writable, or change `deliver` and run `headrace apply`; it is tried again by itself"
 REST_S = (0.5, 1.0, 2.0, 5.0, 15.0)
+REST_FOR = 5.0
+"""And for so many times as long as the last try took: to find a row that is refused takes as long as all rows."""
 LOOK_EVERY_S = 1.0
 END_WITHIN_S = 20.0
 
@@ -57,11 +61,14 @@ class Deliveries:
     store: Store
     lease: Lease
     troubles: Troubles = field(default_factory=Troubles)
+    program: Program | None = None
+    """Of the plan that is delivered; swapped whole."""
     delivered: dict[str, int] = field(default_factory=dict)
     _running: dict[str, _Running] = field(default_factory=dict)
 
     def run(self, plan: Plan, program: Program, environment: Mapping[str, str]) -> tuple[threading.Thread, ...]:
         """Delivers exactly what the plan's contracts ask for; threads of other copies that have not ended yet."""
+        self.program = program
         wanted = {copy.contract: copy for copy in self._wanted(plan, program, environment)}
         others = [name for name, running in self._running.items() if wanted.get(name) != running.copy]
         ended = [self._end(self._running.pop(name)) for name in others]
@@ -82,7 +89,7 @@ class Deliveries:
                     columns = tuple(program.logs[log].columns)
                     found.append(Copy(contract.name, target, log, columns, outputs, program.functions))
                 except HeadraceError as error:
-                    self._report(entry.contract, error)
+                    self._report(entry.contract, error, str(error))
         return found
 
     def _target(
@@ -109,6 +116,7 @@ class Deliveries:
         delivery: Delivery | None = None
         while not running.stop.is_set():
             running.wake.clear()
+            began = time.monotonic()
             try:
                 delivery = delivery or copy.target.open(self.lease.epoch)
                 self._bring_up(delivery, copy)
@@ -117,15 +125,22 @@ class Deliveries:
             except Exception as error:  # whatever it is, it is this contract's alone
                 failures += 1
                 if not running.stop.is_set():
-                    self._report(copy.contract, error)
-                running.stop.wait(REST_S[min(failures, len(REST_S)) - 1])
+                    self._report(copy.contract, error, self._say(copy, error))
+                running.stop.wait(max(REST_S[min(failures, len(REST_S)) - 1], REST_FOR * (time.monotonic() - began)))
             running.wake.wait(LOOK_EVERY_S)
         if delivery is not None:
             delivery.close()
 
-    def _report(self, contract: str, error: Exception) -> None:
-        lines = str(error).splitlines() or [type(error).__name__]
-        self.troubles.report(DELIVERY + contract, f'contract "{contract}" cannot be delivered: {lines[0]}', MEND)
+    def _say(self, copy: Copy, error: Exception) -> str:
+        """A row that is refused is named by its key."""
+        if not isinstance(error, RefusedRow) or self.program is None or copy.log not in self.program.logs:
+            return str(error)
+        return say_refused_row(error, copy.log, copy.outputs, self.program, self.ledger, self.store)
+
+    def _report(self, contract: str, error: Exception, said: str) -> None:
+        line = next(iter(said.splitlines()), type(error).__name__)
+        hint = error.hint if isinstance(error, ConnectError) else None
+        self.troubles.report(DELIVERY + contract, f'contract "{contract}" cannot be delivered: {line}', hint or MEND)
 
     def _bring_up(self, delivery: Delivery, copy: Copy) -> None:
         found = self.ledger.logs([copy.log]).get(copy.log)

@@ -7,13 +7,14 @@ ours is never touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import psycopg
 import pyarrow as pa
+import pyarrow.compute as pc
 from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -35,11 +36,13 @@ from headrace.connect.postgres.delivered_table import (
     merge,
 )
 from headrace.connect.postgres.inspect import Connection, reason
+from headrace.connect.postgres.refused_row import REFUSALS, find_refused_row
 from headrace.connect.postgres.sessions import connect_session
-from headrace.model.errors import Conflict, ConnectError, Fenced, NotOurs
+from headrace.model.errors import Conflict, ConnectError, Fenced, NotOurs, RefusedRow
 from headrace.model.table_name import TableName, read_table_name, show_table
 from headrace.run.arrow import arrow_type
 from headrace.run.changes import WEIGHT as CHANGE_WEIGHT
+from headrace.run.view import repeat_rows
 
 _LOCK = 0x4845_4144_4445_4C49
 """Advisory locks' number, ours alone by improbability: only one service makes a table at a time."""
@@ -84,14 +87,8 @@ class PostgresDelivery:
 
     def start(self, rows: pa.Table, t: int) -> None:
         """The table stays the same, with its grants and what depends on it, unless its columns must change."""
-        with self._transaction() as session:
-            found = self._find(session)
-            self._check_ours(found)
-            kept = found.note is not None and found.comment is not None and found.note["shape"] == self._table.shape
-            if kept:
-                session.execute(sql.SQL("DELETE FROM {}").format(self._name))
-            else:
-                self._make(session)
+        with self._naming_rows(self._empty, lambda: rows), self._transaction() as session:
+            kept = self._empty(session)
             copy_rows(session, self._name, self._table.hashed(self._typed(rows)))
             for statement in () if kept else create_indexes(self._table, self._name):
                 session.execute(statement)
@@ -99,7 +96,10 @@ class PostgresDelivery:
             session.execute(_NOTE, self._note(t))
 
     def apply(self, changes: pa.Table, after: int, upto: int) -> None:
-        with self._transaction() as session:
+        with (
+            self._naming_rows(lambda session: self._delete(session, changes), lambda: _choose_came(changes)),
+            self._transaction() as session,
+        ):
             moved = session.execute(
                 _MOVE, {"table": self._key, "after": after, "upto": upto, "epoch": self._epoch}
             ).rowcount
@@ -124,6 +124,22 @@ class PostgresDelivery:
             self._session = None
 
     # Changes
+
+    def _empty(self, session: Connection) -> bool:
+        """An empty table; whether it was there already."""
+        found = self._find(session)
+        self._check_ours(found)
+        kept = found.note is not None and found.comment is not None and found.note["shape"] == self._table.shape
+        if kept:
+            session.execute(sql.SQL("DELETE FROM {}").format(self._name))
+        else:
+            self._make(session)
+        return kept
+
+    def _delete(self, session: Connection, changes: pa.Table) -> None:
+        """Only the rows that went."""
+        self._stage(session, changes.filter(pc.less(changes.column(CHANGE_WEIGHT), 0)))
+        session.execute(delete_gone(self._table, self._name))
 
     def _stage(self, session: Connection, changes: pa.Table) -> None:
         rows = self._typed(changes).append_column(WEIGHT, changes.column(CHANGE_WEIGHT))
@@ -235,6 +251,31 @@ class PostgresDelivery:
             hint="name columns that are unique in the view, or no key",
         )
 
+    @contextmanager
+    def _naming_rows(self, prepare: Callable[[Connection], object], came: Callable[[], pa.Table]) -> Iterator[None]:
+        """Where a row is refused, RefusedRow says which of those that came; `prepare` leaves the table as they find it.
+
+        Tables with a key have their own words for rows that break it.
+        """
+        try:
+            yield
+        except ConnectError as error:
+            if self._table.key or not isinstance(error.__cause__, REFUSALS):
+                raise
+            refused = self._find_refused(prepare, came())
+            raise (refused or error) from error.__cause__
+
+    def _find_refused(self, prepare: Callable[[Connection], object], came: pa.Table) -> RefusedRow | None:
+        """None if that cannot be found out: others may have changed the table meanwhile."""
+        columns = [field.name for field in self._table.columns]
+        try:
+            session = self._connected()
+            with session.transaction(force_rollback=True):
+                prepare(session)
+                return find_refused_row(session, self._name, self._table.hashed(self._typed(came)), columns)
+        except psycopg.Error:
+            return None
+
     # Sessions
 
     @contextmanager
@@ -260,9 +301,7 @@ class PostgresDelivery:
         elif isinstance(error, errors.InvalidSchemaName):
             hint = "create the schema first: CREATE SCHEMA ..."
         said = reason(error, self._dsn)
-        return ConnectError(
-            f'contract "{self._table.contract}" cannot be delivered to {show_table(self._table.table)}: {said}', hint
-        )
+        return ConnectError(f"table {show_table(self._table.table)} cannot be written: {said}", hint)
 
     def _connected(self) -> Connection:
         if self._session is None or self._session.closed:
@@ -291,6 +330,11 @@ class PostgresDelivery:
                 for statement in _MAKE:
                     session.execute(statement)
         self._prepared = True
+
+
+def _choose_came(changes: pa.Table) -> pa.Table:
+    """The rows that a change brings, each as often as it does."""
+    return repeat_rows(changes.filter(pc.greater(changes.column(CHANGE_WEIGHT), 0)))
 
 
 _MAKE = (

@@ -1,0 +1,165 @@
+"""A row that a delivered table refuses is named, with its column and what to do; the table keeps its last good rows."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from headrace.connect.postgres.deliver import PostgresDelivery
+from headrace.connect.postgres.delivered_table import DeliveredTable
+from headrace.model.errors import RefusedRow
+from headrace.model.relation import Field
+from headrace.model.types import BIGINT, INT, STRING, Array, Type
+from headrace.model.zset import ZSet
+from tests.connect.delivered_views import View
+
+numbers = itertools.count(1)
+COLUMNS: dict[str, Type] = {
+    "id": INT,
+    "name": STRING,
+    "names": Array(STRING),
+    "lists": Array(Array(STRING)),
+    "big": BIGINT,
+}
+MANY = 1_000
+
+
+def row(number: int, name: str | None = "a", **more: Any) -> tuple[Any, ...]:
+    return (number, name, more.get("names"), more.get("lists"), more.get("big"))
+
+
+def rows(*numbers: int) -> ZSet:
+    return ZSet.of(row(number) for number in numbers)
+
+
+@pytest.fixture
+def view(tmp_path: Path) -> View:
+    return View(tmp_path, COLUMNS)
+
+
+@pytest.fixture
+def table() -> DeliveredTable:
+    fields = tuple(Field(name, type_) for name, type_ in COLUMNS.items())
+    return DeliveredTable(f"refusing_{next(numbers)}", fields, "p", "c", "v", "SELECT 1", 60.0)
+
+
+Open = Callable[[DeliveredTable], PostgresDelivery]
+
+
+@pytest.fixture
+def opened(postgres_dsn: str) -> Iterator[Open]:
+    with ExitStack() as stack:
+        yield lambda table: stack.enter_context(closing(PostgresDelivery(postgres_dsn, table, 1)))
+
+
+def execute(dsn: str, statement: str) -> list[Any]:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        cursor = connection.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+def ids(dsn: str, table: DeliveredTable) -> list[int]:
+    return [number for (number,) in execute(dsn, f"SELECT id FROM {table.table} ORDER BY id")]
+
+
+@pytest.mark.parametrize(
+    ("column", "bad"),
+    [
+        ("name", row(7, "a\0b")),
+        ("names", row(7, names=("x", None, "\0"))),
+        ("lists", row(7, lists=(("x",), ("\0",)))),
+    ],
+)
+def test_a_character_that_postgres_has_no_text_for_is_named_with_its_row(
+    opened, postgres_dsn, view, table, column, bad
+):
+    delivery = opened(table)
+    view.change(rows(*range(100, 100 + MANY)))
+    view.deliver_to(delivery)
+    view.change(rows(*range(20)) + ZSet.of([bad]))
+    with pytest.raises(RefusedRow) as raised:
+        view.deliver_to(delivery)
+    assert (raised.value.column, raised.value.row["id"]) == (column, 7)
+    assert raised.value.message == f'column "{column}" has a NUL character, which PostgreSQL cannot hold'
+    assert "in the view" in str(raised.value.hint)
+    assert ids(postgres_dsn, table) == list(range(100, 100 + MANY))
+    view.change(-ZSet.of([bad]))
+    view.deliver_to(delivery)
+    assert ids(postgres_dsn, table) == [*range(20), *range(100, 100 + MANY)]
+
+
+def test_a_bad_row_among_the_first_is_named_and_nothing_is_made(opened, postgres_dsn, view, table):
+    view.change(rows(*range(MANY)) + ZSet.of([row(MANY, "line\nbreak"), row(MANY + 1, "\0")]))
+    delivery = opened(table)
+    with pytest.raises(RefusedRow) as raised:
+        view.deliver_to(delivery)
+    assert raised.value.row["id"] == MANY + 1
+    assert execute(postgres_dsn, f"SELECT to_regclass('{table.table}')") == [(None,)]
+    view.change(ZSet([(row(MANY + 1, "\0"), -1)]))
+    view.deliver_to(delivery)
+    assert ids(postgres_dsn, table) == list(range(MANY + 1))
+
+
+def test_a_value_that_occurs_twice_where_someone_forbade_it_is_named(opened, postgres_dsn, view, table):
+    delivery = opened(table)
+    view.change(rows(1, 2, 3))
+    view.deliver_to(delivery)
+    execute(postgres_dsn, f"CREATE UNIQUE INDEX only_once ON {table.table} (id)")
+    view.change(rows(4, 2, 5) + -rows(1))
+    with pytest.raises(RefusedRow) as raised:
+        view.deliver_to(delivery)
+    assert raised.value.row["id"] == 2
+    assert 'unique constraint "only_once"' in raised.value.message and "(id)=(2)" in raised.value.message
+    assert "drop the constraint" in str(raised.value.hint)
+    assert ids(postgres_dsn, table) == [1, 2, 3]
+    view.compact()
+    with pytest.raises(RefusedRow):
+        view.deliver_to(delivery)
+    assert ids(postgres_dsn, table) == [1, 2, 3]
+    view.change(-rows(2))
+    view.deliver_to(delivery)
+    assert ids(postgres_dsn, table) == [2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("change", "column", "said"),
+    [
+        ("ADD CONSTRAINT few CHECK (id < 100)", None, 'check constraint "few"'),
+        ("ALTER COLUMN name SET NOT NULL", "name", "not-null constraint"),
+        ("ALTER COLUMN big TYPE smallint", "big", "out of range for type smallint"),
+        ("ALTER COLUMN name TYPE varchar(3)", "name", "too long"),
+    ],
+)
+def test_what_someone_changed_in_the_table_refuses_a_row_by_name(
+    opened, postgres_dsn, view, table, change, column, said
+):
+    delivery = opened(table)
+    view.change(rows(1))
+    view.deliver_to(delivery)
+    execute(postgres_dsn, f"ALTER TABLE {table.table} {change}")
+    bad = {"few": row(100), "big": row(8, big=10**9)}.get("few" if column is None else column)
+    bad = bad or row(8, None if "NULL" in change else "long enough")
+    view.change(rows(2) + ZSet.of([bad]))
+    with pytest.raises(RefusedRow) as raised:
+        view.deliver_to(delivery)
+    assert raised.value.column == column and said in raised.value.message
+    assert raised.value.row["id"] == bad[0]
+    assert ids(postgres_dsn, table) == [1]
+
+
+def test_text_that_the_encoding_of_the_database_lacks_is_named(postgres_dsn, view, table):
+    execute(postgres_dsn, "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+    dsn = psycopg.conninfo.make_conninfo(postgres_dsn, dbname="latin")
+    view.change(rows(1) + ZSet.of([row(2, "é"), row(3, "日")]))
+    with closing(PostgresDelivery(dsn, table, 1)) as delivery:
+        with pytest.raises(RefusedRow) as raised:
+            view.deliver_to(delivery)
+        assert (raised.value.column, raised.value.row["id"]) == ("name", 3)
+        assert "LATIN1" in raised.value.message
+    execute(postgres_dsn, "DROP DATABASE latin WITH (FORCE)")
