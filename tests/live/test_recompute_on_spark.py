@@ -205,6 +205,16 @@ def test_failures_say_what_is_wrong_in_a_line(spark: SparkSession):
         answer("SELECT nothing FROM `source:bids`", Field("nothing", INT))
     with pytest.raises(EvaluationError, match=r'column "price" is decimal.* in Spark and int in the view'):
         answer("SELECT price FROM `source:bids`", Field("price", INT))
-    with pytest.raises(EvaluationError, match="DIVIDE_BY_ZERO"):
-        answer("SELECT id / (id - id) AS x FROM `source:bids`", Field("x", DOUBLE))
+    for expression, type_, said in (
+        ("id / (`source:bids`.id - id)", DOUBLE, "id / (bids.id - id): division by zero"),
+        ("CAST(note AS INT)", INT, "CAST(note AS INT): the value 'note 1' of the type \"STRING\" cannot be cast"),
+        ("auction * 2147483647", INT, "auction * 2147483647: overflow"),
+        ("(SELECT id FROM `source:bids`)", BIGINT, "more than one row returned by a subquery used as an expression"),
+    ):
+        with pytest.raises(EvaluationError) as raised:
+            answer(f"SELECT {expression} AS x FROM `source:bids`", Field("x", type_))
+        assert str(raised.value).startswith(said)
+        assert not any(word in str(raised.value) for word in ("\n", "SQLSTATE", "spark.sql", "try_", "Exception"))
+    with pytest.raises(EvaluationError, match='column "x" has a time outside of the years 1 to 9999'):
+        answer("SELECT date_add(DATE'9999-12-31', 5) AS x FROM `source:bids`", Field("x", DATE))
     assert spark.catalog.listTables() == []

@@ -117,6 +117,20 @@ def test_a_push_without_a_change_evaluates_nothing(tmp_path: Path):
     assert {(pushed[name].t, pushed[name].rows_in) for name in recomputed} == {(world.now, 0)}
 
 
+def test_a_row_without_an_answer_is_named_with_the_expression_until_it_is_gone(tmp_path: Path):
+    world = world_in_full(["SELECT label, 100 / (k - 25) AS ratio FROM s"], ["m2"], tmp_path)
+    good, bad = (((k, None, None, "a", None),) for k in (1, 25))
+    world.capture({"s": ZSet.of(good)})
+    world.engine.load()
+    world.capture({"s": ZSet.of(bad)})
+    failed = [one for one in world.engine.push(list(world.program.tasks), world.now) if one.error and one.t]
+    assert str(failed[0].error).startswith("100 / (k - 25): division by zero, in a row of s with k = 25")
+    assert not any(one.halted for one in failed), "the next push reads what is there then"
+    world.capture({"s": -ZSet.of(bad)})
+    check(world.engine.push(list(world.program.tasks), world.now))
+    assert world.wrong() == []
+
+
 def test_what_hands_a_recomputed_view_on_never_stops_between_its_pushes(tmp_path: Path):
     """In between it would claim to be as of then, and hold what the view held before."""
     world = world_in_full(VIEWS[:1], ["m2", "m3"], tmp_path)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from headrace.model.types import Array, Decimal, Kind, Row, Type, Value
 from headrace.model.zset import normal
@@ -30,6 +31,10 @@ _SIMPLE = {
     Kind.NULL: pa.null(),
 }
 
+_FIRST = dt.datetime(1, 1, 1, tzinfo=dt.UTC)
+_LAST = dt.datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=dt.UTC)
+NO_SUCH_TIME = "a time outside of the years 1 to 9999"
+
 
 def arrow_type(type_: Type) -> pa.DataType:
     """The Arrow type of a column; intervals have none, since no column holds them."""
@@ -41,6 +46,18 @@ def arrow_type(type_: Type) -> pa.DataType:
         case _:
             assert type_.kind in _SIMPLE, f"no column can be of type {type_}"
             return _SIMPLE[type_.kind]
+
+
+def has_no_such_time(column: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether some date or timestamp is outside of the years 1 to 9999: Arrow holds it, and nobody could read it."""
+    if pa.types.is_list(column.type):
+        return has_no_such_time(pc.list_flatten(column))
+    if not (pa.types.is_date32(column.type) or pa.types.is_timestamp(column.type)):
+        return False
+    first, last = (pa.scalar(moment, pa.timestamp("us", tz="UTC")) for moment in (_FIRST, _LAST))
+    bounds = [bound.cast(column.type) if pa.types.is_date32(column.type) else bound for bound in (first, last)]
+    outside = pc.or_(pc.less(column, bounds[0]), pc.greater(column, bounds[1]))
+    return bool(pc.any(outside, min_count=0).as_py())
 
 
 def arrow_table(columns: Mapping[str, Type], rows: Sequence[Row]) -> pa.Table:

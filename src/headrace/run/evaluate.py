@@ -12,6 +12,9 @@ import datetime as dt
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from headrace.model.bad_row import BadRow
+from headrace.model.errors import EvaluationError
+from headrace.model.expr import Expr
 from headrace.model.relation import (
     Aggregate,
     Distinct,
@@ -35,7 +38,7 @@ from headrace.model.zset import ZSet, apply
 from headrace.run.evaluate_aggregate import aggregate
 from headrace.run.evaluate_join import join, matching
 from headrace.run.evaluate_rank import top_k
-from headrace.run.row_functions import bag, names_of, predicate_of, row_of, value_of
+from headrace.run.row_functions import bag, names_of, predicate_of, row_of, say_failure, value_of
 
 Tables = Mapping[str, ZSet]
 """Rows of each source; their fields are the source's columns in order."""
@@ -84,7 +87,11 @@ class _Evaluation:
         if isinstance(relation, Scan):
             return self._scan(relation)
         inputs = tuple(map(self.rows, inputs_of(relation)))
-        return ZSet(_weighted(relation, inputs, self.around))
+        try:
+            return ZSet(_weighted(relation, inputs, self.around))
+        except EvaluationError as error:
+            error.bad_row = error.bad_row or _find_bad_row(relation, inputs, self.around)
+            raise
 
     def _scan(self, scan: Scan) -> ZSet:
         tables = self.tables.get(scan.version, {})
@@ -117,6 +124,26 @@ def _weighted(relation: Relation, inputs: tuple[ZSet, ...], around: Surroundings
             return matching(relation, inputs[0], inputs[1], around)
         case Scan():
             raise AssertionError("a scan has no inputs")
+
+
+def _find_bad_row(relation: Relation, inputs: tuple[ZSet, ...], around: Surroundings) -> BadRow | None:
+    """The first row that an expression of a filter or projection fails for: looked for only once something failed."""
+    match relation:
+        case Filter(input_, predicate):
+            exprs: tuple[Expr, ...] = (predicate,)
+        case Project(input_, outputs):
+            exprs = tuple(output.expr for output in outputs)
+        case _:
+            return None
+    names = names_of(input_)
+    values = [(expr, value_of(expr, names, around)) for expr in exprs]
+    for row, _ in inputs[0].items():
+        for expr, value in values:
+            try:
+                value(row)
+            except EvaluationError as error:
+                return say_failure(error, expr, dict(zip(names, row, strict=True)), around)
+    return None
 
 
 def _filter(relation: Filter, input_: ZSet, around: Surroundings) -> Iterator[tuple[Row, int]]:

@@ -34,7 +34,8 @@ ATTEMPTS = 3
 class Pushed:
     """What became of a push of one vertex. `error` says why it did not get there; `seconds` of its item alone.
 
-    One that is `halted` by a bad row, or waits for one that is, is pushed no more until it is rebuilt.
+    One that is `halted` by a bad row, or waits for one that is, is pushed no more until it is rebuilt. A view in full
+    that `has_no_answer` because of a row is tried again by its next push.
     `bytes` were written, `sent` of them came from the site `origin`, if that is another one; `waited_s` of the seconds
     were spent on their way. `harmful` if it, or one that ran with it, held up or brought down whatever ran it.
     """
@@ -52,6 +53,7 @@ class Pushed:
     waited_s: float = 0.0
     harmful: bool = False
     halted: bool = False
+    has_no_answer: bool = False
 
 
 @dataclass(slots=True)
@@ -155,17 +157,23 @@ class Pusher:
         if edits or made:
             self.ledger.commit(self.lease, Round((*edits, *made)))
         # Only now: the bad row is looked for among the rows that were just committed.
+        failed = {
+            item.name: self._halted(item, outcome.bad_row) for item, outcome in outcomes if outcome.bad_row is not None
+        }
+        # A view in full needs no mending: its next push reads what is there then, not the change that brought the row.
         halted = {
-            item.name: self._halted(item, outcome.bad_row)
-            for item, outcome in outcomes
-            if outcome.bad_row is not None and not isinstance(item.task.step, RecomputeStep)
+            item.name: failed[item.name]
+            for item, _ in outcomes
+            if item.name in failed and not isinstance(item.task.step, RecomputeStep)
         }
         if halted:
             self.ledger.commit(self.lease, Round(notes=note_halted(halted)))
-        pushed = [(item, _pushed(item, outcome)) for item, outcome in outcomes]
+        pushed = [_pushed(item, outcome) for item, outcome in outcomes]
         return [
-            replace(one, error=halted[item.name].why, halted=True) if item.name in halted else one
-            for item, one in pushed
+            replace(one, error=failed[one.vertex].why, halted=one.vertex in halted, has_no_answer=True)
+            if one.vertex in failed
+            else one
+            for one in pushed
         ]
 
     def _halted(self, item: WorkItem, bad_row: BadRow) -> Halted:

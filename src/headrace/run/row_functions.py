@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from headrace.model.expr import TRUE, Expr
+from headrace.model.bad_row import BadRow, say_expression
+from headrace.model.errors import EvaluationError
+from headrace.model.expr import TRUE, Expr, columns_of
 from headrace.model.relation import Relation, fields_of
-from headrace.model.scalar import Evaluator, Surroundings, compile_expr
-from headrace.model.types import FRACTIONS, Array, Row
+from headrace.model.scalar import Evaluator, Surroundings, compile_expr, failing_part
+from headrace.model.types import FRACTIONS, Array, Row, Value
 from headrace.model.zset import ZSet, normal
 
 Names = tuple[str, ...]
@@ -37,6 +39,12 @@ def predicate_of(expr: Expr, names: Names, around: Surroundings) -> Callable[[Ro
         return lambda row: True
     value = compile_expr(expr, names, around)
     return lambda row: value(row) is True
+
+
+def say_failure(error: EvaluationError, expr: Expr, row: Mapping[str, Value], around: Surroundings) -> BadRow:
+    """What people are told of a row that an expression fails for: the smallest part that does."""
+    part = failing_part(expr, row, around)
+    return BadRow(str(error), say_expression(part), row, tuple(sorted(columns_of(part))))
 
 
 def bag(rows: ZSet, relation: Relation) -> Iterable[tuple[Row, int]]:

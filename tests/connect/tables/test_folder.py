@@ -22,6 +22,7 @@ from headrace.connect.tables.folder import FolderCapture, FolderStream, GoneFile
 from headrace.model.errors import InputError
 from headrace.model.log import Lease, Round
 from headrace.model.types import BIGINT, DOUBLE, STRING, TIMESTAMP, Decimal
+from headrace.run.arrow import arrow_type
 
 COLUMNS = (("id", BIGINT), ("at", TIMESTAMP), ("name", STRING), ("price", Decimal(8, 2)), ("x", DOUBLE))
 ROW = (1, dt.datetime(2026, 2, 28, 1, 2, 3, 500_000, dt.UTC), "naïve", Number("7.50"), 0.5)
@@ -221,3 +222,17 @@ def test_files_that_went_are_counted_with_their_rows(place: Place):
     capture.step()
     assert taken_files(place).keys() == {"c.csv"}
     assert GoneFiles(**json.loads(place.ledger.notes("gone:")["gone:s"])) == GoneFiles(2, 3, "b.csv")
+
+
+@pytest.mark.parametrize("bad", ["0000-12-31T00:00:00Z", 253_402_300_800_000_000, -62_135_596_800_000_001])
+def test_a_file_with_times_that_nobody_could_read_is_left_out(place: Place, bad: str | int):
+    if isinstance(bad, str):
+        (place.stream.folder / "a.csv").write_text(f"id,at,name,price,x\n1,{bad},a,7.5,0.5\n")
+    else:
+        place.stream = replace(place.stream, format="parquet")
+        times = pa.array([bad - 1 if bad < 0 else bad, None], pa.timestamp("us", "UTC"))
+        others = {name: pa.nulls(2, arrow_type(type_)) for name, type_ in COLUMNS if name != "at"}
+        pq.write_table(pa.table({**others, "at": times}), place.stream.folder / "a.parquet")
+    capture = place.capture()
+    assert [capture.step(), capture.step()] == [0, 0]
+    assert list(place.ledger.notes("rejected:s:").values()) == ['column "at" has a time outside of the years 1 to 9999']

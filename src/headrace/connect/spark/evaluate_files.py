@@ -7,22 +7,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from headrace.connect.files import FileStore
 from headrace.connect.spark.evaluate import ParquetTable, SparkEvaluator
 from headrace.connect.spark.recompute import check_types, written_query
+from headrace.connect.spark.say_error import errors_in_words
 from headrace.connect.spark.session import JAVA_GONE
-from headrace.model.errors import ConnectError, EvaluationError
+from headrace.model.errors import ConnectError
 from headrace.model.full_query import FullQuery
 from headrace.model.relation import Relation
 from headrace.model.scalar_time import from_micros
 from headrace.model.types import Array, Value
-
-WRAPPERS = ("TASK_WRITE_FAILED", "FAILED_EXECUTE_UDF")
-"""Errors that only say in which part of the work something else failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +62,10 @@ def _write(frame: DataFrame, answer: Path) -> None:
 def _reasons() -> Iterator[None]:
     """What Spark raises as what it means: a row without an answer, or a Spark that is gone."""
     try:
-        yield
-    except PySparkException as error:
-        raise EvaluationError(reason_of(error)) from error
+        with errors_in_words():
+            yield
     except JAVA_GONE as error:
         raise ConnectError("Spark ended while it evaluated a query", "is there enough memory?") from error
-
-
-def reason_of(error: BaseException) -> str:
-    """The first line of the innermost error that Spark names."""
-    found = str(error)
-    cause: BaseException | None = error
-    while cause is not None:
-        if not any(f"[{name}" in str(cause) for name in WRAPPERS):
-            found = str(cause)
-        cause = cause.__cause__
-    return found.strip().partition("\n")[0]
 
 
 def tasks_of(session: SparkSession) -> tuple[int, int]:

@@ -13,15 +13,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.connect.spark.evaluate_tables import evaluate_tables
+from headrace.connect.spark.say_error import errors_in_words, say_error
 from headrace.model.errors import EvaluationError
 from headrace.model.full_query import SOURCE_PREFIX, FullQuery, backquoted
 from headrace.model.relation import Field
 from headrace.model.types import INTEGERS
-from headrace.run.arrow import arrow_type
+from headrace.run.arrow import NO_SUCH_TIME, arrow_type, has_no_such_time
 from headrace.run.functions import Functions, surroundings_of
 from headrace.run.recompute import SMALL_ROWS, evaluate_here
 
@@ -41,12 +42,10 @@ class SparkEvaluate:
 
     def _as_written(self, recomputed: FullQuery, tables: Mapping[str, pa.Table]) -> pa.Table:
         own = self.session.newSession()
-        try:
+        with errors_in_words():
             frames = {source: _frame(own, source, tables[source]) for source in recomputed.reads}
             with written_query(own, recomputed, frames) as frame:
                 return _answer(frame, recomputed.fields)
-        except PySparkException as error:
-            raise EvaluationError(_first_line(error)) from error
 
 
 @contextmanager
@@ -58,7 +57,7 @@ def written_query(session: SparkSession, query: FullQuery, frames: Mapping[str, 
             frames[source].createOrReplaceTempView(backquoted(name))
         yield session.sql(query.sql)
     except AnalysisException as error:
-        raise EvaluationError(f"Spark does not take the query: {_first_line(error)}") from error
+        raise EvaluationError(f"Spark does not take the query: {say_error(error)}") from error
     finally:
         for name in names.values():
             session.catalog.dropTempView(name)
@@ -74,7 +73,11 @@ def _answer(frame: DataFrame, fields: Sequence[Field]) -> pa.Table:
     """By position: names are those of the view."""
     check_types(frame, fields)
     schema = pa.schema([(column.name, arrow_type(column.type)) for column in fields])
-    return frame.toArrow().rename_columns(schema.names).cast(schema)
+    answer = frame.toArrow().rename_columns(schema.names).cast(schema)
+    for name in schema.names:
+        if has_no_such_time(answer.column(name)):
+            raise EvaluationError(f'column "{name}" has {NO_SUCH_TIME}')
+    return answer
 
 
 def check_types(frame: DataFrame, fields: Sequence[Field]) -> None:
@@ -95,7 +98,3 @@ def _fits(type_: str, column: Field) -> bool:
     if type_ in integers and column.type in INTEGERS:
         return integers.index(type_) <= integers.index(str(column.type))
     return type_ == str(column.type) or (type_ == "timestamp_ntz" and str(column.type) == "timestamp")
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]

@@ -31,7 +31,7 @@ from headrace.connect.tables.files import Format, batches, columns_of, readable
 from headrace.model.errors import ConnectError, InputError, Location, Problem
 from headrace.model.log import Edit, Lease, Moment, Piece, PieceKind, Round
 from headrace.model.types import FRACTIONS, TIMESTAMP, Type
-from headrace.run.arrow import arrow_type
+from headrace.run.arrow import NO_SUCH_TIME, arrow_type, has_no_such_time
 from headrace.run.capture.clock import next_time
 from headrace.run.capture.spool import KEPT_TYPE, spool_log
 from headrace.run.capture.text_values import plain_floats
@@ -293,6 +293,9 @@ def _tables(stream: FolderStream, file: Path) -> Iterator[pa.Table]:
     for part in _parts(stream, file):
         with readable(file):
             arrays = [_typed(part.column(name), type_) for name, type_ in stream.columns]
+        for array, (name, _) in zip(arrays, stream.columns, strict=True):
+            if has_no_such_time(array):
+                raise InputError([Problem(f'column "{name}" has {NO_SUCH_TIME}', Location(str(file)))])
         yield pa.table(arrays, names=[f"{stream.source}.{name}" for name, _ in stream.columns])
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pyarrow as pa
 
-from headrace.model.bad_row import BadRow, say_expression
+from headrace.model.bad_row import BadRow
 from headrace.model.errors import EvaluationError
 from headrace.model.expr import TRUE, Expr, columns_of
 from headrace.model.relation import Output
-from headrace.model.scalar import NOTHING, Surroundings, failing_part
+from headrace.model.scalar import NOTHING, Surroundings
 from headrace.model.types import Row
 from headrace.run.arrow import arrow_table, rows_of_arrow
 from headrace.run.changes import ORDER, STAMPS, TIME, WEIGHT, consolidate
 from headrace.run.operators.vectors import Datum, vector_of
-from headrace.run.row_functions import value_of
+from headrace.run.row_functions import say_failure, value_of
 
 
 def column_of(expr: Expr, table: pa.Table, around: Surroundings = NOTHING) -> pa.Array:
@@ -60,15 +61,9 @@ def bad_row_at(error: EvaluationError, expr: Expr, table: pa.Table, position: in
     """What people are told of a row of a table for which an expression fails."""
     one = table.slice(position, 1)
     row = dict(zip(one.column_names, rows_of_arrow(one)[0], strict=True))
-    part = failing_part(expr, row, around)
     time = row.get(TIME)
-    return BadRow(
-        str(error),
-        say_expression(part),
-        {name: value for name, value in row.items() if name not in STAMPS},
-        tuple(sorted(columns_of(part))),
-        time=time if isinstance(time, int) else None,
-    )
+    plain = {name: value for name, value in row.items() if name not in STAMPS}
+    return replace(say_failure(error, expr, plain, around), time=time if isinstance(time, int) else None)
 
 
 def _one_value(expr: Expr, around: Surroundings) -> pa.Scalar:
