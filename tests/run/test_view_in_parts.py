@@ -14,7 +14,6 @@ from headrace.model.expr import Column
 from headrace.model.log import Log, Piece, PieceKind
 from headrace.model.relation import Field, Output
 from headrace.model.types import BIGINT, DOUBLE, INT, STRING, Row
-from headrace.run import view as module
 from headrace.run.arrow import arrow_table, rows_of_arrow
 from headrace.run.changes import ORDER, TIME, WEIGHT
 from headrace.run.view import parts_at, rows_at
@@ -32,8 +31,7 @@ def write(store: FileStore, kind: PieceKind, after: int, upto: int, rows: list[t
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_parts_are_the_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PART_ROWS", 3)
+def test_the_parts_are_the_rows(seed: int) -> None:
     chance = random.Random(seed)
     there = Counter(chance.choices(VALUES, k=chance.randrange(12)))
     with tempfile.TemporaryDirectory() as folder:
@@ -50,7 +48,7 @@ def test_the_parts_are_the_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> N
         log = Log("v", "us", 20, 10, tuple(pieces))
         whole = Counter(map(str, rows_of_arrow(rows_at(store, log, COLUMNS, OUTPUTS, 20))))
         found: Counter[str] = Counter()
-        for part in parts_at(store, log, COLUMNS, OUTPUTS, 20):
+        for part in parts_at(store, log, COLUMNS, OUTPUTS, 20, part_rows=3):
             for *row, weight in rows_of_arrow(part):
                 assert isinstance(weight, int) and weight > 0
                 found[str(tuple(row))] += weight

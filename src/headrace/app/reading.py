@@ -99,13 +99,19 @@ def first(seen: Seen, limit: int) -> Seen:
     return replace(seen, rows=seen.rows.slice(0, limit))
 
 
-def export(directory: Path, view: str, file: Path, limit: int | None = None, asked: RowsAsked | None = None) -> Seen:
-    """Writes the rows of a view to a Parquet or CSV file, whole or not at all."""
-    from headrace.connect.tables.output import write_table
+def export(
+    directory: Path, view: str, file: Path, limit: int | None = None, asked: RowsAsked | None = None
+) -> tuple[Seen, int]:
+    """Writes the rows of a view to a Parquet or CSV file, whole or not at all; how many, and what time they are as of.
 
-    seen = show(directory, view, limit, asked)
-    write_table(seen.rows, file)
-    return seen
+    A part at a time, unless they are sorted: sorted rows have to be in memory.
+    """
+    from headrace.connect.tables.output import output_format, write_tables
+
+    output_format(file)  # a wrong name is told before anything is read
+    with _reader(directory) as reader:
+        seen, parts = reader.rows_in_parts(view, limit, asked)
+        return seen, write_tables(parts, seen.rows.schema, file)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,13 @@ def rows_at(
 
 
 def parts_at(
-    store: Store, log: Log, columns: Sequence[Field], outputs: Sequence[Output], t: int, functions: Functions = ()
+    store: Store,
+    log: Log,
+    columns: Sequence[Field],
+    outputs: Sequence[Output],
+    t: int,
+    functions: Functions = (),
+    part_rows: int = PART_ROWS,
 ) -> Iterator[pa.Table]:
     """The same rows a part at a time, for views that are larger than memory: columns, and `__w` with how often each
     row occurs. Equal rows may come more than once.
@@ -48,10 +54,11 @@ def parts_at(
     changes = interval(pa.concat_tables([schema.empty_table(), *later]), NEVER, t)
     touched = np.unique(hash_of(changes, names))
     held = [changes]
-    for piece in log.of_kind(PieceKind.BASE):
-        base = store.read(log.site, piece.file, schema.names)
-        for start in range(0, base.num_rows, PART_ROWS):
-            part = base.slice(start, PART_ROWS)
+    # All files are opened before the first part goes out: upkeep may delete them while somebody reads for long. What a
+    # store opens is mapped, and is not held in memory.
+    for base in [store.read(log.site, piece.file, schema.names) for piece in log.of_kind(PieceKind.BASE)]:
+        for start in range(0, base.num_rows, part_rows):
+            part = base.slice(start, part_rows)
             if len(touched):
                 may_change = np.isin(hash_of(part, names), touched)
                 held.append(part.filter(pa.array(may_change)))

@@ -15,11 +15,12 @@ from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Plan
 from headrace.model.relation import Field, Output
 from headrace.observe.shown import Look
+from headrace.run.arrow import arrow_type
 from headrace.run.columns import serving_log, view_outputs
 from headrace.run.compile.program import compile_plan
 from headrace.run.ports import Ledger, Store
 from headrace.run.steps import Program
-from headrace.run.view import changes_after, parts_at, repeat_rows, rows_at
+from headrace.run.view import PART_ROWS, changes_after, parts_at, repeat_rows, rows_at
 from headrace.service.accounts import Accounts
 from headrace.service.asked import RowChoice, RowsAsked, read_choice
 from headrace.service.auditor import Auditor, last_look
@@ -104,11 +105,40 @@ class Reader:
     def rows(self, name: str, limit: int | None = None, asked: RowsAsked | None = None) -> Seen:
         """In the order that is asked for, or that of the view's ORDER BY."""
         served = self.served(name)
-        entry, log = served.contract, served.log
         choice = self._choice(served, asked or RowsAsked())
+        with _without_answer(name_of_view(served.contract.view)):
+            return self._see(served, self._rows(served, choice, limit))
+
+    def rows_in_parts(
+        self, name: str, limit: int | None = None, asked: RowsAsked | None = None, part_rows: int = PART_ROWS
+    ) -> tuple[Seen, Iterator[pa.Table]]:
+        """The same rows a part at a time: `Seen` has none. All at once if they are sorted, since the last may be first.
+
+        Only what is held of a part must not stay: whoever asks for the next one lets go of those before.
+        """
+        served = self.served(name)
+        choice = self._choice(served, asked or RowsAsked())
+        none = pa.schema([(output.name, arrow_type(output.expr.type)) for output in served.outputs]).empty_table()
+        return self._see(served, none), self._parts(served, choice, limit, part_rows)
+
+    def _parts(self, served: Served, choice: RowChoice, limit: int | None, part_rows: int) -> Iterator[pa.Table]:
+        log, left = served.log, limit
+        with _without_answer(name_of_view(served.contract.view)):
+            if choice.order:
+                yield self._rows(served, choice, limit)
+                return
+            for part in parts_at(
+                self.store, log, served.columns, served.outputs, log.t, self.program.functions, part_rows
+            ):
+                chosen = choice.apply(repeat_rows(part), log.t).slice(0, left)
+                left = None if left is None else left - chosen.num_rows
+                yield chosen
+                if left == 0:
+                    return
+
+    def _see(self, served: Served, rows: pa.Table) -> Seen:
+        entry, log = served.contract, served.log
         view = name_of_view(entry.view)
-        with _without_answer(view):
-            rows = self._rows(served, choice, limit)
         looked = self.look()
         numbers, promised = looked.contracts.get(entry.contract), self.forced.get(entry.contract, entry.freshness_s)
         lag_s = 0.0 if numbers is None or numbers.lag_s is None else numbers.lag_s

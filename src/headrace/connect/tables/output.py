@@ -1,8 +1,10 @@
-"""Writes a table again with one more column, some rows at a time."""
+"""Writes files for people, Parquet or CSV, some rows at a time: whole or not at all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -33,52 +35,44 @@ def output_format(out: Path) -> Format:
 def write_with_column(
     file: Path, form: Format, out: Path, column: str, codes: NDArray[np.uint8], words: tuple[str, ...]
 ) -> None:
-    """The rows of `file` and a further column of words, given by their numbers. A column of that name is replaced.
-
-    The file appears when it is complete, so that nobody reads half of it.
-    """
+    """The rows of `file` and a further column of words, given by their numbers. A column of that name is replaced."""
     kind = output_format(out)
-    unfinished = out.with_name(f".{out.name}.unfinished")
-    try:
-        rows = _with_column(file, form, kind, column, codes, words)
-        first = next(rows)
-        writer: Any = (pq.ParquetWriter if kind is Format.PARQUET else csv.CSVWriter)(unfinished, first.schema)
-        with writer:
-            writer.write_batch(first)
-            for batch in rows:
-                writer.write_batch(batch)
-        unfinished.replace(out)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    rows = _with_column(file, form, kind, column, codes, words)
+    first = next(rows)
+    with _open_writer(out, first.schema) as writer:
+        for batch in chain([first], rows):
+            writer.write_batch(batch)
 
 
-def write_table(table: pa.Table, out: Path) -> None:
-    """A Parquet or CSV file, by its name. It appears when it is complete."""
-    kind = output_format(out)
-    unfinished = out.with_name(f".{out.name}.unfinished")
+def write_tables(parts: Iterable[pa.Table], schema: pa.Schema, out: Path) -> int:
+    """Parts with one schema as one file, each written before the next is asked for; how many rows they had."""
+    rows = 0
     try:
-        if kind is Format.PARQUET:
-            pq.write_table(table, unfinished)
-        else:
-            csv.write_csv(table, unfinished)
-        unfinished.replace(out)
+        with _open_writer(out, schema) as writer:
+            for part in parts:
+                writer.write_table(part)
+                rows += part.num_rows
     except pa.ArrowException as error:
         raise UsageError(f'"{out}" cannot hold these rows: {error}', hint="write a .parquet file") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
+    return rows
 
 
 def merge_parts(parts: Sequence[Path], out: Path) -> None:
-    """Parquet files with the same columns, one after another, as one file. It appears when it is complete."""
+    """Parquet files with the same columns, one after another, as one file."""
+    with _open_writer(out, pq.read_schema(parts[0]).remove_metadata()) as writer:
+        for part in parts:
+            for batch in pq.ParquetFile(part).iter_batches():
+                writer.write_batch(batch.replace_schema_metadata(None))
+
+
+@contextmanager
+def _open_writer(out: Path, schema: pa.Schema) -> Iterator[Any]:
+    """Writes Parquet or CSV, by the name of the file. The file appears when it is complete: nobody reads half of it."""
     kind = output_format(out)
     unfinished = out.with_name(f".{out.name}.unfinished")
-    schema = pq.read_schema(parts[0]).remove_metadata()
     try:
-        writer: Any = (pq.ParquetWriter if kind is Format.PARQUET else csv.CSVWriter)(unfinished, schema)
-        with writer:
-            for part in parts:
-                for batch in pq.ParquetFile(part).iter_batches():
-                    writer.write_batch(batch.replace_schema_metadata(None))
+        with (pq.ParquetWriter if kind is Format.PARQUET else csv.CSVWriter)(unfinished, schema) as writer:
+            yield writer
         unfinished.replace(out)
     finally:
         unfinished.unlink(missing_ok=True)

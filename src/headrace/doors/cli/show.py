@@ -45,12 +45,12 @@ def show(
 
     asked = reading.ask_for(where, order)
     if export is not None:
-        written = reading.export(directory, view, export, limit, asked)
-        about = {"view": written.view, "as_of": reading.moment_text(written.as_of), "rows": written.rows.num_rows}
+        seen, written = reading.export(directory, view, export, limit, asked)
+        about = {"view": seen.view, "as_of": reading.moment_text(seen.as_of), "rows": written}
         return show_result(
             json,
             Exit.DONE,
-            text=lambda: f"{count(written.rows.num_rows, 'row')} to {export}, {as_of(written)}",
+            text=lambda: f"{count(written, 'row')} to {export}, {as_of(seen)}",
             document=lambda: {**about, "file": str(export)},
         )
     seen = reading.show(directory, view, asked=asked)
