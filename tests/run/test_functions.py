@@ -15,7 +15,7 @@ from headrace.model.types import DOUBLE
 from headrace.model.zset import ZSet
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
-from headrace.run.functions import surroundings_of
+from headrace.run.functions import FunctionAt, surroundings_of
 from headrace.testing.worlds import World
 from tests.plan.written import catalogue, contract, mesh, site
 from tests.run.test_engine import SITES, SOURCES, check
@@ -49,4 +49,4 @@ def test_views_with_functions_are_maintained(name, tmp_path):
 
 def test_a_function_that_is_not_there_is_named():
     with pytest.raises(UsageError, match='"root" is not at "math:rot"'):
-        surroundings_of((("root@1", "math:rot"),))
+        surroundings_of((FunctionAt("root@1", "math:rot"),))

@@ -15,6 +15,7 @@ from headrace.model.expr import TRUE, Expr
 from headrace.model.full_query import FullQuery
 from headrace.model.plan import Stage
 from headrace.model.relation import Field, Output
+from headrace.run.functions import Functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ class Program:
 
     tasks: Mapping[str, Task]
     logs: Mapping[str, LogSpec]
-    functions: tuple[tuple[str, str], ...] = ()
+    functions: Functions = ()
     """Declared in Python: `NAME@VERSION` and `module:function`."""
     answers: Mapping[str, str] = field(default_factory=dict)
     """By contract, the log of its view's rows where its vertex does not hold them (`run.compile.answers`)."""

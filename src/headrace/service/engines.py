@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -49,8 +48,6 @@ class StartedEngine:
 
 
 def start_engine(engine: DeclaredEngine, folder: Folder, patience: Patience = DEFAULT_PATIENCE) -> StartedEngine:
-    """Functions declared in Python may lie in the project's folder."""
-    sys.path.insert(0, str(folder.project.absolute()))
     if engine.kind is RunEngine.LOCAL:
         return StartedEngine(_here(patience))
     return _spark(engine, folder, patience)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,9 +102,11 @@ class Folder:
             self._refuse_old()
             return None
         try:
-            return read_wire(written, Plan)
+            plan = read_wire(written, Plan)
         except WireError as error:
             raise self.unreadable(RUNNING_FILE, str(error)) from error
+        # The folder was named from where `up` was started, and may have been moved since.
+        return replace(plan, catalogue=replace(plan.catalogue, directory=str(self.project.absolute())))
 
     @property
     def is_of_old_version(self) -> bool:
