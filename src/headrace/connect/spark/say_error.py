@@ -27,7 +27,7 @@ NAMED = re.compile(r"\[[A-Z0-9_.]+\]\s+(.+)")
 
 @contextmanager
 def errors_in_words() -> Iterator[None]:
-    """Whatever a query meets is an EvaluationError; what is not the query's fault, such as a dead Java, stays as it is."""
+    """Whatever a query meets is an EvaluationError. What is not the query's fault, as a dead Java, stays as it is."""
     try:
         yield
     except PySparkException as error:
