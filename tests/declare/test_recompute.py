@@ -175,3 +175,43 @@ def test_the_name_of_the_second_is_not_taken_from_another_view(tmp_path: Path):
     (problem,) = raised.value.problems
     assert problem.where is not None
     assert problem.hint
+
+
+def hints(text: str, folder: Path) -> list[str]:
+    refused = project(folder, "  c: {view: v, at: us, freshness: 1 h}", v=text).views["v"].query
+    assert isinstance(refused, Refusal)
+    return [problem.hint or "" for problem in refused.problems]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT id, sum(n) OVER (ORDER BY id) AS total FROM t",
+        "SELECT n, sum(id) AS s FROM t GROUP BY ROLLUP (n)",
+        "SELECT id FROM t WHERE id IN (SELECT id FROM u) OR n = 1",
+    ],
+)
+def test_full_is_offered_for_what_can_be_recomputed(text: str, tmp_path: Path):
+    assert all(hint.endswith("; or set `refresh: full` in the contract") for hint in hints(text, tmp_path))
+
+
+def test_full_is_offered_with_a_type_for_functions_whose_type_is_not_known(tmp_path: Path):
+    (hint,) = hints("SELECT id, to_char(at, 'yyyy') AS y FROM t", tmp_path)
+    assert hint.endswith("; or set `refresh: full` in the contract and write CAST(... AS TYPE) around it")
+    recomputed(project(tmp_path, v="SELECT id, CAST(to_char(at, 'yyyy') AS string) AS y FROM t"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT id, (SELECT k FROM u LIMIT 1) AS k FROM t",
+        "SELECT t.id, x.k FROM t, LATERAL (SELECT max(k) AS k FROM u WHERE u.id = t.id) x",
+        "SELECT id FROM t WHERE n > ANY (SELECT k FROM u)",
+        "SELECT DISTINCT ON (n) n, id FROM t ORDER BY n, id",
+        "SELECT id, s -> 'a' AS a FROM t",
+        "SELECT id, rand() AS r FROM t",
+        "SELECT 1 AS one",
+    ],
+)
+def test_full_is_not_offered_for_what_cannot_be_recomputed_either(text: str, tmp_path: Path):
+    assert not any("refresh" in hint for hint in hints(text, tmp_path))

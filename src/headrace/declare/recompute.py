@@ -18,6 +18,7 @@ from headrace.declare.query.queries import read_query
 from headrace.declare.query.report import Report, refuse
 from headrace.declare.query.scope import fold
 from headrace.declare.query.shown_order import find_order
+from headrace.declare.query.spelling import unknown_to_spark
 from headrace.declare.query.tables import name_table_function
 from headrace.declare.query.text import Text, parse_query
 from headrace.declare.query.written_out import written_out
@@ -37,6 +38,8 @@ ANY_ORDER = frozenset(
 
 
 SUFFIX = "-full"
+ASK_FOR_FULL = "or set `refresh: full` in the contract"
+SAY_TYPE = "if only its type is not known, say it by CAST(... AS TYPE)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,11 @@ def with_recomputed(
     One that other contracts have maintained is there twice: in full under a name of its own, `VIEW-full`.
     """
     reader = Reader(texts, sources, {fold(name): function for name, function in functions.items()})
-    found, problems, named = dict(views), list[Problem](), dict[str, str]()
+    found, problems, named = (
+        {name: reader.offer_full(view) for name, view in views.items()},
+        list[Problem](),
+        dict[str, str](),
+    )
     for name, contract in contracts.items():
         if contract.refresh is not Refresh.FULL or contract.view in named or contract.view not in views:
             continue
@@ -71,7 +78,7 @@ def with_recomputed(
             continue
         try:
             recomputed = reader.recomputed(views[contract.view])
-            found[own] = _with_order(replace(views[contract.view], name=own, recomputed=recomputed))
+            found[own] = _with_order(replace(found[contract.view], name=own, recomputed=recomputed))
         except InputError as error:
             problems += error.problems
     asked = {
@@ -120,9 +127,26 @@ class Reader:
             fields = self._fields(declared, text, tree)
         except UnsupportedSql as error:
             message = f'"{error.operator}" is not recomputed either'
-            hint = "if only its type is not known, say it by CAST(... AS TYPE)"
-            return Refusal(error.operator, (Problem(message, error.problems[0].where, hint),))
+            return Refusal(error.operator, (Problem(message, error.problems[0].where, SAY_TYPE),))
         return FullQuery(sql, tuple(sorted(reads)), fields)
+
+    def offer_full(self, view: View) -> View:
+        """A refused view tells to ask for it in full, if that would be taken."""
+        if not isinstance(view.query, Refusal):
+            return view
+        offer = self._offer(view)
+        problems = tuple(replace(one, hint=f"{one.hint}; {offer}") for one in view.query.problems)
+        return view if offer is None else replace(view, query=replace(view.query, problems=problems))
+
+    def _offer(self, view: View) -> str | None:
+        try:
+            found = self.recomputed(view)
+        except (InputError, RecursionError):
+            return None
+        if isinstance(found, FullQuery):
+            return ASK_FOR_FULL
+        of_unknown_type = found.operator.startswith("function: ") and found.problems[0].hint == SAY_TYPE
+        return f"{ASK_FOR_FULL} and write CAST(... AS TYPE) around it" if of_unknown_type else None
 
     def _written(self, name: str) -> tuple[Text, exp.Query]:
         if name not in self.trees:
@@ -169,6 +193,10 @@ class Reader:
 def _refuse_open(text: Text, tree: exp.Query, functions: Mapping[str, PythonFunction]) -> None:
     """Refuses what leaves the answer open, and what other programs would have to say."""
     for node in tree.walk():
+        unknown = unknown_to_spark(node)
+        if unknown is not None:
+            place = node if not isinstance(node, exp.Lock) else tree
+            _never(unknown.operator, text.at(place), unknown.hint)
         match node:
             case exp.CurrentDate() | exp.CurrentTimestamp() | exp.CurrentTime():
                 _never("now()", text.at(node), "only conditions of WHERE may depend on the time, and without `full`")

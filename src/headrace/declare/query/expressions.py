@@ -14,6 +14,7 @@ from headrace.declare.query import calls, operators
 from headrace.declare.query.forms import FORMS, check_parts, in_list
 from headrace.declare.query.known_functions import AGGREGATES, MAINTAINED_AGGREGATES, WINDOW_FUNCTIONS
 from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.spelling import refused_expression
 from headrace.declare.query.stage import Placed, Stage
 from headrace.declare.query.text import DEEPEST, too_deep
 from headrace.model.expr import Expr
@@ -60,7 +61,7 @@ def _read(node: exp.Expr, stage: Stage) -> Expr:
     elif type(node) in _READERS:
         value = _READERS[type(node)](node, stage)
     else:
-        raise NotMaintained(f"expression: {type(node).__name__.lower()}")
+        raise refused_expression(node)
     if value in (calls.NOW, calls.TODAY):
         stage.environment.books.now_place = stage.environment.at(node)
     return value

@@ -14,6 +14,7 @@ from sqlglot import exp
 from headrace.declare.query import calls, literals, operators
 from headrace.declare.query.arguments import apply
 from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.spelling import refused_part
 from headrace.model.expr import FALSE, TRUE, Expr, Literal
 from headrace.model.functions import FUNCTIONS
 from headrace.model.type_names import type_named
@@ -53,7 +54,7 @@ def check_parts(node: exp.Expr) -> None:
     known = ("this", "expression", "expressions", *_PARTS.get(type(node), ()))
     for key, value in node.args.items():
         if value and key not in known:
-            raise NotMaintained(f"expression: {type(node).__name__.lower()} with {key.strip('_')}")
+            raise refused_part(node, key)
 
 
 def operands(node: exp.Expr) -> list[exp.Expr]:

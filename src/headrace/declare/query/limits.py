@@ -10,9 +10,10 @@ from sqlglot import exp
 from headrace.declare.query.environment import Environment, Purpose, Size
 from headrace.declare.query.expressions import read_value
 from headrace.declare.query.items import Item, as_fields, outputs
-from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.declare.query.mistakes import Mistake
 from headrace.declare.query.ranking import sort_key
 from headrace.declare.query.scope import fold
+from headrace.declare.query.spelling import refused_fetch
 from headrace.declare.query.stage import Placed, Stage
 from headrace.model.expr import Column, Expr, Literal
 from headrace.model.relation import Order, Output, Project, Relation, TopK
@@ -69,7 +70,7 @@ def _count(node: exp.Expr, stage: Stage) -> int | None:
     value = node.args.get("count") if isinstance(node, exp.Fetch) else node.args.get("expression")
     with Placed(stage, node):
         if node.args.get("limit_options"):
-            raise NotMaintained("clause: limit options")
+            raise refused_fetch()
         if isinstance(value, exp.Literal) and not value.is_string and value.name.isdigit() and int(value.name) < 2**31:
             return int(value.name)
         raise Mistake("the number of rows must be a constant")

@@ -12,8 +12,6 @@ from typing import NoReturn
 
 from headrace.model.errors import Location, Problem, Severity, UnsupportedSql
 
-_FULL = "or set `refresh: full` in the contract"
-
 REFUSALS: Mapping[str, str] = {
     "aggregate: NAME": "use count, sum, avg, min or max",
     "array element": "keep the elements in rows of a source of their own",
@@ -62,10 +60,8 @@ REFUSALS: Mapping[str, str] = {
 def refuse(operator: str, where: Location, hint: str | None = None) -> NoReturn:
     """End the reading of this part: it is valid but its changes are not computed incrementally."""
     general = f"{operator.partition(': ')[0]}: NAME" if ": " in operator else operator
-    advice = hint or REFUSALS[general]
-    raise UnsupportedSql(
-        operator, Problem(f'"{operator}" is not maintained incrementally', where, f"{advice}; {_FULL}")
-    )
+    message = f'"{operator}" is not maintained incrementally'
+    raise UnsupportedSql(operator, Problem(message, where, hint or REFUSALS[general]))
 
 
 @dataclass(slots=True)

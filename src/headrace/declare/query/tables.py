@@ -10,19 +10,11 @@ from sqlglot import exp
 from headrace.declare.query.environment import BrokenView, Core, Environment, NamedQuery, Purpose, Rows
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import Scope, Table, Visible, fold, same_name
+from headrace.declare.query.spelling import refused_clause
 from headrace.model.catalogue import Source, SourceColumn
 from headrace.model.errors import nearest_name
 from headrace.model.expr import Column
 from headrace.model.relation import Scan
-
-_TABLE_CLAUSES = {
-    "sample": "table sample",
-    "pivots": "pivot",
-    "version": "time travel",
-    "system_time": "time travel",
-    "when": "time travel",
-    "laterals": "lateral view",
-}
 
 _OTHER_ITEMS: Mapping[type[exp.Expr], str] = {
     exp.Lateral: "lateral join",
@@ -37,7 +29,8 @@ def refuse_clauses(node: exp.Expr, environment: Environment, *handled: str) -> N
         if value and key not in handled:
             inner = value[0] if isinstance(value, list) else value
             where = environment.at(inner if isinstance(inner, exp.Expr) else node)
-            environment.report.refuse(_TABLE_CLAUSES.get(key, f"clause: {key.strip('_').replace('_', ' ')}"), where)
+            refused = refused_clause(key)
+            environment.report.refuse(refused.operator, where, refused.hint)
 
 
 def read_item(node: exp.Expr, environment: Environment) -> Core:

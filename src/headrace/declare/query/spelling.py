@@ -1,0 +1,82 @@
+"""How a query spells what the parser has names of its own for, and what to write instead: for refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from headrace.declare.query.mistakes import NotMaintained
+
+_VALUE_OF_JSON = "keep the value in a column of its own"
+_EXPRESSIONS: Mapping[type[exp.Expr], tuple[str, str | None]] = {
+    exp.AtTimeZone: ("AT TIME ZONE", "times are UTC: convert them where they are read"),
+    exp.BitwiseAnd: ("&", None),
+    exp.BitwiseLeftShift: ("<<", None),
+    exp.BitwiseNot: ("~", None),
+    exp.BitwiseOr: ("|", None),
+    exp.BitwiseRightShift: (">>", None),
+    exp.BitwiseXor: ("^", None),
+    exp.JSONExtract: ("->", _VALUE_OF_JSON),
+    exp.JSONExtractScalar: ("->>", _VALUE_OF_JSON),
+    exp.Parameter: ("parameter", "write the value itself"),
+    exp.Placeholder: ("parameter", "write the value itself"),
+    exp.RegexpILike: ("~*", "use RLIKE, with (?i) before the pattern"),
+    exp.SimilarTo: ("SIMILAR TO", "use RLIKE"),
+    exp.Tuple: ("row value", "compare the columns one by one, combined by AND"),
+    exp.WithinGroup: ("WITHIN GROUP", "use count, sum, avg, min or max"),
+}
+_PARTS: Mapping[tuple[type[exp.Expr], str], tuple[str, str | None]] = {
+    (exp.AtTimeZone, "zone"): _EXPRESSIONS[exp.AtTimeZone],
+    (exp.Between, "symmetric"): ("BETWEEN SYMMETRIC", "write the lower bound first"),
+}
+_CLAUSES: Mapping[str, tuple[str, str | None]] = {
+    "sample": ("table sample", None),
+    "pivots": ("pivot", None),
+    "version": ("time travel", None),
+    "system_time": ("time travel", None),
+    "when": ("time travel", None),
+    "laterals": ("lateral view", None),
+    "locks": ("clause: FOR UPDATE", None),
+    "on": (
+        "clause: DISTINCT ON",
+        "rank the rows in a query inside: ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS place, WHERE place = 1",
+    ),
+}
+
+
+def refused_expression(node: exp.Expr) -> NotMaintained:
+    """An expression that nobody reads."""
+    words, hint = _EXPRESSIONS.get(type(node), (type(node).__name__.lower(), None))
+    return NotMaintained(f"expression: {words}", hint)
+
+
+def refused_part(node: exp.Expr, key: str) -> NotMaintained:
+    """A part of an expression that its reader does not know."""
+    words, hint = _PARTS.get((type(node), key), (f"{type(node).__name__.lower()} with {key.strip('_')}", None))
+    return NotMaintained(f"expression: {words}", hint)
+
+
+def refused_clause(key: str) -> NotMaintained:
+    """A clause that its reader does not handle."""
+    return NotMaintained(*_CLAUSES.get(key, (f"clause: {key.strip('_').replace('_', ' ')}", None)))
+
+
+def unknown_to_spark(node: exp.Expr) -> NotMaintained | None:
+    """What Spark has no syntax for, or no value: then it cannot evaluate the query either."""
+    match node:
+        case exp.Distinct() if node.args.get("on"):
+            return refused_clause("on")
+        case exp.Lock():
+            return refused_clause("locks")
+        case exp.Fetch():
+            return refused_fetch()
+        case exp.Between() if node.args.get("symmetric"):
+            return refused_part(node, "symmetric")
+        case exp.Parameter() | exp.Placeholder() | exp.RegexpILike() | exp.SimilarTo():
+            return refused_expression(node)
+    return None
+
+
+def refused_fetch() -> NotMaintained:
+    return NotMaintained("clause: FETCH", "use LIMIT")
