@@ -22,10 +22,12 @@ from tests.connect.postgres.spools import spool_rows
 CREATE = """
 CREATE TYPE mood AS ENUM ('sad', 'so la la');
 CREATE DOMAIN price AS numeric(8,3);
+CREATE DOMAIN code AS char(5);
 CREATE TABLE "Ding" (
     k int PRIMARY KEY, "Größe (cm)" smallint, big bigint, yes boolean, r real, d double precision, n numeric(20,4),
     free numeric, t text, vc varchar(9), c char(3), u uuid, j json, jb jsonb, m mood, p price, by bytea, da date,
-    ts timestamp, tz timestamptz, ia int[], ta text[], na numeric(5,1)[], tza timestamptz[], xml_is_left_out xml)
+    ts timestamp, tz timestamptz, ia int[], ta text[], na numeric(5,1)[], tza timestamptz[], cd code,
+    xml_is_left_out xml)
 """
 
 INSERT = """
@@ -33,11 +35,11 @@ INSERT INTO "Ding" VALUES
     (1, -5, 9223372036854775807, true, 1.5, 0.1, 1234567890123456.7891, 3.14, 'naïve 🐘', 'it''s', 'ab',
      'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '{"a":  1}', '{"b":2}', 'so la la', 7.5, '\\x00ff', '2026-02-28',
      '2026-02-28 01:02:03.000004', '2026-02-28 01:02:03.5+05:30', '{1,NULL,3}', '{"a b",NULL,"NULL",""}', '{1.5,-2}',
-     '{2026-02-28 00:00:00+01}', NULL),
+     '{2026-02-28 00:00:00+01}', ' x', NULL),
     (2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '', '', '', NULL, NULL, NULL, NULL, NULL, '', NULL, NULL, NULL, '{}',
-     NULL, NULL, NULL, NULL),
+     NULL, NULL, NULL, '', NULL),
     (3, 0, 0, false, 'NaN', '-Infinity', -0.0001, 1e-18, E'tab\\tline\\n\\\\', NULL, NULL, NULL, NULL, NULL, 'sad', -1,
-     NULL, 'infinity', '-infinity', 'infinity', NULL, NULL, NULL, NULL, NULL)
+     NULL, 'infinity', '-infinity', 'infinity', NULL, NULL, NULL, NULL, NULL, NULL)
 """
 
 FIRST: dict[str, Any] = {
@@ -51,7 +53,7 @@ FIRST: dict[str, Any] = {
     "free": Number("3.140000000000000000"),
     "t": "naïve 🐘",
     "vc": "it's",
-    "c": "ab ",
+    "c": "ab",
     "u": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
     "j": '{"a":  1}',
     "jb": '{"b": 2}',
@@ -65,6 +67,7 @@ FIRST: dict[str, Any] = {
     "ta": ["a b", None, "NULL", ""],
     "na": [Number("1.5"), Number("-2.0")],
     "tza": [dt.datetime(2026, 2, 27, 23, tzinfo=dt.UTC)],
+    "cd": " x",
 }
 
 
@@ -93,7 +96,8 @@ def test_values_of_all_types_are_the_same_by_the_log_and_by_reading(postgres_dsn
     ledger.close()
     read, logged = ([{name: row[name] for name in captured.names} for row in part] for part in (rows[:3], rows[3:]))
     assert read[0] == logged[0] == FIRST
-    assert {name for name, value in read[1].items() if value is not None} == {"k", "t", "vc", "c", "by", "ia"}
+    assert {name for name, value in read[1].items() if value is not None} == {"k", "t", "vc", "c", "by", "ia", "cd"}
+    assert (read[1]["c"], read[1]["cd"]) == ("", "")
     assert read[1] == logged[1]
     for row in (read[2], logged[2]):
         assert math.isnan(row["r"])

@@ -18,6 +18,7 @@ COLUMNS: tuple[tuple[str, Type], ...] = (
     ("text", STRING),
     ("bytes", BINARY),
     ("list", Array(STRING)),
+    ("code", STRING),
 )
 ROWS: list[Row] = [
     (1, "", b"", ("", None, 'a "quoted", {braced}\nline')),
@@ -30,10 +31,10 @@ ROWS: list[Row] = [
 @pytest.fixture
 def captured(postgres_dsn: str) -> CapturedTable:
     with psycopg.connect(postgres_dsn, autocommit=True) as session:
-        session.execute('CREATE TABLE odd (id bigint PRIMARY KEY, text text, bytes bytea, "list" text[])')
+        session.execute('CREATE TABLE odd (id bigint PRIMARY KEY, text text, bytes bytea, "list" text[], code char(4))')
         for row in ROWS:
             values = [list(value) if isinstance(value, tuple) else value for value in row]
-            session.execute("INSERT INTO odd VALUES (%s, %s, %s, %s)", values)
+            session.execute("INSERT INTO odd VALUES (%s, %s, %s, %s, 'ab')", values)
     return CapturedTable("odd", "us", "public.odd", COLUMNS, ("id",))
 
 
@@ -49,6 +50,7 @@ def test_values_of_all_kinds_are_read_as_they_are(
     with DatabaseCut(postgres_dsn, (captured,)) as cut:
         cut.take_snapshot()
         assert read(cut, "id", "text", "bytes", "list") == sorted(ROWS, key=str)
+        assert read(cut, "code") == [("ab",)] * len(ROWS)
         assert read(cut, "text") == sorted(((row[1],) for row in ROWS), key=str)
 
 

@@ -319,7 +319,8 @@ class Capture:
             if why is not None:
                 self._intake.halt(self._intake.targets[captured.source], why, drifted=drift is not None)
             else:
-                layouts.append(layout_of(captured, relation))
+                padded = {column.name for column in columns if column.is_padded}
+                layouts.append(layout_of(captured, relation, padded))
         return tuple(layouts)
 
     # The loop

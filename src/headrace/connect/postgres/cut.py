@@ -26,7 +26,7 @@ from headrace.connect.postgres.sessions import connect_session, database_errors
 from headrace.connect.postgres.slots import Table
 from headrace.model.errors import ConnectError
 from headrace.model.table_name import show_table
-from headrace.model.types import Type
+from headrace.model.types import STRING, Type
 from headrace.run.capture.spool import CapturedTable
 from headrace.run.capture.text_values import NoSuchValue, column_of_texts
 
@@ -121,7 +121,7 @@ class DatabaseCut:
 
     def parts(self, source: str, columns: Sequence[tuple[str, Type]]) -> Iterator[pa.Table]:
         """Some columns of a source as the snapshot has them, a part at a time."""
-        names = sql.SQL(", ").join(sql.Identifier(name) for name, _ in columns)
+        names = sql.SQL(", ").join(_selected(name, type_) for name, type_ in columns)
         select = sql.SQL("SELECT {} FROM {}").format(names, self._tables[source].identifier)
         # Quotes tell an empty text from NULL, which is the only value without them.
         copy = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)").format(select)
@@ -136,6 +136,11 @@ class DatabaseCut:
                     rows, size = [], 0
         if rows:
             yield _typed_rows(source, columns, rows)
+
+
+def _selected(name: str, type_: Type) -> sql.Composed:
+    """A cast to text leaves out the spaces that fill up a char(n), and any other text as it is."""
+    return sql.SQL("{}::text" if type_ == STRING else "{}").format(sql.Identifier(name))
 
 
 def _typed_rows(source: str, columns: Sequence[tuple[str, Type]], lines: list[bytes]) -> pa.Table:

@@ -29,6 +29,11 @@ class ColumnFacts:
         """Our type; None for types that we do not handle."""
         return STRING if self.is_enum else type_named(self.type_name)
 
+    @property
+    def is_padded(self) -> bool:
+        """Whether spaces at the end of its values mean nothing: char(n)."""
+        return self.type_name.startswith(("character(", "bpchar"))
+
 
 @dataclass(frozen=True, slots=True)
 class UniqueKey:

@@ -47,15 +47,27 @@ def snapshot_of(session: Connection) -> Snapshot:
     return Snapshot.parse(row["snapshot"])
 
 
+PADDED_OID = 1042
+"""Of char(n), also where a domain is made of it: rows of an answer have the types that domains are made of."""
+
+
 def text_rows(session: Connection, query: sql.SQL | sql.Composed) -> Iterator[TextRow]:
-    """Values as the bytes of their text, as the log has them."""
+    """Values as the bytes of their text, as the log has them; those of type char(n) without what fills them up."""
     cursor = session.execute(query)
     result = cursor.pgresult
     assert result is not None
     columns = range(result.nfields)
+    padded = [column for column in columns if result.ftype(column) == PADDED_OID]
     value = result.get_value
     for row in range(result.ntuples):
-        yield tuple([value(row, column) for column in columns])
+        values = [value(row, column) for column in columns]
+        for column in padded:
+            values[column] = _unpad(values[column])
+        yield tuple(values)
+
+
+def _unpad(value: bytes | None) -> bytes | None:
+    return None if value is None else value.rstrip(b" ")
 
 
 @dataclass(frozen=True, slots=True)

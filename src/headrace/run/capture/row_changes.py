@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from headrace.run.capture.pgoutput import KEPT, Kept, Relation, RowChange, Text, Tuple
@@ -11,11 +11,16 @@ from headrace.run.capture.spool import CapturedTable, SpoolRows, TextRow
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the declared columns and the key stand in the log's rows of a table."""
+    """Where the declared columns and the key stand in the log's rows of a table.
+
+    Values at `padded` are of type char(n). The spaces that fill them up mean nothing: PostgreSQL compares and casts
+    such values without them, and so do we.
+    """
 
     captured: CapturedTable
     columns: tuple[int, ...]
     key: tuple[int, ...]
+    padded: tuple[int, ...] = ()
 
     def row(self, values: Tuple) -> TextRow:
         return tuple([values[position] for position in self.columns])  # type: ignore[misc]
@@ -24,18 +29,35 @@ class Layout:
         return tuple([values[position] for position in self.key])  # type: ignore[misc]
 
 
-def layout_of(captured: CapturedTable, relation: Relation) -> Layout:
-    """Of a table that has all declared columns."""
+def layout_of(captured: CapturedTable, relation: Relation, padded: Set[str] = frozenset()) -> Layout:
+    """Of a table that has all declared columns; `padded` are the names of those of type char(n)."""
     positions = {column.name: position for position, column in enumerate(relation.columns)}
     return Layout(
         captured,
         tuple(positions[name] for name in captured.names),
         tuple(positions[name] for name in captured.key),
+        tuple(positions[name] for name in captured.names if name in padded),
     )
 
 
+def _unpad(change: RowChange, layout: Layout) -> RowChange:
+    if not layout.padded:
+        return change
+    return change._replace(old=_unpad_row(change.old, layout.padded), new=_unpad_row(change.new, layout.padded))
+
+
+def _unpad_row(values: Tuple | None, padded: tuple[int, ...]) -> Tuple | None:
+    if values is None:
+        return None
+    found = list(values)
+    for position in padded:
+        value = found[position]
+        found[position] = value.rstrip(b" ") if isinstance(value, bytes) else value
+    return found
+
+
 def add_change(rows: SpoolRows, layout: Layout, change: RowChange, stamp: int) -> None:
-    captured = layout.captured
+    captured, change = layout.captured, _unpad(change, layout)
     if change.kind == "I":
         assert change.new is not None
         rows.add(stamp, "u" if captured.keyed else "i", layout.row(change.new))
@@ -80,6 +102,7 @@ def _filled(new: Tuple, change: RowChange) -> Tuple:
 
 def touched(layout: Layout, change: RowChange) -> Iterator[tuple[TextRow, bool]]:
     """The keys whose rows a change concerns, and whether all values of the row after it are known."""
+    change = _unpad(change, layout)
     if change.old is not None:
         yield layout.key_of(change.old), True
     if change.new is not None:
