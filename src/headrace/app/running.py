@@ -8,17 +8,15 @@ from __future__ import annotations
 import logging
 import logging.handlers
 import secrets
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from headrace.app.preparing import prepare, prepare_or_resume, runnable
 from headrace.app.telling import TroubleLines
+from headrace.connect.signals import note_signals
 from headrace.declare.engine import exposing
 from headrace.model.errors import ConnectError, Fenced, Held, UnreadableState, UsageError
 from headrace.model.running import RunEngine
@@ -114,7 +112,7 @@ def run_project(
     host = Host(service, folder, lambda wishes: runnable(prepare(directory, environment, wishes), declared.kind))
     try:
         forget_old_views(folder, service.ledger, service.lease)
-        with _signals(host.stop):
+        with note_signals(host.stop):
             _run(host, prepared, settings, serve, say)
     finally:
         service.close()
@@ -238,14 +236,3 @@ def _log_to(file: Path) -> None:
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.INFO)
-
-
-@contextmanager
-def _signals(stop: threading.Event) -> Iterator[None]:
-    """While this holds, being told to end is noted instead of obeyed."""
-    kept = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import threading
 import time
@@ -28,6 +27,7 @@ from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.postgres.capture import Capture, CaptureSettings, StreamFrom
 from headrace.connect.postgres.polling import PolledLog
 from headrace.connect.postgres.replication import LogStream
+from headrace.connect.signals import note_signals
 from headrace.model.errors import ConnectError, Fenced, Held, UsageError
 from headrace.model.type_names import type_named
 from headrace.run.capture.spool import CapturedTable
@@ -179,11 +179,15 @@ def main(arguments: list[str]) -> int:
         print("usage: python -m headrace.connect.postgres.process CONFIG.json", file=sys.stderr)
         return 2
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    with note_signals(stop):
+        return _capture(arguments[0], stop)
+
+
+def _capture(source: str, stop: threading.Event) -> int:
+    """As the configuration says that lies in a file, or comes in lines from standard input."""
     threading.Thread(target=_end_with_parent, args=(os.getppid(), stop), daemon=True).start()
     try:
-        lines = lines_of(sys.stdin.fileno()) if arguments[0] == "-" else iter([Path(arguments[0]).read_text()])
+        lines = lines_of(sys.stdin.fileno()) if source == "-" else iter([Path(source).read_text()])
         config = parse_config(next(lines, ""))
         settings = config.settings(os.environ)
         ledger = config.open_ledger(os.environ)
@@ -191,7 +195,7 @@ def main(arguments: list[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     wanted = Wanted(settings)
-    if arguments[0] == "-":
+    if source == "-":
         threading.Thread(target=_follow, args=(wanted, lines, os.environ, stop), daemon=True).start()
     try:
         run(wanted, ledger, FileStore(config.store), stop, _tell)

@@ -1,0 +1,28 @@
+"""A process that is asked to end hears it whatever its main thread is doing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+SCRIPT = """
+import os, signal, threading
+from headrace.connect.signals import note_signals
+
+stop = threading.Event()
+with note_signals(stop):
+    with stop._cond:  # as the main thread does while it sets the event, or begins to wait for it
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+    print(stop.wait(20))
+    stop.clear()
+    os.kill(os.getpid(), signal.SIGINT)
+    print(stop.wait(20))
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+def test_signals_are_heard_while_the_main_thread_holds_the_lock_of_the_event() -> None:
+    ran = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60)
+    assert ran.stdout.splitlines() == ["True", "True"], ran.stderr
+    assert ran.returncode == -15, "after the block a signal ends the process again"
