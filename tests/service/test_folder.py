@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,8 +31,10 @@ def folder(tmp_path) -> Folder:
 
 
 @pytest.fixture
-def plan():
-    return plan_project(CITY, {}, PlanOptions())
+def plan(folder):
+    """Of the project in this folder, which a plan names."""
+    made = plan_project(CITY, {}, PlanOptions())
+    return replace(made, catalogue=replace(made.catalogue, directory=str(folder.project)))
 
 
 def test_the_running_plan_comes_back(folder, plan):

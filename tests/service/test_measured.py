@@ -50,7 +50,8 @@ def test_a_file_of_another_version_is_as_if_nothing_was_measured(folder: Folder)
 
 
 def test_projects_are_planned_at_measured_rates_where_none_is_declared(folder: Folder) -> None:
-    plan = plan_without_a_rate_of_orders()
+    made = plan_without_a_rate_of_orders()
+    plan = replace(made, catalogue=replace(made.catalogue, directory=str(folder.project)))
     assert running_to_plan_on(folder) is None
     folder.save_running(plan, plan_document(plan))
     assert running_to_plan_on(folder) == plan

@@ -130,6 +130,6 @@ def test_a_row_without_an_answer_is_said_in_one_line(
     tmp_path: Path, spark: SparkSession, tables: dict[str, ParquetTable]
 ) -> None:
     query = query_of(tmp_path, "SELECT id, 1 / (id - 7) AS x FROM sales", "bad")
-    with pytest.raises(EvaluationError, match=r"Division by zero") as raised:
+    with pytest.raises(EvaluationError, match="division by zero") as raised:
         evaluate(spark, tmp_path, query, tables)
     assert "\n" not in str(raised.value)
