@@ -15,6 +15,7 @@ from headrace.run.arrow import rows_of_arrow
 from headrace.run.changes import WEIGHT
 from headrace.run.items import HereRunner, Outcome
 from headrace.run.operators.reading import schema_of
+from headrace.run.push_items import has_work, make_item
 from headrace.run.slices import run_sliced, sliced, whole
 from headrace.run.steps import JoinStep, Pass
 from headrace.run.work import Produced, WorkItem, is_free, perform_push
@@ -33,9 +34,8 @@ def items_of(world: World) -> list[WorkItem]:
         logs = world.ledger.logs(world.engine._involved(level))
         for name in level:
             task = world.program.tasks[name]
-            item = world.engine._item(task, logs[name], world.now, logs)
-            if item is not None and isinstance(task.step, JoinStep | Pass):
-                found.append(item)
+            if isinstance(task.step, JoinStep | Pass) and has_work(task, logs[name], world.now, logs):
+                found.append(make_item(world.program, world.store, name, world.now, logs))
         check(world.engine.push_round(dict.fromkeys(level, world.now)))
     return found
 

@@ -13,19 +13,19 @@ from typing import Any
 
 from headrace.model.bad_row import BadRow
 from headrace.model.errors import Conflict
-from headrace.model.log import NEVER, Edit, Lease, Log, PieceKind, Round
+from headrace.model.log import NEVER, Edit, Lease, Log, Round
 from headrace.run.chains import ChainItem, Link
 from headrace.run.halted import Halted, halted_in, note_halted, waiting_for
 from headrace.run.items import Outcome
 from headrace.run.locate import say_where
-from headrace.run.merge import shards_wanted
 from headrace.run.next_job import together
 from headrace.run.next_push import SECOND
 from headrace.run.ports import Ledger, Runner, Store
+from headrace.run.push_items import edits_of, edits_of_time, has_work, make_item
 from headrace.run.slices import run_sliced
-from headrace.run.steps import Ingest, Program, RecomputeStep, Task, reads_time
+from headrace.run.steps import Ingest, Program, RecomputeStep
 from headrace.run.timers import is_helper
-from headrace.run.work import Files, Produced, WorkItem, sent_bytes
+from headrace.run.work import Produced, WorkItem, sent_bytes
 
 ATTEMPTS = 3
 
@@ -147,13 +147,13 @@ class Pusher:
                 case Pushed():
                     done.append(made)
                     if not made.skipped and made.error is None:
-                        edits += self._moved(self.program.tasks[name], logs[name].t, t)
+                        edits += edits_of_time(self.program.tasks[name], logs[name].t, t)
         outcomes = list(zip(items, run_sliced(self.runner, items), strict=True))
         return [*done, *self._commit(edits, outcomes)]
 
     def _commit(self, edits: list[Edit], outcomes: Sequence[tuple[WorkItem, Outcome[Produced]]]) -> list[Pushed]:
         """Makes visible what items made; those that met a bad row are halted from here on."""
-        made = [edit for item, outcome in outcomes if outcome.value for edit in self._made(item, outcome.value)]
+        made = [edit for item, outcome in outcomes if outcome.value for edit in edits_of(item, outcome.value)]
         if edits or made:
             self.ledger.commit(self.lease, Round((*edits, *made)))
         # Only now: the bad row is looked for among the rows that were just committed.
@@ -203,7 +203,7 @@ class Pusher:
         late = [read for read in task.reads if read not in logs or logs[read].t < t]
         if late:
             return Pushed(name, log.t, error=f'its input "{late[0]}" is not there yet')
-        return self._item(task, log, t, logs) or Pushed(name, t)
+        return self._work(name, t, logs) if has_work(task, log, t, logs) else Pushed(name, t)
 
     def _as_far_as(self, name: str, t: int, times: Mapping[str, int]) -> int:
         """The time to push a vertex to that is asked for at t.
@@ -253,7 +253,7 @@ class Pusher:
             else:
                 lacking[name] = times[name] = t
         chains = [
-            ChainItem(tuple(self._work(self.program.tasks[name], logs[name], lacking[name], logs) for name in chain))
+            ChainItem(tuple(self._work(name, lacking[name], logs) for name in chain))
             for chain in together({name: self.program.tasks[name].reads for name in lacking}, lacking)
         ]
         outcomes = list[tuple[WorkItem, Outcome[Produced]]]()
@@ -262,6 +262,10 @@ class Pusher:
             made = (replace(_outcome(link), harmful=outcome.harmful) for link in links)
             outcomes += zip(chain.items, made, strict=True)
         return [*done, *self._commit([], outcomes)]
+
+    def _work(self, name: str, t: int, logs: Mapping[str, Log]) -> WorkItem:
+        expected_s = 0.0 if self.expect is None else self.expect(name, (t - logs[name].t) / SECOND)
+        return make_item(self.program, self.store, name, t, logs, expected_s)
 
     def _late_input(self, name: str, t: int, logs: Mapping[str, Log], coming: Mapping[str, int]) -> str | None:
         """An input that has not reached a time, and will not by what comes with it."""
@@ -278,64 +282,6 @@ class Pusher:
             if task.state is not None:
                 found.add(task.state.name)
         return found
-
-    def _moved(self, task: Task, after: int, t: int) -> list[Edit]:
-        """Nothing to do but to note the time."""
-        names = [task.vertex, *([] if task.state is None else [task.state.name])]
-        return [Edit(name, after, t) for name in names]
-
-    def _made(self, item: WorkItem, produced: Produced) -> list[Edit]:
-        names = [item.name, *([] if item.task.state is None else [item.task.state.name])]
-        return [
-            Edit(name, item.after, item.upto, tuple(piece for log, piece in produced.pieces if log == name))
-            for name in names
-        ]
-
-    def _item(self, task: Task, log: Log, t: int, logs: Mapping[str, Log]) -> WorkItem | None:
-        """The work of a push; None if no input has changed."""
-        due = reads_time(task.step) or any(logs[read].changes(log.t, t) for read in task.reads)
-        return self._work(task, log, t, logs) if due else None
-
-    def _work(self, task: Task, log: Log, t: int, logs: Mapping[str, Log]) -> WorkItem:
-        changes = {read: Files(logs[read].site, logs[read].changes(log.t, t)) for read in task.reads}
-        rows = sum(piece.rows for files in changes.values() for piece in files.pieces)
-        looked_up = [*task.reads, task.vertex, *([] if task.state is None else [task.state.name])]
-        runs = {
-            (name, key.columns): Files(logs[name].site, logs[name].runs(key.columns))
-            for name in looked_up
-            if name in self.program.logs
-            for key in self.program.logs[name].keys
-        }
-        whole = {name: Files(logs[name].site, logs[name].contents) for name in _read_whole(task)}
-        rows += sum(piece.rows for files in whole.values() for piece in files.pieces)
-        earlier = Files(log.site)
-        if isinstance(task.step, Ingest):
-            spool = logs[task.step.spool]
-            earlier = Files(spool.site, tuple(p for p in spool.of_kind(PieceKind.CHANGE) if p.upto <= log.t))
-        return WorkItem(
-            task=task,
-            log=self.program.logs[task.vertex],
-            after=log.t,
-            upto=t,
-            store=self.store,
-            changes=changes,
-            runs=runs,
-            own=Files(log.site, log.contents if isinstance(task.step, Ingest) else ()),
-            earlier=earlier,
-            whole=whole,
-            specs={name: self.program.logs[name] for name in looked_up if name in self.program.logs},
-            shards={where: shards_wanted(logs[where[0]].pieces, where[1], rows) for where in runs if where[0] in logs},
-            weight=float(rows + 1),
-            functions=self.program.functions,
-            expected_s=0.0 if self.expect is None else self.expect(task.vertex, (t - log.t) / SECOND),
-        )
-
-
-def _read_whole(task: Task) -> list[str]:
-    """Logs of which a push reads all rows, whatever has changed."""
-    if not isinstance(task.step, RecomputeStep):
-        return []
-    return [*(reading.log for reading in task.step.inputs.values()), task.step.state]
 
 
 def _pushed(item: WorkItem, outcome: Outcome[Produced]) -> Pushed:
