@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import dataclass, field, replace
 
+from headrace.model.errors import Conflict
 from headrace.model.log import NEVER, Edit, Log, Piece, Round
 from headrace.model.words import name_id, put_in_words
 from headrace.run.halted import Halted, halted_in, note_free, note_halted, waiting_for
+from headrace.run.in_work import InWork
 from headrace.run.load import Sent
 from headrace.run.load_work import Loaded, LoadItem
 from headrace.run.locate import say_where
-from headrace.run.push import Pushed, Pusher
-from headrace.run.steps import Ingest, LogSpec, Program
+from headrace.run.push import ATTEMPTS, Pushed, Pusher
+from headrace.run.steps import Ingest, LogSpec, Program, RecomputeStep
 from headrace.run.work import Files
 
 KEYS_NOTE = "keys:"
@@ -39,6 +41,7 @@ class Engine(Pusher):
 
     turn: AbstractContextManager[object] | None = None
     count_sent: Callable[[Sent], None] = lambda _: None
+    in_work: InWork = field(default_factory=InWork)
 
     def missing(self) -> list[str]:
         """Vertices of the program that have no log yet."""
@@ -162,8 +165,30 @@ class Engine(Pusher):
         if self.turn is None:
             self._check(self.push(vertices, t))
             return
+        needed = self.upstream(vertices)
+        for name in self.apart().intersection(needed):
+            self._bring(self.program.tasks[name].reads, t)
+            self._check(self._push_beside(name, t, self.turn))
         with self.turn:
-            self._check(self.push_chains(dict.fromkeys(self.upstream(vertices), t)))
+            self._check(self.push_chains(dict.fromkeys(needed, t)))
+
+    def apart(self) -> set[str]:
+        """Vertices that are pushed beside the others: they may take long, however little has changed."""
+        return {name for name, task in self.program.tasks.items() if isinstance(task.step, RecomputeStep)}
+
+    def _push_beside(self, name: str, t: int, turn: AbstractContextManager[object]) -> list[Pushed]:
+        """If somebody else pushes it as well, the first one counts: what is left to do then is less, or nothing."""
+        for _ in range(ATTEMPTS):
+            with ExitStack() as held:
+                with turn:
+                    item = self.begin(name, t)
+                    if isinstance(item, Pushed):
+                        return [item]
+                    held.enter_context(self.in_work.holding(item))
+                outcome = self.in_work.run(self.runner, item)
+                with turn, suppress(Conflict):
+                    return self.finish(item, outcome)
+        return [Pushed(name, NEVER, error="somebody else pushes it all the time")]
 
     def _load_at(
         self, new: Sequence[str], t: int, states_only: bool = False, rebuilt: Mapping[str, Halted] | None = None

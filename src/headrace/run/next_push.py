@@ -65,10 +65,14 @@ class Promised:
 
 @dataclass(frozen=True)
 class Paths:
-    """What contracts are made of: inputs of each vertex (none for sources), and all that each needs, inputs first."""
+    """What contracts are made of: inputs of each vertex (none for sources), and all that each needs, inputs first.
+
+    What is `left_out` of a contract's is pushed beside the others, or waits for that.
+    """
 
     inputs: Mapping[str, tuple[str, ...]]
     contracts: tuple[Promised, ...]
+    left_out: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def unforced(self) -> tuple[Promised, ...]:
@@ -78,9 +82,12 @@ class Paths:
     @cached_property
     def upstream(self) -> Mapping[str, tuple[str, ...]]:
         """By contract."""
-        return {entry.contract: self._upstream(entry.vertex) for entry in self.contracts}
+        return {
+            entry.contract: self._upstream(entry.vertex, self.left_out.get(entry.contract, frozenset()))
+            for entry in self.contracts
+        }
 
-    def _upstream(self, vertex: str) -> tuple[str, ...]:
+    def _upstream(self, vertex: str, left_out: frozenset[str]) -> tuple[str, ...]:
         done: dict[str, None] = {}
         pending = [vertex]
         while pending:
@@ -89,7 +96,7 @@ class Paths:
                 pending.extend(missing)
             else:
                 done.setdefault(pending.pop())
-        return tuple(done)
+        return tuple(name for name in done if name not in left_out)
 
 
 def paths_of(graph: Graph, contracts: Iterable[ContractPlan], forced: frozenset[str] = frozenset()) -> Paths:
@@ -275,13 +282,17 @@ def path_s(paths: Paths, scene: Scene, contract: str, target: int) -> float:
     return done[name] * (1.0 + scene.margins.get(contract, 0.0))
 
 
-def longest_item_s(paths: Paths, seconds: Seconds) -> float:
-    """Seconds of the longest item of all pushes that start when they should: `Scene.blocking_s` where rounds run."""
+def longest_item_s(paths: Paths, seconds: Seconds, apart: Collection[str] = ()) -> float:
+    """Seconds of the longest item of all pushes that start when they should: `Scene.blocking_s` where rounds run.
+
+    What is pushed `apart` from rounds blocks nobody.
+    """
     batches: dict[str, float] = {}
     for entry in sorted(paths.contracts, key=lambda entry: (entry.forced, entry.freshness_s)):
         for name in paths.upstream[entry.contract]:
             batches.setdefault(name, entry.freshness_s)
-    return max((seconds(name, START_AT * freshness_s) for name, freshness_s in batches.items()), default=0.0)
+    blocking = ((name, freshness_s) for name, freshness_s in batches.items() if name not in apart)
+    return max((seconds(name, START_AT * freshness_s) for name, freshness_s in blocking), default=0.0)
 
 
 def _starts_in_turn(waiting: Collection[_Standing], slots: int) -> dict[str, int]:

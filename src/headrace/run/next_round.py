@@ -51,12 +51,13 @@ def _ready(paths: Paths, scene: Scene, order: Iterable[Due]) -> list[Move]:
     for due in order:
         for name in paths.upstream[due.contract]:
             lacks = scene.times[name] < due.target
-            if lacks and name not in found and _inputs_time(paths, scene, name) >= due.target:
+            if lacks and name not in found and inputs_time(paths, scene, name) >= due.target:
                 found[name] = Move(name, due.target, due.contract)
     return list(found.values())
 
 
-def _inputs_time(paths: Paths, scene: Scene, vertex: str) -> int:
+def inputs_time(paths: Paths, scene: Scene, vertex: str) -> int:
+    """Up to where a vertex can be pushed now."""
     inputs = paths.inputs[vertex]
     return min(scene.times[name] for name in inputs) if inputs else scene.watermarks[vertex]
 

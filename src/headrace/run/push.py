@@ -176,6 +176,37 @@ class Pusher:
             for one in pushed
         ]
 
+    # Beside others
+
+    def begin(self, name: str, t: int) -> WorkItem | Pushed:
+        """The work of a push that is to run beside others; or what became of it without any.
+
+        Nobody else may push meanwhile, nor while `finish` commits what was made; in between everybody may.
+        """
+        logs = self.ledger.logs(self._involved([name]))
+        if (why := self.waiting().get(name)) is not None:
+            return Pushed(name, logs[name].t if name in logs else NEVER, error=why, halted=True)
+        made = self._prepared(name, t, logs)
+        if isinstance(made, Pushed) and not made.skipped and made.error is None:
+            self.ledger.commit(self.lease, Round(tuple(edits_of_time(self.program.tasks[name], logs[name].t, t))))
+        return made
+
+    def wants(self, item: WorkItem) -> bool:
+        """Whether what a push makes still has a place here: its vertex is there, and made and looked up as it was.
+
+        A log that is looked up by one more key must not get changes without a run for that. Whether the vertex is still
+        where the push began is for the ledger to say.
+        """
+        task, logs = self.program.tasks.get(item.name), self.program.logs
+        is_same = task == item.task and all(logs.get(name) == spec for name, spec in item.written.items())
+        return is_same and self.program.functions == item.functions and item.name not in self.waiting()
+
+    def finish(self, item: WorkItem, outcome: Outcome[Produced]) -> list[Pushed]:
+        """Commits what a push made; then pushes what views compute of it. Raises Conflict if the vertex has moved."""
+        done = self._commit([], [(item, outcome)])
+        answers = self._answers({one.vertex: one.t for one in done if one.error is None})
+        return [*done, *(self._push_level(answers) if answers else [])]
+
     def _halted(self, item: WorkItem, bad_row: BadRow) -> Halted:
         why = say_where(bad_row, self.program, self.ledger, self.store)
         return Halted(why, item.upto if bad_row.time is None else bad_row.time, item.upto)

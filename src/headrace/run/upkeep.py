@@ -238,9 +238,10 @@ class Upkeep:
         return [Reader(f"reading of {spool}", {spool: logs[spool].start}) for spool in spools if spool in logs]
 
     def sweep(self, now: float, **options: Any) -> int:
-        """Deletes files that nobody names any more; how many."""
+        """Deletes files that nobody names any more, and that no push reads which runs beside others; how many."""
         listed = list(self.engine.store.list())
-        decided = sweep(listed, self.engine.ledger.files(), self.unnamed, now, **options)
+        named = self.engine.in_work.files | self.engine.ledger.files()
+        decided = sweep(listed, named, self.unnamed, now, **options)
         self.unnamed = decided.unnamed_since
         # However long whoever wrote them stood still: what is committed from now on has its files, or is refused.
         return self.engine.ledger.delete_unnamed(decided.delete, self.engine.store.delete)

@@ -97,6 +97,22 @@ class WorkItem:
         return self.task.vertex
 
     @property
+    def files(self) -> frozenset[str]:
+        """All that it reads, as `SITE/FILE`."""
+        read = (*self.changes.values(), *self.runs.values(), *self.whole.values(), self.own, self.earlier)
+        return frozenset(f"{files.site}/{name}" for files in read for name in files.names)
+
+    @property
+    def written(self) -> dict[str, LogSpec]:
+        """Logs that it writes to."""
+        state = self.task.state
+        return {self.log.name: self.log, **({} if state is None else {state.name: state})}
+
+    def files_of(self, produced: Produced) -> frozenset[str]:
+        """All that it made, as `SITE/FILE`."""
+        return frozenset(f"{self.log.site}/{piece.file}" for _, piece in produced.pieces)
+
+    @property
     def origin(self) -> str | None:
         """The site that its changes come from, if that is another one: then the push is a transfer."""
         return next((files.site for files in self.changes.values() if files.site != self.log.site), None)

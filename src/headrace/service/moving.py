@@ -118,7 +118,7 @@ def _withdraw_others(service: Service, plan: Plan, writing: tuple[threading.Thre
 def _engine(service: Service, program: Program, running: bool) -> Engine:
     turn = service.pushing if running else None
     count = service.accounts.loaded
-    return Engine(program, service.ledger, service.store, service.runner, service.lease, turn, count)
+    return Engine(program, service.ledger, service.store, service.runner, service.lease, turn, count, service.in_work)
 
 
 def _between(service: Service, program: Program) -> Engine:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from headrace.model.log import NEVER
 from headrace.model.plan import Plan
+from headrace.run.beside import Aside, set_aside
 from headrace.run.columns import serving_log
 from headrace.run.execute import Engine
+from headrace.run.items import Outcome
 from headrace.run.next_job import Job, Sides, length_s, longest_share, next_job, parts_of
 from headrace.run.next_push import (
     SECOND,
@@ -23,9 +25,10 @@ from headrace.run.next_push import (
     path_s,
     paths_of,
 )
-from headrace.run.next_round import next_round
+from headrace.run.next_round import Move, next_round
 from headrace.run.push import Pushed
 from headrace.run.steps import Ingest
+from headrace.run.work import Produced, WorkItem
 from headrace.service.learning import Learning
 
 REST_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
@@ -87,7 +90,7 @@ class Scheduler:
             in_flight=frozenset((*self.pending, *self.halted)),
             lags_s=lags_s,
             margins=self.learning.margins,
-            blocking_s=longest_item_s(self.paths, seconds),
+            blocking_s=longest_item_s(self.paths, seconds, self.engine.apart()),
         )
 
     def decide(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> Decision:
@@ -106,26 +109,64 @@ class Scheduler:
                 self.pending[due.contract] = due
         return decision
 
-    def round(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> list[Pushed]:
-        """Runs the next round of what is pending; empty if there is nothing to do.
+    def set_aside(self, scene: Scene) -> Aside:
+        """What of the pending pushes has to begin beside the others, and what is left for a round."""
+        return set_aside(self.paths, scene, self.pending.values(), self.engine.apart(), self.engine.in_work.vertices)
+
+    def push_asked(self, views: Collection[str], t: int, now: int) -> list[Pushed]:
+        """Brings views to a time ahead of their turn; those that are pushed beside the others are only made due."""
+        engine, apart = self.engine, self.engine.apart()
+        slow = {view for view in views if not apart.isdisjoint(engine.upstream([view]))}
+        for entry in self.plan.contracts:
+            known = self.pending.get(entry.contract)
+            if entry.vertex in slow and (known is None or known.target < t):
+                self.pending[entry.contract] = Due(entry.contract, entry.vertex, t, deadline=now, late=True)
+        beside = apart.intersection(engine.upstream(slow))
+        read = {name for vertex in beside for name in engine.program.tasks[vertex].reads}
+        return engine.push({*views, *read} - slow, t)
+
+    def begin(self, move: Move, scene: Scene) -> WorkItem | Pushed:
+        """The work of a push beside the others; `finish` has to be called when it is done."""
+        self.engine.expect = self.expect()
+        for contract, due in self.pending.items():
+            if move.vertex in self.paths.upstream[contract]:
+                self.learning.begin(contract, scene.now, path_s(self.paths, scene, contract, due.target))
+        made = self.engine.begin(move.vertex, move.target)
+        if isinstance(made, Pushed):
+            self._learn([made], scene.now, scene.times)
+        return made
+
+    def finish(self, item: WorkItem, outcome: Outcome[Produced], now: int) -> list[Pushed]:
+        """Commits what a push made beside the others, and learns from it; nothing if nobody wants it any more."""
+        if not self.engine.wants(item):
+            return []
+        pushed = self.engine.finish(item, outcome)
+        self._learn(pushed, now, {item.name: item.after})
+        return pushed
+
+    def round(self, aside: Aside, scene: Scene) -> list[Pushed]:
+        """Runs the next round of what is left to rounds; empty if there is nothing to do.
 
         As many whole pushes as nobody waits too long for are one job; a push that is longer goes level by level.
         """
-        scene = self.scene(now, times, lags_s)
         working = replace(scene, seconds=self.learning.work())
-        job = next_job(self.paths, working, self.pending.values(), self.learning.overhead_s)
+        job = next_job(aside.paths, working, aside.due, self.learning.overhead_s)
         self.engine.expect = self.expect()
         started = time.perf_counter()
         apart = job is None or not self.suspects.isdisjoint(job.targets)
-        pushed = self._by_levels(scene) if apart or job is None else self._by_chains(job, now, times)
+        pushed = self._by_levels(aside, scene) if apart or job is None else self._by_chains(job, scene)
+        self._learn(pushed, scene.now + round((time.perf_counter() - started) * SECOND), scene.times)
+        return pushed
+
+    def _learn(self, pushed: list[Pushed], now: int, before: Mapping[str, int]) -> None:
+        """From pushes that are done now; `before` are the times of their vertices when they began."""
         there = {one.vertex: one.t for one in pushed if one.error is None}
         for contract, due in self.pending.items():
             if there.get(due.vertex, NEVER) >= due.target:
-                self.learning.end(contract, now + round((time.perf_counter() - started) * SECOND))
+                self.learning.end(contract, now)
         for one in pushed:
             self._note(one, now)
-        self.learning.learn(pushed, times)
-        return pushed
+        self.learning.learn(pushed, before)
 
     def expect(self) -> Seconds:
         """Seconds that nine of ten pushes of a vertex take at most; 0 for one that nothing is known of."""
@@ -136,13 +177,13 @@ class Scheduler:
                 margin_of[name] = max(margin_of.get(name, 0.0), margins.get(contract, 0.0))
         return lambda name, lacks_s: work(name, lacks_s) * (1.0 + margin_of[name]) if name in margin_of else 0.0
 
-    def _by_chains(self, job: Job, now: int, times: Mapping[str, int]) -> list[Pushed]:
+    def _by_chains(self, job: Job, scene: Scene) -> list[Pushed]:
         parts = parts_of(self.paths, job, self.sides, self.learning.overhead_s)
         lengths = [length_s(self.paths, job.seconds, part, self.sides) for part in parts]
         for contract, due in self.pending.items():
             if job.targets.get(due.vertex, NEVER) >= due.target:
-                self.learning.begin(contract, now, sum(lengths) + len(parts) * self.learning.overhead_s)
-        return [one for part in parts for one in self._run(part, times)]
+                self.learning.begin(contract, scene.now, sum(lengths) + len(parts) * self.learning.overhead_s)
+        return [one for part in parts for one in self._run(part, scene.times)]
 
     def _run(self, part: Mapping[str, int], times: Mapping[str, int]) -> list[Pushed]:
         """One job; what it took is learnt."""
@@ -163,8 +204,8 @@ class Scheduler:
         measured = {one.vertex: one.seconds for one in pushed}
         self.learning.learn_sides(sum(measured.get(name, 0.0) for name in share), sum(measured.values()), took_s)
 
-    def _by_levels(self, scene: Scene) -> list[Pushed]:
-        moves = next_round(self.paths, scene, self.pending.values())
+    def _by_levels(self, aside: Aside, scene: Scene) -> list[Pushed]:
+        moves = next_round(aside.paths, scene, aside.due)
         for move in moves:
             due = self.pending[move.contract]
             self.learning.begin(move.contract, scene.now, path_s(self.paths, scene, move.contract, due.target))

@@ -22,11 +22,13 @@ from headrace.model.errors import Conflict
 from headrace.model.log import Lease
 from headrace.model.plan import Plan
 from headrace.run.capture.spool import SPOOL, STOPPED_NOTE
+from headrace.run.in_work import InWork
 from headrace.run.ports import Ledger, Runner, Store
 from headrace.run.push import Pushed
 from headrace.run.upkeep import Upkeep
 from headrace.service.accounts import Accounts
 from headrace.service.auditor import Auditor
+from headrace.service.beside import begin_beside
 from headrace.service.captures import Captures
 from headrace.service.deadline import Deadline
 from headrace.service.deliveries import Deliveries
@@ -95,6 +97,7 @@ class Service:
         self.stop = threading.Event()
         # Held by who pushes, by who does upkeep, by who goes over to a plan: in the order plan, upkeep, pushing.
         self.pushing = threading.RLock()
+        self.in_work = InWork()
         self.upkeep_turn = threading.Lock()
         self.plan_turn = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -123,11 +126,13 @@ class Service:
         self.accounts.resume()
         self.deliveries = Deliveries(self.folder.project, self.ledger, self.store, self.lease, self.troubles)
         self.withdrawals = Withdrawals(self.folder, self.ledger, self.lease, self.troubles)
-        self._threads = [self._start(target) for target in (self._schedule, self._audit, self._keep_up)]
-        self._watching = self._start(self._watch_slots)
+        self._threads = [self.start(target) for target in (self._schedule, self._audit, self._keep_up)]
+        self._watching = self.start(self._watch_slots)
 
-    def _start(self, target: Callable[[], None]) -> threading.Thread:
-        thread = threading.Thread(target=self._guarded, args=(target,), name=target.__name__, daemon=True)
+    def start(self, target: Callable[[], None], name: str | None = None) -> threading.Thread:
+        """In a thread that takes the service with it if it fails."""
+        name = target.__name__ if name is None else name
+        thread = threading.Thread(target=self._guarded, args=(target, name), name=name, daemon=True)
         thread.start()
         return thread
 
@@ -139,6 +144,9 @@ class Service:
         for one in asking:
             one.tell_to_end()
         ended.join(self._threads)
+        # Pushes that still run beside the others find the service stopped when it is their turn, and commit nothing.
+        if self.pushing.acquire(timeout=ended.left_s):
+            self.pushing.release()
         for one in asking:
             one.end(answered)
         if answered.join([self._watching]):
@@ -146,12 +154,12 @@ class Service:
         self.ledger.release(self.lease)
         self.ledger.close()
 
-    def _guarded(self, target: Callable[[], None]) -> None:
+    def _guarded(self, target: Callable[[], None], name: str) -> None:
         """A thread that fails takes the service with it: half a service would keep no promise."""
         try:
             target()
         except BaseException as error:
-            log.exception("%s failed", target.__name__)
+            log.exception("%s failed", name)
             self.failure = error
             self.stop.set()
 
@@ -186,14 +194,15 @@ class Service:
     # Pushing
 
     def push_to(self, t: int) -> list[Pushed]:
-        """Brings every view to a time up to which everything is captured."""
+        """Brings every view to a time up to which everything is captured; views in full get there a little later."""
         with self.pushing:
             assert self.plan is not None, "nothing runs yet"
             return self._push_views({one.vertex for one in self.plan.contracts}, t)
 
     def _push_views(self, views: Set[str], t: int) -> list[Pushed]:
         assert self.scheduler is not None, "nothing runs yet"
-        pushed = self.scheduler.engine.push(views, t)
+        pushed = self.scheduler.push_asked(views, t, self.clock())
+        self._quiet_until = 0.0
         self._account(pushed)
         return pushed
 
@@ -229,7 +238,12 @@ class Service:
         began, now, times = time.monotonic(), self.clock(), self.ledger.times()
         lags_s = self.auditor.lags_of(times)
         decision = self.scheduler.decide(now, times, lags_s)
-        if not self.scheduler.pending:
+        scene = self.scheduler.scene(now, times, lags_s)
+        aside = self.scheduler.set_aside(scene)
+        if aside.begin:
+            begin_beside(self, aside.begin, scene)
+            return 0.0
+        if not aside.due:
             quiet_s = (decision.next_wake - now) / 1e6
             self.gaps.expect_push(quiet_s)
             self._quiet_until = began + quiet_s
@@ -237,20 +251,24 @@ class Service:
         started = time.perf_counter()
         try:
             with self.gaps.pushing():
-                pushed = self.scheduler.round(now, times, lags_s)
+                pushed = self.scheduler.round(aside, scene)
         except Conflict as error:
             log.warning("somebody else moved what was pushed: %s", error)
             return 0.0
         if pushed:
-            self.pushes += len(pushed)
-            seconds = time.perf_counter() - started
-            self.push_seconds += seconds
-            self.pushed_rows += sum(one.rows_out for one in pushed)
-            for one in pushed:
-                if one.error is not None and not one.halted:
-                    log.warning("%s could not be pushed: %s", one.vertex, one.error.splitlines()[0])
-            self._account(pushed, seconds)
+            self.note_pushed(pushed, time.perf_counter() - started)
         return 0.0 if pushed else IDLE_S
+
+    def note_pushed(self, pushed: list[Pushed], seconds: float) -> None:
+        """By whoever has the turn to push; what is made of these may be due now."""
+        self._quiet_until = 0.0
+        self.pushes += len(pushed)
+        self.push_seconds += seconds
+        self.pushed_rows += sum(one.rows_out for one in pushed)
+        for one in pushed:
+            if one.error is not None and not one.halted:
+                log.warning("%s could not be pushed: %s", one.vertex, one.error.splitlines()[0])
+        self._account(pushed, seconds)
 
     def _account(self, pushed: list[Pushed], round_s: float | None = None) -> None:
         now = self.clock()

@@ -17,6 +17,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.connect.spark.evaluate_tables import evaluate_tables
+from headrace.connect.spark.items import cores
 from headrace.connect.spark.say_error import errors_in_words, say_error
 from headrace.model.errors import EvaluationError
 from headrace.model.full_query import SOURCE_PREFIX, FullQuery, backquoted
@@ -25,6 +26,8 @@ from headrace.model.types import INTEGERS
 from headrace.run.arrow import NO_SUCH_TIME, arrow_type, has_no_such_time
 from headrace.run.functions import Functions, surroundings_of
 from headrace.run.recompute import SMALL_ROWS, evaluate_here
+
+PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +41,19 @@ class SparkEvaluate:
             return self._as_written(recomputed, tables)
         if sum(table.num_rows for table in tables.values()) <= SMALL_ROWS:
             return evaluate_here(recomputed, tables, t, functions)
-        return evaluate_tables(self.session, recomputed.query, tables, t, surroundings_of(functions).python)
+        return evaluate_tables(self._beside_others(), recomputed.query, tables, t, surroundings_of(functions).python)
+
+    def _beside_others(self) -> SparkSession:
+        """A session whose stages leave a core free, if there are two: Spark takes none away from a task that has it,
+        and pushes of other views would wait for as long as a stage of this query takes.
+        """
+        own = self.session.newSession()
+        wanted = int(own.conf.get(PARTITIONS) or 1)
+        own.conf.set(PARTITIONS, str(min(wanted, max(1, cores(own) - 1))))
+        return own
 
     def _as_written(self, recomputed: FullQuery, tables: Mapping[str, pa.Table]) -> pa.Table:
-        own = self.session.newSession()
+        own = self._beside_others()
         with errors_in_words():
             frames = {source: _frame(own, source, tables[source]) for source in recomputed.reads}
             with written_query(own, recomputed, frames) as frame:
