@@ -172,7 +172,7 @@ def test_files_stay_few(view, tmp_path):
     folder = folder_of(view, tmp_path / "table", versions_kept_s=0.0)
     delivery = DeltaDelivery(folder, 1)
     view.deliver_to(delivery)
-    for number in range(60):
+    for number in range(20):
         view.change(small(*range(number, number + 5)))
         view.deliver_to(delivery)
         if number % 3 == 0:

@@ -301,7 +301,7 @@ def test_a_round_is_no_longer_than_its_longest_item_could_be_and_has_the_most_ur
 # Simulation: 18 minutes of 25 contracts on two slots
 
 
-@pytest.mark.parametrize("load", [0.49, 0.66, 0.84])
+@pytest.mark.parametrize("load", [*(pytest.param(load, marks=pytest.mark.long) for load in (0.49, 0.66)), 0.84])
 def test_by_deadline_25_admissible_contracts_keep_their_promises_where_first_come_first_served_breaks_them(load: float):
     contracts = mixed_contracts(load, slots=2, seed=4)
     assert are_admissible(contracts)

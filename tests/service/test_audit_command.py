@@ -7,6 +7,8 @@ import subprocess
 import sys
 from functools import partial
 
+import pytest
+
 from tests.service.running_project import RunningProject, until
 
 STREAM = """
@@ -76,6 +78,7 @@ def test_views_over_folders_are_compared_until_a_file_changes(project: RunningPr
     )
 
 
+@pytest.mark.long
 def test_an_audit_that_is_interrupted_leaves_nothing_behind(project: RunningProject) -> None:
     project.declare("by_pid", "named")
     project.up()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from headrace.model.log import Round
 from headrace.run.halted import HALTED_NOTE
 from headrace.service.folder import Folder
@@ -104,6 +106,7 @@ def test_a_view_that_starts_with_a_bad_row_is_loaded_once_that_is_gone(project: 
     assert project.rows("ratio") == ratios(project)
 
 
+@pytest.mark.long
 def test_a_project_that_was_left_failing_by_an_earlier_version_heals(project: RunningProject) -> None:
     """Earlier versions noted nothing of bad rows, and had no log of what a view computes."""
     declare(project)

@@ -22,6 +22,7 @@ def assert_right(project: RunningProject, contracts: int) -> None:
     assert len(found) == contracts and all(one["equal"] for one in found), found
 
 
+@pytest.mark.long
 def test_a_view_may_use_a_column_that_its_table_got_while_it_ran(project: RunningProject) -> None:
     project.declare("named", "counts", "by_pid")
     project.up()
@@ -65,6 +66,7 @@ def test_what_was_begun_when_it_died_is_begun_anew(project: RunningProject) -> N
     assert_right(project, 2)
 
 
+@pytest.mark.long
 def test_a_column_that_nobody_uses_changes_nothing(project: RunningProject) -> None:
     project.declare("counts")
     project.up()
@@ -95,7 +97,7 @@ def test_a_column_may_be_renamed_with_the_view_that_uses_it(project: RunningProj
     assert_right(project, 3)
 
 
-@pytest.mark.parametrize("running", [True, False])
+@pytest.mark.parametrize("running", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_source_may_become_another_table(project: RunningProject, running: bool) -> None:
     project.declare("counts", "by_pid")
     project.up()

@@ -85,6 +85,7 @@ def test_views_of_other_databases_are_kept_while_one_is_away(project: RunningPro
 COPY = '{view: some_users, at: us, freshness: 4 s, deliver: {postgres: {dsn: "${EU_DSN}", table: users_copy}}}'
 
 
+@pytest.mark.long
 def test_what_is_withdrawn_while_its_database_is_away_is_dropped_later(
     project: RunningProject, server: EmbeddedPostgres
 ) -> None:

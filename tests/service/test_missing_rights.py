@@ -79,6 +79,7 @@ def test_a_database_that_cannot_be_captured_holds_up_only_the_contracts_that_rea
     weak.until_equal("counts")
 
 
+@pytest.mark.long
 def test_a_table_of_another_role_holds_up_only_the_contracts_that_read_it(weak: RunningProject) -> None:
     for session in (weak.us, weak.eu):
         session.execute(grant_for(session).encode())

@@ -12,6 +12,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import headrace
 from headrace.connect.processes import birth_of
 from headrace.service.folder import Folder
@@ -124,6 +126,7 @@ def test_contracts_come_and_go_under_load_and_a_killed_service_goes_on(project: 
     assert "ended without being told to" in (project.folder / ".headrace" / "up.log").read_text()
 
 
+@pytest.mark.long
 def test_nothing_is_left_of_a_contract_that_went(project: RunningProject) -> None:
     project.declare("named", "counts")
     project.up()

@@ -47,6 +47,7 @@ class Stopwatch:
         return found
 
 
+@pytest.mark.long
 def test_a_load_or_push_over_a_simulated_link_takes_as_long_as_declared(project: RunningProject) -> None:
     plan = prepare(project.folder, os.environ, ApplyWishes()).plan
     watch = Stopwatch(ShapedRunner(HereRunner(perform), lambda: plan.catalogue.links))

@@ -69,7 +69,8 @@ def is_right_again(project: RunningProject, seconds: float) -> None:
     assert all(one["equal"] for one in recomputed(project))
 
 
-@pytest.mark.parametrize("seconds", [SHORT_S, pytest.param(LONG_S, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("seconds", [SHORT_S, LONG_S])
 def test_a_service_that_stood_still_goes_on_and_owns_up_to_it(project: RunningProject, seconds: float) -> None:
     project.declare("named", "counts")
     project.up()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from headrace.app.planning import plan_project
 from headrace.connect.postgres.embedded import EmbeddedPostgres
@@ -34,6 +35,7 @@ def test_a_source_that_is_removed_while_nothing_runs_leaves_nothing_in_its_datab
     assert len(made_in(project.us)) == 3
 
 
+@pytest.mark.long
 def test_a_source_that_is_asked_for_again_before_its_database_is_back_is_captured_and_complete(
     tmp_path: Path, postgres_database: Callable[[], str], server: EmbeddedPostgres
 ) -> None:

@@ -39,6 +39,7 @@ spark.end()
 """
 
 
+@pytest.mark.long
 @pytest.mark.live
 @pytest.mark.timeout(900)  # starts Spark three times
 def test_a_spark_that_was_killed_is_started_again_in_the_same_process(tmp_path: Path):

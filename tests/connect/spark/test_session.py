@@ -123,6 +123,7 @@ print(session.range(5).toArrow().num_rows)
 """
 
 
+@pytest.mark.long
 @pytest.mark.live
 def test_a_machine_without_java_runs_spark_on_the_packaged_one(tmp_path: Path):
     commands = tmp_path / "bin"
