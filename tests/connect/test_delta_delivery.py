@@ -240,7 +240,7 @@ def test_a_folder_that_is_not_ours_is_never_touched(view, tmp_path):
     for path in (file.parent, other, tmp_path / "third"):
         delivery = DeltaDelivery(folder_of(view, path), 1)
         for step in (delivery.delivered, delivery.drop, lambda one=delivery: one.start(arrow_table(SMALL, []), 1)):
-            with pytest.raises(ConnectError, match="was not made by Headrace"):
+            with pytest.raises(ConnectError, match="was not created by Headrace"):
                 step()
     assert file.read_text() == "mine"
     assert DeltaTable(str(other)).to_pyarrow_table().num_rows == 1
@@ -249,7 +249,7 @@ def test_a_folder_that_is_not_ours_is_never_touched(view, tmp_path):
 def test_a_table_of_another_contract_is_refused(view, tmp_path):
     folder = folder_of(view, tmp_path / "table")
     view.deliver_to(DeltaDelivery(folder, 1))
-    with pytest.raises(ConnectError, match="was not made by Headrace for this contract"):
+    with pytest.raises(ConnectError, match="was not created by Headrace for this contract"):
         view.deliver_to(DeltaDelivery(replace(folder, contract="d"), 1))
 
 

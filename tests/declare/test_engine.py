@@ -41,10 +41,10 @@ def test_everything_about_an_engine_can_be_said(tmp_path: Path):
         ('{master: "local[2]", cores: 3}', "both say how many cores", "keep one"),
         ("{kind: local, memory: 1 GB}", "`memory` is for Spark, and the kind is local", "remove it"),
         ("{heap: 4 GB}", 'has no field "heap"', "kind, master, cores, memory, properties"),
-        ("{properties: {partitions: 4}}", '"partitions" is no property of Spark', "begin with"),
+        ("{properties: {partitions: 4}}", '"partitions" is not a Spark property', "begin with"),
         ('{properties: {"spark.driver.memory": 4g}}', '"spark.driver.memory" is set by Headrace', "memory: 4 GB"),
         ('{properties: {"spark.sql.ansi.enabled": false}}', '"spark.sql.ansi.enabled" is set by Headrace', "answers"),
-        ('{properties: {"spark.jars": [a, b]}}', 'a list is no value of "spark.jars"', "a text or a number"),
+        ('{properties: {"spark.jars": [a, b]}}', 'a list is not a value of "spark.jars"', "a text or a number"),
     ],
 )
 @pytest.mark.parametrize("of_site", [False, True])

@@ -45,7 +45,7 @@ def test_a_variable_that_is_not_set_is_a_warning_while_reading(tmp_path: Path) -
 def test_a_password_in_clear_is_warned_of_and_not_repeated(tmp_path: Path, address: str) -> None:
     text = f'sources: {{s: {{{TABLE}, postgres: {{dsn: "{address}", table: t}}}}}}'
     warnings = [problem for problem in read(tmp_path, text).problems if "secret" in problem.message]
-    assert [problem.message for problem in warnings] == ['postgres.dsn of source "s" holds a secret in clear']
+    assert [problem.message for problem in warnings] == ['postgres.dsn of source "s" contains a secret in plain text']
     assert "hunter2" not in str(warnings[0])
 
 

@@ -206,7 +206,7 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path: Path, capsys: pytest.CaptureF
         (["--percentile", "95"], "--percentile must be at most 1, not 95"),
         (["--percentile", "0.9", "--mean-pulls", "1"], "--mean-pulls and --percentile are two targets"),
         (["--out", "out.txt"], '"out.txt" is neither .parquet nor .csv'),
-        (["--why", "c->fast"], '"c->fast" is no pair'),
+        (["--why", "c->fast"], '"c->fast" is not a pair'),
         (["--why", "c<-nobody"], '"c" does not follow "nobody"'),
         (["--engine", "spark", "--mean-pulls", "1"], "targets, methods and --why need all pairs in one place"),
         (["--producers", "nowhere.parquet"], 'no file "nowhere.parquet"'),

@@ -108,7 +108,7 @@ def test_a_table_and_the_same_instance_have_the_same_cost(tmp_path: Path, capsys
         ("x.csv", "a,b,rate_ab,rate_ba\n1,2,2,3\n", ["--out", "x.txt"], "neither .parquet nor .csv"),
         ("x.csv", "a,b,rate_ab,rate_ba\n1,2,2,3\n", ["--engine", "dask"], 'no engine "dask"'),
         ("x.csv", "a,b,rate_ab,rate_ba\n1,2,2,3\n", ["--why", "1,9"], 'device "9" is in no pair'),
-        ("x.json", '{"kind": "single", "pairs": []}', ["--up", "2"], "go with tables"),
+        ("x.json", '{"kind": "single", "pairs": []}', ["--up", "2"], "work only with tables"),
         ("x.json", '{"kind": "single", "pairs": []}', ["--why", "a,b"], 'no view "a,b"'),
     ],
 )

@@ -63,8 +63,8 @@ def test_status_says_that_spark_is_being_restarted() -> None:
     document = {"contracts": [], "slots": [], "service": {**SERVICE, "engine": engine}}
     assert status_text(document, 100.0).splitlines() == [
         "running as process 7",
-        "  Spark has died and is being restarted, for 12.3 s now: small pushes go on",
-        "    without it, large ones and loading wait",
+        "  Spark has died and is being restarted, for 12.3 s now: small pushes continue",
+        "    without it; large pushes and loading wait",
         "    its last start failed: no memory is left",
     ]
     document["service"] = {**SERVICE, "engine": {"state": "running"}}
@@ -95,7 +95,7 @@ def test_status_tells_what_was_moved_and_why() -> None:
         "      orders at us, sales at eu and 1 more; dropped orders at eu",
         "  could not move sales 12.0 s ago",
         "    because orders changes 500 rows/s instead of 50",
-        "    what ran still runs: the disk is full",
+        "    the previous plan still runs: the disk is full",
     ]
 
 
@@ -107,7 +107,7 @@ def test_answers_about_what_runs_say_where_their_rates_are_from() -> None:
         SourceRate("tags", 1.0, Origin.ASSUMED, None),
     )
     assert list(grounds_lines(Grounds(True, rates, 1.25))) == [
-        "this is the running plan, with these rates",
+        "based on the running plan, with these rates",
         "  orders     512 rows/s  measured, 50 rows/s declared",
         "  items      3 rows/s    measured",
         "  customers  2 rows/s    declared",
@@ -125,7 +125,7 @@ def test_a_service_that_is_gone_without_a_word_has_failed(tmp_path: Path) -> Non
     assert found is not None and found["service"]["state"] == "failed"
     assert found["contracts"][0]["state"] == "stopped"
     assert found["contracts"][0]["reason"] == "the service failed: its process is gone"
-    assert "`headrace up` goes on" in status_text(found, 200.0)
+    assert "`headrace up` continues" in status_text(found, 200.0)
 
 
 def test_a_service_that_stands_still_is_unresponsive_and_says_how_old_its_numbers_are(tmp_path: Path) -> None:
@@ -140,10 +140,12 @@ def test_a_service_that_stands_still_is_unresponsive_and_says_how_old_its_number
     folder.write_json("status.json", {**document, "service": {**service, "written": now - 30.0}})
     found = last_status(folder)
     assert found is not None and found["service"]["state"] == found["contracts"][0]["state"] == "unresponsive"
-    assert found["contracts"][0]["reason"].endswith("it wrote its status 30 s ago")
+    assert found["contracts"][0]["reason"].endswith("it last wrote its status 30 s ago")
     (trouble,) = found["troubles"]
     assert trouble["since"] == now - 30.0 and f"kill -CONT {os.getpid()}" in trouble["hint"]
-    assert "unresponsive as process" in status_text(found, now) and "30.0 s ago" in status_text(found, now)
+    assert "is unresponsive: these numbers are from" in status_text(found, now) and "30.0 s ago" in status_text(
+        found, now
+    )
 
 
 @pytest.mark.parametrize("command", [["status"], ["audit"], ["show", "sales"], ["changes", "sales"], ["apply"]])

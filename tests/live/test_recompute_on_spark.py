@@ -201,7 +201,7 @@ def test_failures_say_what_is_wrong_in_a_line(spark: SparkSession):
     def answer(sql: str, *fields: Field) -> pa.Table:
         return SparkEvaluate(spark)(FullQuery(sql, ("bids",), fields), tables(), 0, ())
 
-    with pytest.raises(EvaluationError, match="does not take the query"):
+    with pytest.raises(EvaluationError, match="rejects the query"):
         answer("SELECT nothing FROM `source:bids`", Field("nothing", INT))
     with pytest.raises(EvaluationError, match=r'column "price" is decimal.* in Spark and int in the view'):
         answer("SELECT price FROM `source:bids`", Field("price", INT))

@@ -58,7 +58,7 @@ def test_a_bad_row_halts_its_views_alone_and_they_heal_when_it_is_gone(project: 
     assert state(project, "by_pid") == "kept"
     until(lambda: troubles(project) != [], "there is a trouble")
     (trouble,) = troubles(project)
-    assert "correct the row" in trouble["hint"]
+    assert "correct or delete the row" in trouble["hint"]
     shown = project.document("show", "ratio")
     assert sorted(tuple(row) for row in shown["rows"]) == before and shown["lag_s"] > 0
     project.headrace("down")

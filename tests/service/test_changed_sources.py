@@ -55,7 +55,7 @@ def test_what_was_begun_when_it_died_is_begun_anew(project: RunningProject) -> N
     applying = threading.Thread(target=lambda: main.run(["apply", str(project.folder)]))
     applying.start()
     log = project.folder / ".headrace" / "service.log"
-    until(lambda: log.exists() and "since it changed" in log.read_text(), "it has begun")
+    until(lambda: log.exists() and "because it changed" in log.read_text(), "it has begun")
     with psycopg.connect(os.environ["US_DSN"]) as waiting:
         waiting.execute("LOCK TABLE users IN ACCESS EXCLUSIVE MODE")
         until(passed(1.0), "it cannot be read")

@@ -105,7 +105,7 @@ def test_what_is_withdrawn_while_its_database_is_away_is_dropped_later(
     until(lambda: "users_copy" in made(), "it is delivered")
     name = next(name for name in made() if name.startswith("headrace_shop_"))
     copy = 'table "users_copy" of contract "some_users", which was withdrawn,'
-    slot = f'slot "{name}" of database eu_dsn, which is not captured any more,'
+    slot = f'slot "{name}" of database eu_dsn, which is no longer captured,'
     server.kill()
     project.declare_users_only()
     project.document("apply")

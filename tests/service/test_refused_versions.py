@@ -47,7 +47,7 @@ def test_a_refused_version_waits_through_an_overload_and_runs_when_that_is_over(
         'contract "sales_eu" runs as it was asked for; it was refused before'
     ]
     (begun,) = say_versions(None, overloaded)
-    assert begun.startswith('contract "sales_eu" runs in its earlier version: refused, because ')
+    assert begun.startswith('contract "sales_eu" runs its earlier version: refused, because ')
     assert refused.step(then, Measured(10.0), go_over) is None
     applied, _ = plan_versions(then, Asked(asked()))
     assert difference(then, applied).is_nothing, "`apply` of the same files changes nothing"

@@ -22,7 +22,7 @@ def test_a_source_is_read_anew_with_all_that_is_made_from_it(project: RunningPro
     project.until_equal("counts")
     assert all(one["equal"] for one in recomputed(project))
     said = project.headrace("sources", "reread", "posts")
-    assert 'source "posts" was read anew in ' in said and "by_pid" in said
+    assert 'source "posts" was read again in ' in said and "by_pid" in said
     project.until_equal("counts")
 
 

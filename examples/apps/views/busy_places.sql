@@ -1,4 +1,4 @@
--- The ten places with most check-ins.
+-- The ten places with the most check-ins.
 SELECT places.place, places.name, places.city, count(*) AS checkins
 FROM checkins
 JOIN places ON checkins.place = places.place

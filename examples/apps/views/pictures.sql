@@ -1,4 +1,4 @@
--- Good photos, with who took them and where.
+-- Good photos, with the photographer and the place.
 SELECT photos.photo, photos.title, photos.stars, users.name AS by_whom, places.name AS place, places.city
 FROM photos
 JOIN users ON photos.uid = users.uid

@@ -1,4 +1,4 @@
--- The twenty people who post most, and how well that is received.
+-- The twenty people who post the most, and how many likes their posts get.
 SELECT users.uid, users.name, count(*) AS posts, sum(posts.likes) AS likes
 FROM posts
 JOIN users ON posts.uid = users.uid

@@ -1,4 +1,4 @@
--- The hundred people with most messages.
+-- The hundred people with the most messages.
 SELECT users.uid, users.name, count(*) AS tweets
 FROM tweets
 JOIN users ON tweets.uid = users.uid

@@ -71,5 +71,5 @@ def prepare_or_resume(folder: Folder, environment: Mapping[str, str], say: Calla
             raise
         for name, reason in away.items():
             say(f"database {name} does not answer: {reason}")
-        say("going on with the plan that ran last; `headrace apply` looks at the project's files again")
+        say("continuing with the plan that ran last; `headrace apply` reads the project's files again")
         return Prepared(running, forced_promises(folder), None)

@@ -221,7 +221,7 @@ def _read_age(text: str) -> int:
 
     age_s = read_age_s(text)
     if age_s is None:
-        hint = "write 10s or 5 min (so long ago), beginning, 2024-02-29T12:30:15Z, or microseconds since 1970"
+        hint = "write 10s or 5 min (ago), beginning, 2024-02-29T12:30:15Z, or microseconds since 1970"
         raise UsageError(f'"{text}" is not a time', hint)
     return clock_now() - round(age_s * 1e6)
 
@@ -253,9 +253,9 @@ def recompute(
 
 
 def _trouble_of(folder: Folder, contract: str) -> str | None:
-    """Why a view does not move on, as `status` says it; None if it does, or may be about to."""
+    """Why a view makes no progress, as `status` says it; None if it does, or may be about to."""
     status = last_status(folder) or {"contracts": []}
     for one in status["contracts"]:
         if one["id"] == contract and one["state"] in ("failing", "stopped", "unresponsive"):
-            return f"it is {one['state']}: {one.get('reason', 'nobody knows why')}"
+            return f"it is {one['state']}: {one.get('reason', 'the cause is unknown')}"
     return None

@@ -167,8 +167,8 @@ def _failure(host: Host) -> Exception:
     """Of a service that has ended by itself. One that lost its project did no harm: nothing of it was committed."""
     why = host.service.failure
     if isinstance(why, Fenced):
-        what = f'the project in "{host.folder.project}" was taken over while this process stood still: {why}'
-        return UsageError(what, "the other process goes on from what this one committed")
+        what = f'the project in "{host.folder.project}" was taken over while this process was suspended: {why}'
+        return UsageError(what, "the other process continues from the last commit of this one")
     failed = RuntimeError("the service failed")
     failed.__cause__ = why
     return failed
@@ -195,13 +195,15 @@ def refuse_second(folder: Folder) -> None:
     running = running_process(folder)
     if running is not None:
         raise UsageError(
-            f'the project in "{folder.project}" runs already, as process {running.pid}',
-            "`headrace apply` brings it to the project's plan, `headrace down` ends it",
+            f'the project in "{folder.project}" is already running, as process {running.pid}',
+            "`headrace apply` makes it match its files; `headrace down` stops it",
         )
 
 
 def _held(folder: Folder, reason: str) -> UsageError:
-    return UsageError(f'the project in "{folder.project}" is run by another process: {reason}', "wait, or end that one")
+    return UsageError(
+        f'the project in "{folder.project}" is run by another process: {reason}', "wait, or stop that process"
+    )
 
 
 def _tell_remains(folder: Folder, say: Say) -> None:
@@ -209,12 +211,12 @@ def _tell_remains(folder: Folder, say: Say) -> None:
     if dead is not None:
         last = last_status(folder)
         seen = last["service"]["written"] if last else dead.started
-        say(f"the last run (process {dead.pid}) ended without being told to, after {_clock(seen)}")
+        say(f"the last run (process {dead.pid}) ended unexpectedly, after {_clock(seen)}")
     if folder.is_of_old_version:
         for line in OLD_STATE:
             say(line)
     elif dead is not None:
-        say(f"going on from what it committed: {recovered_text(folder, clock_now())}")
+        say(f"continuing from its last commit: {recovered_text(folder, clock_now())}")
 
 
 def _clock(seconds: float) -> str:

@@ -211,7 +211,7 @@ class DeltaDelivery:
         if pc.any(pc.less(remaining.column(WEIGHT), 0)).as_py():
             raise ConnectError(
                 f'the Delta table "{self._table.path}" was changed by someone else: rows are not as delivered',
-                hint="delete the folder; it is then made anew",
+                hint="delete the folder; Headrace then creates it again",
             )
         return touched, [*left, _copies(remaining)]
 

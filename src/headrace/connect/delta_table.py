@@ -148,7 +148,7 @@ class OwnTable:
 
     def _foreign(self) -> NotOurs:
         return NotOurs(
-            f'"{self.path}" is there already, and was not made by Headrace for this contract',
+            f'"{self.path}" already exists, and was not created by Headrace for this contract',
             hint="deliver to another folder, or move this one away",
         )
 

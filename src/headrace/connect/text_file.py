@@ -12,7 +12,7 @@ def read_text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
-        raise UsageError(f'no file "{file}"', hint="the path is relative to where you are") from error
+        raise UsageError(f'no file "{file}"', hint="the path is relative to the current folder") from error
     except OSError as error:
         raise UsageError(f'"{file}" cannot be read: {(error.strerror or "").lower()}') from error
     except UnicodeDecodeError as error:

@@ -69,7 +69,7 @@ def _check_time(document: Document, source: Source, column: SourceColumn | None)
     if column is not None and column.type != TIMESTAMP:
         what = f'time of stream "{source.name}" is column "{column.name}" of type {column.type}'
         where = document.value_at(("sources", source.name, "time"))
-        yield Problem(what, where, "a time is a timestamp")
+        yield Problem(what, where, "the time column must be a timestamp")
 
 
 def _check_names(document: Document, columns: Iterable[str], path: Path) -> Iterator[Problem]:

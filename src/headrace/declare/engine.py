@@ -63,13 +63,13 @@ def read_memory(written: object) -> float:
 
 def read_properties(written: object) -> dict[str, str]:
     if not isinstance(written, Mapping):
-        raise Unreadable(f"{kind_of(written)} is no mapping", 'write `{"spark.sql.shuffle.partitions": 4}`')
+        raise Unreadable(f"{kind_of(written)} is not a mapping", 'write `{"spark.sql.shuffle.partitions": 4}`')
     return {str(name): _read_property(str(name), value) for name, value in written.items()}
 
 
 def _read_property(name: str, written: object) -> str:
     if not name.startswith("spark."):
-        raise Unreadable(f'"{name}" is no property of Spark', 'their names begin with "spark."')
+        raise Unreadable(f'"{name}" is not a Spark property', 'names of Spark properties begin with "spark."')
     beginnings = (hint for start, hint in REFUSED_BEGINNINGS.items() if name.startswith(start))
     hint = REFUSED.get(name) or next(beginnings, None)
     if hint is not None:
@@ -78,7 +78,7 @@ def _read_property(name: str, written: object) -> str:
         return str(written).lower()
     if isinstance(written, str | int | float):
         return str(written)
-    raise Unreadable(f'{kind_of(written)} is no value of "{name}"', "write a text or a number")
+    raise Unreadable(f'{kind_of(written)} is not a value of "{name}"', "write a text or a number")
 
 
 def exposing(properties: Mapping[str, str]) -> dict[str, str]:

@@ -114,7 +114,7 @@ def _read_table(written: str) -> str:
 def _read_deterministic(written: object) -> bool:
     if written is True:
         return True
-    hint = "a view is maintained only over functions that answer the same for the same arguments"
+    hint = "Headrace maintains a view only over functions that always give the same answer for the same arguments"
     raise Unreadable("only deterministic functions are accepted", hint)
 
 

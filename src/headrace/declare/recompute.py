@@ -39,7 +39,7 @@ ANY_ORDER = frozenset(
 
 SUFFIX = "-full"
 ASK_FOR_FULL = "or set `refresh: full` in the contract"
-SAY_TYPE = "if only its type is not known, say it by CAST(... AS TYPE)"
+SAY_TYPE = "if only its type is not known, give it with CAST(... AS TYPE)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class Reader:
         seen: set[str] = set()
         for column in columns:
             if fold(column.name) in seen:
-                hint = "name one of them by AS"
+                hint = "name one of them with AS"
                 environment.report.error(f'column "{column.name}" occurs twice in the result', text.at(tree), hint)
             elif column.value.type in INTERVALS:
                 refuse("interval column", text.at(tree))
@@ -230,15 +230,15 @@ def _is_ordered(query: exp.Expr | None) -> bool:
 def _refuse_function(text: Text, node: exp.Anonymous, functions: Mapping[str, PythonFunction]) -> None:
     name, where = node.name.lower(), text.at(node)
     if name in functions:
-        _never(f"function: {name}", where, "functions declared in Python are called by SQL that is maintained only")
+        _never(f"function: {name}", where, "only maintained SQL can call functions declared in Python")
     if name in TABLE_FUNCTIONS:
         _never(f"table function: {name}", where)
     if name in NOW and (name != "unix_timestamp" or not node.expressions):
         _never("now()", where, "only conditions of WHERE may depend on the time, and without `full`")
     if name in NONDETERMINISTIC:
-        _never(f"nondeterministic function: {name}", where, "a view depends on its sources alone")
+        _never(f"nondeterministic function: {name}", where, "a view may depend only on its sources")
     if name in ANY_ORDER and node.find_ancestor(exp.Window, exp.Query).__class__ is not exp.Window:
-        _never(f"aggregate: {name}", where, "its answer depends on the order in which rows come")
+        _never(f"aggregate: {name}", where, "its answer depends on the order of the rows")
     if name not in KNOWN:
         raise InputError([Problem(f'function "{name}" does not exist', where, nearest_name(name, KNOWN))])
 

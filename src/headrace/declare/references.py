@@ -50,7 +50,7 @@ def _check_links(entries: Entries) -> Iterator[Problem]:
             yield from _unknown(entries, "site", name, place)
         if any(src == dst for src, dst in link.directions()):
             hint = "a link connects two sites; within a site nothing is copied"
-            yield Problem(f"{describe(path)} leads from a site to itself", entries.document.value_at(path), hint)
+            yield Problem(f"{describe(path)} leads from a site to the same site", entries.document.value_at(path), hint)
             continue
         for src, dst in link.directions():
             earlier = first.setdefault((src, dst), position)
@@ -186,7 +186,7 @@ def _check_engines(entries: Entries) -> Iterator[Problem]:
     for name, site in entries.sites.items():
         if site.engine is not None:
             what = f'the engine of site "{name}" is not used yet: one engine computes for all sites'
-            hint = "write `engine` for the whole project; what a site says is for sites that run apart"
+            hint = "write `engine` for the whole project; a site's own engine is meant for sites that run separately"
             yield _problem(entries, ("sites", name, "engine"), what, hint, Severity.WARNING)
     properties = entries.fields.engine.properties if entries.fields else {}
     for name, danger in exposing(properties).items():

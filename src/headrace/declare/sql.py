@@ -209,5 +209,5 @@ def _check_names(items: list[Item], environment: Environment) -> None:
     seen: set[str] = set()
     for item in items:
         if fold(item.name) in seen:
-            environment.error(f'column "{item.name}" occurs twice in the result', item.node, "name one of them by AS")
+            environment.error(f'column "{item.name}" occurs twice in the result', item.node, "name one of them with AS")
         seen.add(fold(item.name))

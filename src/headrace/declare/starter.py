@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 PROJECT = """\
-# What Headrace keeps, where, and how fresh. All fields, defaults and units: docs/project-file.md
+# What Headrace keeps, where, and how fresh. docs/project-file.md lists all fields, defaults and units.
 project: shop
 
 sites:
@@ -16,9 +16,10 @@ sites:
 links:
   - {between: [us, eu], bandwidth: 100 Mbps, latency: 40 ms, price: 0.02 $/GB}
 
-# Columns, rows and rates are declared, so that planning needs no database. With
+# Columns, rows and rates are declared here, so planning needs no database. To read a source from a table in
+# PostgreSQL, add:
 #   postgres: {dsn: "${US_DSN}", table: public.orders}
-# a source is a table in PostgreSQL, which is asked for what is not declared here.
+# Headrace then reads from the database whatever is not declared here.
 sources:
   orders:
     kind: table

@@ -46,7 +46,7 @@ def secrets_in_clear(document: Document) -> Iterator[Problem]:
     for path, text in _texts(document.value, ()):
         key = str(path[-1])
         if holds_secret(text) or (_SECRET_KEY.search(key) and text and not _is_variable(text)):
-            message = f"{describe(path)} holds a secret in clear"
+            message = f"{describe(path)} contains a secret in plain text"
             hint = 'keep it in the environment and write "${NAME}"'
             yield Problem(message, document.value_at(path), hint, Severity.WARNING)
 

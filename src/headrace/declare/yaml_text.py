@@ -164,7 +164,9 @@ class _Walk:
         meant = f"{start.value},{end.value}"
         hint = f'put it in quotes: "{meant}"'
         self._add(
-            f"{meant} is cut at its comma: within braces and brackets that ends a value", self._place(start), hint
+            f"{meant} is cut off at its comma: within braces and brackets, a comma ends a value",
+            self._place(start),
+            hint,
         )
         return ScalarNode(f"{_TAG}str", meant, start.start_mark, end.end_mark)
 

@@ -36,7 +36,7 @@ def write_wire(value: object, written_by: str) -> str:
     while waiting:  # a loop, not a recursion: queries may be nested more deeply than calls
         noun = known.get(type(waiting[-1]).__name__)
         if noun is None or noun.kind is not type(waiting[-1]):
-            raise WireError(f"{type(waiting[-1]).__name__} is no part of a plan")
+            raise WireError(f"{type(waiting[-1]).__name__} is not part of a plan")
         inside = [one for one in noun.nouns_in(waiting[-1]) if id(one) not in places]
         if inside:
             waiting += reversed(inside)
@@ -77,7 +77,7 @@ def _load(text: str | bytes) -> Json:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _entries(document: Json) -> Sequence[Json]:

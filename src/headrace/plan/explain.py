@@ -156,9 +156,9 @@ def _by_score(plan: Plan, entry: ContractPlan, question: Question) -> tuple[Alte
 def _why_not_yet(plan: Plan, name: str) -> str:
     """Why a plan with a lower score is not the one."""
     if name == SHARING_NOTHING:
-        return "makes again what other contracts make, and a dataset is made once at a site"
+        return "would compute what other contracts already compute; a site computes a dataset only once"
     if plan.options.wide_area is not None:
-        return f'mode "{plan.options.wide_area.value}" of the wide area places otherwise'
+        return f'mode "{plan.options.wide_area.value}" of --wide-area places operators differently'
     if plan.options.method is not Method.CHEAPEST:
         return f'method "{plan.options.method.value}" does not find it'
     return "is better only now that the others are planned; a running project moves to it if that pays"

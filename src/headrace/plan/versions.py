@@ -143,10 +143,10 @@ def _without_sources(running: Plan, declared: Catalogue, held: Collection[str]) 
         for name in sorted(_sources_of(running, contract)):
             before, after = running.catalogue.sources[name], declared.sources.get(name)
             if after is None:
-                detail = f'what ran before cannot go on: source "{name}" is gone'
+                detail = f'the earlier version cannot continue: source "{name}" is gone'
                 found.setdefault(contract, Rejection(contract, f"source:{name}", detail, None, None))
             elif not _columns(before) <= _columns(after):
-                detail = f'what ran before cannot go on: source "{name}" has other columns now'
+                detail = f'the earlier version cannot continue: source "{name}" has other columns now'
                 found.setdefault(contract, Rejection(contract, f"source:{name}", detail, None, None))
     return found
 

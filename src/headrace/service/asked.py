@@ -39,7 +39,7 @@ class RowChoice:
             chosen = choose_rows(inside, self.where, self.order, Surroundings(now=from_micros(as_of)))
         except EvaluationError as error:
             hint = "change the condition or the order so that it has a value for every row"
-            raise UsageError(f"what is asked for cannot be computed for some row: {error}", hint) from error
+            raise UsageError(f"the condition or order cannot be computed for some row: {error}", hint) from error
         return chosen.rename_columns(names)
 
 

@@ -138,7 +138,7 @@ class Captures:
         running.error, running.hint = reason, hint
         rest = REST_S[min(running.failures, len(REST_S)) - 1]
         running.retry_at = time.monotonic() + rest
-        log.warning("capture of %s: %s; again in %s s", running.settings.database, reason, rest)
+        log.warning("capture of %s: %s; trying again in %s s", running.settings.database, reason, rest)
 
     def _start(self, running: Running) -> None:
         if self._ending:

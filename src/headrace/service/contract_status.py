@@ -106,7 +106,7 @@ def _state(service: Service, entry: ContractPlan, described: Mapping[str, Any], 
     assert service.scheduler is not None
     name, loading = entry.contract, service.loading
     if state in (State.STOPPED, State.FAILED):
-        return "stopped", "the service does not run"
+        return "stopped", "the service is not running"
     unloaded, failing = service.unloaded.get(name), service.scheduler.failing_of(name)
     if unloaded is not None:
         return "failing", unloaded.splitlines()[0]
@@ -124,7 +124,7 @@ def _state(service: Service, entry: ContractPlan, described: Mapping[str, Any], 
 
 
 def _why_late(service: Service, entry: ContractPlan, lag_s: float, freshness_s: float) -> str:
-    behind = f"it is {format_seconds(round(lag_s, 1))} behind, {format_seconds(freshness_s)} are promised"
+    behind = f"it is {format_seconds(round(lag_s, 1))} behind; the promise is {format_seconds(freshness_s)}"
     cause = _cause(service, entry)
     return behind if cause is None else f"{behind}: {cause}"
 
@@ -138,4 +138,4 @@ def _cause(service: Service, entry: ContractPlan) -> str | None:
     if told is not None:
         return told
     absence = service.absence()
-    return None if absence is None else f"{absence.engine} is not there, for {format_seconds(round(absence.seconds))}"
+    return None if absence is None else f"{absence.engine} has been down for {format_seconds(round(absence.seconds))}"

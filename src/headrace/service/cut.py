@@ -200,7 +200,7 @@ def _captured_between(reader: Reader, database: Database, after: int, upto: int)
     """Whether something was captured that the snapshot does not see, but a view at the cut's time has."""
     spools = [spool_log(source) for source in database.sources]
     if not wait_for_logs(reader.ledger, spools, upto, CAUGHT_UP_WITHIN_S):
-        raise InTheWay(database.name, "the capture of its database does not move on")
+        raise InTheWay(database.name, "the capture of its database makes no progress")
     for log in reader.ledger.logs(spools).values():
         for piece in log.changes(after, upto):
             times = reader.store.read(log.site, piece.file, [TIME]).column(TIME)

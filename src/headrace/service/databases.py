@@ -36,7 +36,7 @@ def databases_of(catalogue: Catalogue, used: frozenset[str]) -> tuple[Database, 
             found.setdefault(origin.dsn, []).append(name)
         elif origin is None:
             raise UsageError(
-                f'source "{name}" cannot be run: the project does not say where its rows are',
+                f'source "{name}" cannot run: the project does not say where its rows are',
                 f"give it `postgres: {{dsn: ..., table: ...}}` at {catalogue.sources[name].declared_at}",
             )
     return tuple(Database(database_name(dsn), dsn, tuple(sources)) for dsn, sources in found.items())

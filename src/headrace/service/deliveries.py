@@ -24,7 +24,7 @@ from headrace.service.copies import Copied, Place, Target, target_of
 from headrace.service.deadline import Deadline
 from headrace.service.troubles import DELIVERY, Troubles
 
-MEND = "make its place writable, or change `deliver` and run `headrace apply`; it is tried again by itself"
+MEND = "make the target writable, or change `deliver` and run `headrace apply`; the service keeps trying"
 REST_S = (0.5, 1.0, 2.0, 5.0, 15.0)
 REST_FOR = 5.0
 """And for so many times as long as the last try took: to find a row that is refused takes as long as all rows."""

@@ -136,7 +136,7 @@ class Demo:
             planned = side.submit(self._make_plans)
             environment = self._start_databases()
             self.plan, self._separate = planned.result()
-        self._say("the databases are there; reading them")
+        self._say("the databases are ready; reading them")
         self._service = Service(
             Folder(self.project),
             environment,

@@ -25,7 +25,7 @@ from headrace.service.forced import read_forced
 from headrace.service.last_status import last_status
 from headrace.service.process import read_process
 
-MEND_FAILING = "it goes on by itself once that is mended; `headrace show` has its last good rows"
+MEND_FAILING = "it resumes by itself once this is fixed; `headrace show` shows its last good rows"
 LEAST_MEMORY = 1.5e9
 LEAST_DISK = 2e9
 MOST_KEPT = 1e9
@@ -75,7 +75,7 @@ def _memory() -> Looked:
     problem = None
     if available < LEAST_MEMORY:
         hint = f"Spark and captures need about {format_bytes(LEAST_MEMORY)}; `headrace up --engine local` needs less"
-        problem = Problem(f"only {format_bytes(available)} of memory are free", None, hint)
+        problem = Problem(f"only {format_bytes(available)} of memory is free", None, hint)
     return Looked("memory", f"{format_bytes(available)} free", problem)
 
 
@@ -83,8 +83,8 @@ def _disk(directory: Path) -> Looked:
     free = shutil.disk_usage(directory).free
     problem = None
     if free < LEAST_DISK:
-        hint = "views, their changes and Spark's scratch are below .headrace: make room, or move the project"
-        problem = Problem(f'only {format_bytes(free)} of disk are free at "{directory}"', None, hint)
+        hint = ".headrace holds views, their changes and Spark's scratch files: make room, or move the project"
+        problem = Problem(f'only {format_bytes(free)} of disk is free at "{directory}"', None, hint)
     return Looked("disk", f"{format_bytes(free)} free", problem)
 
 
@@ -95,7 +95,7 @@ def look_at_state(folder: Folder) -> Iterator[Looked]:
     mode = stat.S_IMODE(folder.root.stat().st_mode)
     problem = None
     if mode & 0o077:
-        problem = Problem(f'others may look into "{folder.root}"', None, f"chmod 700 {folder.root}")
+        problem = Problem(f'other users can read "{folder.root}"', None, f"chmod 700 {folder.root}")
     yield Looked("state", f"{folder.root} with mode {mode:o}", problem)
     unreadable = list(_look_at_files(folder))
     yield from unreadable
@@ -117,8 +117,8 @@ def _look_at_files(folder: Folder) -> Iterator[Looked]:
 def _look_at_service(folder: Folder) -> Iterator[Looked]:
     process = read_process(folder)
     if process is not None and not process.is_alive:
-        hint = "`headrace up` goes on from what it committed"
-        gone = Problem(f"the service (process {process.pid}) is gone without having been told to end", None, hint)
+        hint = "`headrace up` continues from its last commit"
+        gone = Problem(f"the service (process {process.pid}) ended unexpectedly", None, hint)
         yield Looked("service", "gone", gone)
     elif process is not None:
         yield Looked("service", f"runs as process {process.pid}")
@@ -176,10 +176,12 @@ def _clock(database: str, found: Checkup) -> Looked:
         return Looked(database, seen)
     apart = format_seconds(round(skew, 1))
     what = (
-        f"the clock of {database} is {apart} {which} ours: lags are right all the same, "
-        "but times that it writes into rows are not ours, which matters to views that compare them with now()"
+        f"the clock of {database} is {apart} {which} ours: lags are still right, "
+        "but the database writes its own time into rows, which matters for views that compare it with now()"
     )
-    return Looked(database, f"clock {apart} {which} ours", Problem(what, None, "let both machines keep time by NTP"))
+    return Looked(
+        database, f"clock {apart} {which} ours", Problem(what, None, "synchronise the clocks of both machines with NTP")
+    )
 
 
 def _slot(database: str, found: Checkup) -> Looked:
@@ -188,10 +190,10 @@ def _slot(database: str, found: Checkup) -> Looked:
     seen = f"slot {slot.slot} keeps {format_bytes(slot.kept_bytes)} of log"
     drop = f"SELECT pg_drop_replication_slot('{slot.slot}');"
     if slot.lost:
-        what = f"{database} threw away log that we had not read: its sources are read anew at the next `headrace up`"
+        what = f"{database} discarded log that Headrace had not read: the next `headrace up` reads its sources again"
         return Looked(database, seen, Problem(what, None, "raise max_slot_wal_keep_size there"))
     if slot.kept_bytes > MOST_KEPT:
-        hint = f"`headrace up` takes it; if the project is not needed any more: {drop}"
-        what = f"{database} keeps {format_bytes(slot.kept_bytes)} of log for us on its disk"
+        hint = f"`headrace up` reads it; if you no longer need the project: {drop}"
+        what = f"{database} keeps {format_bytes(slot.kept_bytes)} of log for Headrace on its disk"
         return Looked(database, seen, Problem(what, None, hint))
     return Looked(database, seen)

@@ -35,10 +35,10 @@ OLD_RUNNING_FILE = "running.plan"
 """The plan as Headrace 0.1 kept it: a pickle, which is never read."""
 
 MENDING = {
-    RUNNING_FILE: "move it away: `headrace up` then plans from the project's files, and goes on with the rows it has",
+    RUNNING_FILE: "move it away: `headrace up` then plans from the project's files, and continues with the rows it has",
     FORCED_FILE: "remove it: contracts that were forced are refused again until `headrace apply --force` names them",
-    "status.json": "a service that runs writes it again within a second; if none does, remove it",
-    "service.json": "remove it if no service runs the project any more; else end that process first",
+    "status.json": "a running service writes it again within a second; if none runs, remove it",
+    "service.json": "if no service runs the project any more, remove it; otherwise stop that process first",
 }
 """What to do about a file that is damaged."""
 
@@ -116,7 +116,7 @@ class Folder:
     def _refuse_old(self) -> None:
         if self.is_of_old_version:
             what = f'"{self.root / OLD_RUNNING_FILE}" is the plan of Headrace 0.1, which this version does not read'
-            raise UnreadableState(what, "`headrace up` loads the views anew; replication slots are kept")
+            raise UnreadableState(what, "`headrace up` loads the views again; replication slots are kept")
 
     @property
     def running_version(self) -> int | None:
@@ -150,7 +150,7 @@ class Folder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            hint = f"it belongs to the user who runs the project: `ls -ld {file}` says who that is"
+            hint = f"only the user who runs the project can read it: `ls -ld {file}` shows who that is"
             raise UnreadableState(f'"{file}" cannot be read: {error.strerror}', hint) from error
 
     def remove(self, name: str) -> None:

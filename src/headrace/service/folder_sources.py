@@ -10,7 +10,7 @@ from headrace.declare.variables import fill
 from headrace.model.catalogue import Catalogue, FileFolder
 from headrace.model.errors import ConnectError, InputError, Problem, Severity
 
-MEND_FILE = "write it as the project declares it, or remove it: it is taken as soon as it can be read"
+MEND_FILE = "make the file match the declaration, or remove it; the service reads it as soon as it can"
 
 
 def folder_streams(

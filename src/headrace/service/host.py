@@ -117,7 +117,7 @@ class Host:
         """Of what runs; its ledger is the service's own."""
         service = self.service
         if service.plan is None or service.scheduler is None:
-            raise UsageError("the views are not loaded yet", "`headrace status` says how far they are")
+            raise UsageError("the views are not loaded yet", "`headrace status` shows the progress")
         return Reader(service.plan, service.scheduler.engine.program, service.ledger, service.store, service.forced)
 
     def measured(self) -> Measured:
@@ -147,8 +147,8 @@ class Host:
                 loading.done.wait()
                 if loading.error is not None:
                     reread = prepared.change.reread if prepared.change is not None else ()
-                    once = f", once {', '.join(reread)} was read anew" if reread else ""
-                    hint = f"what ran before goes on{once}; its log is .headrace/service.log"
+                    once = f", once {', '.join(reread)} was read again" if reread else ""
+                    hint = f"the previous plan keeps running{once}; see .headrace/service.log"
                     raise UsageError(f"the plan could not be applied: {loading.error.splitlines()[0]}", hint)
                 self.write_status()
             return Applied(prepared, done=True, failing=dict(self.service.unloaded))
@@ -160,18 +160,18 @@ class Host:
             if service.loading is not None and not service.loading.done.is_set():
                 raise UsageError(f"the service is busy: {service.loading.phase}", "try again when that is done")
             if service.plan is None or service.scheduler is None:
-                raise UsageError("the views are not loaded yet", "`headrace status` says how far they are")
+                raise UsageError("the views are not loaded yet", "`headrace status` shows the progress")
             known = service.read()
             if source not in known:
                 hint = nearest_name(source, known) or f"there are {', '.join(sorted(known))}"
-                raise UsageError(f'no contract that runs reads a source "{source}"', hint)
+                raise UsageError(f'no running contract reads a source "{source}"', hint)
             contracts = tuple(one.contract for one in service.auditor.watched if source in one.sources)
             began = time.monotonic()
             loading = service.apply(service.plan, service.forced, frozenset((source,)))
             loading.done.wait()
             if loading.error is not None:
-                hint = "it is tried again by itself; `headrace status` says how far it is"
-                raise UsageError(f'source "{source}" could not be read anew: {loading.error.splitlines()[0]}', hint)
+                hint = "the service keeps trying; `headrace status` shows the progress"
+                raise UsageError(f'source "{source}" could not be read again: {loading.error.splitlines()[0]}', hint)
             self.write_status()
             return Reread(source, contracts, time.monotonic() - began, dict(service.unloaded))
 
@@ -226,7 +226,7 @@ class Host:
         loading = self.start(Prepared(plan, forced, difference(self.service.plan, plan)))
         while not loading.done.wait(0.1):
             if end.is_set():
-                return "the service was stopped meanwhile"
+                return "the service was stopped in the meantime"
         return loading.error
 
     def _is_same(self, prepared: Prepared) -> bool:

@@ -22,7 +22,7 @@ UPKEEP_EVERY_S, NOTHING_DUE_S = 0.5, 3.0
 TRIM_EVERY_S = 20.0
 GRACE_S = 60.0
 """Files that nobody names stay for so long: who wrote them may be about to."""
-CUT_OFF = "it lagged behind the changes that its site has room for, and is to be loaded anew"
+CUT_OFF = "it fell further behind than its site has room for changes, and has to be loaded again"
 
 
 def keep_up(service: Service) -> None:

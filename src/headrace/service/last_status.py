@@ -14,7 +14,7 @@ from headrace.service.process import running_process
 FILE = "status.json"
 UNRESPONSIVE_S = 5.0
 """A service writes its status every second: one that has not for so long stands still."""
-WAKE = "`kill -CONT PID` if somebody stopped the process; else `kill -9 PID` and `headrace up`, which loses nothing"
+WAKE = "run `kill -CONT PID` if somebody suspended the process, else `kill -9 PID` and `headrace up`: nothing is lost"
 
 
 class State(StrEnum):
@@ -54,7 +54,8 @@ def last_status(folder: Folder) -> dict[str, Any] | None:
 
 def _mark_unresponsive(found: dict[str, Any], age_s: float) -> None:
     about = found["service"]
-    what = f"the service (process {about['pid']}) stands still: it wrote its status {format_seconds(round(age_s))} ago"
+    age = format_seconds(round(age_s))
+    what = f"the service (process {about['pid']}) is unresponsive: it last wrote its status {age} ago"
     about["state"] = State.UNRESPONSIVE.value
     trouble = Trouble(what, about["written"], WAKE.replace("PID", str(about["pid"])))
     found["troubles"] = [*found.get("troubles", ()), trouble.to_json()]

@@ -166,7 +166,9 @@ class LateRunner(Generic[Jobs]):
                 if not failed:
                     self._why = self._why or self._engine.why_dead()
                     log.warning(
-                        "%s has died, and is started again: %s", self._engine.name, self._why or "nobody knows why"
+                        "%s has died, and is being restarted: %s",
+                        self._engine.name,
+                        self._why or "the cause is unknown",
                     )
                     self._died, self._meanwhile, self._began = True, 0, time.monotonic()
                 self._started = self._begin()
@@ -200,12 +202,17 @@ class LateRunner(Generic[Jobs]):
             rest_s = REST_S[min(self._failures, len(REST_S)) - 1]
             self._again_at = time.monotonic() + rest_s
             if not self._ended:
-                log.warning("%s could not be started: %s; again in %g s", self._engine.name, error, rest_s)
+                log.warning("%s could not be started: %s; trying again in %g s", self._engine.name, error, rest_s)
             future.set_exception(error)
             return
         finally:
             limit.cancel()
         self._failures, self._error, self._why = 0, None, None
         took_s = time.monotonic() - self._began
-        log.info("%s is there after %.1f s; %d items ran here meanwhile", self._engine.name, took_s, self._meanwhile)
+        log.info(
+            "%s is up after %.1f s; in the meantime %d items ran in this process",
+            self._engine.name,
+            took_s,
+            self._meanwhile,
+        )
         future.set_result(started)

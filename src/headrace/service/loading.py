@@ -101,7 +101,7 @@ class Loader:
     def _wait_for_times(self, wanted: Mapping[str, int]) -> None:
         """Until logs have reached times: views loaded before that would lack rows that were read a moment later.
 
-        Not for ever: a source that does not move on any more holds up nobody but its own views.
+        Not for ever: a source that makes no progress any more holds up nobody but its own views.
         """
         until = time.monotonic() + CATCH_UP_S
         while time.monotonic() < until and not self.stop.is_set():
@@ -124,7 +124,7 @@ class Loader:
         unloaded = self._load(engine, program, loading.plan)
         error = self._tried(lambda: engine.level(program))
         if error is not None:
-            log.warning("what is made in another way from now on will be late: %s", error)
+            log.warning("these will be late, because they are now computed differently: %s", error)
         loading.phase = "switching"
         return unloaded
 

@@ -27,7 +27,9 @@ REST_S = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 """After so many failures in a row a view is left alone for so long."""
 REST_FOR = 5.0
 """And for so many times as long as the last try took: what is large must not keep others from their turn."""
-MEND_ROW = "correct the row or delete it, or let the view expect it (NULLIF where it divides); it goes on by itself"
+MEND_ROW = (
+    "correct or delete the row, or make the view handle it (NULLIF in a division); the view then resumes by itself"
+)
 
 
 @dataclass(slots=True)
@@ -93,7 +95,7 @@ def _rebuild(service: Service, engine: Engine, entry: ContractPlan) -> None:
     except RuntimeError as error:
         service.rests.learn(entry.contract, False, time.monotonic() - began)
         if not isinstance(error, NoAnswer):
-            log.warning('contract "%s" cannot be computed anew: %s', entry.contract, error)
+            log.warning('contract "%s" cannot be computed again: %s', entry.contract, error)
         return
     if made:
         service.rests.learn(entry.contract, True, 0.0)

@@ -82,7 +82,7 @@ def _forget_changed(service: Service, plan: Plan, before: Plan | None, loading: 
     if changed:
         names = ", ".join(sorted(changed))
         loading.phase = f"starting anew: {names}"
-        log.warning("read anew, with all that is made from it, since it changed or somebody asked: %s", names)
+        log.warning("read again, with everything computed from it, because it changed or somebody asked: %s", names)
         service.captures.end_of(changed)
         with service.upkeep_turn, service.pushing:
             _forget_made_from(service, plan, changed)
@@ -98,7 +98,7 @@ def _forget_made_from(service: Service, plan: Plan, sources: frozenset[str]) -> 
     notes = dict.fromkeys(service.sources.notes_about(sources))
     service.ledger.commit(service.lease, Round(notes=notes, forget=gone))
     if service.plan is not None and service.scheduler is not None:
-        leave_out(service, service.scheduler.engine, service.plan, made, "its sources are read anew")
+        leave_out(service, service.scheduler.engine, service.plan, made, "its sources are being read again")
 
 
 def _program(service: Service) -> Program | None:
@@ -173,7 +173,7 @@ def _start_states(service: Service, engine: Engine, plan: Plan) -> None:
     try:
         engine.start_states()
     except RuntimeError as error:
-        log.warning("loaded anew, since they are made in another way: %s", error)
+        log.warning("loaded again, because they are now computed differently: %s", error)
         gone = engine.forget(engine.without_state())
         failed = service.loader.try_to_load(engine, gone)
         if failed is not None:
@@ -195,5 +195,5 @@ def _learnt(service: Service, plan: Plan) -> Learning:
     try:
         return Learning(plan) if text is None else Learning.from_json(plan, text)
     except (KeyError, TypeError, ValueError) as error:
-        log.info("starts to learn how long pushes take: what was kept of that is not readable (%s)", error)
+        log.info("measuring anew how long pushes take: the earlier measurements cannot be read (%s)", error)
         return Learning(plan)

@@ -118,7 +118,7 @@ class NotedCapture:
 
     @property
     def what(self) -> str:
-        return f'slot "{self.names.slot}" of database {self.database}, which is not captured any more,'
+        return f'slot "{self.names.slot}" of database {self.database}, which is no longer captured,'
 
     @property
     def _folder(self) -> Path:

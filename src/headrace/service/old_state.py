@@ -16,8 +16,8 @@ from headrace.service.folder import OLD_RUNNING_FILE, Folder
 log = logging.getLogger("headrace.service")
 
 OLD_STATE = (
-    f"the state in .headrace is of Headrace 0.1 ({OLD_RUNNING_FILE}), whose plans this version does not read:",
-    "all views are loaded anew; what was captured and the replication slots are kept",
+    f"Headrace 0.1 wrote the state in .headrace ({OLD_RUNNING_FILE}), whose plans this version does not read:",
+    "all views are loaded again; captured changes and replication slots are kept",
 )
 
 

@@ -83,7 +83,7 @@ class Reader:
         there = [entry for entry in entries if names[entry.contract] in logs]
         if not there:
             raise UsageError(
-                f'view "{name_of_view(entries[0].view)}" is not loaded yet', "`headrace status` says how far it is"
+                f'view "{name_of_view(entries[0].view)}" is not loaded yet', "`headrace status` shows the progress"
             )
         earlier = self.plan.runs_earlier
         entry = max(there, key=lambda one: (not earlier(one.contract), logs[names[one.contract]].t, one.contract))
@@ -176,8 +176,8 @@ class Reader:
         start = log.start if after is None else after
         if start < log.start:
             raise UsageError(
-                f'changes of "{name}" are kept from {moment_text(log.start)} on, not from {moment_text(start)}',
-                "`--from beginning` takes all that are kept; `headrace show` has all rows as they are now",
+                f'the kept changes of "{name}" begin at {moment_text(log.start)}, not at {moment_text(start)}',
+                "`--from beginning` prints all kept changes; `headrace show` shows the current rows",
             )
         upto = max(start, log.t)
         return upto, self._changes(served, start, upto)
@@ -195,7 +195,7 @@ def _without_answer(view: str) -> Iterator[None]:
     try:
         yield
     except EvaluationError as error:
-        hint = "a row has values that the query did not expect; NULLIF helps where it divides"
+        hint = "a row has values that the query did not expect; NULLIF helps in a division"
         raise UsageError(f'view "{view}" cannot be computed: {error}', hint) from error
 
 

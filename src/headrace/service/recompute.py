@@ -54,7 +54,7 @@ TRIES = 3
 REACHED_WITHIN_S = 120.0
 FOLDERS_WITHIN_S = 30.0
 LEASE_S = 10.0
-MOVED_ON = "it moved on before it was read, each time; try again when less is written"
+MOVED_ON = "it changed before it could be read, each time; try again when there are fewer writes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class Recomputation:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """`say` is told what goes on. `trouble_of` a contract is why it does not move on, None if it does."""
+    """`say` is told what goes on. `trouble_of` a contract is why it makes no progress, None if it does."""
 
     say: Callable[[str], None] = lambda _: None
     trouble_of: Callable[[str], str | None] = lambda _: None
@@ -316,11 +316,11 @@ class Moment:
     def _why_behind(self, contract: ContractPlan, log: Log | None, ask: bool, since_s: float) -> str | None:
         """None while there is hope."""
         if log is None:
-            return "it went away in the meantime"
+            return "it was removed in the meantime"
         if ask and (trouble := self.watch.trouble_of(contract.contract)) is not None:
             return trouble
         late = since_s > max(REACHED_WITHIN_S, 2 * contract.freshness_s)
-        return f"it did not come to the moment of the comparison within {since_s:.0f} s" if late else None
+        return f"it did not reach the moment of the comparison within {since_s:.0f} s" if late else None
 
     def _pin_at(self, contract: ContractPlan, log: Log, t: int) -> PinnedView | None:
         """None if it is past that time, or its files are replaced just now."""

@@ -105,7 +105,7 @@ def taken_files(ledger: Ledger, source: str, t: int) -> list[tuple[str, TakenFil
     if gone is not None:
         found = GoneFiles(**json.loads(gone))
         files = f"file {found.last} was" if found.files == 1 else f"{found.files} files ({found.last} the last) were"
-        raise ConnectError(f"{files} taken and then deleted: nobody can read the rows again")
+        raise ConnectError(f"{files} read and then deleted: their rows cannot be read again")
     prefix = taken_prefix(source)
     notes = {name.removeprefix(prefix): note for name, note in ledger.notes(prefix).items()}
     taken = [(name, TakenFile(**json.loads(note))) for name, note in sorted(notes.items())]

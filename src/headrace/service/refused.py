@@ -37,7 +37,7 @@ class RefusedVersions:
         error = go_over(found)
         if error is None:
             return found
-        log.warning("what ran still runs, since the version that was refused could not be loaded: %s", error)
+        log.warning("the running version continues, because the refused version could not be loaded: %s", error)
         self._rests_until_s = measured.clock_s + REST_S
         return None
 
@@ -55,8 +55,8 @@ def say_versions(before: Plan | None, after: Plan) -> Iterator[str]:
     kept = {entry.contract for entry in after.contracts}
     for name, one in now.items():
         if earlier.get(name) != one:
-            runs = "runs in its earlier version" if after.runs_earlier(name) else "goes on although it does not fit"
+            runs = "runs its earlier version" if after.runs_earlier(name) else "keeps running although it does not fit"
             yield put_in_words(f'contract "{name}" {runs}: refused, because {one.because.detail}', after.graph.vertices)
     for name in earlier.keys() - now.keys():
-        ended = "runs as it was asked for" if name in kept else "has ended"
+        ended = "runs as the files say" if name in kept else "has ended"
         yield f'contract "{name}" {ended}; it was refused before'

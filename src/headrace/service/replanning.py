@@ -116,7 +116,7 @@ class Replanning:
         _tell(move := _move(proposal, measured.clock_s))
         error = go_over(proposal.plan)
         if error is not None:
-            log.warning("what ran still runs, since the move failed: %s", error)
+            log.warning("the previous plan still runs, because the move failed: %s", error)
         else:
             self._plan = proposal.plan
         self._note(move := replace(move, error=error))

@@ -21,7 +21,7 @@ def recovered_text(folder: Folder, now: int) -> str:
     """What the ledger holds of a run that ended; `now` is in microseconds."""
     plan = folder.running()
     if plan is None:
-        return "it had not loaded its views yet: what was read of the sources is kept"
+        return "it had not loaded its views yet; the rows that it read from the sources are kept"
     ledger = folder.ledger()
     try:
         times, positions = ledger.times(), ledger.notes("position:")
@@ -32,8 +32,8 @@ def recovered_text(folder: Folder, now: int) -> str:
     views = [times[log] for log in logs if log in times]
     captured = {name.removeprefix("position:"): int(json.loads(text)["t"]) for name, text in positions.items()}
     kept = f"{len(views)} of {len(plan.contracts)} views are kept" + (f", {_ages(views, now)}" if views else "")
-    read = [f"{name} from {_age(t, now)} on" for name, t in sorted(captured.items())]
-    return "; ".join([kept, *(["changes are read of " + ", ".join(read)] if read else [])])
+    read = [f"{name} since {_age(t, now)}" for name, t in sorted(captured.items())]
+    return "; ".join([kept, *(["changes are read from " + ", ".join(read)] if read else [])])
 
 
 def _ages(times: list[int], now: int) -> str:

@@ -300,7 +300,9 @@ class Service:
                 self.ledger.renew(self.lease, LEASE_S)
                 renewed = time.monotonic()
             if since > LEASE_S:
-                log.warning("stood still for %.0f s; nobody else took the project, so it goes on", since)
+                log.warning(
+                    "suspended for %.0f s; no other process took over the project, so the service continues", since
+                )
             self.look()
             self._quiet_until = 0.0  # a capture may have fallen behind, which nobody could foresee
             self.captures.check()

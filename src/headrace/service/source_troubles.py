@@ -15,8 +15,8 @@ from headrace.service.folder_sources import MEND_FILE
 from headrace.service.troubles import CAPTURE, SOURCE, Troubles
 
 LONGEST_EVENT = 4000
-MEND_TABLE = "put its table right, or change the project's files and run `headrace apply`"
-MEND_CAPTURE = "it goes on by itself once that is mended; `headrace doctor` looks at the database"
+MEND_TABLE = "fix its table, or change the project's files and run `headrace apply`"
+MEND_CAPTURE = "it resumes by itself once this is fixed; `headrace doctor` checks the database"
 
 
 def report_source_troubles(troubles: Troubles, ledger: Ledger, captures: Captures) -> None:

@@ -88,7 +88,7 @@ class TimedRunner:
         log.warning("%s is ended: %s", names, why)
         ends_within(lambda: self.inner.end_job(job.name), self.patience.end_s)
         if not job.done.wait(self.patience.end_s):
-            log.error("a job did not end when it was told to: what runs it is killed, unless that is this process")
+            log.error("a cancelled job did not end: its process is killed, unless it is this one")
             self.inner.kill()
             job.done.wait(self.patience.end_s)
         return job.outcomes(overdue, why)

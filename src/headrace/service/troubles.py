@@ -18,7 +18,7 @@ log = logging.getLogger("headrace.trouble")
 SOURCE, CAPTURE, DELIVERY, WITHDRAWAL, ROW = "source:", "capture:", "delivery:", "withdrawal:", "row:"
 ENGINE, STANDSTILL = "engine:", "standstill:"
 """What keys begin with; the rest is the name of the source, database, contract or note that a trouble is about."""
-LOOK_AT_LOGS = "the logs below .headrace/ say more"
+LOOK_AT_LOGS = "see the logs in .headrace/"
 
 
 class Troubles:

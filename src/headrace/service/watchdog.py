@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("headrace.watchdog")
 
 LOOK_EVERY_S = 1.0
-REPLACED = "the engine is replaced if it goes on; `headrace doctor` and the logs below .headrace/ say more"
+REPLACED = "if this lasts, the engine is replaced; run `headrace doctor`, and see the logs in .headrace/"
 GAVE_UP = (
-    "the engine was replaced several times within the hour, which did not help, and is left alone now: look at "
-    "service.log and spark/ below .headrace/, then `headrace down` and `headrace up`, which loses nothing"
+    "replacing the engine several times within the hour did not help, so the service leaves it alone: look at "
+    "service.log and spark/ in .headrace/, then run `headrace down` and `headrace up`, which loses nothing"
 )
-RESTART = "`headrace down` and `headrace up`, which loses nothing; the logs below .headrace/ say more"
+RESTART = "run `headrace down` and `headrace up`, which loses nothing; see the logs in .headrace/"
 MEMORY = "if it ran out of memory, give it more: `engine: {memory: 4 GB}` in the project file"
 
 
@@ -98,7 +98,7 @@ def _tell(service: Service, verdict: Verdict, contracts: list[Waiting], engine: 
         {
             STANDSTILL + name: (
                 f'nothing is pushed for contract "{name}": nothing was committed for '
-                f"{format_seconds(round(seconds))}, {format_seconds(promised[name])} are promised",
+                f"{format_seconds(round(seconds))}; the promise is {format_seconds(promised[name])}",
                 hint,
             )
             for name, seconds in verdict.stuck.items()
@@ -114,7 +114,7 @@ def _tell_engine(service: Service) -> None:
         return
     why = "" if absence.why is None else f": {absence.why}"
     again = "" if absence.error is None else f"; the last start failed: {absence.error}"
-    service.troubles.report(ENGINE, f"{absence.engine} died and is started again{why}{again}", MEMORY)
+    service.troubles.report(ENGINE, f"{absence.engine} died and is being restarted{why}{again}", MEMORY)
 
 
 def start_watchdog(service: Service, engine: Watch) -> threading.Thread:

@@ -17,7 +17,7 @@ from headrace.service.folder import Folder
 from headrace.service.noted import Means, Noted, NotedCopy, noted_in
 from headrace.service.troubles import WITHDRAWAL, Troubles
 
-MEND = "it is tried again by itself, at least every minute"
+MEND = "the service tries again at least every minute"
 
 REST_S = (0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
 AT_ONCE_S = 5.0

@@ -96,7 +96,7 @@ def test_a_table_that_was_renamed_or_dropped_stops_its_source(place: Place):
     capture = place.capture(PLAIN, WIDE, LOOSE)
     capture.catch_up()
     capture.close()
-    assert place.ledger.notes()["quarantine:loose"] == 'table "loose" of source "loose" is not there any more'
+    assert place.ledger.notes()["quarantine:loose"] == 'table "loose" of source "loose" no longer exists'
     assert "quarantine:wide" not in place.ledger.notes()
 
 

@@ -64,7 +64,7 @@ def test_a_snapshot_stays_as_it_was(postgres_dsn: str, captured: CapturedTable) 
 def test_a_table_that_is_gone_is_named(postgres_dsn: str, captured: CapturedTable) -> None:
     gone = CapturedTable("gone", "us", "public.gone", COLUMNS, ("id",))
     with DatabaseCut(postgres_dsn, (captured, gone)) as cut:
-        assert cut.missing == {"gone": 'its table "public.gone" is not there any more'}
+        assert cut.missing == {"gone": 'its table "public.gone" no longer exists'}
         assert cut.lock()
         cut.release()
 

@@ -252,7 +252,7 @@ def test_a_table_that_is_not_ours_is_never_touched(opened, postgres_dsn, view):
     execute(postgres_dsn, f"CREATE TABLE {table.table} (id int)", f"INSERT INTO {table.table} VALUES (7)")
     delivery = opened(table, 1)
     for step in (delivery.delivered, lambda: delivery.start(arrow_table(SMALL, []), 1)):
-        with pytest.raises(ConnectError, match="was not made by Headrace") as raised:
+        with pytest.raises(ConnectError, match="was not created by Headrace") as raised:
             step()
         assert raised.value.hint == "deliver to another table, or drop or rename this one"
     delivery.drop()
@@ -265,7 +265,7 @@ def test_a_table_that_someone_made_in_the_place_of_ours_is_not_touched(opened, p
     view.deliver_to(delivery)
     execute(postgres_dsn, f"DROP TABLE {table.table}", f"CREATE TABLE {table.table} (id int)")
     for step in (delivery.delivered, delivery.drop):
-        with pytest.raises(ConnectError, match="was not made by Headrace"):
+        with pytest.raises(ConnectError, match="was not created by Headrace"):
             step()
 
 

@@ -155,7 +155,7 @@ def test_data_of_another_major_version_are_refused_by_name(folder: Path):
     version = folder / "data" / "PG_VERSION"
     made_with = version.read_text()
     version.write_text("14\n")
-    with pytest.raises(ConnectError, match="made by PostgreSQL 14, the installed one is 18"):
+    with pytest.raises(ConnectError, match="created by PostgreSQL 14, the installed one is 18"):
         EmbeddedPostgres(folder).start()
     version.write_text(made_with)
 

@@ -181,14 +181,14 @@ def test_a_table_that_somebody_has_locked_is_said_to_be_untried(weak: Weak, post
         other.execute("LOCK TABLE own IN ACCESS EXCLUSIVE MODE")
         found = list(try_capture(weak.dsn, NAMES, [source("own", static=True)]))
     assert [problem.severity for problem in found] == [Severity.WARNING]
-    assert "not all that a capture needs was tried" in found[0].message
+    assert "not everything that a capture needs was tested" in found[0].message
 
 
 def test_an_open_transaction_that_keeps_slots_from_being_made_is_named(weak: Weak, postgres_dsn: str) -> None:
     with psycopg.connect(postgres_dsn) as other:
         other.execute("INSERT INTO own VALUES (2, 2)")
         ((what, hint),) = weak.findings()
-        assert f"process {other.info.backend_pid} has one since" in what
+        assert f"process {other.info.backend_pid} has had one open since" in what
         assert hint == f"end it, or: SELECT pg_terminate_backend({other.info.backend_pid});"
 
 

@@ -202,10 +202,10 @@ def test_a_taken_file_can_be_read_again_until_it_changes(place: Place):
     assert again.column("s.id").to_pylist() == [1, 2]
     write_csv(file, 1, 3)
     os.utime(file, ns=(taken.modified_ns or 0, (taken.modified_ns or 0) + 1))
-    with pytest.raises(InputError, match="was changed since it was taken"):
+    with pytest.raises(InputError, match="has changed since it was read"):
         list(read_taken(place.stream, "a.csv", taken))
     file.unlink()
-    with pytest.raises(InputError, match="is gone since it was taken"):
+    with pytest.raises(InputError, match="has disappeared since it was read"):
         list(read_taken(place.stream, "a.csv", taken))
 
 

@@ -28,12 +28,16 @@ from tests.declare.query.reading import SHOP, mistake, mistakes
             "write a.name or b.name",
         ),
         ("SELECT »lenght(note) AS n FROM orders", 'function "lenght" does not exist', 'did you mean "length"?'),
-        ("SELECT a.id FROM orders a, »customers a", '"a" occurs twice in FROM', "give one of them another name by AS"),
-        ("SELECT id, »id FROM orders", 'column "id" occurs twice in the result', "name one of them by AS"),
+        (
+            "SELECT a.id FROM orders a, »customers a",
+            '"a" occurs twice in FROM',
+            "give one of them another name with AS",
+        ),
+        ("SELECT id, »id FROM orders", 'column "id" occurs twice in the result', "name one of them with AS"),
         (
             "SELECT o.id, »c.id FROM orders o, customers c",
             'column "id" occurs twice in the result',
-            "name one of them by AS",
+            "name one of them with AS",
         ),
         ("SELECT id FROM orders WHERE »note > 5", "cannot compare string with int", "it needs an explicit CAST"),
         ("SELECT id FROM orders WHERE »placed > 'soon'", "'soon' is not a value of type date", None),
@@ -109,7 +113,7 @@ from tests.declare.query.reading import SHOP, mistake, mistakes
         ),
         ("SELECT NULL AS »x FROM orders", 'the type of column "x" is not known', "CAST(NULL AS ...)"),
         ("SELECT id FROM »`a.b`", 'table "a.b" does not exist', None),
-        ("SELECT id FROM »orders AS `a.b`", 'the name "a.b" contains "." or "/"', "give it another name by AS"),
+        ("SELECT id FROM »orders AS `a.b`", 'the name "a.b" contains "." or "/"', "give it another name with AS"),
         ("SELECT * EXCEPT (»nothing) FROM customers", 'column "nothing" does not exist', None),
         ("SELECT »x.* FROM customers", 'table "x" is not in FROM', None),
         (
@@ -210,4 +214,4 @@ def test_a_source_whose_columns_are_not_known_cannot_be_read():
         read_query("SELECT id, o.total FROM orders o", blind)
     (problem,) = caught.value.problems
     assert problem.message == 'the columns of source "orders" are not known'
-    assert problem.hint == "declare them by `columns:`, or let Headrace look with --connect"
+    assert problem.hint == "declare them with `columns:`, or read them from the database with --connect"

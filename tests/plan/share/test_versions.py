@@ -121,7 +121,7 @@ def test_what_reads_a_source_that_is_gone_stops_and_says_so():
     then = plan_on(running, replace(edited, sources=sources), contract)
     assert not then.contracts
     assert [(one.contract, one.reason) for one in then.rejected] == [("bought_items_eu", "source:items")]
-    assert then.rejected[0].detail == 'what ran before cannot go on: source "items" is gone'
+    assert then.rejected[0].detail == 'the earlier version cannot continue: source "items" is gone'
 
 
 def with_cores(catalogue: Catalogue, cores: float) -> Catalogue:

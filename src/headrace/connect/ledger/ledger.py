@@ -94,7 +94,7 @@ class SqlLedger:
         sites = {str(name): str(site) for name, site, *_ in _rows_of(transaction, sql.READ_LOGS, "name", sorted(new))}
         lost = [(log, p.file) for log, pieces in new.items() for p in pieces if not self._is_stored(sites[log], p.file)]
         if lost:
-            raise Conflict(f"some of these files are not there any more: {_some(lost)}")
+            raise Conflict(f"some of these files no longer exist: {_some(lost)}")
 
     def logs(self, names: Iterable[str] | None = None) -> Mapping[str, Log]:
         with self._database.read() as transaction:

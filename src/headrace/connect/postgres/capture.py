@@ -278,9 +278,7 @@ class Capture:
             if target.halted and not (target.drifted or target.mend):
                 continue
             table = facts[target.captured.source]
-            why = (
-                f'table {show_table(target.captured.table)} of source "{target.captured.source}" is not there any more'
-            )
+            why = f'table {show_table(target.captured.table)} of source "{target.captured.source}" no longer exists'
             drift = why if table is None else find_drift(target.captured, table.columns)
             if table is None or drift is not None:
                 if not target.halted:
@@ -294,7 +292,9 @@ class Capture:
         """At a table that is as declared, and was stopped."""
         found = self._find_hindrance(target.captured, table)
         if found is None:
-            raise ConnectError(f"table {show_table(target.captured.table)} can be captured again, and is read anew")
+            raise ConnectError(
+                f"table {show_table(target.captured.table)} can be captured again, and is being read again"
+            )
         if found.what != target.halted:
             self._intake.halt(target, found.what, mend=found.hint)
 
@@ -307,7 +307,9 @@ class Capture:
                     return unreadable
                 return find_unpublishable(self._session, self._publication(captured.appends), table)
         except psycopg.errors.LockNotAvailable:
-            return Hindrance(f"table {show_table(captured.table)} is locked by another session", "end what locks it")
+            return Hindrance(
+                f"table {show_table(captured.table)} is locked by another session", "end the session that locks it"
+            )
 
     def _resolve(self, relation: Relation) -> tuple[Layout, ...]:
         found = [one for one in self._oids.get(relation.oid, ()) if not self._intake.targets[one.source].halted]
@@ -420,7 +422,9 @@ class Capture:
                 self._ledger.commit(self._lease, round_)
             except Conflict as error:
                 # We stood still for so long that our files were swept away: the log has all of it.
-                raise ConnectError(f"what was read could not be kept, and is read again: {error}") from error
+                raise ConnectError(
+                    f"the rows that were read could not be stored, and are read again: {error}"
+                ) from error
             self._intake.committed()
             self._stream.confirm(self._intake.position.lsn)
         progress, self._loads.progress = tuple(self._loads.progress), []

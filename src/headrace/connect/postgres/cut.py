@@ -71,7 +71,7 @@ class DatabaseCut:
             for one in tables:
                 facts = ask_table(self._reader, one.table, count=False)
                 if facts is None:
-                    self.missing[one.source] = f"its table {show_table(one.table)} is not there any more"
+                    self.missing[one.source] = f"its table {show_table(one.table)} no longer exists"
                 else:
                     found[one.source] = Table(facts.schema, facts.name)
                     self.rows[one.source] = facts.rows

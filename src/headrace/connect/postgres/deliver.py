@@ -211,7 +211,7 @@ class PostgresDelivery:
         if found.comment is not None and (note is None or not found.comment.startswith(OURS)):
             what = f'table {show_table(self._key)} of contract "{table.contract}"'
             raise NotOurs(
-                f"{what} is there already, and was not made by Headrace",
+                f"{what} already exists, and was not created by Headrace",
                 hint="deliver to another table, or drop or rename this one",
             )
         if note is None:
@@ -241,7 +241,7 @@ class PostgresDelivery:
     def _altered(self, missing: int) -> ConnectError:
         return ConnectError(
             f"table {show_table(self._key)} was changed by someone else: {missing} rows are not as they were delivered",
-            hint=f'DROP TABLE {self._key}; contract "{self._table.contract}" then makes it anew',
+            hint=f'DROP TABLE {self._key}; contract "{self._table.contract}" then creates it again',
         )
 
     def _not_a_key(self) -> ConnectError:
@@ -297,7 +297,7 @@ class PostgresDelivery:
         if isinstance(error, errors.InsufficientPrivilege):
             hint = 'the role of the address must own the schema "headrace" and may create tables in the table\'s schema'
         elif isinstance(error, errors.DependentObjectsStillExist):
-            hint = "its columns must change: drop what depends on it, and make that again afterwards"
+            hint = "its columns must change: drop the objects that depend on it, and create them again afterwards"
         elif isinstance(error, errors.InvalidSchemaName):
             hint = "create the schema first: CREATE SCHEMA ..."
         said = reason(error, self._dsn)

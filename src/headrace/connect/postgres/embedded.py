@@ -159,7 +159,8 @@ class EmbeddedPostgres:
         running = self._user.run([str(binaries / "postgres"), "--version"]).stdout.split()[-1]
         if running.split(".")[0] != made_with:
             raise ConnectError(
-                f'the database in "{self.folder}" was made by PostgreSQL {made_with}, the installed one is {running}',
+                f'the database in "{self.folder}" was created by PostgreSQL {made_with}, '
+                f"the installed one is {running}",
                 hint="dump it with the old version and load it with the new one, or remove the folder to start afresh",
             )
 

@@ -93,8 +93,8 @@ def _create(session: Connection, publication: str, tables: Sequence[Table], oper
         raise ConnectError(what, hint) from None
     except psycopg.errors.ReadOnlySqlTransaction:
         raise ConnectError(
-            "the server is a standby, or lets nobody write: publications cannot be made there",
-            "name the primary server in the address",
+            "the server is a standby, or lets nobody write: publications cannot be created there",
+            "use the address of the primary server",
         ) from None
 
 

@@ -47,7 +47,7 @@ class ServerUser:
                 self._own(folder)
         except OSError as error:
             raise ConnectError(
-                f'the folder "{folder}" for PostgreSQL cannot be made: {error.strerror}',
+                f'the folder "{folder}" for PostgreSQL cannot be created: {error.strerror}',
                 hint="choose a folder that you may write to",
             ) from error
 

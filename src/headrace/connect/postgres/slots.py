@@ -85,7 +85,7 @@ def _no_slot(session: Connection, error: psycopg.Error) -> ConnectError | psycop
         case psycopg.errors.ConfigurationLimitExceeded():
             return ConnectError("all replication slots of the server are in use", free_a_slot(session))
         case psycopg.errors.ObjectNotInPrerequisiteState():
-            return ConnectError(f"no replication slot can be made: {error.diag.message_primary}", LOGICAL)
+            return ConnectError(f"no replication slot can be created: {error.diag.message_primary}", LOGICAL)
         case _:
             return error
 
@@ -104,10 +104,10 @@ def _held_up(session: Connection) -> ConnectError:
     """By whoever has a transaction open since before."""
     row = session.execute(_OLDEST_WRITER).fetchone()
     if row is None:
-        return ConnectError("making a replication slot takes long", "it goes on by itself")
+        return ConnectError("creating a replication slot takes a long time", "it continues by itself")
     what = (
-        f"a replication slot can be made once all open transactions are over: "
-        f"process {row['pid']} has one since {row['since']}"
+        "a replication slot can be created only after all open transactions have ended: "
+        f"process {row['pid']} has had one open since {row['since']}"
     )
     return ConnectError(what, f"end it, or: SELECT pg_terminate_backend({row['pid']});")
 

@@ -58,8 +58,8 @@ def try_capture(address: str, names: CaptureNames, sources: Sequence[Source]) ->
                 trial = _Trial(address, names, session, captured, _ask_tables(session, captured))
                 yield from _try_server(trial)
     except psycopg.errors.LockNotAvailable:
-        what = "a table is locked by another session: not all that a capture needs was tried"
-        yield Problem(what, sources[0].declared_at, "look again when that is over", Severity.WARNING)
+        what = "a table is locked by another session, so not everything that a capture needs was tested"
+        yield Problem(what, sources[0].declared_at, "try again when the lock is released", Severity.WARNING)
     except ConnectError as error:
         yield unreachable(error.message, error.hint, sources)
     except psycopg.Error as error:
@@ -123,7 +123,7 @@ def _try_stream(trial: _Trial) -> Hindrance | None:
         with connect_replication(trial.address) as connection:
             answer = connection.pgconn.exec_(b"IDENTIFY_SYSTEM")
             if answer.status != pq.ExecStatus.TUPLES_OK:
-                return Hindrance("what answers at the address does not stream changes", POOLER)
+                return Hindrance("the server at this address does not stream changes", POOLER)
     except ConnectError as error:
         return Hindrance(f"no connection for replication: {error.message}", error.hint or "")
     return None

@@ -52,7 +52,7 @@ class SparkRunner(Generic[Made]):
             alive = is_alive(self.session)
             if alive and not isinstance(error, JOB_DIED):
                 raise
-            words = in_words(error) if alive else "Spark's Java does not answer any more"
+            words = in_words(error) if alive else "Spark's Java no longer answers"
             reason, seconds = f"{words}\n{describe(error)}", time.perf_counter() - started
             return [Outcome(item.name, None, reason, seconds, retryable=True) for item in items]
 

@@ -69,7 +69,7 @@ def written_query(session: SparkSession, query: FullQuery, frames: Mapping[str, 
             frames[source].createOrReplaceTempView(backquoted(name))
         yield session.sql(query.sql)
     except AnalysisException as error:
-        raise EvaluationError(f"Spark does not take the query: {say_error(error)}") from error
+        raise EvaluationError(f"Spark rejects the query: {say_error(error)}") from error
     finally:
         for name in names.values():
             session.catalog.dropTempView(name)
@@ -100,7 +100,7 @@ def check_types(frame: DataFrame, fields: Sequence[Field]) -> None:
     for type_, column in zip(types, fields, strict=True):
         if not _fits(type_, column):
             raise EvaluationError(
-                f'column "{column.name}" is {type_} in Spark and {column.type} in the view: write its type by CAST'
+                f'column "{column.name}" is {type_} in Spark and {column.type} in the view: write its type with CAST'
             )
 
 

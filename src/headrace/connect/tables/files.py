@@ -26,7 +26,7 @@ class Format(StrEnum):
 def format_of(file: Path) -> Format:
     """By the name, else by the first bytes. Raises when there is nothing to read."""
     if not file.exists():
-        raise UsageError(f'no file "{file}"', hint="the path is relative to where you are")
+        raise UsageError(f'no file "{file}"', hint="the path is relative to the current folder")
     if file.is_dir():
         raise UsageError(f'"{file}" is a folder', hint="name a .parquet, .csv or .json file")
     if file.stat().st_size == 0:

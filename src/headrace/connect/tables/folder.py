@@ -116,12 +116,12 @@ def read_taken(stream: FolderStream, name: str, taken: TakenFile) -> Iterator[pa
             raise _changed(file)
     except OSError as error:
         raise InputError(
-            [Problem(f"the file is gone since it was taken: {error.strerror}", Location(str(file)))]
+            [Problem(f"the file has disappeared since it was read: {error.strerror}", Location(str(file)))]
         ) from error
 
 
 def _changed(file: Path) -> InputError:
-    return InputError([Problem("the file was changed since it was taken", Location(str(file)))])
+    return InputError([Problem("the file has changed since it was read", Location(str(file)))])
 
 
 class FolderCapture:

@@ -28,7 +28,7 @@ def output_format(out: Path) -> Format:
     if form not in (Format.PARQUET, Format.CSV):
         raise UsageError(f'"{out}" is neither .parquet nor .csv', hint="name a file like OUT.parquet")
     if not out.absolute().parent.is_dir():
-        raise UsageError(f'no folder "{out.parent}" to write to')
+        raise UsageError(f'folder "{out.parent}" does not exist')
     return form
 
 

@@ -22,7 +22,7 @@ MOST_NESTED = 40
 def finish(relation: Relation, environment: Environment) -> Relation:
     """The tree as it is handed on. Refuses what only now shows itself to be not maintained."""
     if (steps := _count_nested(relation)) > MOST_NESTED:
-        hint = f"{steps} joins, groupings and unions stand within each other, those of views included; at most "
+        hint = f"{steps} joins, groupings and unions are nested, including those of views; at most "
         refuse("deep nesting", environment.text.origin, f"{hint}{MOST_NESTED} are maintained")
     relation = rebuilt(relation, use_time)
     used: set[str] = set()

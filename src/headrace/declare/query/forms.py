@@ -150,7 +150,7 @@ def _is(node: exp.Is, value: ReadPart) -> Expr:
 
 def _like(node: exp.Binary, value: ReadPart, *escape: Expr) -> Expr:
     if isinstance(node.expression, exp.Any | exp.All):
-        raise NotMaintained("expression: LIKE ANY or ALL", "combine several LIKE by OR or AND")
+        raise NotMaintained("expression: LIKE ANY or ALL", "combine several LIKE with OR or AND")
     text, pattern = value(node.this), value(node.expression)
     if isinstance(node, exp.ILike):
         result = calls.ilike(text, pattern)

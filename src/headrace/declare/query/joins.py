@@ -87,7 +87,7 @@ def _kind(node: exp.Join, environment: Environment) -> JoinKind:
 def _check_aliases(left: Scope, right: Scope, node: exp.Join, environment: Environment) -> None:
     for table in right.tables:
         if left.table(table.alias) is not None:
-            environment.error(f'"{table.alias}" occurs twice in FROM', node, "give one of them another name by AS")
+            environment.error(f'"{table.alias}" occurs twice in FROM', node, "give one of them another name with AS")
 
 
 def _on(node: exp.Join, stage: Stage) -> tuple[Expr, ...]:

@@ -110,14 +110,14 @@ def _alias(node: exp.Expr, otherwise: str, environment: Environment) -> str:
     """The name that the query gives to the item. `.` and `/` separate the parts of our own names."""
     alias: str = node.alias or otherwise
     if "." in alias or "/" in alias:
-        environment.error(f'the name "{alias}" contains "." or "/"', node, "give it another name by AS")
+        environment.error(f'the name "{alias}" contains "." or "/"', node, "give it another name with AS")
         return alias.replace(".", "_").replace("/", "_")
     return alias
 
 
 def _rows_of(source: Source, alias: str, node: exp.Expr, environment: Environment) -> Rows:
     if source.columns is None:
-        hint = "declare them by `columns:`, or let Headrace look with --connect"
+        hint = "declare them with `columns:`, or read them from the database with --connect"
         environment.error(f'the columns of source "{source.name}" are not known', node, hint)
         return _nothing_known(alias, environment)
     stem = f"{environment.path}{alias}"

@@ -163,10 +163,10 @@ def _parsed(text: Text, tokens: list[Token], parse: Callable[[Parser], list[exp.
         raise too_deep(text.origin) from error
     except (SqlglotError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         # On some wrong texts sqlglot stumbles over itself instead of reporting them.
-        raise _mistake(text, tokens[0].start, "the text is not understood as SQL", None) from error
+        raise _mistake(text, tokens[0].start, "this is not valid SQL", None) from error
     tree = trees[0] if len(trees) == 1 else None
     if tree is None:
-        raise _mistake(text, tokens[0].start, "the text is not understood as SQL", None)
+        raise _mistake(text, tokens[0].start, "this is not valid SQL", None)
     return tree
 
 
@@ -214,7 +214,7 @@ def _token_error(text: Text, error: SqlglotError) -> InputError:
     cause = str(error.__cause__ or "")
     missing = re.match(r"Missing (\S+) from (\d+):", cause)
     if missing is None:
-        return _mistake(text, 0, "the text is not understood as SQL", None)
+        return _mistake(text, 0, "this is not valid SQL", None)
     start = text.sql.rfind(missing[1]) if len(missing[1]) == 1 else 0
     kind = "text" if missing[1] == "'" else "name" if len(missing[1]) == 1 else "comment"
     return _mistake(text, max(start, 0), f"a {kind} that begins here is not closed by {missing[1]}", None)

@@ -44,7 +44,7 @@ def _lengths(nodes: Sequence[exp.Expr]) -> tuple[int, int, int]:
     given = [_milliseconds(node) for node in nodes]
     size, slide, offset = given[0], given[1] if len(given) > 1 else given[0], given[2] if len(given) > 2 else 0
     if size <= 0 or slide <= 0:
-        raise Mistake("the size and slide of a window must be longer than nothing")
+        raise Mistake("the size and slide of a window must be greater than zero")
     if slide > size:
         raise Mistake("the slide of a window must not exceed its size: rows between windows would be lost")
     if abs(offset) >= slide:

@@ -26,14 +26,18 @@ class _HostCollector(Collector):
         yield from _of_contracts(status["contracts"])
         yield from _of_vertices(self._host)
         up = status["service"]["engine"]["state"] == "running"
-        yield GaugeMetricFamily("headrace_engine_up", "Whether what computes is there; 0 while it starts again.", up)
-        kept = GaugeMetricFamily("headrace_slot_kept_bytes", "Log that a database keeps for us.", labels=["database"])
+        yield GaugeMetricFamily("headrace_engine_up", "Whether the engine is up; 0 while it restarts.", up)
+        kept = GaugeMetricFamily(
+            "headrace_slot_kept_bytes", "Log that a database keeps for Headrace.", labels=["database"]
+        )
         for slot in status["slots"]:
             if "kept_bytes" in slot:
                 kept.add_metric([slot["database"]], slot["kept_bytes"])
         yield kept
         sent = CounterMetricFamily(
-            "headrace_link_bytes", "Changes, and contents of new views, sent between sites.", labels=["from", "to"]
+            "headrace_link_bytes",
+            "Bytes sent between sites: changes, and the rows of new views.",
+            labels=["from", "to"],
         )
         for link in status["links"]:
             sent.add_metric([link["from"], link["to"]], link["sent_bytes"])
@@ -46,11 +50,11 @@ def _of_contracts(contracts: list[dict[str, object]]) -> Iterator[Metric]:
         "freshness_s": ("headrace_freshness_seconds", "How far a view may be behind its sources."),
         "prediction_error": (
             "headrace_prediction_error_ratio",
-            "By how much of what they took nine of ten pushes were predicted wrong at most.",
+            "Relative error within which the duration of nine of ten pushes was predicted.",
         ),
         "cost_h": (
             "headrace_cost_dollars_per_hour",
-            "Money of a contract: resources and penalty, on average.",
+            "Average cost of a contract per hour: resources and penalty.",
         ),
         "measured_at": ("headrace_measured_timestamp_seconds", "When the numbers of a contract were measured."),
     }
@@ -61,7 +65,7 @@ def _of_contracts(contracts: list[dict[str, object]]) -> Iterator[Metric]:
             if isinstance(value, int | float):
                 gauge.add_metric([str(contract["id"])], value)
         yield gauge
-    violations = CounterMetricFamily("headrace_violations", "Times that a promise was broken.", labels=["contract"])
+    violations = CounterMetricFamily("headrace_violations", "How often a promise was broken.", labels=["contract"])
     for contract in contracts:
         violations.add_metric([str(contract["id"])], float(str(contract["violations"])))
     yield violations
@@ -71,7 +75,7 @@ def _of_vertices(host: Host) -> Iterator[Metric]:
     accounts = host.service.accounts
     counters = (
         ("headrace_pushes", "Pushes of a vertex.", accounts.pushes),
-        ("headrace_pushed_rows", "Rows that pushes of a vertex made.", accounts.rows),
+        ("headrace_pushed_rows", "Rows that pushes of a vertex produced.", accounts.rows),
         ("headrace_pushed_bytes", "Bytes that pushes of a vertex wrote.", accounts.bytes),
     )
     for name, text, values in counters:

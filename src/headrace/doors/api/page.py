@@ -22,7 +22,7 @@ def documentation_page(schema: Mapping[str, Any]) -> str:
             f"<title>{escape(about['title'])}</title><style>{STYLE}</style>",
             f"<h1>{escape(about['title'])}</h1><p>{escape(about['description'])}</p>",
             "<p>Send <code>Authorization: Bearer TOKEN</code>; the token is in <code>.headrace/service.json</code>. "
-            "The same as a document for programs: <a href='/openapi.json'>openapi.json</a>.</p>",
+            "For programs: <a href='/openapi.json'>openapi.json</a>.</p>",
             *_operations(schema),
             "</html>",
         ]

@@ -77,7 +77,7 @@ def _open_routes(api: FastAPI, host: Host) -> None:
     @api.get(
         "/healthz",
         summary="Whether the service runs; needs no token",
-        responses={503: {"description": "It runs, but stands still: the reason says what."}},
+        responses={503: {"description": "The service runs but makes no progress; the reason says why."}},
     )
     def healthz() -> JSONResponse:
         reason, state = host.service.troubles.standstill(), {"state": host.state.value}
@@ -98,11 +98,11 @@ def _reading_routes(api: FastAPI, host: Host, allowed: Any) -> None:
     def status() -> dict[str, Any]:
         return host.status()
 
-    @api.get("/views/{view}", dependencies=[Depends(allowed)], summary="Rows of a view, with what time they are as of")
+    @api.get("/views/{view}", dependencies=[Depends(allowed)], summary="Rows of a view, and the time they are as of")
     def rows(
         view: str,
         limit: Annotated[int, Query(ge=0)] = ROWS_AT_ONCE,
-        where: Annotated[str | None, Query(description="only rows for which this SQL condition holds")] = None,
+        where: Annotated[str | None, Query(description="only rows that satisfy this SQL condition")] = None,
         order: Annotated[str | None, Query(description="sort keys in SQL, as after ORDER BY")] = None,
     ) -> JSONResponse:
         return JSONResponse(seen_document(host.reader().rows(view, limit, reading.ask_for(where, order))))
@@ -118,16 +118,18 @@ def _reading_routes(api: FastAPI, host: Host, allowed: Any) -> None:
         lines: Iterator[str] = (json.dumps(change, ensure_ascii=False) + "\n" for change in found)
         return StreamingResponse(lines, media_type="application/x-ndjson", headers={"X-Headrace-Upto": str(upto)})
 
-    @api.get("/plan", dependencies=[Depends(allowed)], summary="The plan that runs, as a plan document")
+    @api.get("/plan", dependencies=[Depends(allowed)], summary="The running plan, as a plan document")
     def plan() -> JSONResponse:
         return JSONResponse(plan_document(host.reader().plan))
 
-    @api.get("/why/{name}", dependencies=[Depends(allowed)], summary="Why a contract, view or vertex is planned so")
+    @api.get(
+        "/why/{name}", dependencies=[Depends(allowed)], summary="Why a contract, view or vertex is planned as it is"
+    )
     def why(name: str) -> JSONResponse:
         found, status = explain_running(host, name), host.status()
         return JSONResponse(explained_document(name, found, status))
 
-    @api.get("/audit", dependencies=[Depends(allowed)], summary="What became of promises, and what they cost")
+    @api.get("/audit", dependencies=[Depends(allowed)], summary="Which promises were broken, and what contracts cost")
     def audit() -> dict[str, Any]:
         return host.audit()
 
@@ -137,7 +139,7 @@ def _reading_routes(api: FastAPI, host: Host, allowed: Any) -> None:
 
 
 def _acting_routes(api: FastAPI, host: Host, allowed: Any) -> None:
-    @api.post("/apply", dependencies=[Depends(allowed)], summary="Bring what runs to the project's plan")
+    @api.post("/apply", dependencies=[Depends(allowed)], summary="Make the running project match its files")
     def apply(wishes: ApplyRequest) -> JSONResponse:
         applied = host.apply(ApplyWishes(wishes.replan, tuple(wishes.force), wishes.dry_run))
         return JSONResponse(applied_document(applied))
@@ -145,7 +147,7 @@ def _acting_routes(api: FastAPI, host: Host, allowed: Any) -> None:
     @api.post(
         "/sources/{source}/reread",
         dependencies=[Depends(allowed)],
-        summary="Read a source anew, with all that is made from it; answers when that is done",
+        summary="Read a source again and rebuild everything computed from it; answers when that is done",
     )
     def reread(source: str) -> JSONResponse:
         return JSONResponse(reread_document(host.reread(source)))
@@ -157,7 +159,7 @@ def _acting_routes(api: FastAPI, host: Host, allowed: Any) -> None:
 
 
 def _not_allowed(request: Request, error: Exception) -> JSONResponse:
-    problem = Problem("this needs the token of the service", None, "send `Authorization: Bearer TOKEN`")
+    problem = Problem("this request needs the token of the service", None, "send `Authorization: Bearer TOKEN`")
     answer = {"errors": [problem_document(problem)]}
     return JSONResponse(answer, status_code=401, headers={"WWW-Authenticate": "Bearer"})
 
@@ -188,7 +190,9 @@ class ApiServer:
         until = time.monotonic() + START_WITHIN_S
         while not self._server.started:
             if not self._thread.is_alive() or time.monotonic() > until:
-                raise UsageError(f"port {port} of this machine is in use", "choose another with --port, or none")
+                raise UsageError(
+                    f"port {port} of this machine is in use", "choose another with --port, or leave --port out"
+                )
             time.sleep(0.01)
 
     def _run(self) -> None:

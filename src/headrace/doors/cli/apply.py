@@ -85,6 +85,6 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
             f'contract "{refused["contract"]}" is refused, because {put_in_words(refused["detail"])}', "", "  "
         )
         if refused["smallest_staleness"] is not None:
-            yield f"  {format_seconds(refused['smallest_staleness'])} could be promised"
+            yield f"  {format_seconds(refused['smallest_staleness'])} or more could be promised"
         if refused["stays"]:
-            yield "  the version that runs now goes on"
+            yield "  the running version continues"

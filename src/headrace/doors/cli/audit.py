@@ -64,7 +64,7 @@ def _lines(found: dict[str, Any], broken: bool) -> Iterator[str]:
         yield "no contract has run yet"
         return
     yield "promises were broken" if broken else "every promise was kept"
-    header = ["contract", "violations", "violated", "watched", "late rows", "money", "of it penalty"]
+    header = ["contract", "violations", "violated", "watched", "late rows", "money", "penalty"]
     yield from table([_row(contract) for contract in contracts], head=header)
 
 

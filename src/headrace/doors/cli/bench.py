@@ -27,7 +27,7 @@ def bench(
         return Exit.DONE
     if name not in known:
         raise UsageError(
-            f'there is no benchmark "{name}"', nearest_name(name, known) or f"known are {', '.join(known)}"
+            f'there is no benchmark "{name}"', nearest_name(name, known) or f"the benchmarks are {', '.join(known)}"
         )
     sys.path.insert(0, str(checkout))
     sys.argv = [f"headrace bench {name}", *context.args]

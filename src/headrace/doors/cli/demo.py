@@ -44,7 +44,7 @@ def demo(for_: For = None, json: Json = False) -> int:
             _watch(running, seconds, json)
         except KeyboardInterrupt:
             say("stopping")
-        say("comparing every view with its query, on what the databases hold")
+        say("comparing every view with its query on the databases")
         closing = running.finish()
     return show(
         json,

@@ -33,8 +33,8 @@ def _promises(plan: Plan) -> Iterator[str]:
     yield ""
     yield from wrap(
         f"Four apps write to {len(sources)} tables in {len(catalogue.sites)} regions: {listed(sources)}."
-        f" {len(catalogue.views)} views of them are kept for {kept} contracts, at"
-        f" {dollars_per_hour(plan.money).replace(' ', UNBROKEN)} as planned."
+        f" {len(catalogue.views)} views of them are kept fresh for {kept} contracts, at a planned cost of"
+        f" {dollars_per_hour(plan.money).replace(' ', UNBROKEN)}."
         f" {asked - kept} of {asked} contracts is refused, because it could not be kept:",
         "",
     )
@@ -47,7 +47,9 @@ def _take_part(running: Demo) -> Iterator[str]:
 
     promised = next(one for one in running.plan.contracts if one.view == GUEST_VIEW)
     within = amounts.format_seconds(promised.freshness_s).replace(" ", UNBROKEN)
-    yield from wrap(f'Write a post from another terminal, and see it come to view "{GUEST_VIEW}" within {within}:', "")
+    yield from wrap(
+        f'Write a post from another terminal, and see it appear in view "{GUEST_VIEW}" within {within}:', ""
+    )
     yield ""
     yield f"  {shlex.quote(running.psql)} {running.guest_address} \\"
     yield f'    -c "{INSERT}"'
@@ -98,7 +100,8 @@ def arrival_text(arrival: Arrival) -> str:
     from headrace.app.demo import GUEST_VIEW
 
     text = (
-        f'"{arrival.body}" by {arrival.author}, post {arrival.post}, is in {GUEST_VIEW} after {arrival.after_s:.1f} s'
+        f'"{arrival.body}" by {arrival.author}, post {arrival.post},'
+        f" appeared in {GUEST_VIEW} after {arrival.after_s:.1f} s"
     )
     return "\n".join(wrap(text, "> "))
 
@@ -109,7 +112,7 @@ def lag_table(passed_s: float, lags: Sequence[Lag], written: int) -> list[str]:
         [lag.contract, f"{lag.view} at {lag.site}", _lag(lag), amounts.format_seconds(lag.freshness_s), _bar(lag)]
         for lag in lags
     ]
-    since = f"{passed_s:.0f} s, {written} rows written by the apps; Ctrl-C ends it"
+    since = f"{passed_s:.0f} s, {written} rows written by the apps; press Ctrl-C to stop"
     return [*(line.rstrip() for line in table(rows, indent=0, head=head)), "", since]
 
 
@@ -132,7 +135,7 @@ def _bar(lag: Lag) -> str:
 def closing_text(closing: Closing) -> str:
     lines = [
         "",
-        f"ran {closing.seconds:.0f} s; the first views were there {closing.first_view_s:.0f} s after the command",
+        f"ran {closing.seconds:.0f} s; the first views were ready {closing.first_view_s:.0f} s after the command",
         "",
         *_kept(closing),
         "",

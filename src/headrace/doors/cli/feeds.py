@@ -103,7 +103,7 @@ def _pair(text: str | None) -> tuple[str, str] | None:
         return None
     who, arrow, whom = text.partition("<-")
     if not (who and arrow and whom):
-        raise UsageError(f'"{text}" is no pair', "--why 'anna<-bob': why anna gets bob's events the way she does")
+        raise UsageError(f'"{text}" is not a pair', "--why 'anna<-bob': why anna gets bob's events the way she does")
     return who.strip(), whom.strip()
 
 

@@ -40,7 +40,7 @@ from headrace.model.errors import ConnectError, InputError, Problem, UsageError
 
 cli = typer.Typer(
     name="headrace",
-    help="Declare SQL views, where they are needed and how fresh; Headrace keeps them so, at the lowest cost.",
+    help="Declare SQL views, where you need them and how fresh; Headrace keeps them that fresh at the lowest cost.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

@@ -47,14 +47,15 @@ def place(
     if not placing.is_table(file):
         if (up, down, out, engine) != (None, None, None, "numpy"):
             raise UsageError(
-                "--up, --down, --out and --engine spark go with tables", hint="a JSON instance says its prices"
+                "--up, --down, --out and --engine spark work only with tables",
+                hint="a JSON instance contains its own prices",
             )
         placed = placing.place_instance(file, why, per)
         return _show(json, lambda: instance_text(placed), lambda: instance_document(placed))
     request = placing.TableRequest(file, _price(up, "--up"), _price(down, "--down"), out, why, per)
     if engine == placing.Engine.SPARK:
         if why is not None:
-            raise UsageError("--why goes with the numpy engine")
+            raise UsageError("--why works only with the numpy engine")
         table = placing.place_table_on_spark(request, master, progress())
     else:
         table = placing.place_table(request, progress())

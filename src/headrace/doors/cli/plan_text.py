@@ -94,7 +94,7 @@ def how_kept(catalogue: Catalogue, contract: str) -> str:
 def _push(contract: ContractPlan) -> str:
     """How long the changes of one batch are on their way, of how long they may be."""
     if contract.critical_path_s == 0:
-        return "nothing: read at home"
+        return "no push: read at its source"
     limit = contract.freshness_s if contract.rule is Admission.PAPER else contract.batch_s
     return f"{amounts.format_seconds(contract.critical_path_s)} of {amounts.format_seconds(limit)}"
 
@@ -118,7 +118,9 @@ def refusal_lines(rejection: Rejection, catalogue: Catalogue) -> Iterator[str]:
     yield from wrap(f"{which}{rejection.detail}", "    because ", "      ")
     if rejection.smallest_staleness_s is not None:
         offer = amounts.format_seconds(_rounded_up(rejection.smallest_staleness_s))
-        yield from wrap(f"freshness {offer} or more would be kept, with all else as it is", "    instead ", "      ")
+        yield from wrap(
+            f"a freshness of {offer} or more could be kept, with everything else unchanged", "    instead ", "      "
+        )
 
 
 def _rounded_up(seconds: float) -> float:
@@ -158,7 +160,7 @@ def _served(plan: Plan, edge: Edge) -> str:
 
 def _totals(plan: Plan) -> Iterator[str]:
     totals, catalogue = plan.totals, plan.catalogue
-    yield "in all"
+    yield "total"
     rows = []
     for site in catalogue.sites.values():
         cpu, disk = totals.cpu.get(site.name, 0.0), totals.disk.get(site.name, 0.0)

@@ -21,29 +21,29 @@ def recomputed_lines(found: Recomputation) -> Iterator[str]:
         yield from table([[view.contract, view.view, f"at {view.site}", _result(view)] for view in found.views])
     for view in found.views:
         if not view.equal:
-            yield f"rows of {view.view} at {view.site}, as examples:"
+            yield f"rows of {view.view} at {view.site}, for example:"
             for row in view.examples_missing:
                 yield from wrap(_row(row), "  missing   ")
             for row in view.examples_extra:
-                yield from wrap(_row(row), "  too many  ")
+                yield from wrap(_row(row), "  surplus   ")
     for one in found.not_compared:
         yield from wrap(f"{one.view} (contract {one.contract}) is not compared: {one.reason}", "")
     if found.views:
         waited = amounts.format_seconds(found.writers_waited_s)
-        yield from wrap(f"those who write to the databases waited for {waited} at most", "")
+        yield from wrap(f"writers to the databases waited for at most {waited}", "")
 
 
 def _verdict(found: Recomputation) -> str:
     wrong = sum(not view.equal for view in found.views)
     if wrong:
-        return f"{wrong} of {count(len(found.views), 'view')} differ from what their queries say"
+        return f"{wrong} of {count(len(found.views), 'view')} differ from their queries"
     rows = amounts.format_rows(sum(view.rows for view in found.views))
     if found.not_compared:
         compared = f"{len(found.views)} of {count(len(found.views) + len(found.not_compared), 'view')}"
-        return f"{compared} could be compared, and none of these differs from its query ({rows})"
+        return f"{compared} could be compared, and none of them differs from its query ({rows})"
     return (
-        f"every view equals its query: {count(len(found.views), 'view')}, {rows}, computed from scratch on the"
-        " sources at one moment, while they went on changing"
+        f"every view equals its query: {count(len(found.views), 'view')}, {rows}, recomputed on the"
+        " sources as of one moment, while they kept changing"
     )
 
 

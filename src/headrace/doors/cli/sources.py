@@ -13,7 +13,7 @@ from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, listed, show, wrap, write
 from headrace.model.amounts import format_seconds
 
-sources = typer.Typer(help="Look after the sources of a running project.", no_args_is_help=True)
+sources = typer.Typer(help="Manage the sources of a running project.", no_args_is_help=True)
 
 
 @sources.callback()
@@ -27,7 +27,7 @@ def reread(
     directory: Directory = Path(),
     json: Json = False,
 ) -> int:
-    """Read a source anew, with all that is made from it; its views have no rows meanwhile."""
+    """Read a source again and rebuild all that depends on it; its views have no rows until then."""
     from headrace.app.asking import reread_source
 
     answer = reread_source(directory, name, _say_nothing if json else _say_progress)
@@ -36,10 +36,11 @@ def reread(
 
 
 def _lines(answer: dict[str, Any]) -> Iterator[str]:
-    yield f'source "{answer["source"]}" was read anew in {format_seconds(round(answer["seconds"], 1))}'
+    yield f'source "{answer["source"]}" was read again in {format_seconds(round(answer["seconds"], 1))}'
     yield from wrap(f"loaded with it: {listed(answer['contracts'])}", "  ", "    ")
     for contract, why in answer["failing"].items():
-        yield from wrap(f'contract "{contract}" cannot be loaded, and is tried again: {why.splitlines()[0]}', "", "  ")
+        trouble = f'contract "{contract}" cannot be loaded; the service will try again: {why.splitlines()[0]}'
+        yield from wrap(trouble, "", "  ")
 
 
 def _say_progress(what: str) -> None:

@@ -15,7 +15,7 @@ TOLD_OF_ALL = frozenset({"stopped", "unresponsive", "loading"})
 """States that the first lines tell, with their reason, of the service as a whole."""
 NAMED = 3
 """Vertices of a move that are named."""
-WAITS = "small pushes go on without it, large ones and loading wait"
+WAITS = "small pushes continue without it; large pushes and loading wait"
 
 
 def status_text(document: Document, now: float) -> str:
@@ -34,12 +34,12 @@ def _service(service: Document, now: float) -> Iterator[str]:
         case "loading":
             yield from wrap(f"loading as process {service['pid']}: {service['phase']}{when}", "", "  ")
         case "unresponsive":
-            yield from wrap(f"unresponsive as process {service['pid']}: this is as it was {ago(age)}", "", "  ")
+            yield from wrap(f"process {service['pid']} is unresponsive: these numbers are from {ago(age)}", "", "  ")
         case "stopped":
             yield f"stopped, {ago(age)}"
         case _:
             yield from wrap(f"failed: {put_in_words(service['error'])}; last seen {ago(age)}", "", "  ")
-            yield "  `headrace up` goes on from what was committed"
+            yield "  `headrace up` continues from the last commit"
     yield from _engine(service.get("engine", {}))
 
 
@@ -79,7 +79,9 @@ def version_lines(contract: Document) -> Iterator[str]:
     if "running" in contract:
         earlier = contract["running"] == "earlier version"
         what = (
-            "runs in its earlier version: the new one is refused" if earlier else "goes on although it no longer fits"
+            "runs its earlier version: the new one is refused"
+            if earlier
+            else "keeps running although it no longer fits"
         )
         yield from wrap(f"{contract['id']} {what}, because {put_in_words(contract['refused']['detail'])}", "  ", "    ")
 
@@ -104,7 +106,9 @@ def move_lines(moves: Sequence[Document], now: float) -> Iterator[str]:
         yield from wrap(f"{'could not move' if failed else 'moved'} {names} {when}", "  ", "    ")
         yield from wrap(f"because {'; '.join(move['because'])}", "    ", "      ")
         if failed:
-            yield from wrap(f"what ran still runs: {put_in_words(move['error'].splitlines()[0])}", "    ", "      ")
+            yield from wrap(
+                f"the previous plan still runs: {put_in_words(move['error'].splitlines()[0])}", "    ", "      "
+            )
         else:
             yield from wrap(_gain(move), "    ", "      ")
 

@@ -73,7 +73,7 @@ def up(
 def _detached(started: Detached, json: bool) -> int:
     process = started.process
     if process is None and json:
-        show_errors(json, [Problem(started.error or "the service ended at once")])
+        show_errors(json, [Problem(started.error or "the service ended right after it started")])
     elif process is None:
         write(started.error, sys.stderr)
     if process is None:

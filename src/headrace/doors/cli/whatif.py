@@ -65,7 +65,7 @@ def _said(outcome: Outcome) -> str:
         return f"{how}, {dollars_per_hour(outcome.money or 0.0)}, takes {format_seconds(outcome.path_s or 0.0)}"
     offer = outcome.smallest_staleness_s
     return f"refused: {name_reason(outcome.reason or '')}" + (
-        f", from {format_seconds(offer)} on" if offer is not None else ""
+        f"; possible from {format_seconds(offer)}" if offer is not None else ""
     )
 
 

@@ -54,7 +54,7 @@ def _by_name(status: Mapping[str, Any]) -> Measured:
 def grounds_lines(grounds: Grounds) -> Iterator[str]:
     """What answers about a running plan rest on; nothing to say of files alone."""
     if grounds.is_running:
-        yield "this is the running plan, with these rates"
+        yield "based on the running plan, with these rates"
         yield from table([[one.source, *_rate(one)] for one in grounds.rates])
         slowness = grounds.slowness
         yield "  pushes take " + (
@@ -195,7 +195,7 @@ def _rejected(plan: Plan, answer: WhyRejected) -> Iterator[str]:
 
 def _alternatives(alternatives: Sequence[Alternative]) -> Iterator[str]:
     if alternatives:
-        yield "instead"
+        yield "alternatives"
     for alternative in alternatives:
         verdict = f"; not taken: {alternative.why_not}" if alternative.why_not else ""
         score, path = dollars_per_hour(alternative.cost), amounts.format_seconds(alternative.path_s)

@@ -53,7 +53,7 @@ class Meanings:
     def _source(self, vertex: Vertex) -> Meaning:
         homes = {source.id: source.site for source in self.document.catalogue.sources}
         if len(vertex.scope) != 1 or homes.get(vertex.scope[0]) != vertex.site:
-            self.problems.append((f"vertices/{vertex.id}", "is no source at its home"))
+            self.problems.append((f"vertices/{vertex.id}", "is not a source at its own site"))
         return Meaning(frozenset(vertex.scope), dict.fromkeys(vertex.scope, 1))
 
     def _made(self, edge: Edge) -> Meaning:
@@ -187,17 +187,17 @@ class Meanings:
         for alias, text in sorted(filters - meaning.filters):
             found.append(f'lacks the filter "{text}" of "{alias}"')
         for alias, text in sorted(meaning.filters - filters):
-            found.append(f'has a filter "{text}" of "{alias}" that the view has not')
+            found.append(f'has a filter "{text}" of "{alias}" that the view does not have')
         equal = closed(frozenset(class_) for class_ in view.classes if len(class_) > 1)
         if not found and closed((*meaning.equalities, *equal)) != meaning.equalities:
             found.append("lacks a join condition")
         elif not found and not all(any(one <= class_ for class_ in equal) for one in meaning.equalities):
-            found.append("has a join condition that the view has not")
+            found.append("has a join condition that the view does not have")
         missing = [
             a for a in aliases if meaning.terms.get(a, 0) != 1 and not (a in self.static and not meaning.terms.get(a))
         ]
         if complete and missing:
-            found.append(f"has not each change of {', '.join(sorted(missing))} once")
+            found.append(f"does not have each change of {', '.join(sorted(missing))} exactly once")
         return found
 
     def _derived(self, edge: Edge) -> Meaning:

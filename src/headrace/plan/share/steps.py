@@ -22,7 +22,7 @@ def first_steps(plan: Plan) -> tuple[ChangeStep, ...]:
 def steps_between(old: Plan, new: Plan, found: Difference) -> tuple[ChangeStep, ...]:
     """`found` says what differs."""
     return (
-        *(ChangeStep("reread", f"read {name} anew, with all that is made from it") for name in found.reread),
+        *(ChangeStep("reread", f"read {name} again, and rebuild everything computed from it") for name in found.reread),
         *(
             ChangeStep("take over", f"take over {one.what}: {one.field} {one.before} -> {one.after}")
             for one in found.values
@@ -30,7 +30,7 @@ def steps_between(old: Plan, new: Plan, found: Difference) -> tuple[ChangeStep, 
         *_loads(new, found.added, (*found.contracts_added, *found.contracts_changed)),
         *(_move(old, new, *pair) for pair in found.moved),
         *(
-            ChangeStep("rewire", f"make {name_vertex(new.graph.vertices[name])} in another way", (name,))
+            ChangeStep("rewire", f"compute {name_vertex(new.graph.vertices[name])} differently", (name,))
             for name in found.rewired
         ),
         *_changes(old, new, found.contracts_changed),
@@ -108,4 +108,4 @@ def _drops(old: Plan, contracts: Iterable[str], removed: Iterable[str]) -> Itera
         if contract not in gone:
             found.setdefault(contract, []).append(name)
     for contract, names in found.items():
-        yield ChangeStep("drop", f"drop what {contract} needs no more ({_count(names)})", tuple(names))
+        yield ChangeStep("drop", f"drop what {contract} no longer needs ({_count(names)})", tuple(names))
