@@ -1,6 +1,6 @@
-"""Asking the service of a project: to end, to go over to the project's plan, to read a source anew.
+"""Asks the service of a project to stop, to apply the project's files, or to read a source again.
 
-Light, because people wait for it.
+This module imports little, because people wait for it.
 """
 
 from __future__ import annotations

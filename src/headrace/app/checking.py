@@ -1,4 +1,4 @@
-"""What is wrong: with a project, with a plan document, with this machine and the databases of a project."""
+"""Finds what is wrong with a project, a plan document, this machine, or the databases of a project."""
 
 from __future__ import annotations
 

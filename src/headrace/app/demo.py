@@ -1,4 +1,4 @@
-"""The demo: the sample apps with databases, load and service, all on this machine and gone afterwards."""
+"""Runs the demo: sample apps with databases, load and service, on this machine only, and removed afterwards."""
 
 from __future__ import annotations
 

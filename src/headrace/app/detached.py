@@ -1,4 +1,4 @@
-"""Starting a process of its own that runs a project, and waiting until it does."""
+"""Starts a separate process that runs a project, and waits until it does."""
 
 from __future__ import annotations
 

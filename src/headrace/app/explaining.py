@@ -1,4 +1,4 @@
-"""Why a plan is as it is, and what if: of what runs, as measured, or of a project's files."""
+"""Explains decisions and answers "what if" for the running plan, as measured, or for a project's files."""
 
 from __future__ import annotations
 

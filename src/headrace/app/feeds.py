@@ -1,6 +1,6 @@
-"""Feeds wired together: an instance or tables, in; which pairs to store ahead, out.
+"""Decides which pairs of a feed to store ahead, from an instance or from tables.
 
-Deciding needs no project, and does not wait for what reads one: the command starts in a fraction of the time.
+Deciding needs no project, so this module does not import the code that reads one, and the command starts quickly.
 """
 
 from __future__ import annotations

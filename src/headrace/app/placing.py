@@ -1,6 +1,6 @@
-"""Small views on devices or in the Cloud: files in, a placement and what it costs out.
+"""Places small views on devices or in the cloud: reads files, returns a placement and its cost.
 
-Placing needs nothing of a project, and must not wait for what reads projects to load.
+Placing needs no project, so this module does not import the code that reads one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Planning a project's files: from nothing, compared with what runs, or on top of it."""
+"""Plans a project's files from scratch, compares the plan with the running one, or plans on top of that."""
 
 from __future__ import annotations
 

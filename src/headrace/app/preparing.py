@@ -1,4 +1,4 @@
-"""The plan that a running project goes over to: that of its files, on what runs, with what was forced."""
+"""Prepares the next plan of a running project: its files, planned on the running plan, with forced contracts."""
 
 from __future__ import annotations
 

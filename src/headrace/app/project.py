@@ -1,6 +1,6 @@
-"""A project as a value, from its folder; and folders to start from.
+"""Reads a project folder into a value, and writes starter folders.
 
-Databases are asked only where that is wanted: what reaches them is imported then, so that reading needs no driver.
+Databases are read only on request. Their driver is imported only then, so reading a folder does not need it.
 """
 
 from __future__ import annotations

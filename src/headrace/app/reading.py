@@ -1,4 +1,4 @@
-"""Looking at a project that runs or ran: what the service has written, whether it still runs or not.
+"""Reads what the service of a project has written, whether it still runs or not.
 
 project_status   lags, violations, costs          .headrace/status.json, written every second
 show, changes    rows of a view and its changes   the ledger and files of logs

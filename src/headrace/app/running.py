@@ -1,6 +1,6 @@
-"""Keeping a project's promises until told to stop: plan, engine, service, server, and what is left behind afterwards.
+"""Keeps a project's promises until told to stop: starts plan, engine, service and server, and cleans up afterwards.
 
-A door hands over what shows progress and what serves HTTP: neither is needed to keep a promise.
+The door passes in the functions that show progress and serve HTTP: neither is needed to keep a promise.
 """
 
 from __future__ import annotations

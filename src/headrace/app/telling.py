@@ -1,6 +1,6 @@
-"""What `up` says about troubles while it goes on: each when it begins, when its words change, and when it is over.
+"""What `up` says about troubles: each one when it begins, when its words change, and when it is over.
 
-While views are loaded whoever waits is told again every minute: nothing else may happen until somebody mends it.
+While views are being loaded, `up` repeats each trouble every minute: loading may wait until somebody fixes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Planning a project's files on what runs: the one way for `apply`, `apply --dry-run`, `plan` and `up`."""
+"""Plans a project's files on the running plan, in one way for `apply`, `apply --dry-run`, `plan` and `up`."""
 
 from __future__ import annotations
 

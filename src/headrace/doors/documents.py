@@ -1,4 +1,4 @@
-"""What commands and HTTP both answer, as JSON values."""
+"""JSON documents that both the commands and the HTTP interface return."""
 
 from __future__ import annotations
 

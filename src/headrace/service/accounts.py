@@ -1,4 +1,4 @@
-"""What contracts cost while they run, and which of their rows came late: noted at every push, kept in the ledger."""
+"""Records at every push what contracts cost and which of their rows came late; the ledger keeps the records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows of a view a reader asks for, and in what order: read as SQL over the columns of the view."""
+"""Reads which rows of a view a reader asks for, and in what order, as SQL over the view's columns."""
 
 from __future__ import annotations
 

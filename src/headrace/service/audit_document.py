@@ -1,4 +1,4 @@
-"""What `headrace audit` shows of all contracts, as a document: the numbers of one look."""
+"""Builds the document of `headrace audit`: the numbers of all contracts, measured at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Watches promises, whatever the scheduler believes: its own clock, source commit times, and what the ledger holds."""
+"""Watches promises independently of the scheduler, from its own clock, source commit times and the ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures of a service: a process for each database, a thread for each folder; started again when they end."""
+"""Runs the captures of a service, a process for each database and a thread for each folder, and restarts them."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What `headrace status` shows of a contract: numbers, its state, and the reason of any state but `kept`.
+"""What `headrace status` shows for a contract: numbers, its state, and the reason for any state but `kept`.
 
 kept          the view is no further behind than promised, and can be read
-late          it is further behind; the reason names what holds it up where that is known
-loading       it has no rows yet, but is on its way
-failing       it cannot be computed or delivered now; it goes on by itself when what is wrong is mended
-stopped       the service does not run
-unresponsive  the service runs, but stands still (`service/last_status.py`)
+late          the view is further behind; the reason names the cause where it is known
+loading       the view has no rows yet, but is being loaded
+failing       the view cannot be computed or delivered now; it resumes by itself once the cause is fixed
+stopped       the service is not running
+unresponsive  the service runs, but does not respond (`service/last_status.py`)
 """
 
 from __future__ import annotations

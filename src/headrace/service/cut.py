@@ -1,8 +1,8 @@
-"""One moment of all databases, while people write to them: a snapshot of each, and one time t for all.
+"""Takes one moment of all databases while people write to them: a snapshot of each, and one time t for all.
 
-Times of different databases are given by different captures. So writers of all databases wait together, until each
-capture has come to the mark that its snapshot stands at; t is the latest time of these marks. Whatever is committed
-after that has later times, which is verified: a cut that something was captured into is made again.
+Different captures assign the times of different databases. So the writers of all databases wait together until each
+capture has reached the mark of its snapshot; t is the latest time of these marks. Everything committed after that must
+have a later time. This is verified: if something was captured into a cut, the cut is taken again.
 
 A database that cannot be cut is left out, with the reason, and the others are cut without it.
 """

@@ -1,4 +1,4 @@
-"""Databases of a project: what they are called, and which sources live in each. Names hold no secrets."""
+"""Names the databases of a project, and says which sources are in each. Names contain no secrets."""
 
 from __future__ import annotations
 

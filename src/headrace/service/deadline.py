@@ -1,4 +1,4 @@
-"""One limit of time for several who are waited for one after the other."""
+"""One time limit for waiting for several things, one after another."""
 
 from __future__ import annotations
 

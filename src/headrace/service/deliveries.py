@@ -1,4 +1,4 @@
-"""Copies of views for other programs: a thread for each, so that one that cannot be written delays nobody else."""
+"""Keeps copies of views for other programs, with a thread for each: a copy that cannot be written delays no other."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The sample apps on embedded everything: databases, people who use them, the service; then whether promises were kept.
+"""Runs the sample apps with embedded databases, simulated users and the service, then checks the promises.
 
-All is in one temporary folder and in children of this process; `close` removes both, at any moment.
+Everything is in one temporary folder and in child processes; `close` removes both, at any moment.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is missing or wrong on this machine and with the sources of a project, each with what mends it."""
+"""Finds what is missing or wrong on this machine and with the sources of a project, and says how to fix it."""
 
 from __future__ import annotations
 

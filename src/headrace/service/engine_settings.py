@@ -1,4 +1,4 @@
-"""The Spark to start for a project: master, cores and heap as it declares them, or as the machine has them."""
+"""Decides which Spark to start for a project: master, cores and heap as declared, or as the machine allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What computes the pushes of a project: Spark, or this process."""
+"""Starts the engine that computes the pushes of a project: Spark, or this process."""
 
 from __future__ import annotations
 

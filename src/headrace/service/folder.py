@@ -7,9 +7,9 @@ measured.json   what was measured last     forced.json    what forced contracts 
 spark/          scratch and log of Spark   capture/       scratch and logs of captures
 audit/          files of audits that run
 
-A file that is not there says that nothing ran yet. One that is there and cannot be read says nothing: whoever asks for
-it is told so (`UnreadableState`), since going on without it could forget promises, or start a second service.
-Commands that only look at small files are quick: what reads tables and plans is imported when it is needed.
+A missing file means that nothing has run yet. A file that exists but cannot be read means nothing: the caller gets an
+`UnreadableState`, because continuing without the file could forget promises, or start a second service.
+Code that reads tables and plans is imported only when needed, so commands that read small files are quick.
 """
 
 from __future__ import annotations

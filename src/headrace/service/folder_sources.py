@@ -1,4 +1,4 @@
-"""Sources that are folders of files: which folders they are on this machine, and what is wrong with these."""
+"""Finds the folders on this machine from which sources are read, and what is wrong with them."""
 
 from __future__ import annotations
 

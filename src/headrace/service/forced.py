@@ -1,4 +1,4 @@
-"""What contracts that are forced were promised, and what they are planned for: `.headrace/forced.json`."""
+"""Stores the promises of forced contracts, and the freshness they are planned for: `.headrace/forced.json`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Gaps between pushes, for work that can wait.
 
-Upkeep beside a push makes it take half as long again, and nobody can tell beforehand. So upkeep starts when no push
-runs and none will before it is done. Where pushes leave no such gap it goes in between anyway after a while, and beside
-them after a while longer: logs that nobody merges make every push slower.
+Upkeep that runs beside a push makes the push take half as long again, which cannot be predicted. So upkeep starts when
+no push runs and none is due before it ends. If pushes leave no such gap for a while, upkeep runs between two pushes
+anyway, and after a longer while beside them: logs that are never merged make every push slower.
 """
 
 from __future__ import annotations

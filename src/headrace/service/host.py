@@ -1,6 +1,6 @@
-"""A service as people run it: it tells how it goes, and moves to the project's plan when asked to.
+"""A service as doors see it: it reports its state, and applies the project's files when asked.
 
-Everything that doors show of a running service comes from here.
+Everything that doors show about a running service comes from here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is done beside pushing: logs are kept in shape, what nobody needs goes, what is not loaded is tried again."""
+"""Work besides pushing: maintains logs, removes what nobody needs, and tries again to load what is not loaded."""
 
 from __future__ import annotations
 

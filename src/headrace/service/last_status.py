@@ -1,4 +1,4 @@
-"""The status that a service wrote last: within the last second, or before it ended or stood still."""
+"""Reads the last status that a service wrote: within the last second, or before it ended or stopped responding."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""A runner that takes a while to start, and is started again when it has died; nobody waits for it without need.
+"""A runner for an engine that takes a while to start and may die: work waits for the engine only when it must.
 
-    there          items run by it, as one job
-    not there      small items run in this process meanwhile; the others wait for it
-    died           what ran is tried again: together once more, then each item alone, since one of them may be the cause
-    stands still   one that does not answer is killed, and has died then
+    up             the engine runs all items, as one job
+    not up         small items run in this process in the meantime; the others wait for the engine
+    died           its items are tried again: together once more, then one by one, since one of them may be the cause
+    hangs          an engine that does not answer is killed, and then counts as dead
 
-Items may be repeated: what they make is in files that nobody names before they are committed. Whatever is asked of it
-is answered: to start, to answer and to run a job each have their time (`run/deadlines.py`).
+Items may be repeated: their results are in files that no log names before the commit. Every request gets an answer:
+starting, answering and running a job each have a time limit (`run/deadlines.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a running plan teaches: how long pushes take, how much flows, and how well that was predicted."""
+"""Learns from the running plan how long pushes take, how much data flows, and how good the predictions were."""
 
 from __future__ import annotations
 

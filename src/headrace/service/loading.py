@@ -1,6 +1,6 @@
-"""Loading what a plan adds to what runs, beside everything else: sources first, then indexes, then contents.
+"""Loads what a new plan adds to the running one, while pushes continue: sources first, then indexes, then contents.
 
-What cannot be computed is left out, and keeps nobody else waiting.
+Views that cannot be computed are left out, and do not hold up the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a running service measured last, for who plans or explains from outside: `.headrace/measured.json`."""
+"""Stores the last measurements of a running service for commands that plan or explain: `.headrace/measured.json`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Views that could not be computed are tried again: loaded if they have no rows yet, else rebuilt from good data.
+"""Tries again to compute views that failed: loads those without rows, and rebuilds the others from good data.
 
-Beside everything else, one after the other. A view that fails again rests, and is only tried again when something that
-it reads has changed since: before that its data is as bad as it was.
+This happens one view at a time, while everything else continues. A view that fails again rests, and is tried again only
+when something that it reads has changed: until then its data is as bad as before.
 """
 
 from __future__ import annotations

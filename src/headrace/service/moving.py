@@ -1,4 +1,4 @@
-"""Goes over from what runs to another plan: what is new is loaded first, then what is old goes."""
+"""Switches from the running plan to another one: loads what is new first, then removes what is no longer needed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What we make in the databases and folders of others, as the ledger notes it: copies of contracts, slots of captures.
+"""Things that we create in other people's databases and folders, as the ledger records them: copies and slots.
 
-Each kind knows its note, how to say what it is, and how it is given back. Addresses are noted as they are written in
-the project, without secrets.
+Each kind knows its record, its name for people, and how to remove it. Addresses are recorded as they are written in the
+project, without secrets.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Gives up the views of Headrace 0.1, whose plan is not read: they are loaded anew from what was captured.
+"""Drops the views of Headrace 0.1, whose plans this version does not read; they are loaded again from the spools.
 
-Spools, positions, replication slots and copies that are delivered stay as they are.
+Spools, positions, replication slots and delivered copies stay as they are.
 """
 
 from __future__ import annotations

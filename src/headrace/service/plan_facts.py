@@ -1,4 +1,4 @@
-"""What a service must know of a plan: which sources it reads, what contracts to watch, how much its logs may take."""
+"""Facts of a plan that a service needs: the sources it reads, the contracts to watch, and the space for its logs."""
 
 from __future__ import annotations
 

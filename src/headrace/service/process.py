@@ -1,7 +1,7 @@
-"""Who runs a project: one process, known by its number and by when it was born, since numbers are given again.
+"""The process that runs a project, identified by its id and its start time, because ids are reused.
 
-`service.json` says how to reach it; it is for the owner's eyes only, because of the token. A process that died left the
-file behind, with the lease that it held: the next one gives that lease back instead of waiting until it runs out.
+`service.json` says how to reach the process; only the owner may read it, because it contains the token. A process that
+died leaves the file behind, with its lease. The next process releases that lease instead of waiting until it expires.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Views as they are now and how far behind they are, from the ledger and files alone: no service needs to run."""
+"""Reads views and how far behind they are from the ledger and files alone: no service needs to run."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""Views compared with their queries, evaluated from scratch on what the sources hold at the same time.
+"""Compares views with their queries, evaluated from scratch on the sources as of the same time.
 
-    cut        a snapshot of every database, and one time t: the snapshots see exactly what was captured up to t
-    push       every view to t; the files that hold it then are kept, however far it moves on meanwhile
-    read       the sources as of t, into files, without anything that the engine made
-    evaluate   each query over these files, and compare both sides by digests
+    cut        take a snapshot of every database, and one time t: the snapshots show exactly what was captured up to t
+    push       bring every view to t, and keep the files that hold it then, even if the view advances further
+    read       copy the sources as of t into files, without using anything that the engine computed
+    evaluate   run each query over these files, and compare both sides by digests
 
-No side is ever held in memory as a whole. A view that cannot be compared is named with the reason, and hides no other.
+Neither side is ever held in memory as a whole. A view that cannot be compared is named with the reason; the others are
+still compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Evaluates queries of an audit where it is quickest: here if the tables are small, else by Spark, over files."""
+"""Evaluates queries of an audit over files where it is fastest: here if the tables are small, else by Spark."""
 
 from __future__ import annotations
 

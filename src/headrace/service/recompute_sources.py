@@ -1,4 +1,4 @@
-"""Sources of an audit as files: tables through the snapshots of a cut, folders by reading the files that were taken.
+"""Copies the sources of an audit into files: tables through the snapshots of a cut, folders from the files read before.
 
 Each source is read once, a part at a time, and only the columns that queries read. A source that cannot be read is
 left out with the reason, and so are the views over it.

@@ -1,6 +1,6 @@
-"""Refused versions of contracts that run: tried again at every look, and told when they begin and end.
+"""Tries refused versions of running contracts again at every look, and reports when a refusal begins and ends.
 
-What is tried goes by what `apply` goes by: measured rates of sources that declare none, and how long pushes wait.
+Each try uses the same facts as `apply`: measured rates of sources that declare none, and how long pushes wait.
 """
 
 from __future__ import annotations

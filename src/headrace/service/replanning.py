@@ -1,13 +1,13 @@
-"""Goes over to a better plan when what is measured differs from what was planned, and says why.
+"""Switches to a better plan when measurements differ from the plan, and says why.
 
-    every few seconds       looks at rates, filters, links and times  plan/share/watch.py
-    when something lasts    asks whether a move is worth it           plan/share/adapt.py
-    some time after an      asks the same of each contract, once:
+    every few seconds       look at rates, filters, links and times   plan/share/watch.py
+    if a difference lasts   ask whether a move is worth it            plan/share/adapt.py
+    some time after an      ask the same for each contract, once:
     apply                   others may have come or gone
-    if one is               goes over to it as `apply` does; what ran goes on if that fails
+    if a move is worth it   switch as `apply` does; if that fails, the running plan stays
 
-Moves are noted in the ledger: a restart forgets neither them nor how long contracts rest between them. A move that
-failed counts as one that led back: it is not tried again before its contracts have rested.
+The ledger records moves, so a restart forgets neither them nor how long contracts rest between them. A failed move
+counts as a move back: it is not tried again before its contracts have rested.
 """
 
 from __future__ import annotations

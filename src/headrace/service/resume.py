@@ -1,4 +1,4 @@
-"""What a project goes on with when it is started again: what was committed, and its plan if a database is away."""
+"""What a restarted project continues with: the last commit, and its last plan if a database does not answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pushes what is due, round after round: decides, acts, and learns how long things take."""
+"""Performs the pushes that are due, round after round: decides, acts, and learns how long pushes take."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The service of a project: brings what runs to a plan, keeps it, and says how it goes.
+"""The service of a project: switches to a plan, keeps its promises, and reports its state.
 
-One thread schedules pushes, one audits, one does upkeep, one loads what a new plan adds; captures are processes of
-their own. All that is needed to go on after a crash is in the ledger and in files.
+One thread schedules pushes, one audits, one does upkeep, and one loads what a new plan adds; captures are separate
+processes. Everything needed to continue after a crash is in the ledger and in files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Troubles of what feeds a project: sources that were stopped, and captures that stand still."""
+"""Reports troubles of sources and captures: sources that were stopped, and captures that make no progress."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which sources are captured: while a plan is on its way those that run and those that come, then those of the plan.
+"""Decides which sources to capture: those of both plans while a new plan is loading, then those of the new plan.
 
-A spool has rows of one shape. A source that is asked for with other columns, another key or another table than before
-is let go of, and read anew.
+A spool has rows of one shape. A source that is declared with other columns, another key or another table than before is
+released, and read again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Whether pushes stand still, from when views moved on last: what to say about it, and when to replace the engine.
+"""Decides whether pushes have stopped, from when views last advanced: what to report, and when to replace the engine.
 
-A contract waits while its view stays at one time although more is captured. One that waits for longer than 30 s, or
-twice its freshness, is stuck; when it has waited twice as long the engine is replaced, three times an hour at most.
-What is known to fail, to load or to be stopped is excused: somebody else says so. Pure: times and contracts in, a
-verdict out. All seconds are of a clock that nobody sets; seconds for which we stood still ourselves do not count.
+A contract waits while its view stays at one time although more changes are captured. A contract that waits for longer
+than 30 s, or twice its freshness, is stuck. After twice as long the engine is replaced, at most three times an hour.
+Contracts that are known to fail, to load or to be stopped are excused: another part reports them. The decision is pure:
+times and contracts in, a verdict out. Seconds are from a monotonic clock; time in which this process itself was
+suspended does not count.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `headrace status` shows of a service that runs, as a document."""
+"""Builds the document of `headrace status` for a running service."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""Runs items as jobs that end: whoever asks gets an answer, whatever an item does and whatever becomes of the engine.
+"""Runs items as jobs with a time limit: the caller gets an answer, whatever an item does or happens to the engine.
 
-the job runs in a thread of its own; meanwhile the caller looks at its marks (`run/deadlines.py` decides)
+The job runs in its own thread while the caller watches its marks (`run/deadlines.py` decides).
+
 an item takes too long    the job is ended; that item has failed, the others may be tried again
-the job does not end      the engine is killed: it is started again by whoever finds it dead
-nothing helps             the thread is left behind; what it still makes are files that nobody names
+the job does not end      the engine is killed; the runner that finds it dead starts it again
+nothing helps             the thread is abandoned; it can only write files that no log names
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The one place where parts of the service report what goes wrong: `status`, `/healthz` and `doctor` read it from here.
 
-A trouble has a key, which says what it is about: `capture:us_dsn`, `delivery:sales`. Whoever reports it clears it when
-it is over. It is logged once when it begins, once when it is over, and not each time that it is reported again.
+A trouble has a key, which says what it is about: `capture:us_dsn`, `delivery:sales`. The part that reports a trouble
+also clears it. It is logged once when it begins and once when it is over, not each time that it is reported again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Sees to it that nothing stands still in silence: a thread that asks nobody whom it watches.
+"""Makes sure that a standstill never goes unnoticed: a thread that depends on nothing that it watches.
 
-It reads the ledger by a connection of its own, and what others noted last. It takes no lock that pushes take, and never
-talks to the engine: it can only have that killed. `service/standstill.py` decides; this tells and acts.
+It reads the ledger through its own connection, and the last values that other threads recorded. It takes no lock that
+pushes take, and never talks to the engine: it can only have it killed. `service/standstill.py` decides; this module
+reports and acts.
 """
 
 from __future__ import annotations

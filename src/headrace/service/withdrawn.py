@@ -1,7 +1,7 @@
-"""What nobody asks for any more: given back as soon as who holds it lets us.
+"""Removes slots, publications and copies that no plan needs any more, as soon as their database or folder allows it.
 
-Whatever is made in the databases and folders of others is noted in the ledger before that, and forgotten once it is
-given back: neither a database that is away nor a crash leaves anything behind.
+Everything that we create in other people's databases and folders is recorded in the ledger beforehand, and the record
+is deleted after the removal: neither a database that is down nor a crash leaves anything behind.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""HTTP for people and programs: what the commands say, of a service that runs."""
+"""The HTTP interface of a running service: the answers of the commands, for people and programs."""

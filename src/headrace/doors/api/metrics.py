@@ -1,4 +1,4 @@
-"""What Prometheus reads: the status of every contract, and what was pushed."""
+"""Metrics for Prometheus: the status of every contract, and counts of what was pushed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The service over HTTP: on this machine only, and for who has the token.
+"""Serves a running project over HTTP, on this machine only, to clients with the token.
 
-A server runs in a thread of the service. Requests are answered in threads of their own, so that a slow one holds up
-neither others nor pushes.
+The server runs in a thread of the service, and answers each request in its own thread, so that a slow request holds up
+neither other requests nor pushes.
 """
 
 from __future__ import annotations

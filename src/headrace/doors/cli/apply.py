@@ -1,4 +1,4 @@
-"""`headrace apply [DIR]`: brings what runs to the project's plan."""
+"""`headrace apply [DIR]`: makes the running project match its files."""
 
 from __future__ import annotations
 

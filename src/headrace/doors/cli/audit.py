@@ -1,4 +1,4 @@
-"""`headrace audit [DIR]`: what became of promises, and whether views are what their queries say."""
+"""`headrace audit [DIR]`: shows which promises were broken, and whether views equal their queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headrace bench NAME`: the papers' experiments and the peers. Benchmarks live in `bench/` of a checkout."""
+"""`headrace bench NAME`: runs a benchmark. Benchmarks are in `bench/` of a checkout."""
 
 from __future__ import annotations
 

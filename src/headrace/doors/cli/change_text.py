@@ -1,4 +1,4 @@
-"""What `headrace plan` tells people about the plan that runs: what would come, move, go, and stay."""
+"""How `headrace plan` describes the difference from the running plan: what would be added, moved, removed and kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headrace changes VIEW [DIR]`: what came and went, as JSON lines."""
+"""`headrace changes VIEW [DIR]`: prints the changes of a view as JSON lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `headrace demo` tells people: what runs, how far behind it is now, and what became of it."""
+"""The text of `headrace demo`: what runs, how far behind each view is, and which promises were kept in the end."""
 
 from __future__ import annotations
 

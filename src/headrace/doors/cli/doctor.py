@@ -1,4 +1,4 @@
-"""`headrace doctor [DIR]`: what is missing or wrong, with what mends it."""
+"""`headrace doctor [DIR]`: finds what is missing or wrong, and says how to fix it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Packages that not every command needs: the extra that brings each, and what to say when it is not installed.
+"""Optional packages: the extra that installs each one, and the error if a command needs one that is not installed.
 
-Checking and planning a project, placing views and deciding feeds need none of them.
+Checking and planning a project, placing views and deciding feeds need no optional packages.
 """
 
 from __future__ import annotations

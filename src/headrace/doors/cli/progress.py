@@ -1,4 +1,4 @@
-"""What goes on, told on stderr once a command has taken a while."""
+"""Prints progress to stderr once a command has run for a while."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headrace sources reread NAME [DIR]`: what a running project does with one of its sources."""
+"""`headrace sources reread NAME [DIR]`: has a running project read one of its sources again."""
 
 from __future__ import annotations
 
