@@ -1,4 +1,4 @@
-"""Are those who stay disturbed when others come and go all the time, and is anything left of those who went?
+"""Do contracts that come and go disturb those that stay, and do they leave anything behind?
 
 A service under load, whose contracts half stay for ever. The others come and go at random every few seconds, the way
 `headrace apply` does it. Counts what promises were broken to those who stay (after the first minute), takes everything

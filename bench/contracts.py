@@ -1,4 +1,4 @@
-"""How many contracts does one machine keep, at which rate, and what does it save to keep them together?
+"""How many contracts can one machine keep, at what rate, and what does keeping them together save?
 
 SMILE's experiments on the real service: its 9 relations in a PostgreSQL that people tweet into, 25 contracts at 6
 sites planned by Headrace, captured, pushed by Spark, and audited. Violations and cost against rate and against

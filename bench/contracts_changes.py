@@ -1,4 +1,4 @@
-"""The changes that tweets bring, as rows: for whoever keeps the views without a database."""
+"""The changes that tweets cause, as rows, for systems that keep the views without a database."""
 
 from __future__ import annotations
 

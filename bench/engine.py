@@ -1,4 +1,4 @@
-"""Is pushing changes cheaper than computing a view anew, from which size on, and against whom?
+"""From what size on is pushing changes cheaper than recomputing a view, compared with other systems?
 
 Views of two and three relations of up to 7 million rows (SMILE's proportions), in batches of 1k to 100k changed rows,
 next to Spark, PostgreSQL (REFRESH MATERIALIZED VIEW) and DuckDB, which compute the same views anew over the same rows.

@@ -52,7 +52,7 @@ class Watch(Beside):
             self.looks.append(self.look())
 
     def write(self, file: Path) -> None:
-        """A line for each look, for who wants to know more."""
+        """Prints a line for each look, for people who want details."""
         file.write_text("".join(json.dumps(asdict(look)) + "\n" for look in self.looks))
 
     def look(self) -> Look:

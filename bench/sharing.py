@@ -1,4 +1,4 @@
-"""What is it worth to plan a contract on top of what lives, against planning it alone and putting plans together?
+"""What does it save to plan a contract on top of the running plan, compared with merging separate plans?
 
 SMILE's Table 1 on the fixed and on ten random placements, by every method: cost, vertices, edges, and savings against
 separate and against merged plans, beside what the paper reports. Then: ten random orders of arrival, with and without

@@ -1,4 +1,4 @@
-"""Does a service that runs for hours stay as small as it was?
+"""Does the memory of a service stay the same when it runs for hours?
 
 `headrace up` as people run it, on the contracts of SMILE with a PostgreSQL of its own, while people tweet. Memory is
 looked at every few seconds: of the service, its captures, Spark and its workers; pages that several share count in

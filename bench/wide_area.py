@@ -1,4 +1,4 @@
-"""Does a query that arrives in a wide area do better when it is placed whole, on what already runs?
+"""Is it better to place a wide-area query as a whole, on top of the running plan?
 
 Twelve streaming queries on 14 sites, placed by every mode and predicted by the fluid model on five modelled networks
 (and on a measured one when its file is given). Prints throughput, planned bandwidth and latency, as ratios to

@@ -1,4 +1,4 @@
-"""What a service measured, for who plans or explains from outside."""
+"""Commands that plan or explain read what a service measured."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def _known(running: Mapping[str, Source], name: str) -> int:
 
 
 def _once(inspect: Inspect) -> Inspect:
-    """Asks once, for who reads the same project again."""
+    """Asks each database once, even if the same project is read again."""
     answers: list[tuple[Mapping[str, Source], tuple[Problem, ...]]] = []
 
     def cached(project: str, sources: Mapping[str, Source]) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:

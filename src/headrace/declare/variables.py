@@ -32,7 +32,7 @@ def fill(text: str, environment: Mapping[str, str], where: Location | None = Non
 
 
 def unset_variables(document: Document, environment: Mapping[str, str]) -> Iterator[Problem]:
-    """A warning for each variable that is not set: an error only for who connects."""
+    """A warning for each variable that is not set; commands that connect treat it as an error."""
     seen: set[str] = set()
     for path, text in _texts(document.value, ()):
         for name in variables_of(text):

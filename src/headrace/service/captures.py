@@ -189,7 +189,7 @@ class Captures:
             capture.close()
 
     def tell_to_end(self) -> None:
-        """All of them, for good. Waits for nobody, not even for who starts or ends one now."""
+        """Ends all captures for good. Waits for nothing, not even for a thread that is starting or ending one."""
         self._ending = True
         for running in list(self.running.values()):
             _tell_to_end(running)

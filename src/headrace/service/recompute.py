@@ -391,7 +391,7 @@ def _counted(parts: Iterable[pa.Table], what: str, say: Callable[[str], None]) -
 
 
 def ask_for_views(reader: Reader) -> Callable[[int], None]:
-    """A `push` for who is not the service: asks it to, and does not wait."""
+    """A `push` for other processes: asks the service for it, and does not wait."""
 
     def push(t: int) -> None:
         until = time.monotonic() + LEASE_S
