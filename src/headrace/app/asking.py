@@ -47,7 +47,7 @@ def apply_project(directory: Path, wishes: ApplyWishes, say: Callable[[str], Non
 
 
 def reread_source(directory: Path, source: str, say: Callable[[str], None]) -> dict[str, Any]:
-    """What was loaded anew, as a document. Tells how far it is if that takes a while."""
+    """What was loaded again, as a document. Tells how far it is if that takes a while."""
     return _ask_and_tell(directory, f"/sources/{quote(source, safe='')}/reread", {}, say)
 
 

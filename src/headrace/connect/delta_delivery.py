@@ -3,7 +3,7 @@
 A step of several commits, any of which may be the last before a crash:
 
     changes    what came and went, with its time and operation
-    table      files that hold rows that went are written anew without them, what came is added
+    table      files that hold rows that went are written again without them, what came is added
     upkeep     small files are put together, what is old is deleted
 
 The commit of the table is what counts. If it is missing it is made from the changes, before anything else is done.

@@ -1,4 +1,4 @@
-"""What this machine, or the container that we run in, has: memory and cores."""
+"""Reads the memory and cores of this machine, or of the container that we run in."""
 
 from __future__ import annotations
 

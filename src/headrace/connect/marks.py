@@ -1,6 +1,6 @@
-"""Marks of items that are in work, as files: whoever waits for a job sees which items it is at, and which move on.
+"""Marks items that are being worked on with files, so that the runner of a job sees which items make progress.
 
-Workers of Spark are processes, on other machines perhaps, that see the project's folder at the same path.
+Spark workers are processes, perhaps on other machines, that see the project's folder at the same path.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Processes of this machine: whether one lives. Numbers are given again, so that its birth belongs to its identity."""
+"""Says whether a process of this machine is alive. Ids are reused, so its start time is part of its identity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a project may declare and does not run yet, feeds and templates, as people are told."""
+"""Says which declared parts of a project do not run yet: feeds and templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a project is run, and what a running one is asked for."""
+"""Options for running a project, and requests to a running one."""
 
 from __future__ import annotations
 

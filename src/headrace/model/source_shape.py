@@ -1,4 +1,4 @@
-"""What rows of a source are: two shapes that differ cannot be mixed, so a source that changes its own is read anew."""
+"""The shape of a source's rows. Rows of two shapes cannot be mixed, so a source whose shape changes is read again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Something that goes wrong in a running project and that a person may have to mend."""
+"""Something that goes wrong in a running project and that a person may have to fix."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A sentence that says what is wrong, since when (seconds since 1970), and what mends it."""
+    """A sentence that says what is wrong, since when (seconds since 1970), and how to fix it."""
 
     what: str
     since: float

@@ -1,4 +1,4 @@
-"""Pushes of vertices that build on each other as one item, for what is too small to be worth a job for each level."""
+"""Combines pushes of vertices that build on each other into one item, if they are too small for a job per level."""
 
 from __future__ import annotations
 

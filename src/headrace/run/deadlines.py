@@ -1,7 +1,7 @@
-"""When a job is to be ended: an item takes too long, nothing begins, or whatever runs the job answers no more.
+"""Decides when to end a job: an item takes too long, no item starts, or the engine no longer answers.
 
-Whoever runs a job marks each item while it is in work. The mark of an item that makes progress changes. What is decided
-here depends on nothing but marks and the clock, so that a test can turn that by hand.
+The runner marks each item while it works on it, and changes the mark of an item that makes progress. The decision
+depends only on marks and the clock, so a test can set the clock by hand.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Keeps a copy of a view, made for other programs, equal to the view.
 
-Where the copy is, it says itself; so a delivery that broke off anywhere, before or after its commit, is simply done
-again.
+The copy itself records which time it has reached. So a delivery that was interrupted anywhere, before or after its
+commit, is simply repeated.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def deliver(
 ) -> int | None:
     """Brings the copy to the log's time; returns the time it had before.
 
-    A copy whose changes are gone from the log, or that is ahead of it, is made anew from all rows.
+    A copy whose changes are gone from the log, or that is ahead of it, is made again from all rows.
     """
     before = delivery.delivered()
     if before is None or not log.start <= before <= log.t:

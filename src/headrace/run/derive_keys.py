@@ -1,7 +1,6 @@
-"""Which rows of a derivation's inputs concern each other: those that agree in a key.
+"""Finds the key by which the rows of a derivation's inputs affect each other.
 
-A change of some rows changes nothing but what rows with the same key make. An empty key says that all rows concern each
-other.
+A changed row affects only results of rows with the same key. An empty key means that all rows affect each other.
 """
 
 from __future__ import annotations

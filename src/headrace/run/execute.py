@@ -84,7 +84,7 @@ class Engine(Pusher):
         return [name for name in self.missing() if among is None or name in among]
 
     def forget(self, vertices: Collection[str]) -> list[str]:
-        """Drops vertices and all that read them, so that they are loaded anew; returns them. Sources stay."""
+        """Drops vertices and all that read them, so that they are loaded again; returns them. Sources stay."""
         gone: dict[str, None] = {}
         for name, task in self.program.tasks.items():
             if not isinstance(task.step, Ingest) and (name in vertices or any(read in gone for read in task.reads)):

@@ -1,8 +1,8 @@
 """Decides which files may be deleted: those that no log names, and those that logs need not keep.
 
-Changes are kept until every reader has them and for `keep` at least, within a budget of bytes at each site. Past the
-budget the oldest changes go first that no reader needs; then the slowest readers are cut off, and have to load anew.
-Changes after its base are part of what a log holds, and never go.
+Changes are kept until every reader has read them, and at least for `keep`, within a budget of bytes at each site. Over
+budget, the oldest changes that no reader needs are deleted first; then the slowest readers are cut off, and have to be
+loaded again. Changes after its base are part of a log's content, and are never deleted.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Trim:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """`cut_off` names readers that must load anew. `over` says by how many bytes sites remain over their budgets."""
+    """`cut_off` names readers that must load again. `over` says by how many bytes sites remain over their budgets."""
 
     trims: tuple[Trim, ...]
     cut_off: tuple[str, ...]

@@ -1,6 +1,6 @@
-"""Jobs in this process: each item is marked while it is in work, and a job that is told to end begins no other item.
+"""Runs jobs in this process: marks each item while working on it; a job that is told to end starts no further item.
 
-An item that hangs cannot be ended here: a thread cannot be killed. It is left behind.
+An item that hangs cannot be ended here, because a thread cannot be killed. It is abandoned.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Old changes in few files.
+"""Gathers old changes into few files.
 
 Every push leaves a file of changes in each log, and every capture one in its spool, several a second. They are kept for
-a while, for who reads changes and for who is behind, so that there would be tens of thousands. Those that nobody who is
-in time reads any more are gathered, in order: many small files become one, and many of these become one again.
+readers of changes and for views that are behind, so there would be tens of thousands of files. Files that every reader
+has read are gathered in order: many small files become one, and many of these become one again.
 
     oldest   60M | 3M 3M 3M ... | 20k 20k 20k ...   newest | not gathered: after the base, or still to be read
 

@@ -1,6 +1,6 @@
-"""Work items: pieces of work that run side by side, of which each succeeds or fails by itself.
+"""Work items: pieces of work that run in parallel, each of which succeeds or fails by itself.
 
-An item is any value that can be pickled. `perform`, a function of a module, does its work, writes files, and returns
+An item is any value that can be pickled. `perform`, a module-level function, does its work, writes files, and returns
 something small, such as their names.
 """
 

@@ -1,4 +1,4 @@
-"""Contents of vertices from nothing: what a new part of a plan holds at the time when it is loaded.
+"""Computes the contents of new vertices from scratch, as of the time at which they are loaded.
 
 A delta log starts empty at that time; a relation starts with its contents, an operator with its state. Contents follow
 the plan backwards to the nearest relation whose contents are kept. The two terms of a join need not be told apart

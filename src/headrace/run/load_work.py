@@ -24,7 +24,7 @@ from headrace.run.work import Files, write_runs
 class LoadItem:
     """New vertices at time `t`; `kept` are base and changes of the logs that have contents.
 
-    With `states_only` just the states of their operators. Logs that are there already, and are computed anew, are in
+    With `states_only` just the states of their operators. Logs that are there already, and are computed again, are in
     `before` with what they hold: only what has changed is written, as a change.
     """
 

@@ -1,9 +1,9 @@
-"""What to push next in one job: whole pushes, from the sources to the views, the most urgent first.
+"""Decides what to push next in one job: whole pushes, from the sources to the views, the most urgent first.
 
-Starting a job costs as much as many small pushes, so all that is due goes together as long as nobody has to wait for
-it longer than promises allow: a job shall be done when the first of its own promises ends, and shall keep others
-waiting no longer than pushes are started early for. Everything that is pushed together goes to where sources are
-captured by then: a push that had to wait brings more, not the same later.
+Starting a job costs as much as many small pushes, so all pushes that are due go together if no promise suffers: a
+job must be done before the first of its own promises expires, and must not hold up others for longer than pushes are
+started early. All pushes of a job go to the time that is captured by then, so a push that had to wait brings more
+changes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What to run next of the pushes that are due: the items of one round, which run together and are committed together.
+"""Chooses the items of the next round from the pushes that are due; they run together and are committed together.
 
-A round takes what is ready of the most urgent push, then whatever fits beside it: on free slots, or after items that
-end early. It lasts no longer than the longest item that is ready, and nobody in it waits for the rest of it longer
-than the promise allows. So a contract of seconds waits behind one of minutes for one item at most, and small pushes
-still go together.
+A round takes the ready items of the most urgent push, then items that fit beside them: on free slots, or after items
+that end early. It lasts no longer than the longest ready item, and no push in it waits for the rest longer than its
+promise allows. So a contract of seconds waits behind one of minutes for at most one item, and small pushes still go
+together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What running needs of the outside world; `connect` has it."""
+"""Interfaces to the outside world that `run` needs; `connect` implements them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of two ways to compute the same, compared: how often each row occurs, floats within a tolerance."""
+"""Compares the results of two computations: how often each row occurs, with a tolerance for floats."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@
     a push     whose changes come from another site is a transfer: it starts when what it reads is there
     a load     is sent in slices, so that pushes over the same links wait for no more than one
 
-Items run as they always do. Whoever runs them gets the outcomes when the last transfer would have arrived, and each
-outcome counts what its transfer took. Nothing that computes is held up meanwhile: no worker waits.
+Items run as usual. Their runner gets the outcomes when the last transfer would have arrived, and each outcome includes
+the time of its transfer. No worker waits in the meantime.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Cuts large pushes into items that run side by side, and puts together what they make.
+"""Divides large pushes into items that run in parallel, and combines their results.
 
-Rows that are handed on or joined do not depend on each other, so any part of the changes may be done by itself; all
-parts of a push are committed together.
+Rows that are passed on or joined do not depend on each other, so any part of the changes can be processed separately;
+all parts of a push are committed together.
 """
 
 from __future__ import annotations

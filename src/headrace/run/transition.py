@@ -1,11 +1,11 @@
-"""From one program to another while the first one runs on.
+"""Switches from one program to another while the first one keeps running.
 
-    between     what runs while the new one is loaded: all that ran, as it ran, and what is new
+    between     the program that runs while the new one is loaded: the old one unchanged, plus what is new
     tidied      what the ledger forgets once the new one runs
 
-Whoever pushes a log has to keep it up for all its readers, of the old program and of the new: a run by a key that
-misses a few changes is wrong for ever. So logs have the keys of both programs until the old one is gone, and keys that
-nobody asks for any more are forgotten with their runs.
+A push has to maintain its log for all readers, of the old program and of the new one: a run by a key that misses a few
+changes is wrong for ever. So logs have the keys of both programs until the old one is gone. Keys that no program needs
+any more are dropped with their runs.
 """
 
 from __future__ import annotations

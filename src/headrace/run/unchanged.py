@@ -1,4 +1,4 @@
-"""Which steps only hand rows on, so that their logs can name the files of their inputs instead of new ones."""
+"""Finds steps that only pass rows on: their logs can name the files of their inputs instead of writing new ones."""
 
 from __future__ import annotations
 

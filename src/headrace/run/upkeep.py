@@ -1,7 +1,7 @@
-"""Upkeep of logs in the background: what is due, one piece of work at a time, and what may be forgotten.
+"""Maintains logs in the background: decides what is due, one piece of work at a time, and what may be deleted.
 
-A log's contents may be compacted up to the smallest time that anyone still looks it up at. Upkeep never moves a log's
-time; it is committed against whatever time the log has by then.
+A log may be compacted up to the earliest time that a reader still needs. Upkeep never changes the time of a log; it is
+committed against the time that the log has reached by then.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ class Upkeep:
 
 
 def _stale_runs(item: UpkeepItem, log: Log) -> tuple[str, ...]:
-    """Runs of keys that are built anew, as far as they hold what the new ones do."""
+    """Runs of keys that are built again, as far as they hold what the new ones do."""
     if not item.keys:
         return ()
     upto = max((piece.upto for piece in item.pieces), default=item.since)

@@ -1,4 +1,4 @@
-"""Upkeep as work items: runs merged, bases made of changes, runs built anew. None of it changes what a log holds."""
+"""Upkeep as work items: merges runs, writes bases from changes, rebuilds runs. None of this changes a log's content."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class Auditor:
         missed = self.ledger.notes(MISSED_NOTE)
         found = {}
         for one in self.watched:
-            before = self.measured.get(one.contract)  # one that has to be loaded anew is as late as it was
+            before = self.measured.get(one.contract)  # one that has to be loaded again is as late as it was
             reached = times.get(one.vertex, None if before is None else before.t)
             if reached is not None:
                 t = min([reached, *_missed(missed, one.sources)])

@@ -76,7 +76,7 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Reread:
-    """A source that was read anew within so many seconds, and the contracts whose views were loaded anew with it;
+    """A source that was read again within so many seconds, and the contracts whose views were loaded again with it;
     `failing` are contracts that cannot be loaded now, and why.
     """
 

@@ -40,7 +40,7 @@ class Loading:
     """What is on its way to run: a plan, and how far it is.
 
     `forced` contracts were refused and are kept on a best-effort basis: what they are promised, in seconds. `reread`
-    are sources to read anew although they are as they were.
+    are sources to read again although they are as they were.
     """
 
     plan: Plan

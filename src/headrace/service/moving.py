@@ -73,7 +73,7 @@ def _bring_up(service: Service, loading: Loading) -> None:
 
 def _forget_changed(service: Service, plan: Plan, before: Plan | None, loading: Loading) -> None:
     """Forgets all that was made from sources which the plan asks for in another shape, or which somebody wants to have
-    read anew: it is loaded anew.
+    read again: it is loaded again.
 
     By whoever goes over to a plan, or by upkeep.
     """

@@ -65,7 +65,7 @@ def held_up_sources(ledger: Ledger, captures: Captures) -> dict[str, str]:
 
 
 def capture_failure(scratch: Path) -> tuple[str | None, str]:
-    """Why a capture stands still, and what mends it; None if the last that it told is something else."""
+    """Why a capture stands still, and how to fix it; None if the last that it told is something else."""
     try:
         last = (scratch / "capture.log").read_bytes()[-LONGEST_EVENT:].splitlines()[-1]
         event = json.loads(last)

@@ -32,7 +32,7 @@ ABOUT_A_SOURCE = (
 ABOUT_ITS_FILES = ("file:", "rejected:")
 """What names of notes about a source begin with; a name follows, and in the second case that of a file."""
 LET_GO_WITHIN_S = 10.0
-"""How long a plan waits for captures to let go of a source that it wants to have read anew."""
+"""How long a plan waits for captures to let go of a source that it wants to have read again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Sources:
     # Sources that nobody reads
 
     def forget_unread(self, read: frozenset[str], lease: Lease, wanted: frozenset[str] = frozenset()) -> None:
-        """Spools of other sources than are read go once no capture writes to them: what comes back is read anew.
+        """Spools of other sources than are read go once no capture writes to them: what comes back is read again.
 
         Waits for that only if one of them is wanted again.
         """

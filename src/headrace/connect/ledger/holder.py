@@ -1,4 +1,4 @@
-"""Who holds a lease: processes, called `MACHINE:NUMBER`. One that was killed cannot give back what it held."""
+"""Names the holders of leases: processes, as `MACHINE:NUMBER`. A process that was killed cannot release its lease."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger of `run.ports` on any `Database`: all that does not depend on which one it is.
+"""The ledger of `run.ports` on any `Database`: everything that does not depend on the kind of database.
 
 A commit is one transaction. Its first statement locks the lease's row and checks its epoch, so a commit is either
 before the next holder's acquisition or fenced; there is nothing between.

@@ -44,7 +44,7 @@ def _text(statement: str) -> bytes:
 
 
 class PostgresDatabase:
-    """One connection for all threads, one transaction at a time; made anew when it broke.
+    """One connection for all threads, one transaction at a time; made again when it broke.
 
     When it breaks during a commit nobody knows whether that happened. Its caller asks for the logs again.
     """

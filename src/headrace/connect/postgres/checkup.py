@@ -1,4 +1,4 @@
-"""What to know about a database before and while a project runs on it: its clock, and the log that it keeps for us."""
+"""Reads the clock of a database and how much log it keeps for us, before and while a project runs on it."""
 
 from __future__ import annotations
 

@@ -4,9 +4,9 @@
     mark      a message into the log, then the snapshot: it sees exactly what the log has before the message
     release   writers go on; the snapshot stays as it is until it is closed
 
-The lock is SHARE: readers go on. Who asks for it waits behind writers, and writers wait behind who asks; so it is asked
-for briefly, for less time than PostgreSQL takes to look for deadlocks, and given up if it does not come. PostgreSQL
-itself takes it back from an audit that stands still.
+The lock is SHARE, so readers continue. Our request waits behind writers, and later writers wait behind our request. So
+the request is short: it gives up after less time than PostgreSQL takes to look for deadlocks. PostgreSQL itself takes
+the lock back from an audit that hangs.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class DeliveredTable:
 
     @property
     def shape(self) -> str:
-        """What a table is made of; one of another shape must be made anew."""
+        """What a table is made of; one of another shape must be made again."""
         columns = {field.name: postgres_type(field.type) for field in self.columns}
         return json.dumps({"columns": columns, "key": self.key, "indexes": self.indexes})
 

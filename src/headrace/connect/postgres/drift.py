@@ -1,4 +1,4 @@
-"""Whether a table still is what its source declares: columns that came are no matter, columns that went are."""
+"""Decides whether a table still matches its source: new columns do not matter, missing columns do."""
 
 from __future__ import annotations
 

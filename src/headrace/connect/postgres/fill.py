@@ -1,4 +1,4 @@
-"""What is measured, under what is declared: a source with the facts of its table filled in where nothing is said."""
+"""Fills in the facts of its table where the declaration of a source says nothing: declared values take precedence."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""After the last capture of a database: it keeps no log for us any more.
+"""Drops the slot and publications of a database after its last capture, so that it keeps no more log for us.
 
-The slot's lease keeps who drops it and who captures with it apart: whoever comes second is told that it is held.
+The slot's lease prevents dropping and capturing at the same time: the second process is told that the slot is held.
 """
 
 from __future__ import annotations

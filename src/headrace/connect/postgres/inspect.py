@@ -1,7 +1,7 @@
-"""Ask PostgreSQL about the sources that are its tables: their columns, their sizes, whether they are fit for capture.
+"""Asks PostgreSQL about the tables of sources: their columns, their sizes, and whether they can be captured.
 
-Reads the system catalogue only (and counts a table that was never analysed, if it is small). Nothing is changed, and no
-message holds an address: it may have a password in it.
+Reads only the system catalogue (and counts a table that was never analysed, if it is small). Changes nothing. Messages
+contain no address, because it may contain a password.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ POOLER = (
 
 
 def advice(error: psycopg.Error, address: str) -> str:
-    """What mends it that nobody could connect; a server that refuses says why in words alone."""
+    """How to fix a failed connection; a server that refuses says why only in words."""
     said = str(error)
     if reason(error, address) == UNREADABLE_ADDRESS:
         return ADDRESS_FORM

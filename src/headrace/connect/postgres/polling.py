@@ -1,7 +1,8 @@
-"""The log of a database by ordinary queries, for databases behind poolers that do not pass replication on.
+"""Reads the log of a database with ordinary queries, for databases behind poolers that do not support replication.
 
-Each look decodes the log again from where the slot stands, so it costs more than a stream, and the more the longer a
-transaction stays open. What was seen in a look and not confirmed comes again with the next; it is left out here.
+Each look decodes the log again from the position of the slot, so it costs more than a stream, especially while a
+transaction stays open for long. Messages that were seen but not confirmed come again with the next look; they are
+skipped here.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Capture of one database as a process of its own: `python -m headrace.connect.postgres.process CONFIG.json`.
 
-The configuration is a JSON file, or a line on standard input when the name is `-`: then each further line is one to go
-over to. It has no secrets in it: the address of the database is in the environment variable that it names. What happens
-is told in JSON lines on standard output.
-SIGTERM ends the process after the batch under way, and so does the end of its parent; the next one goes on exactly
-there, also after a kill.
+The configuration is a JSON file, or a line on standard input if the name is `-`; each further line is a new
+configuration. It contains no secrets: the address of the database is in the environment variable that it names. The
+process reports events as JSON lines on standard output.
+SIGTERM, or the end of its parent, ends the process after the current batch. The next process continues exactly there,
+also after a kill.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Publications of a capture: making them hold its tables, and what keeps a table out of them, with what mends it.
+"""Makes the publications of a capture hold its tables; says why a table cannot be published, and how to fix it.
 
 Two publications, because a table without a key could not be updated any more if its updates were published: tables are
 published with all changes, streams with insertions only.
@@ -27,7 +27,7 @@ INSERTIONS = "insert"
 
 @dataclass(frozen=True, slots=True)
 class Hindrance:
-    """What keeps a table from being captured, and what mends it."""
+    """What keeps a table from being captured, and how to fix it."""
 
     what: str
     hint: str

@@ -1,4 +1,4 @@
-"""What makes a table unfit for capture: its kind, its columns, its key; each with the SQL that mends it.
+"""What makes a table unfit for capture: its kind, its columns, its key; each with the SQL that fixes it.
 
 What our role may do is not looked at here: `trial` tries it.
 """

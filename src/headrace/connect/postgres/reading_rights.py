@@ -1,4 +1,4 @@
-"""Whether our role may read all rows of a table; if not, why, with the SQL that mends it.
+"""Whether our role may read all rows of a table; if not, why, with the SQL that fixes it.
 
 Row-level security counts as well: what is read would lack rows that the log has. Sessions of captures are opened with
 `row_security=off`, which makes such a query fail instead of leaving rows out.

@@ -1,4 +1,4 @@
-"""How much of their logs databases keep for us, asked every few seconds: what we do not take fills their disks."""
+"""Asks databases every few seconds how much log they keep for us: log that we do not read fills their disks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The slot of a capture: what it and its publications are called, making and removing them, and what a slot keeps."""
+"""Names, creates and removes the slot and publications of a capture, and reads how much log a slot keeps."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Table:
 def create_slot(session: Connection, slot: str, temporary: bool = False, within_s: float | None = None) -> int:
     """The log from the returned position on is kept. Waits for the transactions that are open now.
 
-    Raises ConnectError with what mends it, also if they are still open after `within_s` seconds. A slot that is
+    Raises ConnectError that says how to fix it, also if they are still open after `within_s` seconds. A slot that is
     temporary goes with its session.
     """
     query = "SELECT lsn::text AS lsn FROM pg_create_logical_replication_slot(%s, 'pgoutput', %s)"

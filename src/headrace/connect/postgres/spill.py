@@ -1,6 +1,6 @@
-"""Rows whose time is not known yet, kept in files: of transactions that are open, and of tables while they are read.
+"""Stores rows whose time is not known yet in files: rows of open transactions, and of tables while they are read.
 
-Files belong to this process alone: after a crash the log brings open transactions again from their beginning.
+The files belong to this process alone: after a crash, the log delivers open transactions again from their beginning.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a database lets us capture its tables: all that a capture does is tried, and undone.
+"""Tests whether a database lets us capture its tables, by trying everything that a capture does and undoing it.
 
     publications   made and filled in a transaction that is rolled back
     slot           a temporary one, which goes with its session; not if ours is there already
@@ -6,7 +6,8 @@
     marks          a message for the log, in a transaction that is rolled back
     tables         no rows are read, of the columns that a capture reads
 
-Nothing waits for long: what is locked by others is said to be untried. Each finding has the SQL that mends it.
+No step waits for long: if another session holds a lock, the finding says that this was not tested. Each finding has the
+SQL that fixes it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Jobs of Spark that can be told to end: items run in its workers, and here those that need the session itself.
+"""Runs Spark jobs that can be cancelled: items run in Spark's workers, or in this process if they need the session.
 
-A job has a tag, by which Spark ends it: tasks are interrupted, and a Python worker that does not let go of its item is
-killed two seconds later (`spark.python.task.killTimeout`).
+A job has a tag, by which Spark cancels it: tasks are interrupted, and a Python worker that does not stop is killed two
+seconds later (`spark.python.task.killTimeout`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Spark of a service: started, started again when it has died, and ended, whatever it is doing."""
+"""Starts the Spark of a service, restarts it when it has died, and ends it, whatever it is doing."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def _remember(name: str, environment: Environment) -> None:
 
 
 def _expanded(named: NamedQuery, alias: str, environment: Environment) -> Rows:
-    """The rows of a view or common table expression, read anew for this use."""
+    """The rows of a view or common table expression, read again for this use."""
     inner = replace(named.environment, path=environment.path).inside(alias)
     rows = inner.read_query(named.query, inner, None, Purpose.TABLE)
     if not named.column_names or len(named.column_names) != len(rows.columns):

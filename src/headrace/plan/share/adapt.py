@@ -1,6 +1,6 @@
 """When what is measured differs from what was planned: which contracts to move, in which steps, and why.
 
-    measured -> conditions that last -> contracts that they concern -> planned anew without their old places
+    measured -> conditions that last -> contracts that they concern -> planned again without their old places
              -> moved, if a promise is kept again or the saving pays for the move within an hour
 
 A contract rests between moves, for longer each time it moves back, and returns to a link only when that has been calm

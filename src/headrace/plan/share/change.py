@@ -2,7 +2,7 @@
 
 A new contract is planned on top of what runs: no vertex gets another producer, so that the critical paths of all others
 stay as they are (but for what is forced), and every capacity is checked with it. Of a contract that goes, only what
-served nobody else goes with it. What everyone pays is computed anew.
+served nobody else goes with it. What everyone pays is computed again.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Equal blocks of several views go by one name, and an operator works for the block that asked for it first. When that
 view goes, the others still read its rows. So its operators are given to another view that needs the same; what only it
 can name stays among the blocks of the plan, as long as somebody reads it. A view of its name that means something else
-leaves no room for it: contracts that depend on the old one are then planned anew.
+leaves no room for it: contracts that depend on the old one are then planned again.
 """
 
 from __future__ import annotations

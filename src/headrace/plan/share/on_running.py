@@ -1,7 +1,7 @@
 """The plan of a project on top of what runs: contracts that are asked for as before keep their vertices.
 
     gone or changed    taken out, with what served nobody else
-    kept               as they are, valued at today's statistics; those that this makes late are planned anew
+    kept               as they are, valued at today's statistics; those that this makes late are planned again
     held               as they are, whether they fit or not: what the project asks for instead is refused
     new or changed     planned on top, small views first; how long pushes wait keeps nothing out that costs no more than
                        what it replaces

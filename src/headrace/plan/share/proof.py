@@ -2,7 +2,7 @@
 
 Let a plan use vertices v that live already, each for n contracts of average weight M (1 + CP/s) at cost c. At its own
 weight m the plan changes the score by c * (m - M) / (n + 1) for each of these, and by more if v has to run more often
-or to keep more. What it makes anew costs m times its price, and the penalty comes on top. The least of that over all
+or to keep more. What it makes again costs m times its price, and the penalty comes on top. The least of that over all
 plans, with every v taken that lowers it, is a bound below: a contract that adds no more than the bound is proven best.
 """
 

@@ -52,7 +52,7 @@ def _moved(
     wide: Offers | None = None,
     first: Collection[str] = (),
 ) -> Arrangement:
-    """Some contracts taken out and planned anew, those that are to be `first` before others and small ones before
+    """Some contracts taken out and planned again, those that are to be `first` before others and small ones before
     large; with some sub-joins at a given width.
     """
     contracts = [kept.contract for kept in now.kept if kept.contract.name in names]

@@ -19,7 +19,7 @@ SPOOL = "spool:"
 STOPPED_NOTE = "quarantine:"
 """Of a source, why nothing more is captured of it."""
 MEND_NOTE = "mend:"
-"""Of a source that was stopped, what mends it, if we know."""
+"""Of a source that was stopped, how to fix it, if we know."""
 MISSED_NOTE = "missed:"
 """Of a source, since when changes were missed: its table is being read again, and its spool is not complete yet."""
 

@@ -1,8 +1,8 @@
-"""What views compute of their vertices' rows and may have no answer for: it is computed by pushes, not by readers.
+"""Has pushes, not readers, compute those columns of a view for which a row may have no answer.
 
-A vertex holds the columns that its views read; several views may share it, and each computes its own columns of them.
-Where that can fail, the computed rows get a log of their own: a bad row then halts that view alone, long before
-anybody reads it, and the log keeps the view's last good rows.
+A vertex holds the columns that its views read. Several views may share it, and each computes its own columns from it.
+Where this can fail, the computed rows get their own log: a bad row then halts only that view, before anybody reads it,
+and the log keeps the view's last good rows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is known of the vertices that have a step already: later ones read them by it."""
+"""Facts about the vertices that already have a step, for the steps that read them."""
 
 from __future__ import annotations
 

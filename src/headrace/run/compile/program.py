@@ -1,4 +1,4 @@
-"""Vertex after vertex, inputs first: each gets its step, then its log. Also rows that only come in or go on."""
+"""Compiles one vertex after another, inputs first: its step, then its log. Also compiles steps that pass rows on."""
 
 from __future__ import annotations
 
