@@ -206,7 +206,7 @@ def test_the_text_of_a_filter_is_as_written_here():
         (text_of(), "no \"entries\""),
         (text_of(*WHOLE, entries={}), "no \"entries\""),
         (text_of(*WHOLE[:2]), "holds a Literal, not a Filter"),
-        (text_of(*WHOLE).replace("true", "NaN"), "NaN is no number"),
+        (text_of(*WHOLE).replace("true", "NaN"), "NaN is not a JSON number"),
         (text_of({**TYPE, "is": "Evil"}), "entry 0 is of an unknown kind: 'Evil'"),
         (text_of({**TYPE, "is": ["Simple"]}), "unknown kind"),
         (text_of(7), "unknown kind"),

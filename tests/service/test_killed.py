@@ -51,7 +51,7 @@ def test_captures_that_were_killed_go_on_where_they_were(project: RunningProject
     project.change_something(5000)
     project.until_equal("counts")
     log = (project.folder / ".headrace" / "service.log").read_text()
-    assert "it was killed (signal 9); again in 0.2 s" in log
+    assert "it was killed (signal 9); trying again in 0.2 s" in log
 
 
 def test_views_of_other_databases_are_kept_while_one_is_away(project: RunningProject, server: EmbeddedPostgres) -> None:
@@ -69,7 +69,7 @@ def test_views_of_other_databases_are_kept_while_one_is_away(project: RunningPro
     project.up()
     said = (project.folder / ".headrace" / "up.log").read_text()
     assert "database eu_dsn does not answer" in said
-    assert "going on with the plan that ran last" in said
+    assert "continuing with the plan that ran last" in said
     assert "2 of 2 views are kept, as of" in said
     project.us.execute("UPDATE users SET country = 'c1' WHERE uid = 5")
     until(has_users(project), "changes of the other database arrive in a service that was started without the first")

@@ -49,7 +49,7 @@ def test_up_names_the_state_of_headrace_0_1_and_loads_anew_keeping_slots(project
     until(lambda: sorted(project.eu.execute(copied)) == project.expected("named"), "it is delivered")
     assert {name for name, _ in slots_of(project.us)} == {name for name, _ in slots}
     log = (project.folder / ".headrace" / "service.log").read_text()
-    assert "of Headrace 0.1" in log
+    assert "Headrace 0.1" in log
     assert not (project.folder / ".headrace" / "running.plan").exists()
     assert logs_of(project.folder) == loaded
     project.headrace("down")

@@ -43,9 +43,7 @@ def test_a_refused_version_waits_through_an_overload_and_runs_when_that_is_over(
     assert not then.goes_on and not then.rejected
     assert vertex_of(then, "sales_eu") != vertex_of(overloaded, "sales_eu")
     compile_plan(then)
-    assert list(say_versions(overloaded, then)) == [
-        'contract "sales_eu" runs as it was asked for; it was refused before'
-    ]
+    assert list(say_versions(overloaded, then)) == ['contract "sales_eu" runs as the files say; it was refused before']
     (begun,) = say_versions(None, overloaded)
     assert begun.startswith('contract "sales_eu" runs its earlier version: refused, because ')
     assert refused.step(then, Measured(10.0), go_over) is None

@@ -82,7 +82,7 @@ def test_a_project_is_kept_and_read_and_changed_while_it_runs(project: RunningPr
     assert 'headrace_prediction_error_ratio{contract="named"}' in get(project, "/metrics")[1]
     assert "https://" not in get(project, "/docs")[1]
 
-    assert "runs already" in project.headrace("up", "--engine=local", status=2)
+    assert "is already running" in project.headrace("up", "--engine=local", status=2)
     pid = project.process()["pid"]
     captures = children(pid)
     assert captures

@@ -90,7 +90,7 @@ def test_a_service_that_stood_still_goes_on_and_owns_up_to_it(project: RunningPr
         assert seconds - FRESHNESS_S < now["worst_lag_s"] < seconds + 120
     assert project.process()["pid"] == pid
     said = (project.folder / ".headrace" / "service.log").read_text()
-    assert ("stood still for" in said) is (seconds > 30)
+    assert ("suspended for" in said) is (seconds > 30)
 
 
 def test_a_service_that_lost_its_project_meanwhile_ends_and_leaves_it_to_the_other(project: RunningProject) -> None:

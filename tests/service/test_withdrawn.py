@@ -177,7 +177,7 @@ def test_a_slot_is_named_until_its_address_is_known_and_its_capture_has_ended(
     found.keep([capture])
     environment = dict[str, str]()
     found.run([], environment)
-    assert f'slot "{capture.names.slot}" of database dsn, which is not captured' in told(found)[capture.note]
+    assert f'slot "{capture.names.slot}" of database dsn, which is no longer captured' in told(found)[capture.note]
     assert '"DSN" is not set' in told(found)[capture.note]
     capturing = ledger.acquire(capture.names.lease, "capture", 60)
     environment["DSN"] = dsn

@@ -54,7 +54,7 @@ def test_a_commit_of_files_that_were_swept_away_is_refused_as_a_whole(ledger: Sq
     lease = ledger.acquire("service", "a", 10)
     kept, swept = written(store), written(store)
     assert ledger.delete_unnamed([("us", swept.file)], store.delete) == 1
-    with pytest.raises(Conflict, match="not there any more"):
+    with pytest.raises(Conflict, match="no longer exist"):
         ledger.commit(lease, Round((Edit("v", None, 1, (kept, swept), start=0, site="us"),), {"n": "1"}))
     assert not ledger.times()
     assert not ledger.notes()
