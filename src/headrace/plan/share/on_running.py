@@ -18,13 +18,14 @@ from dataclasses import replace
 from math import inf
 
 from headrace.model.block import Block
-from headrace.model.catalogue import Catalogue, Contract, Refusal, Source
+from headrace.model.catalogue import Catalogue, Contract, Refusal
 from headrace.model.plan import Operator, Plan, PlannedBlock
 from headrace.plan.cores import cores_of, planned_block
 from headrace.plan.live import ROUNDING
 from headrace.plan.price import upstream_first
 from headrace.plan.refuse import refuse_unsupported
 from headrace.plan.share.arrangement import Arrangement, Kept, arrangement_of, both
+from headrace.plan.share.carry import carry_measured
 from headrace.plan.share.forms import blocks_in_form
 from headrace.plan.share.inherited import blocks_used, declared_blocks, given_to_others, names_stand
 from headrace.plan.share.keeps import has_room, late_contracts
@@ -42,7 +43,7 @@ def arranged_on(running: Plan, catalogue: Catalogue, views: Views, held: Collect
     """
     declared = declared_blocks(views)
     old = given_to_others(arrangement_of(running), declared)
-    catalogue = _with_measured(catalogue, running.catalogue)
+    catalogue = carry_measured(catalogue, running.catalogue)
     same = [kept for kept in old.kept if _is_same(kept, old, catalogue, views) and names_stand(kept, old, declared)]
     kept = _carried_over(old, same, catalogue, views)
     if not has_room(kept) and has_room(old) and not held:
@@ -55,35 +56,6 @@ def arranged_on(running: Plan, catalogue: Catalogue, views: Views, held: Collect
     unforced = _with_all(_unforced(kept), [one for one in wanted if not one.forced], views)
     unforced = _with_replaced(unforced, _valued(old, catalogue), views)
     return _with_forced(_with_held(unforced, held, views), kept, views)
-
-
-def _with_measured(catalogue: Catalogue, running: Catalogue) -> Catalogue:
-    """What was measured of sources and of filters that are declared as they were, and of waiting."""
-    sources = {name: _as_it_was(source, running.sources.get(name)) for name, source in catalogue.sources.items()}
-    filters = (
-        one
-        for one in running.selectivity
-        if one.measured and _filters_of(catalogue, one.source) == _filters_of(running, one.source)
-    )
-    known = {(one.source, one.text) for one in catalogue.selectivity if one.measured}
-    carried = (one for one in filters if one.source in sources and (one.source, one.text) not in known)
-    headroom = catalogue.headroom
-    if headroom.blocking_s is None or headroom.measured:
-        headroom = replace(headroom, blocking_s=running.headroom.blocking_s, measured=True)
-    return replace(catalogue, sources=sources, selectivity=(*catalogue.selectivity, *carried), headroom=headroom)
-
-
-def _filters_of(catalogue: Catalogue, source: str) -> frozenset[tuple[str, float]]:
-    """What is declared of a source's filters."""
-    return frozenset(
-        (one.text, one.share) for one in catalogue.selectivity if one.source == source and not one.measured
-    )
-
-
-def _as_it_was(source: Source, before: Source | None) -> Source:
-    if before is None or before.rate != source.rate or source.measured_rate is not None:
-        return source
-    return replace(source, measured_rate=before.measured_rate)
 
 
 def _is_same(kept: Kept, old: Arrangement, catalogue: Catalogue, views: Views) -> bool:
