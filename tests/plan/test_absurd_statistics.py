@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.declare.sql import read_query
-from headrace.model.catalogue import Catalogue, SourceKind
+from headrace.model.catalogue import Catalogue, MeasuredSize, SourceKind
 from headrace.model.explanation import Change
 from headrace.model.plan import Plan, PlanOptions
+from headrace.model.statistics import LARGEST
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
@@ -47,6 +48,11 @@ VIEWS = {name: blocks_of(name, meaning) for name, meaning in MEANINGS.items()}
 
 ABSURD = st.sampled_from((None, 0.0, -1.0, math.nan, math.inf, -math.inf, 1e30, 1e308, 1e-30, 1.0, 100.0))
 NUMBERS = st.sampled_from((0.0, -1.0, math.nan, math.inf, 1e30, 1e-30, 1.0, 100.0))
+RESULTS = sorted(blocks[-1].fingerprint for blocks in VIEWS.values())
+SIZES = st.dictionaries(
+    st.sampled_from((*RESULTS, "gone")),
+    st.builds(MeasuredSize, ABSURD, ABSURD, st.dictionaries(st.sampled_from(("r", "s", "t", "gone")), NUMBERS)),
+)
 
 
 @st.composite
@@ -72,7 +78,8 @@ def projects(draw: st.DrawFn) -> Catalogue:
     links = [link("m1", "m2", bandwidth), link("m2", "m1", bandwidth)]
     contracts = [contract(f"c_{name}", name, draw(st.sampled_from(SITES)), 60) for name in draw(SOME)]
     shares = [("r", "n > 2", draw(st.sampled_from((0.0, 1.0, -1.0, math.nan, 2.0))))]
-    return catalogue([site(name) for name in SITES], links, sources, contracts, shares)
+    found = catalogue([site(name) for name in SITES], links, sources, contracts, shares)
+    return replace(found, sizes=draw(SIZES))
 
 
 SOME = st.lists(st.sampled_from(sorted(QUERIES)), min_size=1, max_size=3, unique=True)
@@ -90,6 +97,7 @@ def measurements(draw: st.DrawFn, plan: Plan) -> Measured:
         draw(st.sampled_from((frozenset[str](), frozenset(("m2",))))),
         draw(of_vertices),
         draw(NUMBERS),
+        draw(SIZES),
     )
 
 
@@ -156,6 +164,16 @@ def test_numbers_that_nobody_can_have_measured_are_named_and_left_out(tmp_path: 
     assert measured is not None
     assert (measured.rates, measured.load, measured.blocking_s) == ({"s": 3.0}, {}, 0.0)
     assert "rate of r (nan), load of m1>m2 (-1), waiting time (inf s)" in caplog.text
+
+
+@given(SIZES)
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
+def test_whatever_sizes_were_written_they_are_read_or_left_out(tmp_path: Path, sizes: dict[str, MeasuredSize]):
+    text = json.dumps({"clock_s": 1.0, "sizes": {name: asdict(size) for name, size in sizes.items()}})
+    measured = read_measured(written(tmp_path, text))
+    assert measured is not None and measured.sizes.keys() == sizes.keys()
+    numbers = [n for one in measured.sizes.values() for n in (one.rows, one.rate, *one.sources.values())]
+    assert all(number is None or 0.0 <= number <= LARGEST for number in numbers)
 
 
 def test_streams_that_were_quiet_for_a_minute_do_not_keep_a_project_from_starting(tmp_path: Path):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.model.catalogue import MeasuredSize
 from headrace.model.plan import Plan
 from headrace.model.statistics import rate_of
 from headrace.plan.document import plan_document
@@ -23,6 +24,7 @@ MEASURED = Measured(
     slowness={"r:orders@us": 0.5},
     load={("us", "eu"): 0.25},
     selectivities={"d:orders|orders@eu": 0.1},
+    sizes={"fe7cf4873f128fc9": MeasuredSize(12.0, 4.0, {"orders": 400.0})},
 )
 
 
@@ -45,8 +47,9 @@ def test_what_is_written_is_read(folder: Folder) -> None:
 
 
 def test_a_file_of_another_version_is_as_if_nothing_was_measured(folder: Folder) -> None:
-    folder.write_json("measured.json", {"clock": 1})
-    assert read_measured(folder) is None
+    for written in ({"clock": 1}, {"clock_s": 1.0, "version": 2}, {"clock_s": 1.0, "sizes": {"a": 3}}):
+        folder.write_json("measured.json", written)
+        assert read_measured(folder) is None
 
 
 def test_projects_are_planned_at_measured_rates_where_none_is_declared(folder: Folder) -> None:

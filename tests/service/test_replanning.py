@@ -52,7 +52,7 @@ class Running:
             self.clock_s += LOOK_EVERY_S
             if (self.clock_s - START_S) % PUSH_EVERY_S == 0:
                 self.push(rates(self.clock_s - START_S))
-            move = self.replanning.step(self.plan, measured_of(self.learning, self.clock_s), self.go_over)
+            move = self.replanning.step(self.plan, measured_of(self.learning, {}, self.clock_s), self.go_over)
             if move is not None:
                 self.moves.append(move)
 

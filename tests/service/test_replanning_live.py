@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import pytest
 
 from headrace.app.preparing import prepare
 from headrace.connect.postgres.sample import Habit, SampleLoad
+from headrace.model.log import Log
 from headrace.model.running import ApplyWishes
 from headrace.plan.share.revalue import Measured
 from headrace.run.items import HereRunner
@@ -45,7 +46,7 @@ HURRY = 20.0
 """How much faster than ours the clock of who decides runs, so that a minute is three seconds."""
 
 
-def measured_in_a_hurry(learning: Learning, clock_s: float) -> Measured:
+def measured_in_a_hurry(learning: Learning, logs: Mapping[str, Log], clock_s: float) -> Measured:
     """As measured so far, whether that was long enough or not."""
     graph = learning.plan.graph
     rates = {
@@ -53,7 +54,7 @@ def measured_in_a_hurry(learning: Learning, clock_s: float) -> Measured:
         for name, flow in learning.flows.copy().items()
         if name not in graph.edges
     }
-    return replace(measured_of(learning, clock_s * HURRY), rates=rates)
+    return replace(measured_of(learning, logs, clock_s * HURRY), rates=rates)
 
 
 @pytest.fixture

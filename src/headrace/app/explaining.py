@@ -13,9 +13,9 @@ from headrace.declare.units import BANDWIDTH, DURATION, FACTOR, RATE, Unreadable
 from headrace.model.catalogue import Catalogue
 from headrace.model.errors import UsageError
 from headrace.model.explanation import Change, Grounds, Outcome, WhatIf, Why
-from headrace.model.plan import Plan, PlanOptions
+from headrace.model.plan import Plan, PlannedBlock, PlanOptions
 from headrace.model.statistics import rate_of
-from headrace.plan.explain import grounds, sources_of, what_if, what_if_running, why
+from headrace.plan.explain import grounds, results_of, sources_of, what_if, what_if_running, why
 from headrace.plan.share.adapt import plan_as_measured
 from headrace.plan.share.revalue import Measured
 from headrace.service.folder import Folder
@@ -43,18 +43,22 @@ def explain(directory: Path, environment: Mapping[str, str], name: str) -> Expla
     if running is not None:
         try:
             answers = why(running, name)
-            return Explained(running, answers, grounds(running.catalogue, sources_of(running, name), measured))
+            return Explained(running, answers, _grounds(running, name, measured))
         except UsageError:
             pass  # what is not applied yet may be in the files
     plan = plan_project(directory, environment, PlanOptions())
-    return Explained(plan, why(plan, name), grounds(plan.catalogue, sources_of(plan, name)))
+    return Explained(plan, why(plan, name), _grounds(plan, name))
 
 
 def explain_running(host: Host, name: str) -> Explained:
     """Why the plan that runs is so, at what is measured now."""
     measured = host.measured()
     plan = plan_as_measured(host.reader().plan, measured)
-    return Explained(plan, why(plan, name), grounds(plan.catalogue, sources_of(plan, name), measured))
+    return Explained(plan, why(plan, name), _grounds(plan, name, measured))
+
+
+def _grounds(plan: Plan, name: str, measured: Measured | None = None) -> Grounds:
+    return grounds(plan.catalogue, sources_of(plan, name), measured, results_of(plan, name))
 
 
 def _as_it_runs(directory: Path) -> tuple[Plan, Measured] | tuple[None, None]:
@@ -91,9 +95,9 @@ def imagine(directory: Path, environment: Mapping[str, str], contract: str, wish
     from the files.
     """
     running, measured = _as_it_runs(directory)
-    on_apply = None
+    on_apply, results = None, tuple[PlannedBlock, ...]()
     if running is not None and contract in running.catalogue.contracts:
-        catalogue = running.catalogue
+        catalogue, results = running.catalogue, results_of(running, contract)
         answer = what_if_running(running, contract, _change(catalogue, wishes))
         planned = running_to_plan_on(Folder(directory)) or running
         applied = what_if_running(planned, contract, _change(planned.catalogue, wishes)).after
@@ -101,9 +105,8 @@ def imagine(directory: Path, environment: Mapping[str, str], contract: str, wish
     else:
         catalogue = planned_catalogue(directory, environment)
         answer = what_if(catalogue, contract, _change(catalogue, wishes))
-    return Imagined(
-        answer, grounds(catalogue, everything_read(catalogue, catalogue.contracts[contract].view), measured), on_apply
-    )
+    read = everything_read(catalogue, catalogue.contracts[contract].view)
+    return Imagined(answer, grounds(catalogue, read, measured, results), on_apply)
 
 
 def _change(catalogue: Catalogue, wishes: Wishes) -> Change:

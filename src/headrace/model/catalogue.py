@@ -327,6 +327,17 @@ class Selectivity:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredSize:
+    """What the result of a block held (rows) and emitted (changed rows per second) while the project ran; None for what
+    is not known. It emitted that while the `sources` that it is made from changed so many rows per second each.
+    """
+
+    rows: float | None = None
+    rate: float | None = None
+    sources: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Catalogue:
     """A whole project. Mappings keep the order of the file."""
 
@@ -350,3 +361,5 @@ class Catalogue:
     problems: tuple[Problem, ...] = field(default=())
     """Warnings and notes found while reading; errors never reach a Catalogue."""
     engine: DeclaredEngine = field(default_factory=DeclaredEngine)
+    sizes: Mapping[str, MeasuredSize] = field(default_factory=dict)
+    """What a running project found of its aggregates and the like, by the fingerprints of their blocks."""

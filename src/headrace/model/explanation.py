@@ -90,14 +90,25 @@ class SourceRate:
 
 
 @dataclass(frozen=True, slots=True)
+class ResultSize:
+    """What was measured of a result that an answer rests on: rows, and changed rows per second; None if not known."""
+
+    result: str
+    rows: float | None
+    rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Grounds:
-    """What answers rest on: the plan that runs or that of the files alone, rates, and how many times as long as planned
-    pushes take; None while nobody measured that.
+    """What answers rest on: the plan that runs or that of the files alone, rates, how many times as long as planned
+    pushes take (None while nobody measured that), and the sizes of aggregates, DISTINCT and top-k that were measured
+    and not estimated.
     """
 
     is_running: bool
     rates: tuple[SourceRate, ...]
     slowness: float | None
+    sizes: tuple[ResultSize, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from headrace.model.block import Block, BlockInput
-from headrace.model.catalogue import Catalogue, Selectivity
+from headrace.model.catalogue import Catalogue
 from headrace.model.plan import PlannedBlock
 from headrace.plan.canonical.block_aliases import with_aliases
 from headrace.plan.outputs import block_facts, facts_of_block
 from headrace.plan.selectivity import share_of, share_of_filter
+from headrace.plan.sizes import size_now
 from headrace.plan.statistics import Core, Facts, facts_of_source
 
 
@@ -19,7 +20,7 @@ def cores_of(blocks: Sequence[Block], catalogue: Catalogue, names: Mapping[str, 
     cores = []
     for declared in blocks:
         block = _under_shared_aliases(declared, facts)
-        core = _core_of(block, facts, catalogue.selectivity, (names or {}).get(block.fingerprint, block.id))
+        core = _core_of(block, facts, catalogue, (names or {}).get(block.fingerprint, block.id))
         facts[block.id] = facts_of_block(core)
         cores.append(core)
     return tuple(cores)
@@ -42,7 +43,7 @@ def _shared_alias(input_: BlockInput, facts: Mapping[str, Facts]) -> str:
     return f"{facts[input_.source].name}{hash_}{number}"
 
 
-def _core_of(block: Block, facts: Mapping[str, Facts], declared: Sequence[Selectivity], name: str) -> Core:
+def _core_of(block: Block, facts: Mapping[str, Facts], catalogue: Catalogue, name: str) -> Core:
     source_of = {input_.alias: input_.source for input_ in block.inputs}
     distinct = {
         f"{alias}.{column}": count
@@ -50,11 +51,11 @@ def _core_of(block: Block, facts: Mapping[str, Facts], declared: Sequence[Select
         for column, count in facts[source].distinct.items()
     }
     shares = {
-        filter_.alias: share_of_filter(filter_, source_of[filter_.alias], distinct, declared)
+        filter_.alias: share_of_filter(filter_, source_of[filter_.alias], distinct, catalogue.selectivity)
         for filter_ in block.filters
     }
     residual_shares = tuple(share_of(residual.predicate, distinct) for residual in block.residuals)
-    return Core(block, facts, shares, residual_shares, name)
+    return Core(block, facts, shares, residual_shares, name, size_now(catalogue, block.fingerprint))
 
 
 def planned_block(core: Core, inner: bool) -> PlannedBlock:

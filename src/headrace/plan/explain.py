@@ -10,7 +10,7 @@ Alternatives are planned afresh with everybody else unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from statistics import median
 
@@ -25,6 +25,7 @@ from headrace.model.explanation import (
     Grounds,
     Origin,
     Outcome,
+    ResultSize,
     SourceRate,
     Step,
     WhatIf,
@@ -34,7 +35,7 @@ from headrace.model.explanation import (
     WhyVertex,
 )
 from headrace.model.names import name_of_view
-from headrace.model.plan import ContractPlan, Edge, Method, Plan, PlanOptions, Rejection, Vertex
+from headrace.model.plan import ContractPlan, Edge, Method, Plan, PlannedBlock, PlanOptions, Rejection, Vertex
 from headrace.model.statistics import rate_of
 from headrace.plan.admit import Answer, Question, best_plan, cheapest_plan, fastest_plan, keeps, next_best_plan
 from headrace.plan.figures import score
@@ -44,6 +45,7 @@ from headrace.plan.refuse import what_is_left
 from headrace.plan.share.arrangement import arrangement_of
 from headrace.plan.share.forms import form_of
 from headrace.plan.share.revalue import Measured
+from headrace.plan.sizes import size_now
 
 SHARING_NOTHING = "cheapest, sharing nothing"
 NEGLIGIBLE = 1e-6
@@ -217,20 +219,45 @@ def _why_vertex(plan: Plan, vertex: Vertex) -> WhyVertex:
 # What answers rest on
 
 
-def grounds(catalogue: Catalogue, sources: Collection[str], measured: Measured | None = None) -> Grounds:
-    """The statistics behind an answer about what is made of some sources; `measured` is what a running plan taught."""
+def grounds(
+    catalogue: Catalogue,
+    sources: Collection[str],
+    measured: Measured | None = None,
+    results: Iterable[PlannedBlock] = (),
+) -> Grounds:
+    """The statistics behind an answer about what is made of some sources, through some results; `measured` is what a
+    running plan taught.
+    """
     rates = (_source_rate(source) for name, source in catalogue.sources.items() if name in sources)
     taken = [] if measured is None else list(measured.slowness.values())
-    return Grounds(measured is not None, tuple(rates), median(taken) if taken else None)
+    sizes = (_result_size(catalogue, result) for result in results)
+    known = tuple(one for one in sizes if one.rows is not None or one.rate is not None)
+    return Grounds(measured is not None, tuple(rates), median(taken) if taken else None, known)
+
+
+def _result_size(catalogue: Catalogue, result: PlannedBlock) -> ResultSize:
+    size = size_now(catalogue, result.block.fingerprint)
+    return ResultSize(name_of_view(result.name), size.rows, size.rate)
 
 
 def sources_of(plan: Plan, name: str) -> frozenset[str]:
     """The sources that a contract, a view or a vertex is made of; all that the plan reads, if it has none such."""
+    return frozenset(vertex.scope[0] for vertex in _made_of(plan, name) if vertex.base)
+
+
+def results_of(plan: Plan, name: str) -> tuple[PlannedBlock, ...]:
+    """The blocks with an operator on top through which the same is made, each once."""
+    made = {vertex.fingerprint for vertex in _made_of(plan, name)}
+    found = {entry.name: entry for entry in plan.blocks if entry.block.fingerprint in made}
+    return tuple(entry for entry in found.values() if entry.block.top is not None)
+
+
+def _made_of(plan: Plan, name: str) -> list[Vertex]:
+    """The vertices that a contract, a view or a vertex is made of; all, if there is none such."""
     graph = plan.graph
     named = [entry.vertex for entry in plan.contracts if name in (entry.contract, name_of_view(entry.view))]
     named += [vertex.id for vertex in graph.vertices.values() if _is_called(vertex, name)]
-    upstream = upstream_first(graph, named or graph.vertices)
-    return frozenset(graph.vertices[vertex].scope[0] for vertex in upstream if graph.vertices[vertex].base)
+    return [graph.vertices[vertex] for vertex in upstream_first(graph, named or graph.vertices)]
 
 
 def _source_rate(source: Source) -> SourceRate:

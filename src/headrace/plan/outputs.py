@@ -10,6 +10,8 @@ Estimates by simple rules; plan documents give them, and whoever checks a docume
     semi, anti           the part of the left side that has a partner, or has none
     union all            the sum
     recompute            as many rows as the largest input; a changed row of an input changes one row
+
+What was measured of an operator on top while the project ran stands instead (`sizes.py`).
 """
 
 from __future__ import annotations
@@ -61,6 +63,9 @@ def block_facts(core: Core) -> BlockFacts:
         case _:
             everything = core.everything
             rows, rate, distinct = core.card(everything), core.rate(everything, everything), distinct_of_core(core)
+    if top is not None:
+        rows = rows if core.size.rows is None else core.size.rows
+        rate = rate if core.size.rate is None else Rate(core.size.rate)
     rows = min(rows, MOST_ROWS)
     outputs = core.block.outputs
     widths = {output.name: _width(output.expr, core) for output in outputs}
@@ -127,16 +132,20 @@ def _aggregated(core: Core, top: Aggregation) -> tuple[float, Rate, dict[str, fl
     card = core.card(core.everything)
     groups = groups_of(core, top)
     distinct = distinct_of_core(core)
-    named = {key.name: min(_distinct(key.expr, distinct, card), groups) for key in top.keys}
+    is_alone = len(top.keys) == 1 and top.window is None  # then a group is a value of the key
+    named = {key.name: groups if is_alone else min(_distinct(key.expr, distinct, card), groups) for key in top.keys}
     share = 1.0 if top.having is None else share_of(top.having, named)
     return groups * share, rate_of_groups(core, top, core.everything) * share, named
 
 
 def groups_of(core: Core, top: Aggregation) -> float:
-    """How many groups there are: at least one."""
-    keys = _values_of_keys(core, top)
+    """How many groups there are: at least one. Those that HAVING leaves out were not measured."""
+    keys, measured = _values_of_keys(core, top), core.size.rows
     windows = 1.0 if top.window is None else _windows(core, top.window)
-    return max(1.0, min(keys * windows, core.card(core.everything)))
+    estimated = max(1.0, min(keys * windows, core.card(core.everything)))
+    if measured is None:
+        return estimated
+    return max(1.0, measured if top.having is None else max(measured, estimated))
 
 
 def rate_of_groups(core: Core, top: Aggregation, changed: int) -> Rate:
@@ -145,11 +154,19 @@ def rate_of_groups(core: Core, top: Aggregation, changed: int) -> Rate:
     """
     groups, rows = groups_of(core, top), core.rate(core.everything, changed)
     window = top.window
+    if core.size.rate is not None and top.having is None:
+        return Rate(core.size.rate * _part_of_changes(core, rows))
     if window is None:
         return Rate(0.0, ((1.0, Groups(groups, rows)),))
     keys, overlap = _values_of_keys(core, top), window.size_ms / window.slide_ms
     count, opened = max(1.0, min(groups, keys * overlap)), min(groups, keys) * MS_PER_S / window.slide_ms
     return Rate(0.0, ((1.0, Groups(count, rows * overlap, opened)),))
+
+
+def _part_of_changes(core: Core, rows: Rate) -> float:
+    """The part of all changes of the core that some of them are."""
+    everything = core.rate(core.everything, core.everything).at(1.0)
+    return min(1.0, rows.at(1.0) / everything) if everything > 0.0 else 1.0
 
 
 def _values_of_keys(core: Core, top: Aggregation) -> float:

@@ -86,7 +86,7 @@ def _released_core(core: Core, sources: set[str]) -> Core:
         for read, input_ in zip(core.block.inputs, core.inputs, strict=True)
     }
     shares = {input_.alias: input_.share for input_ in core.inputs}
-    return Core(core.block, facts, shares, core.residual_shares, core.name)
+    return Core(core.block, facts, shares, core.residual_shares, core.name, core.size)
 
 
 # What binds

@@ -19,7 +19,7 @@ from functools import cached_property
 from math import prod
 
 from headrace.model.block import Aggregation, Block, BlockFilter, ColumnId, Derivation, DerivationKind, Residual
-from headrace.model.catalogue import Source, Stays
+from headrace.model.catalogue import MeasuredSize, Source, Stays
 from headrace.model.expr import Expr, columns_of
 from headrace.model.rate import Rate
 from headrace.model.statistics import distinct_of, rate_of, rows_of, width_of
@@ -126,10 +126,13 @@ class Core:
         shares: Mapping[str, float],
         residual_shares: tuple[float, ...],
         name: str | None = None,
+        size: MeasuredSize | None = None,
     ) -> None:
-        """`facts` are by the names that the block's inputs give; `name` is the one of all blocks that mean the same."""
+        """`facts` are by the names that the block's inputs give; `name` is the one of all blocks that mean the same.
+        `size` is what was measured of the operator on top, at the rates that the facts have.
+        """
         filters = {filter_.alias: filter_ for filter_ in block.filters}
-        self.block, self.name = block, name or block.id
+        self.block, self.name, self.size = block, name or block.id, size or MeasuredSize()
         self.inputs = tuple(
             Input(input_.alias, facts[input_.source], filters.get(input_.alias), shares.get(input_.alias, 1.0))
             for input_ in block.inputs

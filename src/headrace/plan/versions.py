@@ -19,6 +19,7 @@ from headrace.model.names import name_of_view, version_name
 from headrace.model.plan import GoesOn, Plan, Rejection
 from headrace.plan.forced import plan_with_forced
 from headrace.plan.share.arrangement import arrangement_of
+from headrace.plan.share.carry import carry_undeclared
 from headrace.plan.share.inherited import blocks_used
 from headrace.plan.share.keeps import has_room, late_contracts
 from headrace.plan.views import blocks_of_view
@@ -27,7 +28,8 @@ from headrace.plan.views import blocks_of_view
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What a project asks for. `forced` contracts run: how fresh they are planned to be, in seconds. Those to `force`
-    are kept although they are refused. `from_nothing` plans as if nothing ran.
+    are kept although they are refused. `from_nothing` plans as if nothing ran, at what was measured where nothing is
+    declared.
     """
 
     declared: Catalogue
@@ -44,6 +46,8 @@ def plan_versions(
     What is refused there stops or does not start; what goes on all the same is noted in the plan.
     """
     base, held = None if asked.from_nothing else running, dict[str, Rejection]()
+    if asked.from_nothing and running is not None:
+        asked = replace(asked, declared=carry_undeclared(asked.declared, running))
     while True:
         stopped = {} if running is None else _without_sources(running, asked.declared, held)
         stay = [name for name in held if name not in stopped]

@@ -19,6 +19,7 @@ from headrace.model.errors import UsageError, nearest_name
 from headrace.model.plan import Plan, Rejection
 from headrace.model.running import ApplyWishes
 from headrace.observe.shown import Look
+from headrace.observe.sizes import held_results
 from headrace.plan.share.difference import Difference, difference
 from headrace.plan.share.revalue import Measured
 from headrace.plan.share.steps import first_steps
@@ -122,9 +123,13 @@ class Host:
 
     def measured(self) -> Measured:
         """What the plan that runs has taught so far."""
+        return self._measure(measured_of)
+
+    def _measure(self, measure: Measure) -> Measured:
         service = self.service
         assert service.scheduler is not None, "nothing runs yet"
-        return measured_of(service.scheduler.learning, service.clock() / 1e6)
+        learning = service.scheduler.learning
+        return measure(learning, service.ledger.logs(held_results(learning.plan)), service.clock() / 1e6)
 
     # Acting
 
@@ -210,7 +215,7 @@ class Host:
         try:
             if service.plan is not None and service.scheduler is not None:
                 assert self._replanning is not None
-                measured = measure(service.scheduler.learning, service.clock() / 1e6)
+                measured = self._measure(measure)
                 write_measured(self.folder, measured)
                 moved = self._replanning.step(service.plan, measured, lambda plan: self._go_over(plan, end))
                 if moved is None:

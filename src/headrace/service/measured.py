@@ -7,15 +7,18 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import TypeAdapter, ValidationError
 
+from headrace.model.catalogue import MeasuredSize
 from headrace.model.errors import UnreadableState
 from headrace.model.plan import Plan
 from headrace.plan.share.adapt import plan_as_measured
 from headrace.plan.share.revalue import Measured
+from headrace.plan.sizes import without_declared
 from headrace.service.folder import Folder
 
 log = logging.getLogger("headrace.service")
 
 FILE = "measured.json"
+VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,8 @@ class _Written:
     load: dict[str, float] = field(default_factory=dict)
     selectivities: dict[str, float] = field(default_factory=dict)
     blocking_s: float = 0.0
+    sizes: dict[str, MeasuredSize] = field(default_factory=dict)
+    version: int = VERSION
 
 
 _WRITTEN = TypeAdapter(_Written)
@@ -45,6 +50,7 @@ def _written(measured: Measured) -> _Written:
         {">".join(ends): share for ends, share in measured.load.items()},
         dict(measured.selectivities),
         measured.blocking_s,
+        dict(measured.sizes),
     )
 
 
@@ -57,6 +63,8 @@ def read_measured(folder: Folder) -> Measured | None:
         if written is None:
             return None
         found = _WRITTEN.validate_python(written)
+        if found.version != VERSION:
+            raise folder.unreadable(FILE, f"it is of version {found.version}, not {VERSION}")
     except (UnreadableState, ValidationError) as error:
         why = error.message if isinstance(error, UnreadableState) else f'"{folder.root / FILE}" holds something else'
         log.warning("warning: going on without what was measured: %s", why)
@@ -69,6 +77,7 @@ def read_measured(folder: Folder) -> Measured | None:
         load,
         selectivities=found.selectivities,
         blocking_s=found.blocking_s,
+        sizes=found.sizes,
     )
     ignored = _left_out(found, _written(measured))
     if ignored:
@@ -77,7 +86,7 @@ def read_measured(folder: Folder) -> Measured | None:
 
 
 def _left_out(found: _Written, kept: _Written) -> list[str]:
-    """What is in the file and is not believed, as `rate of orders (nan)`."""
+    """What is in the file and is not believed, as `rate of orders (nan)`; of results all that is known of one."""
     named = (("rates", "rate"), ("slowness", "slowness"), ("load", "load"), ("selectivities", "share"))
     ignored = [
         f"{word} of {name} ({number:g})"
@@ -85,12 +94,13 @@ def _left_out(found: _Written, kept: _Written) -> list[str]:
         for name, number in getattr(found, group).items()
         if name not in getattr(kept, group)
     ]
+    ignored += [f"size of result {name}" for name, size in found.sizes.items() if kept.sizes[name] != size]
     return ignored if found.blocking_s == kept.blocking_s else [*ignored, f"waiting time ({found.blocking_s:g} s)"]
 
 
 def running_to_plan_on(folder: Folder) -> Plan | None:
-    """The plan that runs, at the rates that were measured of sources for which none is declared, and with the time that
-    pushes wait for each other.
+    """The plan that runs, at the rates that were measured of sources for which none is declared, with the sizes of
+    results that nobody declares, and with the time that pushes wait for each other.
     """
     running, measured = folder.running(), read_measured(folder)
     return running if running is None or measured is None else value_to_plan_on(running, measured)
@@ -100,7 +110,8 @@ def value_to_plan_on(running: Plan, measured: Measured) -> Plan:
     """The same of a plan, at what was measured."""
     sources = running.catalogue.sources
     rates = {name: rate for name, rate in measured.rates.items() if name in sources and sources[name].rate is None}
-    plan = plan_as_measured(running, Measured(measured.clock_s, rates))
+    sizes = without_declared(measured.sizes, (entry.block for entry in running.blocks), sources)
+    plan = plan_as_measured(running, Measured(measured.clock_s, rates, sizes=sizes))
     headroom = plan.catalogue.headroom
     if headroom.measured or headroom.blocking_s is None:
         headroom = replace(headroom, blocking_s=measured.blocking_s, measured=True)

@@ -13,14 +13,15 @@ counts as a move back: it is not tried again before its contracts have rested.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from pydantic import TypeAdapter, ValidationError
 
-from headrace.model.log import Lease, Round
+from headrace.model.log import Lease, Log, Round
 from headrace.model.plan import Plan
 from headrace.model.words import name_ids
+from headrace.observe.sizes import measure_sizes
 from headrace.plan.share.adapt import Action, Moved, Proposal, Step, adapt, improve, look
 from headrace.plan.share.revalue import Measured
 from headrace.plan.share.watch import Condition, Watch
@@ -46,8 +47,8 @@ MOVES_NOTE = "moves"
 GoOver = Callable[[Plan], str | None]
 """Goes over to a plan; why that did not work, None if it did."""
 
-Measure = Callable[[Learning, float], Measured]
-"""What was measured until now, which is in seconds since 1970."""
+Measure = Callable[[Learning, Mapping[str, Log], float], Measured]
+"""What was measured until now, which is in seconds since 1970; with the logs of the results that are held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,7 @@ class Replanning:
         self.ledger.commit(self.lease, Round(notes={MOVES_NOTE: _MOVES.dump_json(self.moves).decode()}))
 
 
-def measured_of(learning: Learning, clock_s: float) -> Measured:
+def measured_of(learning: Learning, logs: Mapping[str, Log], clock_s: float) -> Measured:
     """What a running plan taught. Sites that are down would be known by their silence; here all are in one process."""
     plan, found = learning.plan, learning.statistics()
     claiming = [entry for entry in plan.contracts if not plan.catalogue.contracts[entry.contract].forced]
@@ -161,6 +162,7 @@ def measured_of(learning: Learning, clock_s: float) -> Measured:
         found.load,
         selectivities=found.selectivities,
         blocking_s=longest_item_s(paths_of(plan.graph, claiming), learning.seconds()),
+        sizes=measure_sizes(plan, dict(learning.flows), found.sources, logs),
     )
 
 

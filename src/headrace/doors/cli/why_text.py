@@ -17,6 +17,7 @@ from headrace.model.explanation import (
     Alternative,
     Grounds,
     Origin,
+    ResultSize,
     SourceRate,
     Why,
     WhyContract,
@@ -56,6 +57,8 @@ def grounds_lines(grounds: Grounds) -> Iterator[str]:
     if grounds.is_running:
         yield "based on the running plan, with these rates"
         yield from table([[one.source, *_rate(one)] for one in grounds.rates])
+        for one in grounds.sizes:
+            yield from wrap(_size(one), "  ", "    ")
         slowness = grounds.slowness
         yield "  pushes take " + (
             "as long as planned" if slowness is None else f"{slowness:.2g} times as long as planned"
@@ -68,6 +71,12 @@ def _rate(one: SourceRate) -> list[str]:
     if one.origin is not Origin.MEASURED:
         return [rate, one.origin.value]
     return [rate, "measured" + ("" if one.declared is None else f", {amounts.format_rate(one.declared)} declared")]
+
+
+def _size(one: ResultSize) -> str:
+    holds = [] if one.rows is None else [f"holds {amounts.format_rows(float(f'{one.rows:.3g}'))}"]
+    changes = [] if one.rate is None else [f"changes {amounts.format_rate(float(f'{one.rate:.3g}'))}"]
+    return f"{one.result} {' and '.join(holds + changes)}, as measured"
 
 
 def why_text(plan: Plan, answer: Why, measured: Measured = MappingProxyType({})) -> str:

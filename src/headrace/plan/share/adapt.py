@@ -152,8 +152,9 @@ def _proposal(
     broken, still_broken = broken_contracts(now, measured), broken_contracts(then, measured)
     if (len(moved) < len(names) and not measured.down) or still_broken & set(moved) or still_broken - broken:
         return None
-    sources, filters = then.catalogue.sources, then.catalogue.selectivity
-    new = plan_of(replace(then, catalogue=replace(plan.catalogue, sources=sources, selectivity=filters)))
+    learnt = then.catalogue
+    learnt = replace(plan.catalogue, sources=learnt.sources, selectivity=learnt.selectivity, sizes=learnt.sizes)
+    new = plan_of(replace(then, catalogue=learnt))
     found = difference(plan, new)
     if not (found.added or found.moved or found.rewired or found.removed):
         return None

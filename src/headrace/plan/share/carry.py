@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.model.catalogue import Catalogue, Source
+from headrace.model.catalogue import Catalogue, MeasuredSize, Source
+from headrace.model.plan import Plan
+from headrace.plan.sizes import declared_distinct, with_sizes, without_declared
 
 
 def carry_measured(catalogue: Catalogue, running: Catalogue) -> Catalogue:
-    """What was measured of sources and of filters that are declared as they were, and of waiting."""
+    """What was measured of sources, filters and results that are declared as they were, and of waiting."""
     sources = {name: _as_it_was(source, running.sources.get(name)) for name, source in catalogue.sources.items()}
     filters = (
         one
@@ -20,7 +22,29 @@ def carry_measured(catalogue: Catalogue, running: Catalogue) -> Catalogue:
     headroom = catalogue.headroom
     if headroom.blocking_s is None or headroom.measured:
         headroom = replace(headroom, blocking_s=running.headroom.blocking_s, measured=True)
-    return replace(catalogue, sources=sources, selectivity=(*catalogue.selectivity, *carried), headroom=headroom)
+    catalogue = replace(catalogue, sources=sources, selectivity=(*catalogue.selectivity, *carried), headroom=headroom)
+    return replace(catalogue, sizes={**_sizes(catalogue, running), **catalogue.sizes})
+
+
+def carry_undeclared(catalogue: Catalogue, running: Plan) -> Catalogue:
+    """What was measured of that which the project's files say nothing of: they are planned from nothing."""
+    sources = {
+        name: _as_it_was(source, running.catalogue.sources.get(name)) if source.rate is None else source
+        for name, source in catalogue.sources.items()
+    }
+    sizes = _sizes(catalogue, running.catalogue)
+    undeclared = without_declared(sizes, (entry.block for entry in running.blocks), catalogue.sources)
+    return with_sizes(replace(catalogue, sources=sources), undeclared)
+
+
+def _sizes(catalogue: Catalogue, running: Catalogue) -> dict[str, MeasuredSize]:
+    """Results of sources of which the files declare as many distinct values as they did."""
+    same = {
+        name
+        for name, source in catalogue.sources.items()
+        if name in running.sources and declared_distinct(source) == declared_distinct(running.sources[name])
+    }
+    return {name: size for name, size in running.sizes.items() if size.sources.keys() <= same}
 
 
 def _filters_of(catalogue: Catalogue, source: str) -> frozenset[tuple[str, float]]:

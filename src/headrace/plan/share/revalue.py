@@ -12,7 +12,7 @@ from math import inf
 from statistics import median
 
 from headrace.model.block import BlockFilter, ColumnId
-from headrace.model.catalogue import Catalogue, Link, Selectivity, Site
+from headrace.model.catalogue import Catalogue, Link, MeasuredSize, Selectivity, Site
 from headrace.model.expr import conjunction
 from headrace.model.plan import Graph, Operator, PlannedBlock, Vertex, VertexKind
 from headrace.model.rate import Rate
@@ -23,6 +23,7 @@ from headrace.plan.share.arrangement import Arrangement, Kept
 from headrace.plan.share.forms import form_of
 from headrace.plan.share.order import Cores
 from headrace.plan.share.subject import Subject, Subjects, subject_in, subject_of_input
+from headrace.plan.sizes import believe_size, with_sizes
 from headrace.plan.statistics import DELTA_EXTRA_WIDTH, Core, Facts
 
 SLOWEST = 1e6
@@ -36,7 +37,8 @@ SMALLEST_SHARE = 1e-6
 class Measured:
     """What was seen until `clock_s`: changed rows per second of sources, seconds taken over seconds planned for the
     producer of a vertex, demand over capacity of links (from, to), sites that are down, rows that producers of vertices
-    gave out for each row that they took in, and the seconds that a push may have to wait for another.
+    gave out for each row that they took in, the seconds that a push may have to wait for another, and what results of
+    blocks hold and emit, by the blocks' fingerprints.
     """
 
     clock_s: float
@@ -46,6 +48,7 @@ class Measured:
     down: frozenset[str] = frozenset()
     selectivities: Mapping[str, float] = field(default_factory=dict)
     blocking_s: float = 0.0
+    sizes: Mapping[str, MeasuredSize] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Numbers that nobody can have measured are left out here, so that none of them reaches a plan."""
@@ -53,6 +56,7 @@ class Measured:
             least = 1 / SLOWEST if name == "slowness" else 0.0
             found = {what: number for what, number in getattr(self, name).items() if least <= number <= largest}
             object.__setattr__(self, name, found)
+        object.__setattr__(self, "sizes", {name: believe_size(size) for name, size in self.sizes.items()})
         object.__setattr__(self, "blocking_s", self.blocking_s if 0.0 <= self.blocking_s <= LARGEST else 0.0)
 
 
@@ -92,7 +96,8 @@ def as_measured(now: Arrangement, measured: Measured) -> tuple[Arrangement, Core
     """The arrangement as it was found: a link that is fuller than its traffic explains is narrower, a host whose
     operators take longer is slower, and going to or from a site that is down takes forever.
     """
-    catalogue = with_filters(at_rates(now.catalogue, measured.rates), now.graph, measured.selectivities)
+    catalogue = with_sizes(at_rates(now.catalogue, measured.rates), measured.sizes)
+    catalogue = with_filters(catalogue, now.graph, measured.selectivities)
     cores = cores_of_kept(now, catalogue)
     found = revalued(now, catalogue, cores)
     links = tuple(_link(link, measured, found.live.bill.link) for link in catalogue.links)

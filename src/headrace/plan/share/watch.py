@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from headrace.model.names import name_of_view
 from headrace.model.plan import Operator, Plan
 from headrace.model.statistics import rate_of
 from headrace.model.words import name_vertex
 from headrace.plan.price import arrivals
 from headrace.plan.share.arrangement import Arrangement
 from headrace.plan.share.revalue import Measured, raw_filter
+from headrace.plan.sizes import size_now, with_sizes
 
 FULL, CALM = 0.9, 0.7
 """Demand over capacity above which a link is full, and below which one may return to it."""
@@ -19,7 +21,7 @@ FULL, CALM = 0.9, 0.7
 CALM_FOR_S = 300.0
 
 RATE_OFF, SLOW = 0.3, 1.5
-"""Relative distance from what was planned for a rate or a filter; seconds taken over seconds planned."""
+"""Relative distance from what was planned for a rate, a filter or a result; seconds taken over seconds planned."""
 
 LONGEST_PATH = 0.45
 """Share of the freshness that a push may take before it is too close to the half that it may take at most."""
@@ -29,6 +31,7 @@ class Trouble(StrEnum):
     LINK_FULL = "link full"
     RATE_OFF = "rate off"
     FILTER_OFF = "filter off"
+    SIZE_OFF = "size off"
     OPERATOR_SLOW = "operator slow"
     PATH_LONG = "path long"
     SITE_DOWN = "site down"
@@ -42,7 +45,7 @@ LASTS_ELSE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`where` is a link `a>b`, a source, a vertex, a contract or a site."""
+    """`where` is a link `a>b`, a source, a vertex, a block, a contract or a site."""
 
     trouble: Trouble
     where: str
@@ -96,7 +99,7 @@ def conditions(plan: Plan, now: Arrangement, measured: Measured) -> dict[Conditi
             )
     for site in measured.down:
         found[Condition(Trouble.SITE_DOWN, site)] = f"site {site} is down"
-    return found | _filters_off(plan, measured) | _long_paths(now)
+    return found | _filters_off(plan, measured) | _sizes_off(plan, measured) | _long_paths(now)
 
 
 def _made(plan: Plan, vertex: str) -> str:
@@ -115,6 +118,31 @@ def _filters_off(plan: Plan, measured: Measured) -> dict[Condition, str]:
                 what = f"{filter_.text} lets {share:.3g} of {source} through instead of {planned:.3g}"
                 found[Condition(Trouble.FILTER_OFF, name)] = what
     return found
+
+
+def _sizes_off(plan: Plan, measured: Measured) -> dict[Condition, str]:
+    """Results that hold or emit otherwise than planned, at the rates that were planned for their sources."""
+    catalogue, found = with_sizes(plan.catalogue, measured.sizes), {}
+    for entry in plan.blocks:
+        size = size_now(catalogue, entry.block.fingerprint)
+        planned = entry.facts.rate.at(_batch_of(plan, entry.name))
+        said = [
+            f"{what} {number:.4g} {unit} instead of {expected:.4g}"
+            for what, number, unit, expected in (
+                ("holds", size.rows, "rows", entry.facts.rows),
+                ("changes", size.rate, "rows/s", planned),
+            )
+            if number is not None and abs(number - expected) > RATE_OFF * expected
+        ]
+        if said and entry.block.top is not None:
+            found[Condition(Trouble.SIZE_OFF, entry.name)] = f"{name_of_view(entry.name)} {' and '.join(said)}"
+    return found
+
+
+def _batch_of(plan: Plan, block: str) -> float:
+    """Seconds of changes that a push of a block's result carries: of the contract that wants it most often."""
+    serving = concerned(plan, Condition(Trouble.SIZE_OFF, block))
+    return min((entry.batch_s for entry in plan.contracts if entry.contract in serving), default=1.0)
 
 
 def _long_paths(now: Arrangement) -> dict[Condition, str]:
@@ -137,6 +165,8 @@ def concerned(plan: Plan, condition: Condition) -> frozenset[str]:
             names = [condition.where]
         case Trouble.SITE_DOWN:
             names = [name for name, vertex in graph.vertices.items() if vertex.site == condition.where]
+        case Trouble.SIZE_OFF:
+            names = [name for name, vertex in graph.vertices.items() if vertex.stands_for == condition.where]
         case Trouble.RATE_OFF:
             names = [name for name, vertex in graph.vertices.items() if vertex.scope == (condition.where,)]
         case Trouble.LINK_FULL:

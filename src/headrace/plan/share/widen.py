@@ -22,7 +22,7 @@ class WideCore(Core):
     """A join core whose sub-joins carry more columns than they need."""
 
     def __init__(self, core: Core, extras: Extras) -> None:
-        super().__init__(core.block, _facts(core), _shares(core), core.residual_shares, core.name)
+        super().__init__(core.block, _facts(core), _shares(core), core.residual_shares, core.name, core.size)
         self._extras = extras
         self._variants: dict[frozenset[ColumnId], Core] = {frozenset(): core}
 
@@ -37,7 +37,7 @@ class WideCore(Core):
         extra = self._extras.get(subset, frozenset())
         if extra not in self._variants:
             block = _keeping(self.block, extra)
-            self._variants[extra] = Core(block, _facts(self), _shares(self), self.residual_shares, self.name)
+            self._variants[extra] = Core(block, _facts(self), _shares(self), self.residual_shares, self.name, self.size)
         return self._variants[extra]
 
     @property
