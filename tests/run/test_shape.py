@@ -225,3 +225,21 @@ def test_a_load_from_nowhere_else_waits_for_nothing():
     outcome = loaded()
     assert shaped([outcome], hand).run([item("any", "us", "us")]) == [outcome]
     assert hand.waits == []
+
+
+def test_whoever_waits_for_links_says_for_how_long():
+    hand, seen = HandTurned(), list[tuple[float, float]]()
+    jobs = {"load": loaded(Sent("us", "eu", 4000)), "copied": Outcome("copied", made("copied", 2000), None, 0.0)}
+
+    def wait(seconds: float) -> None:
+        seen.append((runner.left_s(), runner.allowed_s()))
+        hand.wait(seconds)
+
+    runner = ShapedRunner(ByName(jobs), lambda: declared().values(), hand.clock, wait)
+    runner.run([item("copied", "us", "eu", "a")])
+    assert seen == [(2.5, 2.5)]
+    seen.clear()
+    runner.run([item("load", "us", "us")])
+    assert seen[0] == (4.5, 4.5)
+    assert seen[-1] == pytest.approx((0.75, 4.5))
+    assert (runner.left_s(), runner.allowed_s()) == (0.0, 0.0)

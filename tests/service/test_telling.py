@@ -1,9 +1,9 @@
-"""What `up` says about troubles."""
+"""What commands say while people wait for them."""
 
 from __future__ import annotations
 
-from headrace.app.telling import AGAIN_AFTER_S, TroubleLines
 from headrace.model.trouble import Trouble
+from headrace.service.telling import AGAIN_AFTER_S, GIVE_UP_AFTER_S, GOES_ON, Progress, TroubleLines, WaitLines
 
 REFUSED = Trouble("capture of us: no", 1.0, "GRANT x;")
 
@@ -24,3 +24,24 @@ def test_whoever_waits_for_views_to_be_loaded_is_told_again_every_minute() -> No
     assert list(lines.next_lines({"us": REFUSED}, AGAIN_AFTER_S - 1, True)) == []
     assert len(list(lines.next_lines({"us": REFUSED}, AGAIN_AFTER_S, True))) == 2
     assert list(lines.next_lines({"us": REFUSED}, AGAIN_AFTER_S + 1, True)) == []
+
+
+def test_whoever_waits_for_the_service_hears_what_it_does_and_after_a_minute_what_is_wrong() -> None:
+    lines = WaitLines()
+    assert list(lines.next_lines("reading a", [REFUSED], 2.0)) == ["reading a (2 s)"]
+    assert list(lines.next_lines("reading a", [REFUSED], 30.0)) == []
+    assert list(lines.next_lines("reading b", [REFUSED], 40.0)) == ["reading b (40 s)"]
+    again = ["reading b (100 s)", "trouble: capture of us: no", "  hint: GRANT x;", GOES_ON]
+    assert list(lines.next_lines("reading b", [REFUSED], 40.0 + AGAIN_AFTER_S)) == again
+    assert list(lines.next_lines("reading b", [], 41.0 + AGAIN_AFTER_S)) == []
+
+
+def test_it_is_worth_waiting_while_something_moves_on_or_nothing_is_wrong() -> None:
+    progress = Progress()
+    assert not progress.is_stuck("reading a", [], 0.0)
+    assert not progress.is_stuck("reading a", [], 2 * GIVE_UP_AFTER_S)
+    assert not progress.is_stuck("reading a", [REFUSED], 3 * GIVE_UP_AFTER_S - 1)
+    assert not progress.is_stuck("reading b", [REFUSED], 3 * GIVE_UP_AFTER_S)
+    assert not progress.is_stuck("reading b", [REFUSED], 4 * GIVE_UP_AFTER_S - 1)
+    assert progress.is_stuck("reading b", [REFUSED], 4 * GIVE_UP_AFTER_S)
+    assert not progress.is_stuck("reading b", [], 4 * GIVE_UP_AFTER_S)

@@ -16,11 +16,16 @@ from urllib.parse import quote
 from headrace.connect.service_client import ask
 from headrace.model.errors import ConnectError, InputError, UsageError
 from headrace.model.running import ApplyWishes
+from headrace.model.trouble import Trouble
 from headrace.service.folder import Folder
 from headrace.service.process import ServiceProcess, end_process, running_process
+from headrace.service.telling import HINT, TROUBLE, WaitLines
+
+__all__ = ["HINT", "TROUBLE", "apply_project", "is_running", "reread_source", "stop_project"]
 
 END_WITHIN_S = 60.0
 LOOK_EVERY_S = 0.2
+ANSWER_WITHIN_S = 10.0
 QUIET_S = 1.0
 """What is done sooner needs no telling."""
 
@@ -70,16 +75,19 @@ def _ask(answer: Future[dict[str, Any]], process: ServiceProcess, path: str, bod
 
 
 def _tell_phases(process: ServiceProcess, answer: Future[dict[str, Any]], say: Callable[[str], None]) -> None:
-    started, told = time.monotonic(), ""
+    started, lines = time.monotonic(), WaitLines()
     while not wait([answer], LOOK_EVERY_S).done:
-        passed = time.monotonic() - started
-        if passed < QUIET_S:
-            continue
-        try:
-            phase = ask(process.port, process.token, "GET", "/status")["service"]["phase"] or ""
-        except (ConnectError, InputError):
-            continue  # the answer says what is wrong
-        phase = "planning" if phase == "running" else phase
-        if phase != told:
-            say(f"{phase} ({passed:.0f} s)")
-            told = phase
+        passed_s = time.monotonic() - started
+        if passed_s >= QUIET_S:
+            for line in lines.next_lines(*_look_at(process), passed_s):
+                say(line)
+
+
+def _look_at(process: ServiceProcess) -> tuple[str, list[Trouble]]:
+    """What the service is doing, and what is wrong there."""
+    try:
+        status = ask(process.port, process.token, "GET", "/status", within_s=ANSWER_WITHIN_S)
+    except (ConnectError, InputError):
+        return "the service does not answer", []
+    phase = status["service"]["phase"] or ""
+    return "planning" if phase == "running" else phase, [Trouble.from_json(one) for one in status["troubles"]]

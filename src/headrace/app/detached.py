@@ -10,25 +10,34 @@ from pathlib import Path
 from headrace.app.project import load_project
 from headrace.app.running import Say, UpSettings, refuse_second
 from headrace.declare.project_text import PROJECT_FILE
+from headrace.model.trouble import Trouble
 from headrace.service.folder import Folder
 from headrace.service.last_status import State, last_status
 from headrace.service.process import ServiceProcess, exit_status, running_process, spawn_detached
+from headrace.service.telling import Progress
 
 LOOK_EVERY_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Detached:
-    """A process that runs a project, and how long that took; or what it ended with instead, and its last words."""
+    """A process that runs a project, and how long that took; or what it ended with instead, and its last words.
+
+    One that `waits_for` something does not keep promises yet: somebody has to mend it, and it goes on trying.
+    """
 
     process: ServiceProcess | None
     seconds: float
     status: int | None = None
     error: str = ""
+    waits_for: Trouble | None = None
 
 
 def start_detached(directory: Path, settings: UpSettings, say: Say) -> Detached:
-    """Starts a process of its own that runs the project; returns when it does. Tells what that process says."""
+    """Starts a process of its own that runs the project; returns when it does. Tells what that process says.
+
+    Also returns when it has waited for some minutes for something that somebody has to mend.
+    """
     folder = Folder(directory)
     refuse_second(folder)
     if not (directory / PROJECT_FILE).is_file():
@@ -40,23 +49,30 @@ def start_detached(directory: Path, settings: UpSettings, say: Say) -> Detached:
     words += ["--shape-links"] if settings.shape_links else []
     with output.open("wb") as out, errors.open("wb") as err:
         child = spawn_detached([sys.executable, "-m", "headrace", *words], out, err)
-    told, process, status = 0, None, None
+    told, process, status, progress, waits_for = 0, None, None, Progress(), None
     while process is None and status is None:
         time.sleep(LOOK_EVERY_S)
         status = exit_status(child)
         told = _tell_more(output, told, say)
-        process = _loaded(folder, child)
+        process, waits_for = _look_at(folder, child, progress)
     _tell_more(output, told, say)
     seconds = time.monotonic() - began
-    return Detached(process, seconds) if process else Detached(None, seconds, status, errors.read_text().strip())
+    if process is None:
+        return Detached(None, seconds, status, errors.read_text().strip())
+    return Detached(process, seconds, waits_for=waits_for)
 
 
-def _loaded(folder: Folder, pid: int) -> ServiceProcess | None:
-    """The process, once it runs."""
+def _look_at(folder: Folder, pid: int, progress: Progress) -> tuple[ServiceProcess | None, Trouble | None]:
+    """The process, once it runs; or once it has waited for too long, and for what."""
     process, last = running_process(folder), last_status(folder)
     if process is None or last is None or not process.pid == pid == last["service"]["pid"]:
-        return None
-    return process if last["service"]["state"] == State.RUNNING else None
+        return None, None
+    if last["service"]["state"] == State.RUNNING:
+        return process, None
+    troubles = [Trouble.from_json(one) for one in last["troubles"]]
+    if progress.is_stuck(last["service"]["phase"] or "", troubles, time.monotonic()):
+        return process, troubles[0]
+    return None, None
 
 
 def _tell_more(file: Path, told: int, say: Say) -> int:

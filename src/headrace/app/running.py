@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Protocol
 
 from headrace.app.preparing import prepare, prepare_or_resume, runnable
-from headrace.app.telling import TroubleLines
 from headrace.connect.signals import note_signals
 from headrace.declare.engine import exposing
 from headrace.model.errors import ConnectError, Fenced, Held, UnreadableState, UsageError
@@ -40,6 +39,7 @@ from headrace.service.process import (
 from headrace.service.resume import recovered_text
 from headrace.service.service import Service, clock_now
 from headrace.service.status import error_of
+from headrace.service.telling import TroubleLines
 from headrace.service.watchdog import Watch, start_watchdog
 
 __all__ = ["Host", "Say", "Serve", "Server", "UpSettings", "refuse_second", "run_project"]
@@ -102,13 +102,15 @@ def run_project(
         say(f'engine: property "{name}" weakens a default: {danger}')
     engine = start_engine(declared, folder)
     service = Service(folder, environment, engine.runner, absence=engine.absence, cores=engine.cores)
+    watch = Watch(engine.replace, engine.allowed_s)
     if settings.shape_links:
-        service.runner = ShapedRunner(engine.runner, service.links, wait=service.stop.wait)
+        service.runner = shaped = ShapedRunner(engine.runner, service.links, wait=service.stop.wait)
+        watch = Watch(engine.replace, lambda: engine.allowed_s() + shaped.allowed_s(), shaped.left_s)
     try:
         service.open()
     except Held as error:
         raise _held(folder, str(error)) from error
-    start_watchdog(service, Watch(engine.replace, engine.allowed_s))
+    start_watchdog(service, watch)
     host = Host(service, folder, lambda wishes: runnable(prepare(directory, environment, wishes), declared.kind))
     try:
         forget_old_views(folder, service.ledger, service.lease)

@@ -10,10 +10,20 @@ from typing import Any
 from headrace.model.errors import ConnectError, InputError, Location, Problem
 
 
-def ask(port: int, token: str, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-    """The answer's document; waits as long as it takes. What the service refuses is raised here as it was there."""
+def ask(
+    port: int,
+    token: str,
+    method: str,
+    path: str,
+    body: Mapping[str, Any] | None = None,
+    within_s: float | None = None,
+) -> Any:
+    """The answer's document. What the service refuses is raised here as it was there.
+
+    Without `within_s` it waits as long as that takes: somebody else has to say why.
+    """
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    connection = HTTPConnection("127.0.0.1", port)
+    connection = HTTPConnection("127.0.0.1", port, timeout=within_s)
     try:
         connection.request(method, path, None if body is None else json.dumps(body), headers)
         answer = connection.getresponse()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,3 +17,7 @@ class Trouble:
 
     def to_json(self) -> dict[str, str | float]:
         return {"what": self.what, "since": self.since, "hint": self.hint}
+
+    @staticmethod
+    def from_json(found: Mapping[str, Any]) -> Trouble:
+        return Trouble(found["what"], found["since"], found["hint"])

@@ -14,6 +14,7 @@ import heapq
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -95,6 +96,25 @@ class ShapedRunner:
     wait: Callable[[float], object] = time.sleep
     _free_at: dict[Ends, float] = field(default_factory=dict)
     _turn: threading.Lock = field(default_factory=threading.Lock)
+    _waits: dict[int, Times] = field(default_factory=dict)
+    """From when to when somebody waits for links, as far as is known; by an id of that."""
+
+    def left_s(self) -> float:
+        """How long somebody still has to wait for links, at most; 0 if nobody does. Waits for nobody."""
+        return max((one.arrived - self.clock() for one in list(self._waits.values())), default=0.0)
+
+    def allowed_s(self) -> float:
+        """How long those wait for links who do so now, all in all: nobody is to blame for that. Waits for nobody."""
+        return max((one.took for one in list(self._waits.values())), default=0.0)
+
+    @contextmanager
+    def _waiting_until(self, arrival: float) -> Iterator[None]:
+        waits = Times(self.clock(), arrival)
+        self._waits[id(waits)] = waits
+        try:
+            yield
+        finally:
+            del self._waits[id(waits)]
 
     def run(self, items: Sequence[Item]) -> list[Outcome[Any]]:
         outcomes = [self._loaded(outcome) for outcome in self.runner.run(items)]
@@ -105,7 +125,9 @@ class ShapedRunner:
         links = self._links()
         with self._turn:
             times, self._free_at = schedule(transfers, self.clock(), self._free_at, links)
-        self.wait(max(0.0, max(one.arrived for one in times) - self.clock()))
+        arrival = max(one.arrived for one in times)
+        with self._waiting_until(arrival):
+            self.wait(max(0.0, arrival - self.clock()))
         took = iter(times)
         return [
             _delayed(outcome, [next(took).took for _ in part]) for outcome, part in zip(outcomes, pushes, strict=True)
@@ -118,8 +140,15 @@ class ShapedRunner:
         """When all that was loaded from other sites would have arrived."""
         if not isinstance(outcome.value, Loaded) or not outcome.value.sent:
             return outcome
-        began, links, arrival = self.clock(), self._links(), 0.0
-        left = [Transfer((), (sent.origin, sent.site), sent.bytes) for sent in outcome.value.sent]
+        began, links = self.clock(), self._links()
+        whole = [Transfer((), (sent.origin, sent.site), sent.bytes) for sent in outcome.value.sent]
+        expected, _ = schedule(whole, began, self._free_at, links)
+        with self._waiting_until(max(one.arrived for one in expected)):
+            self._send_in_slices(whole, links)
+        return _delayed(outcome, [self.clock() - began])
+
+    def _send_in_slices(self, left: Sequence[Transfer], links: Mapping[Ends, DeclaredLink]) -> None:
+        arrival = 0.0
         while left:
             slices = [_slice(transfer, links) for transfer in left]
             with self._turn:
@@ -132,7 +161,6 @@ class ShapedRunner:
                 if whole.size > part.size
             ]
             self.wait(max(0.0, (sent if left else arrival) - self.clock()))
-        return _delayed(outcome, [self.clock() - began])
 
 
 def _slice(transfer: Transfer, links: Mapping[Ends, DeclaredLink]) -> Transfer:

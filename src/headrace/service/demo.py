@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +41,9 @@ LOAD_TEXT = "written at "
 """How bodies of posts begin that the load writes; others are the visitors'."""
 LAST_SAMPLE_POST = 10_000
 
+LOADED_WITHIN_S, ENDED_WITHIN_S = 300.0, 15.0
+"""The sample is loaded within half a minute; whoever tries it out does not wait for ever on a machine that cannot."""
+DOCTOR = "`headrace doctor` looks for the cause: Java, memory, disk"
 PHASES = {"starting captures": "capturing their changes", "starting the engine": "waiting for Spark"}
 
 Say = Callable[[str], None]
@@ -173,19 +177,17 @@ class Demo:
         return {f"{name.upper()}_DSN": address for name, address in self._addresses.items()}
 
     def _bring_up(self, service: Service) -> None:
-        loading, said = service.apply(self.plan), ""
+        loading, said, began = service.apply(self.plan), "", time.monotonic()
         while not loading.done.wait(0.1):
-            if not service.is_running:
-                break
+            late = time.monotonic() - began > LOADED_WITHIN_S
+            if late or not service.is_running:
+                why = f"it takes longer than {LOADED_WITHIN_S:.0f} s" if late else f"it failed: {service.failure}"
+                raise ConnectError(f"the sample apps could not be loaded ({loading.phase}): {why}", DOCTOR)
             if loading.phase.startswith(("starting", "computing")) and loading.phase != said:
                 said = loading.phase
                 self._say(PHASES.get(said, said))
         if loading.error is not None:
-            raise ConnectError(f"the sample apps could not be loaded: {loading.error}", self._hint)
-
-    @property
-    def _hint(self) -> str:
-        return f"messages are in {self._root}"
+            raise ConnectError(f"the sample apps could not be loaded: {loading.error}", DOCTOR)
 
     def _count(self, pushed: list[Pushed]) -> None:
         """What goes from one site to another."""
@@ -303,5 +305,7 @@ class Demo:
             shutil.rmtree(self._server.folder, ignore_errors=True)
 
     def _stop_spark(self, spark: Future[SparkJobs]) -> None:
-        if spark.exception() is None:
-            stop_session(spark.result().session)
+        """One that does not even come to an end of starting is left behind: its Java was killed."""
+        with suppress(TimeoutError):
+            if spark.exception(ENDED_WITHIN_S) is None:
+                stop_session(spark.result().session)

@@ -39,6 +39,7 @@ from headrace.service.status import status_document
 
 log = logging.getLogger("headrace.service")
 
+ENDED_EVERY_S = 0.1
 LOOKING = 0.05
 """Share of the time that may be spent on looking for better plans."""
 
@@ -149,7 +150,7 @@ class Host:
                 return Applied(prepared, done=False)
             if not self._is_same(prepared):
                 loading = self.start(prepared)
-                loading.done.wait()
+                self._wait_for(loading)
                 if loading.error is not None:
                     reread = prepared.change.reread if prepared.change is not None else ()
                     once = f", once {', '.join(reread)} was read again" if reread else ""
@@ -173,12 +174,22 @@ class Host:
             contracts = tuple(one.contract for one in service.auditor.watched if source in one.sources)
             began = time.monotonic()
             loading = service.apply(service.plan, service.forced, frozenset((source,)))
-            loading.done.wait()
+            self._wait_for(loading)
             if loading.error is not None:
                 hint = "the service keeps trying; `headrace status` shows the progress"
                 raise UsageError(f'source "{source}" could not be read again: {loading.error.splitlines()[0]}', hint)
             self.write_status()
             return Reread(source, contracts, time.monotonic() - began, dict(service.unloaded))
+
+    def _wait_for(self, loading: Loading) -> None:
+        """As long as the service runs: what is large takes its time, and `status` says how far it is and what is wrong.
+
+        Raises UsageError if the service ends before.
+        """
+        while not loading.done.wait(ENDED_EVERY_S):
+            if not self.service.is_running:
+                hint = "`headrace up` goes on from what is there; `headrace apply` then asks again"
+                raise UsageError(f"the service ended before that was done: {loading.phase}", hint)
 
     # Moving by itself
 

@@ -20,13 +20,16 @@ from headrace.model.relation import Field, fields_of
 from headrace.model.running import DeclaredEngine
 from headrace.run.arrow import arrow_table, arrow_type
 from headrace.run.compare import Parts, weighted
+from headrace.run.deadlines import Patience
 from headrace.run.functions import Functions, surroundings_of
 from headrace.run.recompute import rows_here
 from headrace.service.recompute_sources import Query, SourceFile, sources_of
+from headrace.service.timed_runner import ask, ends_within
 
 HERE_AT_MOST = 300_000
 """Rows of tables that one process evaluates a query over; Spark does, if there are more."""
 SAY_EVERY_S = 2.0
+DEFAULT_PATIENCE = Patience()
 PARTITIONS = 16
 """Each holds a sixteenth of a join's larger side; what does not fit is spilled to the scratch folder."""
 
@@ -34,16 +37,23 @@ PARTITIONS = 16
 class EvaluateBySize:
     """Starts Spark, with its files in `scratch`, when it is first needed, and ends it when left.
 
-    A Spark that this process has already is used, and goes on.
+    A Spark that this process has already is used, and goes on. One that was started here and does not answer is killed:
+    its query then raises ConnectError.
     """
 
     def __init__(
-        self, scratch: Path, engine: DeclaredEngine, functions: Functions, here_at_most: int = HERE_AT_MOST
+        self,
+        scratch: Path,
+        engine: DeclaredEngine,
+        functions: Functions,
+        here_at_most: int = HERE_AT_MOST,
+        patience: Patience = DEFAULT_PATIENCE,
     ) -> None:
         self._scratch = scratch
         self._engine = engine
         self._functions = functions
         self._here_at_most = here_at_most
+        self._patience = patience
         self._session: Any = None
         self._started = False
         self._answers = 0
@@ -57,7 +67,8 @@ class EvaluateBySize:
         if self._started:
             from headrace.connect.spark.session import stop_session
 
-            stop_session(self._session)
+            if not ends_within(lambda: stop_session(self._session), self._patience.answer_s):
+                self._kill()
 
     @contextmanager
     def _telling(self, say: Callable[[str], None]) -> Iterator[None]:
@@ -66,7 +77,11 @@ class EvaluateBySize:
 
         def tell() -> None:
             while not ended.wait(SAY_EVERY_S):
-                say(self._progress())
+                progress = ask(self._progress, self._patience.answer_s)
+                if progress is None and self._started:
+                    self._kill()  # whoever waits for its answer is told by that
+                    return
+                say(progress or "")
 
         teller = threading.Thread(target=tell, name="telling", daemon=True)
         teller.start()
@@ -116,15 +131,29 @@ class EvaluateBySize:
         FileEvaluator(self._spark(), surroundings_of(self._functions).python).evaluate(query, tables, t, answer)
 
     def _spark(self) -> Any:
-        from headrace.connect.spark.session import Profile, has_session, start_session
+        from headrace.connect.spark.session import Profile, end_starting, has_session, start_session
         from headrace.service.engine_settings import spark_settings
 
         if self._session is None:
             declared = spark_settings(self._engine, self._scratch / "spark", "headrace audit")
-            started = not has_session()
-            self._session = start_session(replace(declared, partitions=PARTITIONS, profile=Profile.CLUSTER))
+            settings, started = replace(declared, partitions=PARTITIONS, profile=Profile.CLUSTER), not has_session()
+            limit = threading.Timer(self._patience.start_s, end_starting, (settings,))
+            limit.daemon = True
+            limit.start()
+            try:
+                self._session = start_session(settings)
+            finally:
+                limit.cancel()
             self._started = started
         return self._session
+
+    def _kill(self) -> None:
+        """A Java that does not answer: it would never end, and nobody else uses it."""
+        from headrace.connect.spark.session import java_process
+
+        java = java_process(self._session)
+        if java is not None:
+            java.kill()
 
 
 def _schema(fields: tuple[Field, ...]) -> pa.Schema:

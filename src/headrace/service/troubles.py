@@ -16,7 +16,7 @@ from headrace.model.trouble import Trouble
 log = logging.getLogger("headrace.trouble")
 
 SOURCE, CAPTURE, DELIVERY, WITHDRAWAL, ROW = "source:", "capture:", "delivery:", "withdrawal:", "row:"
-ENGINE, STANDSTILL = "engine:", "standstill:"
+ENGINE, STANDSTILL, LINKS = "engine:", "standstill:", "links:"
 """What keys begin with; the rest is the name of the source, database, contract or note that a trouble is about."""
 LOOK_AT_LOGS = "see the logs in .headrace/"
 

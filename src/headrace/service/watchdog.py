@@ -27,7 +27,7 @@ from headrace.service.standstill import (
     look_again,
     note_replacement,
 )
-from headrace.service.troubles import ENGINE, STANDSTILL
+from headrace.service.troubles import ENGINE, LINKS, STANDSTILL
 
 if TYPE_CHECKING:
     from headrace.service.service import Service
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("headrace.watchdog")
 
 LOOK_EVERY_S = 1.0
+LONG_ON_ITS_WAY_S = 30.0
+MORE_BANDWIDTH = "declare more bandwidth for the link, or start without `--shape-links`"
 REPLACED = "if this lasts, the engine is replaced; run `headrace doctor`, and see the logs in .headrace/"
 GAVE_UP = (
     "replacing the engine several times within the hour did not help, so the service leaves it alone: look at "
@@ -46,10 +48,14 @@ MEMORY = "if it ran out of memory, give it more: `engine: {memory: 4 GB}` in the
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What a watchdog may do to an engine: kill it, if there is one; and how long what runs now may take."""
+    """What a watchdog may do to an engine: kill it, if there is one; and how long what runs now may take.
+
+    `links_s` is how long somebody still has to wait for links that are simulated.
+    """
 
     replace: Callable[[str], None] | None = None
     allowed_s: Callable[[], float] = lambda: 0.0
+    links_s: Callable[[], float] = lambda: 0.0
     limits: StandstillLimits = field(default_factory=StandstillLimits)
 
 
@@ -60,6 +66,7 @@ def watch(service: Service, engine: Watch) -> None:
     try:
         while not service.stop.wait(LOOK_EVERY_S):
             _tell_engine(service)
+            _tell_links(service, engine.links_s())
             try:
                 contracts = _waiting(service, ledger.times())
             except HeadraceError as error:
@@ -116,6 +123,15 @@ def _tell_engine(service: Service) -> None:
     why = "" if absence.why is None else f": {absence.why}"
     again = "" if absence.error is None else f"; the last start failed: {absence.error}"
     service.troubles.report(ENGINE, f"{absence.engine} died and is being restarted{why}{again}", MEMORY)
+
+
+def _tell_links(service: Service, left_s: float) -> None:
+    """Whoever simulates links wants to wait for them, but may not expect for how long."""
+    if left_s >= LONG_ON_ITS_WAY_S:
+        what = f"simulated links are busy: what is sent now arrives in {format_seconds(round(left_s))}"
+        service.troubles.report(LINKS, what, MORE_BANDWIDTH)
+    elif left_s <= 0:
+        service.troubles.clear(LINKS)
 
 
 def start_watchdog(service: Service, engine: Watch) -> threading.Thread:

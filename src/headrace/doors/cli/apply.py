@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.doors.cli.options import Directory, Json
-from headrace.doors.cli.output import Exit, count, fit, show, wrap, write
+from headrace.doors.cli.output import Exit, count, fit, say_troubles, show, wrap, write
 from headrace.model.amounts import format_seconds
 from headrace.model.running import ApplyWishes
 from headrace.model.words import put_in_words
@@ -37,17 +37,13 @@ def apply(
     if dry_run and not asking.is_running(directory):
         answer = _imagined(directory, wishes)
     else:
-        answer = asking.apply_project(directory, wishes, _silent if json else _say)
+        answer = asking.apply_project(directory, wishes, say_troubles if json else _say)
     status = Exit.NO if answer["rejected"] else Exit.DONE
     return show(json, status, text=lambda: "\n".join(_lines(answer)), document=lambda: answer)
 
 
 def _say(what: str) -> None:
     write(fit(what), sys.stderr)
-
-
-def _silent(what: str) -> None:
-    """There is one document at the end."""
 
 
 def _imagined(directory: Path, wishes: ApplyWishes) -> dict[str, Any]:

@@ -32,6 +32,14 @@ class Exit(IntEnum):
     BROKEN_PIPE = 141
 
 
+def say_troubles(what: str) -> None:
+    """There is one document at the end; but nobody shall wait for it without a word of why."""
+    from headrace.app.asking import HINT, TROUBLE
+
+    if what.startswith((TROUBLE, HINT)):
+        write(what, sys.stderr)
+
+
 def show(as_json: bool, status: Exit, *, text: Callable[[], str], document: Callable[[], object]) -> int:
     """Print a result in the form that was asked for, and return how the command ends."""
     whole = json.dumps(document(), indent=2, ensure_ascii=False, allow_nan=False) if as_json else fit(text())

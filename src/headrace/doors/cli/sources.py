@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.doors.cli.options import Directory, Json
-from headrace.doors.cli.output import Exit, listed, show, wrap, write
+from headrace.doors.cli.output import Exit, listed, say_troubles, show, wrap, write
 from headrace.model.amounts import format_seconds
 
 sources = typer.Typer(help="Manage the sources of a running project.", no_args_is_help=True)
@@ -30,7 +30,7 @@ def reread(
     """Read a source again and rebuild all that depends on it; its views have no rows until then."""
     from headrace.app.asking import reread_source
 
-    answer = reread_source(directory, name, _say_nothing if json else _say_progress)
+    answer = reread_source(directory, name, say_troubles if json else _say_progress)
     status = Exit.NO if answer["failing"] else Exit.DONE
     return show(json, status, text=lambda: "\n".join(_lines(answer)), document=lambda: answer)
 
@@ -45,7 +45,3 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
 
 def _say_progress(what: str) -> None:
     write(what, sys.stderr)
-
-
-def _say_nothing(what: str) -> None:
-    """There is one document at the end."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace.doors.cli.options import Directory, Json
-from headrace.doors.cli.output import Exit, count, fit, show, show_errors, write
+from headrace.doors.cli.output import Exit, count, fit, say_troubles, show, show_errors, write
 from headrace.model.errors import Problem
 from headrace.model.left_out import say_left_out
 from headrace.model.running import RunEngine
@@ -58,7 +58,7 @@ def up(
     if detach:
         from headrace.app.detached import start_detached
 
-        return _detached(start_detached(directory, settings, _say_troubles if json else say), json)
+        return _detached(start_detached(directory, settings, say_troubles if json else say), json)
     from headrace.doors.api.server import serve
 
     prepared = run_project(directory, os.environ, settings, serve, say, lambda found: _refusals(found, say))
@@ -78,6 +78,11 @@ def _detached(started: Detached, json: bool) -> int:
         write(started.error, sys.stderr)
     if process is None:
         return started.status or Exit.NO
+    if started.waits_for is not None:
+        what = f"the service (process {process.pid}) does not keep promises yet: {started.waits_for.what}"
+        hint = f"{started.waits_for.hint}; the service goes on trying: `headrace status` says how far it is"
+        show_errors(json, [Problem(what, hint=hint)])
+        return Exit.NO
     return show(
         json,
         Exit.DONE,
@@ -89,14 +94,6 @@ def _detached(started: Detached, json: bool) -> int:
             "seconds": round(started.seconds, 3),
         },
     )
-
-
-def _say_troubles(what: str) -> None:
-    """There is one document at the end; but nobody shall wait for it without a word of why."""
-    from headrace.app.telling import HINT, TROUBLE
-
-    if what.startswith((TROUBLE, HINT)):
-        write(what, sys.stderr)
 
 
 def _say(what: str) -> None:
