@@ -111,6 +111,35 @@ def test_what_may_not_be_where_it_runs_stops_and_says_so():
     assert [(one.contract, one.reason) for one in then.rejected] == [("sales_eu", "stays:orders")]
 
 
+@pytest.mark.parametrize("view", ["sales", "by_country"])
+def test_other_sites_for_rows_reload_nothing_that_may_stay_where_it_is(view: str):
+    """Neither a version that is held, since its edit is refused, nor a contract that was not edited."""
+    contract = wanted(view, freshness=2.0)
+    running = waiting(plan_for(contract), 5.0)
+    for edit in (rewritten(measured_headroom(shop()), **{view: "bought"}), shop()):
+        for sites in (("us", "eu"), ("us", "eu", "asia")):
+            sources = {name: replace(source, stays=Stays(sites)) for name, source in shop().sources.items()}
+            then = plan_on(running, replace(edit, sources=sources), contract)
+            assert not then.rejected and vertex_of(then, f"{view}_eu") == vertex_of(running, f"{view}_eu")
+            change = difference(running, then)
+            assert not change.added and not change.removed
+
+
+def test_aggregates_that_may_leave_go_on_and_stop_when_they_may_not():
+    contract = wanted("by_country", freshness=60.0)
+    running = plan_for(contract)
+
+    def plan_with(stays: Stays) -> Plan:
+        sources = {name: replace(source, stays=stays) for name, source in shop().sources.items()}
+        return plan_on(running, replace(shop(), sources=sources), contract)
+
+    sites = tuple(sorted({source.site for source in shop().sources.values()}))
+    then = plan_with(Stays((*sites, "us"), aggregates_anywhere=True))
+    assert not then.rejected and then.contracts
+    stopped = plan_with(Stays(tuple(site for site in (*sites, "us") if site != "eu")))
+    assert [one.contract for one in stopped.rejected] == ["by_country_eu"] and not stopped.contracts
+
+
 def test_what_reads_a_source_that_is_gone_stops_and_says_so():
     contract = wanted("bought_items", freshness=2.0)
     running = waiting(plan_for(contract), 5.0)

@@ -18,8 +18,8 @@ from dataclasses import replace
 from math import inf
 
 from headrace.model.block import Block
-from headrace.model.catalogue import Catalogue, Contract, Refusal
-from headrace.model.plan import Operator, Plan, PlannedBlock
+from headrace.model.catalogue import Catalogue, Contract, Refusal, Source
+from headrace.model.plan import Edge, Operator, Plan, PlannedBlock, Vertex
 from headrace.plan.cores import cores_of, planned_block
 from headrace.plan.live import ROUNDING
 from headrace.plan.price import upstream_first
@@ -80,8 +80,8 @@ def _means_the_same(planned: Block, declared: Block) -> bool:
 
 
 def _stands(kept: Kept, old: Arrangement, catalogue: Catalogue) -> bool:
-    """Whether sites, links and sources of all that a contract is made of are as they were."""
-    links = {(link.src, link.dst) for link in catalogue.links}
+    """Whether sites, links and sources of all that a contract is made of are as they were, and rows may be there."""
+    links, held = {(link.src, link.dst) for link in catalogue.links}, dict[str, frozenset[str]]()
     for name in upstream_first(old.graph, [kept.vertex]):
         vertex, edge = old.graph.vertices[name], old.graph.edges.get(name)
         if vertex.site not in catalogue.sites:
@@ -91,16 +91,37 @@ def _stands(kept: Kept, old: Arrangement, catalogue: Catalogue) -> bool:
             return False
         if vertex.base and _declared(old.catalogue, vertex.scope[0]) != _declared(catalogue, vertex.scope[0]):
             return False
+        held[name] = _bound_sources(vertex, edge, held, catalogue)
+        if any(vertex.site not in _sites_of(catalogue.sources[source]) for source in held[name]):
+            return False
     return True
 
 
+def _bound_sources(
+    vertex: Vertex, edge: Edge | None, held: Mapping[str, frozenset[str]], catalogue: Catalogue
+) -> frozenset[str]:
+    """Sources whose rows a vertex may hold and that have to stay at some sites; aggregates may be free to leave."""
+    own = frozenset(vertex.scope[:1] if vertex.base else ())
+    below = frozenset(source for name in (() if edge is None else edge.inputs) for source in held[name])
+    bound = {source: catalogue.sources[source].stays for source in own | below}
+    is_aggregate = edge is not None and edge.op is Operator.AGGREGATE
+    return frozenset(
+        source for source, stays in bound.items() if stays and not (is_aggregate and stays.aggregates_anywhere)
+    )
+
+
+def _sites_of(source: Source) -> Collection[str]:
+    """Where rows of a source that has to stay somewhere may be: also where they are at home."""
+    return (source.site, *(() if source.stays is None else source.stays.sites))
+
+
 def _declared(catalogue: Catalogue, source: str) -> object:
-    """What a source is, whatever its statistics are."""
+    """What a source is, whatever its statistics are, and wherever its rows may be."""
     found = catalogue.sources.get(source)
     if found is None:
         return None
     columns = tuple((column.name, column.type) for column in found.columns or ())
-    return found.site, found.kind, found.key, columns, found.static, found.stays
+    return found.site, found.kind, found.key, columns, found.static
 
 
 def _carried_over(old: Arrangement, same: Iterable[Kept], catalogue: Catalogue, views: Views) -> Arrangement:
