@@ -142,6 +142,25 @@ COMMANDS: Any = main.cli.registered_commands
 
 
 @pytest.mark.parametrize("width", WIDTHS)
+def test_what_is_wrong_with_a_plan_is_said_in_words(
+    width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main.run(["plan", str(CITY), "--json"]) == Exit.DONE
+    plan = json.loads(capsys.readouterr().out)
+    for vertex in plan["vertices"]:
+        vertex.update(arrival_s=1e9, rows=7.0)
+    for edge in plan["edges"]:
+        edge["in"] = [f"{one}ff" for one in edge["in"]]
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(plan))
+    text = read(capsys, "check-plan", file)
+    assert " at us" in text and "does not exist" in text
+    check_width(text.replace(str(file), "FILE"), width)
+    assert not ID.search(text), text
+
+
+@pytest.mark.parametrize("width", WIDTHS)
 def test_placements_and_feeds_fit_the_terminal(
     width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

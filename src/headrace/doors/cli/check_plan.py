@@ -17,12 +17,16 @@ def check_plan(
 ) -> int:
     """Check a plan document: its meaning, its sites, and every number."""
     from headrace.app import checking
+    from headrace.doors.cli.output import wrap
+    from headrace.model.words import put_in_words
 
     problems = checking.check_plan(file)
 
     def text() -> str:
-        lines = [f"{where}: {what}" for where, what in problems]
-        return "\n".join([*lines, f"{count(len(problems), 'problem')} in {file}" if problems else f"{file} is correct"])
+        said = (put_in_words(f"{where.removeprefix('vertices/')}: {what}") for where, what in problems)
+        lines = [line for one in said for line in wrap(one, "", "  ")]
+        found = f"{count(len(problems), 'problem')} in {file}; `--json` has the ids of datasets"
+        return "\n".join([*lines, found if problems else f"{file} is correct"])
 
     def document() -> object:
         return {"ok": not problems, "problems": [{"where": where, "what": what} for where, what in problems]}
