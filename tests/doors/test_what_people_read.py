@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 from pathlib import Path
@@ -16,6 +17,7 @@ from headrace.doors.cli.audit import audit_text
 from headrace.doors.cli.output import Exit, table, wrap
 from headrace.doors.cli.show import show_rows
 from headrace.doors.cli.status_text import status_text
+from headrace.service.log_words import LOG_WORDS
 from headrace.service.reading import Seen
 from tests.golden import check_golden
 
@@ -158,6 +160,16 @@ def test_what_is_wrong_with_a_plan_is_said_in_words(
     assert " at us" in text and "does not exist" in text
     check_width(text.replace(str(file), "FILE"), width)
     assert not ID.search(text), text
+
+
+def test_logs_name_datasets_in_words() -> None:
+    """That of a service and that of the demo."""
+    said = "cut off by the budget of their site, to be loaded again: %s"
+    record = logging.LogRecord(
+        "headrace.service", logging.WARNING, "", 0, said, ("d:posts,users|users@us~7b51d7",), None
+    )
+    line = LOG_WORDS.format(record)
+    assert line.endswith("to be loaded again: changes of posts x users made by users at us")
 
 
 @pytest.mark.parametrize("width", WIDTHS)

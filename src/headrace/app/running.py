@@ -19,13 +19,13 @@ from headrace.connect.signals import note_signals
 from headrace.declare.engine import exposing
 from headrace.model.errors import ConnectError, Fenced, Held, UnreadableState, UsageError
 from headrace.model.running import RunEngine
-from headrace.model.words import put_in_words
 from headrace.run.shape import ShapedRunner
 from headrace.service.engine_settings import engine_to_start
 from headrace.service.engines import start_engine
 from headrace.service.folder import Folder
 from headrace.service.host import Host, Prepared
 from headrace.service.last_status import State, last_status
+from headrace.service.log_words import LOG_WORDS
 from headrace.service.old_state import OLD_STATE, forget_old_views
 from headrace.service.process import (
     ServiceProcess,
@@ -225,17 +225,10 @@ def _clock(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
 
 
-class _Words(logging.Formatter):
-    """Names datasets in words, since people read the log. Tracebacks keep ids: they are for us."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as logging calls it
-        return put_in_words(super().formatMessage(record))
-
-
 def _log_to(file: Path) -> None:
     """Everything goes to the file; what people see is said to them."""
     handler = logging.handlers.RotatingFileHandler(file, maxBytes=LOG_BYTES, backupCount=1)
-    handler.setFormatter(_Words("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(LOG_WORDS)
     file.chmod(0o600)
     root = logging.getLogger()
     root.addHandler(handler)

@@ -31,6 +31,7 @@ from headrace.run.perform import needs_session, perform
 from headrace.run.push import Pushed
 from headrace.service.folder import Folder
 from headrace.service.late_runner import Engine, LateRunner
+from headrace.service.log_words import LOG_WORDS
 from headrace.service.reading import Reader
 from headrace.service.recompute import Recomputation, recompute
 from headrace.service.service import Service, clock_now
@@ -124,6 +125,7 @@ class Demo:
         self.project = self._root / sample.name
         shutil.copytree(sample, self.project, ignore=shutil.ignore_patterns(".headrace"))
         self._log = logging.FileHandler(self._root / "log")
+        self._log.setFormatter(LOG_WORDS)
         for name in ("headrace", "py4j", "pyspark"):
             logging.getLogger(name).addHandler(self._log)
             logging.getLogger(name).propagate = False
