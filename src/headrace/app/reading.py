@@ -248,7 +248,7 @@ def recompute(
     if running_process(folder) is None:
         raise UsageError(f'the project in "{directory}" does not run', "start it with `headrace up`")
     with _reader(directory) as reader:
-        watch = Watch(say, lambda contract: _trouble_of(folder, contract))
+        watch = Watch(say, lambda contract: _trouble_of(folder, contract), lambda: running_process(folder) is None)
         return compare(reader, folder, environment, ask_for_views(reader), watch)
 
 

@@ -35,6 +35,7 @@ HELD_AT_MOST_S = 3.0
 CAUGHT_UP_WITHIN_S = 60.0
 QUICK_S = 1.5
 """A capture that comes to a mark within this time is not behind."""
+GONE = "the service went down during the audit"
 WRITERS = "somebody writes to its database all the time, or a transaction stays open there"
 
 
@@ -68,6 +69,8 @@ class Cutter:
     reader: Reader
     databases: dict[str, Database]
     say: Callable[[str], None]
+    is_gone: Callable[[], bool]
+    """Whether the service is: its captures are then, too, and nobody comes to a mark any more."""
     cuts: dict[str, DatabaseCut] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
     waited_s: float = 0.0
@@ -89,6 +92,10 @@ class Cutter:
             try:
                 return self._attempt()
             except InTheWay as found:
+                if self.is_gone():
+                    for name in list(self.cuts):
+                        self._leave_out(name, GONE)
+                    return None
                 in_the_way[found.database] += 1
                 self.say(f"waiting for a moment at which nobody writes: {found.reason}")
                 if found.for_good or in_the_way[found.database] >= ATTEMPTS:
@@ -106,12 +113,12 @@ class Cutter:
     def _attempt(self) -> int:
         for name, cut in self.cuts.items():
             with _asking(name):
-                _catch_up(self.reader.ledger, name, cut)
+                self._catch_up(name, cut)
         try:
             times = self._hold_writers()
             t = max(times.values())
             for name in self.cuts:
-                if _captured_between(self.reader, self.databases[name], times[name], t):
+                if self._captured_between(self.databases[name], times[name], t):
                     raise InTheWay(name, WRITERS)
         except InTheWay:
             self._on_all(DatabaseCut.drop_snapshot)
@@ -131,7 +138,7 @@ class Cutter:
                 with _asking(name):
                     marks[name] = cut.mark()
                     cut.take_snapshot()
-            times = _times_of(self.reader.ledger, marks, HELD_AT_MOST_S)
+            times = self._times_of(marks, HELD_AT_MOST_S)
         finally:
             self._on_all(DatabaseCut.release)
             self.waited_s = max(self.waited_s, time.monotonic() - began)
@@ -139,6 +146,38 @@ class Cutter:
             if name not in times:
                 raise InTheWay(name, "the capture of its database is behind")
         return times
+
+    def _catch_up(self, name: str, cut: DatabaseCut) -> None:
+        """Waits until a capture is not behind: writers must not wait for that."""
+        deadline = time.monotonic() + CAUGHT_UP_WITHIN_S
+        while True:
+            started = time.monotonic()
+            if not self._times_of({name: cut.mark()}, CAUGHT_UP_WITHIN_S) or started > deadline:
+                raise ConnectError("the capture of its database is behind")
+            if time.monotonic() - started < QUICK_S:
+                return
+
+    def _times_of(self, marks: Mapping[str, str], within_s: float) -> Mapping[str, int]:
+        """The times at which captures came to marks; without those that did not."""
+        deadline = time.monotonic() + within_s
+        while True:
+            found = dict(note.split(" ") for note in self.reader.ledger.notes(CUT_MARK).values())
+            times = {database: int(found[name]) for database, name in marks.items() if name in found}
+            if len(times) == len(marks) or time.monotonic() >= deadline or self.is_gone():
+                return times
+            time.sleep(LOOK_EVERY_S)
+
+    def _captured_between(self, database: Database, after: int, upto: int) -> bool:
+        """Whether something was captured that the snapshot does not see, but a view at the cut's time has."""
+        spools, ledger = [spool_log(source) for source in database.sources], self.reader.ledger
+        if not wait_for_logs(ledger, spools, upto, CAUGHT_UP_WITHIN_S, self.is_gone):
+            raise InTheWay(database.name, "the capture of its database makes no progress")
+        for log in ledger.logs(spools).values():
+            for piece in log.changes(after, upto):
+                times = self.reader.store.read(log.site, piece.file, [TIME]).column(TIME)
+                if pc.any(pc.and_(pc.greater(times, after), pc.less_equal(times, upto))).as_py():
+                    return True
+        return False
 
     def _on_all(self, let_go: Callable[[DatabaseCut], None]) -> None:
         """Whatever holds something lets go of it. A session that is gone holds nothing."""
@@ -149,11 +188,15 @@ class Cutter:
 
 @contextmanager
 def cut_databases(
-    reader: Reader, databases: tuple[Database, ...], environment: Mapping[str, str], say: Callable[[str], None]
+    reader: Reader,
+    databases: tuple[Database, ...],
+    environment: Mapping[str, str],
+    say: Callable[[str], None],
+    is_gone: Callable[[], bool] = lambda: False,
 ) -> Iterator[Cut]:
     """The snapshots live until this is left."""
     with ExitStack() as stack:
-        cutter = Cutter(reader, {one.name: one for one in databases}, say)
+        cutter = Cutter(reader, {one.name: one for one in databases}, say, is_gone)
         cutter.open(environment, stack)
         t = cutter.cut()
         snapshots = {
@@ -174,48 +217,15 @@ def _asking(database: str) -> Iterator[None]:
         raise InTheWay(database, error.message, for_good=True) from error
 
 
-def _catch_up(ledger: Ledger, name: str, cut: DatabaseCut) -> None:
-    """Waits until a capture is not behind: writers must not wait for that."""
-    deadline = time.monotonic() + CAUGHT_UP_WITHIN_S
-    while True:
-        started = time.monotonic()
-        if not _times_of(ledger, {name: cut.mark()}, CAUGHT_UP_WITHIN_S) or started > deadline:
-            raise ConnectError("the capture of its database is behind")
-        if time.monotonic() - started < QUICK_S:
-            return
-
-
-def _times_of(ledger: Ledger, marks: Mapping[str, str], within_s: float) -> Mapping[str, int]:
-    """The times at which captures came to marks; without those that did not."""
-    deadline = time.monotonic() + within_s
-    while True:
-        found = dict(note.split(" ") for note in ledger.notes(CUT_MARK).values())
-        times = {database: int(found[name]) for database, name in marks.items() if name in found}
-        if len(times) == len(marks) or time.monotonic() >= deadline:
-            return times
-        time.sleep(LOOK_EVERY_S)
-
-
-def _captured_between(reader: Reader, database: Database, after: int, upto: int) -> bool:
-    """Whether something was captured that the snapshot does not see, but a view at the cut's time has."""
-    spools = [spool_log(source) for source in database.sources]
-    if not wait_for_logs(reader.ledger, spools, upto, CAUGHT_UP_WITHIN_S):
-        raise InTheWay(database.name, "the capture of its database makes no progress")
-    for log in reader.ledger.logs(spools).values():
-        for piece in log.changes(after, upto):
-            times = reader.store.read(log.site, piece.file, [TIME]).column(TIME)
-            if pc.any(pc.and_(pc.greater(times, after), pc.less_equal(times, upto))).as_py():
-                return True
-    return False
-
-
-def wait_for_logs(ledger: Ledger, logs: list[str], t: int, within_s: float) -> bool:
-    """Whether logs, if they exist, have reached a time soon enough."""
+def wait_for_logs(
+    ledger: Ledger, logs: list[str], t: int, within_s: float, is_gone: Callable[[], bool] = lambda: False
+) -> bool:
+    """Whether logs, if they exist, have reached a time soon enough; without a service they never will."""
     deadline = time.monotonic() + within_s
     while True:
         times = ledger.times()
         if all(times.get(name, t) >= t for name in logs):
             return True
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline or is_gone():
             return False
         time.sleep(LOOK_EVERY_S)

@@ -41,12 +41,12 @@ from headrace.run.functions import Functions
 from headrace.run.halted import halted_in, waiting_for
 from headrace.run.ports import Store
 from headrace.run.view import parts_at
-from headrace.service.cut import LOOK_EVERY_S, Cut, cut_databases, wait_for_logs
+from headrace.service.cut import GONE, LOOK_EVERY_S, Cut, cut_databases, wait_for_logs
 from headrace.service.databases import databases_of
 from headrace.service.folder import Folder
 from headrace.service.folder_sources import folder_streams
 from headrace.service.reading import Reader
-from headrace.service.recompute_by_size import EvaluateBySize
+from headrace.service.recompute_by_size import HERE_AT_MOST, EvaluateBySize
 from headrace.service.recompute_sources import Opened, Query, SourceFiles, first_line, read_sources, sources_of
 from headrace.service.service import WANTED_NOTE
 
@@ -116,10 +116,13 @@ class Recomputation:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """`say` is told what goes on. `trouble_of` a contract is why it makes no progress, None if it does."""
+    """`say` is told what goes on. `trouble_of` a contract is why it makes no progress, None if it does. `is_gone` is
+    whether the service is: whatever was not read by then cannot be compared.
+    """
 
     say: Callable[[str], None] = lambda _: None
     trouble_of: Callable[[str], str | None] = lambda _: None
+    is_gone: Callable[[], bool] = lambda: False
 
 
 def recompute(
@@ -128,9 +131,11 @@ def recompute(
     environment: Mapping[str, str],
     push: Callable[[int], object],
     watch: Watch | None = None,
+    here_at_most: int = HERE_AT_MOST,
 ) -> Recomputation:
     """All views of what runs. `push` brings them to a time, or asks the service to; `folder` has room for files.
 
+    Spark evaluates queries over tables of more than `here_at_most` rows.
     A view that is refreshed in full is known at the times of its pushes alone: one that was pushed past the time of the
     cut in the meantime is compared again.
     """
@@ -140,7 +145,7 @@ def recompute(
     compared = list(reader.plan.contracts)
     with (
         _scratch(folder) as scratch,
-        EvaluateBySize(scratch, catalogue.engine, reader.program.functions) as evaluate,
+        EvaluateBySize(scratch, catalogue.engine, reader.program.functions, here_at_most) as evaluate,
     ):
         for number in range(TRIES):
             moment = Moment(reader, folder.project, environment, scratch / str(number), evaluate, watch or Watch())
@@ -225,7 +230,8 @@ class Moment:
         used = frozenset(source for one in wanted for source in sources_of(self._query(one.view)))
         self.watch.say(f"waiting for a moment at which nobody writes, to compare {len(wanted)} views")
         databases = databases_of(self.reader.plan.catalogue, used)
-        with cut_databases(self.reader, databases, self.environment, self.watch.say) as cut:
+        watch = self.watch
+        with cut_databases(self.reader, databases, self.environment, watch.say, watch.is_gone) as cut:
             left_out |= self._unreadable(wanted, cut.unreadable)
             wanted = [one for one in wanted if one.contract not in left_out]
             folders = folder_streams(self.reader.plan.catalogue, used, self.project, self.environment)
@@ -283,7 +289,7 @@ class Moment:
         logs = [spool_log(stream.source) for stream in streams]
         times = self.reader.ledger.times()
         t = cut.t if cut.t is not None else max((times.get(name, 0) for name in logs), default=0)
-        wait_for_logs(self.reader.ledger, logs, t, FOLDERS_WITHIN_S)
+        wait_for_logs(self.reader.ledger, logs, t, FOLDERS_WITHIN_S, self.watch.is_gone)
         return t
 
     # The views
@@ -318,6 +324,8 @@ class Moment:
         """None while there is hope."""
         if log is None:
             return "it was removed in the meantime"
+        if ask and self.watch.is_gone():
+            return GONE
         if ask and (trouble := self.watch.trouble_of(contract.contract)) is not None:
             return trouble
         late = since_s > max(REACHED_WITHIN_S, 2 * contract.freshness_s)
