@@ -10,8 +10,10 @@ import pytest
 
 from headrace.app.preparing import prepare
 from headrace.connect.postgres.sample import Habit, SampleLoad
+from headrace.model.catalogue import MeasuredSize
 from headrace.model.log import Log
 from headrace.model.running import ApplyWishes
+from headrace.observe.rates import Flow, Meter
 from headrace.plan.share.revalue import Measured
 from headrace.run.items import HereRunner
 from headrace.run.perform import perform
@@ -19,6 +21,7 @@ from headrace.service.folder import Folder
 from headrace.service.host import Host
 from headrace.service.last_status import State
 from headrace.service.learning import Learning
+from headrace.service.measured import read_measured
 from headrace.service.recompute import recompute
 from headrace.service.replanning import measured_of
 from headrace.service.service import Service
@@ -55,6 +58,18 @@ def measured_in_a_hurry(learning: Learning, logs: Mapping[str, Log], clock_s: fl
         if name not in graph.edges
     }
     return replace(measured_of(learning, logs, clock_s * HURRY), rates=rates)
+
+
+def measured_with_sizes(learning: Learning, logs: Mapping[str, Log], clock_s: float) -> Measured:
+    """As measured so far; what results emit is told before it was watched for a minute."""
+    flows = {name: Flow(at_once(one.rows_in), at_once(one.rows_out), one.bytes) for name, one in learning.flows.items()}
+    hurried = replace(learning, flows=flows)
+    found = measured_of(learning, logs, clock_s)
+    return replace(found, sizes=measured_of(hurried, logs, clock_s).sizes)
+
+
+def at_once(meter: Meter) -> Meter:
+    return Meter(meter.upto, meter.rate, 1.0)
 
 
 @pytest.fixture
@@ -102,3 +117,18 @@ def test_work_moves_to_where_the_changes_are_and_is_not_moved_back(host: Host) -
     assert applied.prepared.change is not None and applied.prepared.change.is_nothing
     assert host.service.plan is after
     assert_right(host)
+
+    with host.replanning(look_every_s=0.2, measure=measured_with_sizes):
+        until(lambda: bool(sizes_of(host)), "the size of an aggregate is measured")
+    (size,) = sizes_of(host).values()
+    assert size.rows in (7.0, 8.0), "there are so many cities"
+    assert size.rate is not None and size.rate > 0.0
+    again = host.apply(ApplyWishes(replan=True, dry_run=True)).prepared.plan
+    (scores,) = (entry.facts for entry in again.blocks if entry.block.id == "scores")
+    assert scores.rows == size.rows
+
+
+def sizes_of(host: Host) -> Mapping[str, MeasuredSize]:
+    """Those that the service has written."""
+    measured = read_measured(host.folder)
+    return {} if measured is None else measured.sizes
