@@ -15,19 +15,24 @@ import pytest
 from headrace.app.planning import plan_project
 from headrace.model.plan import PlanOptions
 from headrace.run.chains import ChainItem
+from headrace.run.deadlines import Patience
+from headrace.run.here_jobs import HereJobs
 from headrace.run.items import HereRunner, Item, Outcome
 from headrace.run.perform import perform
-from headrace.run.steps import RecomputeStep
+from headrace.run.steps import AggregateStep, RecomputeStep
 from headrace.run.work import WorkItem
 from headrace.service.folder import Folder
 from headrace.service.reading import Reader
 from headrace.service.recompute import Recomputation, ask_for_views, recompute
 from headrace.service.service import Service
+from headrace.service.timed_runner import TimedRunner
 from tests.service.running_project import until
 from tests.service.shop import PROJECT, make_shop
 
 WALL = "  wall: {view: wall, at: us, freshness: 5 s}\n"
 SCORES = "  scores: {view: scores, at: eu, freshness: 5 s, refresh: full}\n"
+LEAST_S = 10.0
+"""So long may an item take where something hangs: others go on meanwhile, also on a busy machine."""
 ELSEWHERE = "  scores_us: {view: scores, at: us, freshness: 6 s, refresh: full}\n"
 
 
@@ -53,10 +58,13 @@ class HeldRunner:
 
     def run(self, items: Sequence[Item]) -> list[Outcome[Any]]:
         if any(map(is_in_full, items)):
-            self._count(1)
-            assert self.go_on.wait(120)
-            self._count(-1)
+            self.wait()
         return self.inner.run(items)
+
+    def wait(self) -> None:
+        self._count(1)
+        assert self.go_on.wait(120)
+        self._count(-1)
 
     def _count(self, more: int) -> None:
         with self._turn:
@@ -67,12 +75,20 @@ class HeldRunner:
 class World:
     """A service that keeps `wall` as changes come, and `scores` in full."""
 
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(self, folder: Path, environment: dict[str, str], watched: bool = False) -> None:
         self.folder, self.environment = folder, environment
         self.runner = HeldRunner()
         self.runner.go_on.set()
-        self.service = Service(Folder(folder), environment, self.runner, in_processes=False)
+        timed = TimedRunner(HereJobs(self._perform_held), Patience(least_s=LEAST_S, end_s=0.1))
+        self.service = Service(Folder(folder), environment, timed if watched else self.runner, in_processes=False)
         self.service.open()
+
+    def _perform_held(self, item: Any) -> Any:
+        """As a function that never returns, in one view of several that are pushed together."""
+        items = item.items if isinstance(item, ChainItem) else [item]
+        if any(isinstance(one, WorkItem) and isinstance(one.task.step, AggregateStep) for one in items):
+            self.runner.wait()
+        return perform(item)
 
     def apply(self, *contracts: str) -> None:
         (self.folder / "headrace.yml").write_text(PROJECT + "".join(contracts))
@@ -178,3 +194,28 @@ def is_set() -> threading.Event:
     event = threading.Event()
     event.set()
     return event
+
+
+@pytest.mark.long
+def test_a_push_that_hangs_holds_up_the_others_once_and_is_then_tried_beside_them(
+    tmp_path: Path, postgres_database: Callable[[], str]
+) -> None:
+    world = World(tmp_path, make_shop(tmp_path, PROJECT, postgres_database), watched=True)
+    try:
+        world.apply(WALL, SCORES.replace(", refresh: full", ""))
+        world.hold()
+        scheduler = world.service.scheduler
+        assert scheduler is not None
+        until(lambda: world.runner.held == 2, "it was ended, and is tried once more")
+        world.advances("wall", 1)
+        assert world.service.in_work.vertices, "others have gone on while it is tried"
+        until(lambda: bool(scheduler.failing_of("scores")), "it is named")
+        world.advances("wall", 1)
+        world.runner.go_on.set()
+        scheduler.failing.clear()  # as if its rest was over
+        world.post()
+        assert len(world.compared().views) == 2
+        assert not scheduler.slow
+    finally:
+        world.runner.go_on.set()
+        world.service.close()

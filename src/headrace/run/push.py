@@ -37,7 +37,8 @@ class Pushed:
     One that is `halted` by a bad row, or waits for one that is, is pushed no more until it is rebuilt. A view in full
     that `has_no_answer` because of a row is tried again by its next push.
     `bytes` were written, `sent` of them came from the site `origin`, if that is another one; `waited_s` of the seconds
-    were spent on their way. `harmful` if it, or one that ran with it, held up or brought down whatever ran it.
+    were spent on their way. `harmful` if it, or one that ran with it, held up or brought down whatever ran it; `hung`
+    if it was ended because it took too long.
     """
 
     vertex: str
@@ -52,6 +53,7 @@ class Pushed:
     sent: int = 0
     waited_s: float = 0.0
     harmful: bool = False
+    hung: bool = False
     halted: bool = False
     has_no_answer: bool = False
 
@@ -67,6 +69,8 @@ class Pusher:
     lease: Lease
     expect: Callable[[str, float], float] | None = field(default=None, kw_only=True)
     """Seconds that nine of ten pushes of a vertex take at most, from the seconds of changes that it lacks."""
+    alone: Collection[str] = field(default=(), kw_only=True)
+    """What views compute of vertices and is not pushed along with these: somebody pushes it beside the others."""
 
     # Time
 
@@ -222,7 +226,8 @@ class Pusher:
         if not found:
             return {}
         there, waiting = self.ledger.times(), self.waiting()
-        return {name: t for name, t in found.items() if name not in targets and name in there and name not in waiting}
+        left_out = {*targets, *waiting, *self.alone}
+        return {name: t for name, t in found.items() if name in there and name not in left_out}
 
     def _prepared(self, name: str, t: int, logs: Mapping[str, Log]) -> WorkItem | Pushed:
         """The work of a push; or what became of it without any."""
@@ -290,7 +295,7 @@ class Pusher:
         outcomes = list[tuple[WorkItem, Outcome[Produced]]]()
         for chain, outcome in zip(chains, self.runner.run(chains) if chains else [], strict=True):
             links = outcome.value or [Link(item.name, None, outcome.error, outcome.seconds) for item in chain.items]
-            made = (replace(_outcome(link), harmful=outcome.harmful) for link in links)
+            made = (replace(_outcome(link), harmful=outcome.harmful, retryable=outcome.retryable) for link in links)
             outcomes += zip(chain.items, made, strict=True)
         return [*done, *self._commit([], outcomes)]
 
@@ -317,7 +322,8 @@ class Pusher:
 
 def _pushed(item: WorkItem, outcome: Outcome[Produced]) -> Pushed:
     if outcome.value is None:
-        return Pushed(item.name, item.after, outcome.seconds, error=outcome.error, harmful=outcome.harmful)
+        hung = outcome.harmful and not outcome.retryable
+        return Pushed(item.name, item.after, outcome.seconds, error=outcome.error, harmful=outcome.harmful, hung=hung)
     made = outcome.value
     return Pushed(
         item.name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from headrace.model.log import NEVER
@@ -14,6 +14,7 @@ from headrace.run.execute import Engine
 from headrace.run.items import Outcome
 from headrace.run.next_job import Job, Sides, length_s, longest_share, next_job, parts_of
 from headrace.run.next_push import (
+    FOREVER,
     SECOND,
     Decision,
     Due,
@@ -28,6 +29,7 @@ from headrace.run.next_push import (
 from headrace.run.next_round import Move, next_round
 from headrace.run.push import Pushed
 from headrace.run.steps import Ingest
+from headrace.run.timers import is_helper
 from headrace.run.work import Produced, WorkItem
 from headrace.service.learning import Learning
 
@@ -58,6 +60,8 @@ class Scheduler:
     failing: dict[str, Failing] = field(default_factory=dict)
     suspects: set[str] = field(default_factory=set)
     """Vertices that were pushed together when one of them did harm: each is pushed by itself until that is found."""
+    slow: set[str] = field(default_factory=set)
+    """Vertices that were pushed together when one of them hung: each is pushed beside the others until it is there."""
     halted: dict[str, str] = field(default_factory=dict)
     """Contracts that bad rows keep from going on, and why: `service.mending` rebuilds them."""
     _paths: Paths | None = None
@@ -90,7 +94,7 @@ class Scheduler:
             in_flight=frozenset((*self.pending, *self.halted)),
             lags_s=lags_s,
             margins=self.learning.margins,
-            blocking_s=longest_item_s(self.paths, seconds, self.engine.apart()),
+            blocking_s=longest_item_s(self.paths, seconds, self.apart),
         )
 
     def decide(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> Decision:
@@ -111,11 +115,28 @@ class Scheduler:
 
     def set_aside(self, scene: Scene) -> Aside:
         """What of the pending pushes has to begin beside the others, and what is left for a round."""
-        return set_aside(self.paths, scene, self.pending.values(), self.engine.apart(), self.engine.in_work.vertices)
+        running = self.engine.in_work.vertices
+        aside = set_aside(self.paths, scene, self.pending.values(), self.apart, running)
+        answers = tuple(move for move in self._late_answers(scene) if move.vertex not in running)
+        return replace(aside, begin=(*aside.begin, *answers))
+
+    @property
+    def apart(self) -> set[str]:
+        """Vertices that are pushed beside the others."""
+        return self.engine.apart() | self.slow
+
+    def _late_answers(self, scene: Scene) -> Iterator[Move]:
+        """What views compute of vertices that are there, as far as that is not pushed along with them."""
+        self.engine.alone = self.slow
+        for contract, name in self.engine.program.answers.items():
+            (read,) = self.engine.program.tasks[name].reads
+            is_late = scene.times.get(name, FOREVER) < scene.times.get(read, NEVER)
+            if name in self.slow and is_late and not self._rests(name, scene.now):
+                yield Move(name, scene.times[read], contract)
 
     def push_asked(self, views: Collection[str], t: int, now: int) -> list[Pushed]:
         """Brings views to a time ahead of their turn; those that are pushed beside the others are only made due."""
-        engine, apart = self.engine, self.engine.apart()
+        engine, apart = self.engine, self.apart
         slow = {view for view in views if not apart.isdisjoint(engine.upstream([view]))}
         for entry in self.plan.contracts:
             known = self.pending.get(entry.contract)
@@ -123,7 +144,8 @@ class Scheduler:
                 self.pending[entry.contract] = Due(entry.contract, entry.vertex, t, deadline=now, late=True)
         beside = apart.intersection(engine.upstream(slow))
         read = {name for vertex in beside for name in engine.program.tasks[vertex].reads}
-        return engine.push({*views, *read} - slow, t)
+        ready = {name for name in read if apart.isdisjoint(engine.upstream([name]))}
+        return engine.push({*views, *ready} - slow, t)
 
     def begin(self, move: Move, scene: Scene) -> WorkItem | Pushed:
         """The work of a push beside the others; `finish` has to be called when it is done."""
@@ -223,8 +245,10 @@ class Scheduler:
         elif pushed.error is not None:
             failures = self.failing[pushed.vertex].failures + 1 if pushed.vertex in self.failing else 1
             rest = REST_S[min(failures, len(REST_S)) - 1]
-            if pushed.harmful and pushed.vertex in self.suspects:
+            if pushed.harmful and pushed.vertex in self.suspects | self.slow:
                 rest = HARMFUL_REST_S
+            elif pushed.hung and not self._has_parts(pushed.vertex):
+                self.slow.add(pushed.vertex)
             elif pushed.harmful:
                 self.suspects.add(pushed.vertex)
             self.failing[pushed.vertex] = Failing(failures, pushed.error, now + round(rest * 1e6))
@@ -232,6 +256,11 @@ class Scheduler:
             self.failing.pop(pushed.vertex, None)
             if not pushed.skipped:
                 self.suspects.discard(pushed.vertex)
+                self.slow.discard(pushed.vertex)
+
+    def _has_parts(self, vertex: str) -> bool:
+        """Whether it is, or is made of, a part of a vertex: those are pushed together."""
+        return any(map(is_helper, (vertex, *self.engine.program.tasks[vertex].reads)))
 
     def _rests(self, vertex: str, now: int) -> bool:
         """A time further off than any rest is one of a clock that was put back since."""
