@@ -82,6 +82,25 @@ def test_two_versions_of_a_view_and_of_one_that_reads_it_run_side_by_side(projec
     project.up()
     project.change_something(6000)
     until(lambda: sum(int(str(row[1])) for row in project.rows("busy")) == 200, "both go on")
+    check_that_contracts_stop_at_once_where_rows_may_not_be(project)
+
+
+def check_that_contracts_stop_at_once_where_rows_may_not_be(project: RunningProject) -> None:
+    """Where rows still may be, nothing is loaded anew. A version that is held goes on if it can be made without."""
+    text = (project.folder / "headrace.yml").read_text()
+    posts = "posts: {kind: table, at: eu,"
+    before = {one["id"]: one["view"] for one in project.document("status")["contracts"]}
+    (project.folder / "headrace.yml").write_text(text.replace(posts, f"{posts} stays: [us, eu],"))
+    steps = [step["do"] for step in project.document("apply", status=1)["steps"]]
+    assert "load" not in steps and {one["id"] for one in project.document("status")["contracts"]} == before.keys()
+    (project.folder / "headrace.yml").write_text(text.replace(posts, f"{posts} stays: [eu],"))
+    answer = project.document("apply", status=1)
+    rejected = {one["contract"]: (one["reason"].partition(":")[0], one["stays"]) for one in answer["rejected"]}
+    assert rejected == {"counts": ("stays", False), "busy": ("unsupported", True)}, "busy reads no column of posts"
+    assert {one["id"] for one in project.document("status")["contracts"]} == {"by_pid", "busy"}
+    until(lambda: sum(int(str(row[1])) for row in project.rows("busy")) == 201, "with the post that came")
+    assert 'no contract keeps a view "counts"' in project.headrace("show", "counts", status=2)
+    assert len(project.rows("by_pid")) == 160
 
 
 def test_a_changed_price_and_a_changed_link_are_taken_over(project: RunningProject) -> None:
