@@ -78,8 +78,7 @@ def projects(draw: st.DrawFn) -> Catalogue:
     links = [link("m1", "m2", bandwidth), link("m2", "m1", bandwidth)]
     contracts = [contract(f"c_{name}", name, draw(st.sampled_from(SITES)), 60) for name in draw(SOME)]
     shares = [("r", "n > 2", draw(st.sampled_from((0.0, 1.0, -1.0, math.nan, 2.0))))]
-    found = catalogue([site(name) for name in SITES], links, sources, contracts, shares)
-    return replace(found, sizes=draw(SIZES))
+    return catalogue([site(name) for name in SITES], links, sources, contracts, shares)
 
 
 SOME = st.lists(st.sampled_from(sorted(QUERIES)), min_size=1, max_size=3, unique=True)
