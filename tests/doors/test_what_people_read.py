@@ -97,7 +97,7 @@ def questions(folder: Path, contract: str, view: str, source: str) -> list[list[
     ]
 
 
-@pytest.mark.parametrize("width", WIDTHS[:2])
+@pytest.mark.parametrize("width", [60, pytest.param(80, marks=pytest.mark.long)])
 def test_answers_about_projects_fit_the_terminal_and_name_datasets_in_words(
     width: int, long_city: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -112,7 +112,7 @@ def test_answers_about_projects_fit_the_terminal_and_name_datasets_in_words(
         assert not ID.search(text), text
 
 
-@pytest.mark.parametrize("width", WIDTHS[:2])
+@pytest.mark.parametrize("width", [60, pytest.param(80, marks=pytest.mark.long)])
 def test_refusals_fit_the_terminal_and_name_datasets_in_words(
     width: int, hasty_city: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.service.running_project import RunningProject
 
 
+@pytest.mark.long
 def test_an_audit_whose_service_goes_down_says_so(project: RunningProject) -> None:
     project.declare("by_pid", "named")
     project.up()

@@ -95,6 +95,7 @@ def check_that_a_copy_names_the_row_that_it_refuses(project: RunningProject) -> 
     assert project.eu.execute("SELECT pid, ratio FROM ratio_copy ORDER BY pid").fetchall() == ratios(project)
 
 
+@pytest.mark.long
 def test_a_view_that_starts_with_a_bad_row_is_loaded_once_that_is_gone(project: RunningProject) -> None:
     project.eu.execute("INSERT INTO posts VALUES (1000, 25, 'bad')")
     declare(project)

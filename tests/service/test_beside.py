@@ -178,6 +178,7 @@ def test_what_is_still_computed_when_a_service_ends_is_never_committed(world: Wo
     assert len(world.compared().views) == 2
 
 
+@pytest.mark.long
 def test_who_asks_for_all_views_at_one_time_keeps_nobody_waiting(world: World) -> None:
     world.hold()
     found = list[Recomputation]()

@@ -79,6 +79,7 @@ def test_a_column_that_nobody_uses_changes_nothing(project: RunningProject) -> N
     assert_right(project, 2)
 
 
+@pytest.mark.long
 def test_a_column_may_be_renamed_with_the_view_that_uses_it(project: RunningProject) -> None:
     project.declare("named", "counts", "by_pid")
     project.up()

@@ -94,6 +94,7 @@ def test_a_variable_in_a_path_that_is_not_set_is_a_warning_and_an_error_for_who_
     assert 'error: variable "CLICKS" is not set' in clicks.headrace("up", "--engine=local", status=2)
 
 
+@pytest.mark.long
 def test_a_view_over_folders_falls_behind_when_the_service_dies(clicks: RunningProject, tmp_path: Path) -> None:
     folder = tmp_path / "data" / "in"
     folder.mkdir(parents=True)

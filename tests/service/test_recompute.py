@@ -163,7 +163,10 @@ def test_a_row_that_was_lost_from_a_file_is_found(world: World) -> None:
     assert found["scores"].equal
 
 
-@pytest.mark.parametrize(("posts", "here_at_most"), [(1, HERE_AT_MOST), (10, HERE_AT_MOST), (120_000, 1_000)])
+@pytest.mark.parametrize(
+    ("posts", "here_at_most"),
+    [(1, HERE_AT_MOST), (10, HERE_AT_MOST), pytest.param(120_000, 1_000, marks=pytest.mark.long)],
+)
 def test_wrong_rows_are_found_at_any_size(
     world: World, posts: int, here_at_most: int, request: pytest.FixtureRequest
 ) -> None:

@@ -86,6 +86,7 @@ def links(project: RunningProject) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.long
 def test_status_and_metrics_tell_what_went_over_simulated_links(project: RunningProject) -> None:
     project.document("up", "--detach", "--engine=local", "--shape-links")
     (loaded,) = links(project)

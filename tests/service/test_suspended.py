@@ -124,7 +124,8 @@ def test_a_service_that_lost_its_project_meanwhile_ends_and_leaves_it_to_the_oth
     project.until_equal("named", "counts")
 
 
-@pytest.mark.parametrize("seconds", [6.0, pytest.param(LONG_S + 15.0, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("seconds", [6.0, LONG_S + 15.0])
 def test_a_capture_that_stood_still_shows_as_lag_and_loses_nothing(project: RunningProject, seconds: float) -> None:
     project.declare("named", "counts")
     project.up()

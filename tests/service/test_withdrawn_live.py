@@ -24,6 +24,7 @@ SOURCES = PROJECT + "  names: {view: names, at: us, freshness: 20 s}\n"
 BOTH = SOURCES + "  wall: {view: wall, at: us, freshness: 20 s}\n"
 
 
+@pytest.mark.long
 def test_a_source_that_is_removed_while_nothing_runs_leaves_nothing_in_its_database(project: RunningProject) -> None:
     project.declare("counts")
     project.up()
