@@ -229,7 +229,7 @@ def test_what_is_said_of_a_running_project_fits_the_terminal(width: int, monkeyp
     for text in (
         status_text(RECORDED, 160.0),
         status_text(failed, 160.0),
-        audit_text({"contracts": [WATCHED]}, broken=True),
+        audit_text({"contracts": [WATCHED]}, late=1),
         show_rows(seen, 20),
     ):
         check_width(text, width)

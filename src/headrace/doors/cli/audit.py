@@ -31,12 +31,12 @@ def audit(directory: Directory = Path(), recompute: Recompute = False, json: Jso
 
     found = reading.audit(directory)
     compared = reading.recompute(directory, os.environ, progress(SAY_EVERY_S)) if recompute else None
-    broken = any(contract["episodes"] or contract["late_rows"] for contract in found["contracts"])
+    late = [contract for contract in found["contracts"] if contract["episodes"] or contract["late_rows"]]
     return show(
         json,
-        _verdict(compared) if compared is not None else Exit.NO if broken else Exit.DONE,
+        _verdict(compared) if compared is not None else Exit.NO if late else Exit.DONE,
         text=lambda: "\n".join(
-            [audit_text(found, broken), *([] if compared is None else ["", *recomputed_lines(compared)])]
+            [audit_text(found, len(late)), *([] if compared is None else ["", *recomputed_lines(compared)])]
         ),
         document=lambda: {**found, **({} if compared is None else _document(compared))},
     )
@@ -53,17 +53,17 @@ def _document(compared: Recomputation) -> dict[str, object]:
     return {"recompute": compared.document(), "writers_waited_s": round(compared.writers_waited_s, 3)}
 
 
-def audit_text(found: dict[str, Any], broken: bool) -> str:
-    """What became of the promises."""
-    return "\n".join(_lines(found, broken))
+def audit_text(found: dict[str, Any], late: int) -> str:
+    """What became of the promises; `late` is the number of contracts that broke theirs."""
+    return "\n".join(_lines(found, late))
 
 
-def _lines(found: dict[str, Any], broken: bool) -> Iterator[str]:
+def _lines(found: dict[str, Any], late: int) -> Iterator[str]:
     contracts = found["contracts"]
     if not contracts:
         yield "no contract has run yet"
         return
-    yield "promises were broken" if broken else "every promise was kept"
+    yield f"{late} of {len(contracts)} contracts were late at some time" if late else "every promise was kept"
     header = ["contract", "violations", "violated", "watched", "late rows", "money", "penalty"]
     yield from table([_row(contract) for contract in contracts], head=header)
 
