@@ -9,14 +9,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from headrace.declare.sql import read_query
-from headrace.model.log import Edit, PieceKind, Round
+from headrace.model.log import PieceKind, Round
 from headrace.model.plan import Plan, PlanOptions, Sharing
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
-from headrace.run.capture.spool import spool_log
-from headrace.run.columns import serving_log
 from headrace.run.compile.program import compile_plan
-from headrace.run.execute import KEYS_NOTE, Engine, NotThereYet
+from headrace.run.execute import KEYS_NOTE, Engine
 from headrace.run.items import HereRunner
 from headrace.run.perform import perform
 from headrace.run.transition import between, tidied
@@ -112,33 +110,3 @@ def test_views_stay_right_while_others_come_and_go(data: st.DataObject) -> None:
                 assert world.wrong() == []
         check(world.engine.push_chains(dict.fromkeys(world.program.tasks, world.now)))
         assert world.wrong() == []
-
-
-def test_a_view_starts_although_one_of_its_sources_always_reports_later_than_the_other() -> None:
-    with quick_folder() as folder:
-        world = World(plan_for(["by_k"], "m1", Sharing.MARGINAL), QUERIES, Path(folder))
-        world.ledger.commit(world.lease, Round(notes={LOADED_NOTE + name: str(world.now) for name in SOURCES}))
-        world.engine.load()
-        loader = Loader(world.ledger, Captures(Folder(Path(folder)), {}), threading.Event())
-        view = [serving_log(world.program, one) for one in world.plan.contracts if one.contract == "c_by_k"]
-        world.engine.forget(view)
-        report(world, "r")
-        assert isinstance(loader.try_to_load(world.engine, view, tries=1), NotThereYet)
-        report(world, "s")
-        report(world, "r")
-        assert loader.try_to_load(world.engine, view, tries=1) is None
-
-
-def report(world: World, source: str) -> None:
-    """The database of one source says that time has passed, and the views that read it alone go on."""
-    spool = spool_log(source)
-    world.ledger.commit(world.lease, Round((Edit(spool, world.ledger.times()[spool], latest(world) + 10),)))
-    check(
-        world.engine.push(
-            [name for name in world.program.tasks if world.engine.spools([name]) == {spool}], latest(world)
-        )
-    )
-
-
-def latest(world: World) -> int:
-    return max(world.ledger.times().values())

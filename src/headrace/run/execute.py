@@ -67,17 +67,12 @@ class Engine(Pusher):
             self._load_at(rest, t)
         return new
 
-    def common_time(self, wanted: Collection[str] | None = None, said: int | None = None) -> int:
-        """Where new vertices can start: nothing that they read is further, and all is captured or soon will be.
-
-        What was said before stays, for as long as what they read goes back to it.
-        """
+    def common_time(self, wanted: Collection[str] | None = None) -> int:
+        """Where new vertices can start: nothing that they read is further, and all is captured or soon will be."""
         times, new = self.ledger.times(), self._missing_for(wanted)
-        started = [name for name in self.upstream(new) if name in times]
-        read = self.ledger.logs([*started, *self.spools(new)]).values()
-        if said is not None and all(log.start <= said for log in read):
-            return said
-        return max([self.watermark(new, times), *(times[name] for name in started), *(log.start for log in read)])
+        started = [times[name] for name in self.upstream(new) if name in times]
+        spools = self.ledger.logs(self.spools(new)).values()
+        return max([self.watermark(new, times), *started, *(spool.start for spool in spools)])
 
     def _missing_for(self, wanted: Collection[str] | None) -> list[str]:
         among = None if wanted is None else set(self.upstream(wanted))

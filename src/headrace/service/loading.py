@@ -56,8 +56,6 @@ class Loader:
     ledger: Ledger
     captures: Captures
     stop: threading.Event
-    starts: dict[frozenset[str], int] = field(default_factory=dict)
-    """When vertices start that wait for a source to get there."""
 
     # Sources
 
@@ -143,32 +141,28 @@ class Loader:
             raise RuntimeError(str(next(iter(unloaded.values()))))
         return {contract: str(why) for contract, why in unloaded.items()}
 
-    def try_to_load(self, engine: Engine, wanted: Collection[str], tries: int = LOAD_TRIES) -> RuntimeError | None:
+    def try_to_load(self, engine: Engine, wanted: Collection[str]) -> RuntimeError | None:
         """Why it did not work; None if it did. Sources of several databases may not have come to a common time yet.
 
-        That stays the same until it is reached, also for the next who tries: while we wait for the last of them the
-        others go on, and one that reports less often than the others would never catch up with them.
+        That stays the same in all tries: while we wait for the last of them the others go on. The caller holds the turn
+        for upkeep throughout, since indexes that were merged past that time could not be read as of it.
         """
-        key = frozenset(wanted)
-        t = self.starts[key] = engine.common_time(wanted, self.starts.get(key))
-        error = self._tried(lambda: engine.load(wanted, t), tries)
-        if not isinstance(error, NotThereYet):
-            del self.starts[key]
-        return error
+        t = engine.common_time(wanted)
+        return self._tried(lambda: engine.load(wanted, t))
 
-    def load_if_read(self, engine: Engine, wanted: Collection[str], tries: int = LOAD_TRIES) -> RuntimeError | None:
+    def load_if_read(self, engine: Engine, wanted: Collection[str]) -> RuntimeError | None:
         """The same where some of the sources may not have been read."""
         notes = self.ledger.notes(LOADED_NOTE)
         sources = (spool.removeprefix(SPOOL) for spool in engine.spools(wanted))
         unread = sorted(source for source in sources if LOADED_NOTE + source not in notes)
         if not unread:
-            return self.try_to_load(engine, wanted, tries)
+            return self.try_to_load(engine, wanted)
         why = held_up_sources(self.ledger, self.captures).get(unread[0])
         told = "is not read yet" if why is None else f"cannot be read: {why}"
         return NotThereYet(f'source "{unread[0]}" {told}')
 
-    def _tried(self, act: Callable[[], object], tries: int = LOAD_TRIES) -> RuntimeError | None:
-        for left in range(tries - 1, -1, -1):
+    def _tried(self, act: Callable[[], object]) -> RuntimeError | None:
+        for left in range(LOAD_TRIES - 1, -1, -1):
             try:
                 act()
                 return None

@@ -66,7 +66,7 @@ def try_again(service: Service) -> None:
 
 def _load(service: Service, engine: Engine, entry: ContractPlan) -> None:
     began = time.monotonic()
-    error = service.loader.load_if_read(engine, [serving_log(engine.program, entry)], tries=1)
+    error = service.loader.load_if_read(engine, [serving_log(engine.program, entry)])
     service.rests.learn(entry.contract, error is None, time.monotonic() - began)
     if error is None:
         service.unloaded.pop(entry.contract)
