@@ -208,6 +208,8 @@ def test_full_is_offered_with_a_type_for_functions_whose_type_is_not_known(tmp_p
         "SELECT t.id, x.k FROM t, LATERAL (SELECT max(k) AS k FROM u WHERE u.id = t.id) x",
         "SELECT id FROM t WHERE n > ANY (SELECT k FROM u)",
         "SELECT DISTINCT ON (n) n, id FROM t ORDER BY n, id",
+        "SELECT id FROM t ORDER BY id FETCH FIRST 2 ROWS WITH TIES",
+        "SELECT id FROM t ORDER BY id LIMIT 2 PERCENT",
         "SELECT id, s -> 'a' AS a FROM t",
         "SELECT id, rand() AS r FROM t",
         "SELECT 1 AS one",

@@ -70,7 +70,7 @@ def _count(node: exp.Expr, stage: Stage) -> int | None:
     value = node.args.get("count") if isinstance(node, exp.Fetch) else node.args.get("expression")
     with Placed(stage, node):
         if node.args.get("limit_options"):
-            raise refused_fetch()
+            raise refused_fetch(node)
         if isinstance(value, exp.Literal) and not value.is_string and value.name.isdigit() and int(value.name) < 2**31:
             return int(value.name)
         raise Mistake("the number of rows must be a constant")

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from headrace.declare.query.mistakes import NotMaintained
 
+_TIES = "rank the rows in a query inside: RANK() OVER (ORDER BY ...) AS place, WHERE place <= n"
 _VALUE_OF_JSON = "keep the value in a column of its own"
 _EXPRESSIONS: Mapping[type[exp.Expr], tuple[str, str | None]] = {
     exp.AtTimeZone: ("AT TIME ZONE", "times are UTC: convert them where they are read"),
@@ -23,7 +24,7 @@ _EXPRESSIONS: Mapping[type[exp.Expr], tuple[str, str | None]] = {
     exp.Placeholder: ("parameter", "write the value itself"),
     exp.RegexpILike: ("~*", "use RLIKE, with (?i) before the pattern"),
     exp.SimilarTo: ("SIMILAR TO", "use RLIKE"),
-    exp.Tuple: ("row value", "compare the columns one by one, combined by AND"),
+    exp.Tuple: ("row value", "compare the columns one by one, with AND"),
     exp.WithinGroup: ("WITHIN GROUP", "use count, sum, avg, min or max"),
 }
 _PARTS: Mapping[tuple[type[exp.Expr], str], tuple[str, str | None]] = {
@@ -70,7 +71,9 @@ def unknown_to_spark(node: exp.Expr) -> NotMaintained | None:
         case exp.Lock():
             return refused_clause("locks")
         case exp.Fetch():
-            return refused_fetch()
+            return refused_fetch(node)
+        case exp.Limit() if node.args.get("limit_options"):
+            return refused_fetch(node)
         case exp.Between() if node.args.get("symmetric"):
             return refused_part(node, "symmetric")
         case exp.Parameter() | exp.Placeholder() | exp.RegexpILike() | exp.SimilarTo():
@@ -78,5 +81,11 @@ def unknown_to_spark(node: exp.Expr) -> NotMaintained | None:
     return None
 
 
-def refused_fetch() -> NotMaintained:
-    return NotMaintained("clause: FETCH", "use LIMIT")
+def refused_fetch(node: exp.Expr) -> NotMaintained:
+    """FETCH, or LIMIT with the options of FETCH."""
+    options, word = node.args.get("limit_options"), "FETCH" if isinstance(node, exp.Fetch) else "LIMIT"
+    if options is not None and options.args.get("percent"):
+        return NotMaintained(f"clause: {word} ... PERCENT", "use LIMIT with a number of rows")
+    if options is not None and options.args.get("with_ties"):
+        return NotMaintained(f"clause: {word} ... WITH TIES", _TIES)
+    return NotMaintained("clause: FETCH" if word == "FETCH" else "clause: LIMIT ... ROWS", "use LIMIT n")
