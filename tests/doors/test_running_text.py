@@ -95,7 +95,7 @@ def test_status_tells_what_was_moved_and_why() -> None:
         "      orders at us, sales at eu and 1 more; dropped orders at eu",
         "  could not move sales 12.0 s ago",
         "    because orders changes 500 rows/s instead of 50",
-        "    the previous plan still runs: the disk is full",
+        "    the running plan stays in place: the disk is full",
     ]
 
 
@@ -107,7 +107,7 @@ def test_answers_about_what_runs_say_where_their_rates_are_from() -> None:
         SourceRate("tags", 1.0, Origin.ASSUMED, None),
     )
     assert list(grounds_lines(Grounds(True, rates, 1.25))) == [
-        "based on the running plan, with these rates",
+        "based on the running plan, with these numbers",
         "  orders     512 rows/s  measured, 50 rows/s declared",
         "  items      3 rows/s    measured",
         "  customers  2 rows/s    declared",

@@ -102,7 +102,7 @@ def first(seen: Seen, limit: int) -> Seen:
 def export(
     directory: Path, view: str, file: Path, limit: int | None = None, asked: RowsAsked | None = None
 ) -> tuple[Seen, int]:
-    """Writes the rows of a view to a Parquet or CSV file, whole or not at all; how many, and what time they are as of.
+    """Writes the rows of a view to a Parquet or CSV file, whole or not at all; how many, and how recent they are.
 
     A part at a time, unless they are sorted: sorted rows have to be in memory.
     """

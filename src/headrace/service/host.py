@@ -154,7 +154,7 @@ class Host:
                 if loading.error is not None:
                     reread = prepared.change.reread if prepared.change is not None else ()
                     once = f", once {', '.join(reread)} was read again" if reread else ""
-                    hint = f"the previous plan keeps running{once}; see .headrace/service.log"
+                    hint = f"the running plan stays in place{once}; see .headrace/service.log"
                     raise UsageError(f"the plan could not be applied: {loading.error.splitlines()[0]}", hint)
                 self.write_status()
             return Applied(prepared, done=True, failing=dict(self.service.unloaded))
@@ -188,7 +188,7 @@ class Host:
         """
         while not loading.done.wait(ENDED_EVERY_S):
             if not self.service.is_running:
-                hint = "`headrace up` goes on from what is there; `headrace apply` then asks again"
+                hint = "`headrace up` continues from there; then run `headrace apply` again"
                 raise UsageError(f"the service ended before that was done: {loading.phase}", hint)
 
     # Moving by itself

@@ -67,7 +67,7 @@ def read_measured(folder: Folder) -> Measured | None:
             raise folder.unreadable(FILE, f"it is of version {found.version}, not {VERSION}")
     except (UnreadableState, ValidationError) as error:
         why = error.message if isinstance(error, UnreadableState) else f'"{folder.root / FILE}" holds something else'
-        log.warning("warning: going on without what was measured: %s", why)
+        log.warning("warning: continuing without the earlier measurements: %s", why)
         return None
     load = {(src, dst): share for link, share in found.load.items() for src, _, dst in [link.partition(">")]}
     measured = Measured(

@@ -117,7 +117,7 @@ class Replanning:
         _tell(move := _move(proposal, measured.clock_s))
         error = go_over(proposal.plan)
         if error is not None:
-            log.warning("the previous plan still runs, because the move failed: %s", error)
+            log.warning("the running plan stays in place, because the move failed: %s", error)
         else:
             self._plan = proposal.plan
         self._note(move := replace(move, error=error))

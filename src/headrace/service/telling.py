@@ -16,7 +16,7 @@ AGAIN_AFTER_S = 60.0
 GIVE_UP_AFTER_S = 300.0
 """Whoever starts a service and leaves does not wait longer for what somebody else has to mend."""
 TROUBLE, HINT = "trouble: ", "  hint: "
-GOES_ON = "  hint: this goes on in the service if you end the command; `headrace status` says how far it is"
+GOES_ON = "  hint: the service continues if you stop this command; `headrace status` shows the progress"
 
 
 @dataclass

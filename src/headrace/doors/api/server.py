@@ -98,7 +98,7 @@ def _reading_routes(api: FastAPI, host: Host, allowed: Any) -> None:
     def status() -> dict[str, Any]:
         return host.status()
 
-    @api.get("/views/{view}", dependencies=[Depends(allowed)], summary="Rows of a view, and the time they are as of")
+    @api.get("/views/{view}", dependencies=[Depends(allowed)], summary="Rows of a view, and how recent they are")
     def rows(
         view: str,
         limit: Annotated[int, Query(ge=0)] = ROWS_AT_ONCE,

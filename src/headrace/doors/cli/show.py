@@ -1,4 +1,4 @@
-"""`headrace show VIEW [DIR]`: the rows of a view, and what time they are as of."""
+"""`headrace show VIEW [DIR]`: the rows of a view, and how recent they are."""
 
 from __future__ import annotations
 

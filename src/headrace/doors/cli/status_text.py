@@ -107,7 +107,7 @@ def move_lines(moves: Sequence[Document], now: float) -> Iterator[str]:
         yield from wrap(f"because {'; '.join(move['because'])}", "    ", "      ")
         if failed:
             yield from wrap(
-                f"the previous plan still runs: {put_in_words(move['error'].splitlines()[0])}", "    ", "      "
+                f"the running plan stays in place: {put_in_words(move['error'].splitlines()[0])}", "    ", "      "
             )
         else:
             yield from wrap(_gain(move), "    ", "      ")

@@ -80,7 +80,7 @@ def _detached(started: Detached, json: bool) -> int:
         return started.status or Exit.NO
     if started.waits_for is not None:
         what = f"the service (process {process.pid}) does not keep promises yet: {started.waits_for.what}"
-        hint = f"{started.waits_for.hint}; the service goes on trying: `headrace status` says how far it is"
+        hint = f"{started.waits_for.hint}; the service keeps trying; `headrace status` shows the progress"
         show_errors(json, [Problem(what, hint=hint)])
         return Exit.NO
     return show(

@@ -55,7 +55,7 @@ def _by_name(status: Mapping[str, Any]) -> Measured:
 def grounds_lines(grounds: Grounds) -> Iterator[str]:
     """What answers about a running plan rest on; nothing to say of files alone."""
     if grounds.is_running:
-        yield "based on the running plan, with these rates"
+        yield "based on the running plan, with these numbers"
         yield from table([[one.source, *_rate(one)] for one in grounds.rates])
         for one in grounds.sizes:
             yield from wrap(_size(one), "  ", "    ")
