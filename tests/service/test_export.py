@@ -125,6 +125,15 @@ def test_files_that_upkeep_deletes_meanwhile_are_read_to_the_end(world: World, t
     assert read + sum(part.num_rows for part in parts) == ROWS - 2
 
 
+def test_rows_that_cannot_be_read_are_no_fault_of_the_file(tmp_path: Path) -> None:
+    def damaged() -> Iterator[pa.Table]:
+        yield pa.ipc.open_file(pa.py_buffer(b"no Arrow file")).read_all()
+
+    with pytest.raises(pa.ArrowInvalid):
+        write_tables(damaged(), pa.schema({"a": pa.int32()}), tmp_path / "rows.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_a_file_cannot_hold_is_said_and_no_file_is_made(tmp_path: Path) -> None:
     lists = pa.table({"lists": pa.array([[1], [2]])})
     with pytest.raises(UsageError, match="cannot hold these rows"):

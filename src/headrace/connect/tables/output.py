@@ -47,14 +47,21 @@ def write_with_column(
 def write_tables(parts: Iterable[pa.Table], schema: pa.Schema, out: Path) -> int:
     """Parts with one schema as one file, each written before the next is asked for; how many rows they had."""
     rows = 0
-    try:
-        with _open_writer(out, schema) as writer:
-            for part in parts:
+    with _open_writer(out, schema) as writer:
+        for part in parts:  # not within `_holding`: a part that cannot be read is no fault of the file
+            with _holding(out):
                 writer.write_table(part)
-                rows += part.num_rows
+            rows += part.num_rows
+    return rows
+
+
+@contextmanager
+def _holding(out: Path) -> Iterator[None]:
+    """What the format of a file has no form for is the user's to change."""
+    try:
+        yield
     except pa.ArrowException as error:
         raise UsageError(f'"{out}" cannot hold these rows: {error}', hint="write a .parquet file") from error
-    return rows
 
 
 def merge_parts(parts: Sequence[Path], out: Path) -> None:
@@ -71,7 +78,9 @@ def _open_writer(out: Path, schema: pa.Schema) -> Iterator[Any]:
     kind = output_format(out)
     unfinished = out.with_name(f".{out.name}.unfinished")
     try:
-        with (pq.ParquetWriter if kind is Format.PARQUET else csv.CSVWriter)(unfinished, schema) as writer:
+        with _holding(out):
+            writer = (pq.ParquetWriter if kind is Format.PARQUET else csv.CSVWriter)(unfinished, schema)
+        with writer:
             yield writer
         unfinished.replace(out)
     finally:
