@@ -56,9 +56,14 @@ def say_values(values: Mapping[str, Value]) -> str:
 def _say_value(value: Value) -> str:
     if value is None:
         return "NULL"
-    text = "".join(map(_say_character, str(value)[: LONGEST_VALUE + 1]))
-    shown = text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."
+    shown = say_text(str(value), LONGEST_VALUE)
     return f"'{shown}'" if isinstance(value, str) else shown
+
+
+def say_text(text: str, longest: int) -> str:
+    """On one line, with so many characters at most."""
+    shown = "".join(map(_say_character, text[: longest + 1]))
+    return shown if len(shown) <= longest else f"{shown[:longest]}..."
 
 
 def _say_character(character: str) -> str:

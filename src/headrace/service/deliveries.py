@@ -27,7 +27,8 @@ from headrace.service.troubles import DELIVERY, Troubles
 MEND = "make the target writable, or change `deliver` and run `headrace apply`; the service keeps trying"
 REST_S = (0.5, 1.0, 2.0, 5.0, 15.0)
 REST_FOR = 5.0
-"""And for so many times as long as the last try took: to find a row that is refused takes as long as all rows."""
+"""After a refused row, also so many times as long as the try took: to find the row takes as long as all rows."""
+LONGEST_REST_S = 600.0
 LOOK_EVERY_S = 1.0
 END_WITHIN_S = 20.0
 
@@ -125,17 +126,11 @@ class Deliveries:
             except Exception as error:  # whatever it is, it is this contract's alone
                 failures += 1
                 if not running.stop.is_set():
-                    self._report(copy.contract, error, self._say(copy, error))
-                running.stop.wait(max(REST_S[min(failures, len(REST_S)) - 1], REST_FOR * (time.monotonic() - began)))
+                    self._report(copy.contract, error, say_failure(error, copy, self.program, self.ledger, self.store))
+                running.stop.wait(rest_after(error, failures, time.monotonic() - began))
             running.wake.wait(LOOK_EVERY_S)
         if delivery is not None:
             delivery.close()
-
-    def _say(self, copy: Copy, error: Exception) -> str:
-        """A row that is refused is named by its key."""
-        if not isinstance(error, RefusedRow) or self.program is None or copy.log not in self.program.logs:
-            return str(error)
-        return say_refused_row(error, copy.log, copy.outputs, self.program, self.ledger, self.store)
 
     def _report(self, contract: str, error: Exception, said: str) -> None:
         line = next(iter(said.splitlines()), type(error).__name__)
@@ -167,3 +162,19 @@ class Deliveries:
         self.troubles.clear(DELIVERY + running.copy.contract)
         self.delivered.pop(running.copy.contract, None)
         return running.thread
+
+
+def say_failure(error: Exception, copy: Copy, program: Program | None, ledger: Ledger, store: Store) -> str:
+    """A row that is refused is named by its key, where what was captured can still be read."""
+    if not isinstance(error, RefusedRow) or program is None or copy.log not in program.logs:
+        return str(error)
+    try:
+        return say_refused_row(error, copy.log, copy.outputs, program, ledger, store)
+    except Exception:  # the row's name is a courtesy: without it, why it is refused is said all the same
+        return str(error)
+
+
+def rest_after(error: Exception, failures: int, took_s: float) -> float:
+    """How long to wait before the next try, in seconds."""
+    rest = REST_S[min(failures, len(REST_S)) - 1]
+    return max(rest, min(REST_FOR * took_s, LONGEST_REST_S)) if isinstance(error, RefusedRow) else rest

@@ -5,18 +5,22 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 
 from headrace.connect.postgres.deliver import PostgresDelivery
 from headrace.connect.postgres.delivered_table import DeliveredTable
+from headrace.connect.postgres.refused_row import choose_rows_to_try
 from headrace.model.errors import RefusedRow
 from headrace.model.relation import Field
 from headrace.model.types import BIGINT, INT, STRING, Array, Type
 from headrace.model.zset import ZSet
+from headrace.run.changes import WEIGHT
 from tests.connect.delivered_views import View
 
 numbers = itertools.count(1)
@@ -162,4 +166,43 @@ def test_text_that_the_encoding_of_the_database_lacks_is_named(postgres_dsn, vie
             view.deliver_to(delivery)
         assert (raised.value.column, raised.value.row["id"]) == ("name", 3)
         assert "LATIN1" in raised.value.message
+    may_little = "REVOKE TEMPORARY ON DATABASE latin FROM public; CREATE ROLE little; CREATE SCHEMA little"
+    execute(
+        dsn, f"{may_little}; GRANT ALL ON SCHEMA little, headrace TO little; GRANT ALL ON headrace.deliveries TO little"
+    )
+    theirs = replace(table, table=f"little.{table.table}")
+    little = psycopg.conninfo.make_conninfo(dsn, options="-c role=little")
+    with closing(PostgresDelivery(little, theirs, 1)) as delivery, pytest.raises(RefusedRow) as raised:
+        view.deliver_to(delivery)
+    assert (raised.value.column, raised.value.row["id"]) == (None, 3)
     execute(postgres_dsn, "DROP DATABASE latin WITH (FORCE)")
+    execute(postgres_dsn, "DROP ROLE little")
+
+
+def test_what_a_trigger_says_is_told_on_one_line_and_its_row_is_searched_for_once(opened, postgres_dsn, view, table):
+    """A sequence counts the tries: it is not rolled back."""
+    delivery = opened(table)
+    view.change(rows(1))
+    view.deliver_to(delivery)
+    name = table.table
+    says = "RAISE EXCEPTION USING MESSAGE = E'not\\nseven' || repeat('n', 1000), COLUMN = 'no column of the view'"
+    body = f"BEGIN PERFORM nextval('tries_{name}'); IF NEW.id = 7 THEN {says}; END IF; RETURN NEW; END"
+    execute(
+        postgres_dsn,
+        f"CREATE SEQUENCE tries_{name}; CREATE FUNCTION try_{name}() RETURNS trigger LANGUAGE plpgsql AS $${body}$$; "
+        f"CREATE TRIGGER t BEFORE INSERT ON {name} FOR EACH ROW EXECUTE FUNCTION try_{name}()",
+    )
+    view.change(rows(*range(2, 20)))
+    tries = [0]
+    for _ in range(2):
+        with pytest.raises(RefusedRow) as raised:
+            view.deliver_to(delivery)
+        assert (raised.value.column, raised.value.row["id"]) == (None, 7)
+        assert raised.value.message.startswith("not\\nsevennn") and len(raised.value.message) < 300
+        tries += [count for (count,) in execute(postgres_dsn, f"SELECT last_value FROM tries_{name}")]
+    assert tries[2] - tries[1] <= 18 < tries[1]
+
+
+def test_a_row_that_comes_ten_million_times_is_tried_twice():
+    changes = pa.table({"id": [1, 2, 3], WEIGHT: pa.array([10_000_000, -1, 1], pa.int64())})
+    assert choose_rows_to_try(changes).to_pydict() == {"id": [1, 1, 3]}

@@ -36,13 +36,12 @@ from headrace.connect.postgres.delivered_table import (
     merge,
 )
 from headrace.connect.postgres.inspect import Connection, reason
-from headrace.connect.postgres.refused_row import REFUSALS, find_refused_row
+from headrace.connect.postgres.refused_row import LIMITS, REFUSALS, choose_rows_to_try, find_refused_row
 from headrace.connect.postgres.sessions import connect_session
 from headrace.model.errors import Conflict, ConnectError, Fenced, NotOurs, RefusedRow
 from headrace.model.table_name import TableName, read_table_name, show_table
 from headrace.run.arrow import arrow_type
 from headrace.run.changes import WEIGHT as CHANGE_WEIGHT
-from headrace.run.view import repeat_rows
 
 _LOCK = 0x4845_4144_4445_4C49
 """Advisory locks' number, ours alone by improbability: only one service makes a table at a time."""
@@ -54,6 +53,10 @@ class _Found:
 
     note: dict[str, Any] | None
     comment: str | None
+
+
+_Refusal = tuple[int | None, int, str]
+"""After which time, up to which, and what was said."""
 
 
 class PostgresDelivery:
@@ -69,6 +72,8 @@ class PostgresDelivery:
         self._session: Connection | None = None
         self._prepared = False
         self._place = ("", "")
+        self._searched: dict[_Refusal, RefusedRow | None] = {}
+        """The last refusal whose row was searched for, so that a retry does not search again."""
 
     def delivered(self) -> int | None:
         """Takes the table over."""
@@ -87,7 +92,7 @@ class PostgresDelivery:
 
     def start(self, rows: pa.Table, t: int) -> None:
         """The table stays the same, with its grants and what depends on it, unless its columns must change."""
-        with self._naming_rows(self._empty, lambda: rows), self._transaction() as session:
+        with self._naming_rows((None, t), self._empty, lambda: rows), self._transaction() as session:
             kept = self._empty(session)
             copy_rows(session, self._name, self._table.hashed(self._typed(rows)))
             for statement in () if kept else create_indexes(self._table, self._name):
@@ -97,7 +102,9 @@ class PostgresDelivery:
 
     def apply(self, changes: pa.Table, after: int, upto: int) -> None:
         with (
-            self._naming_rows(lambda session: self._delete(session, changes), lambda: _choose_came(changes)),
+            self._naming_rows(
+                (after, upto), lambda session: self._delete(session, changes), lambda: choose_rows_to_try(changes)
+            ),
             self._transaction() as session,
         ):
             moved = session.execute(
@@ -252,7 +259,9 @@ class PostgresDelivery:
         )
 
     @contextmanager
-    def _naming_rows(self, prepare: Callable[[Connection], object], came: Callable[[], pa.Table]) -> Iterator[None]:
+    def _naming_rows(
+        self, times: tuple[int | None, int], prepare: Callable[[Connection], object], came: Callable[[], pa.Table]
+    ) -> Iterator[None]:
         """Where a row is refused, RefusedRow says which of those that came; `prepare` leaves the table as they find it.
 
         Tables with a key have their own words for rows that break it.
@@ -262,19 +271,31 @@ class PostgresDelivery:
         except ConnectError as error:
             if self._table.key or not isinstance(error.__cause__, REFUSALS):
                 raise
-            refused = self._find_refused(prepare, came())
-            raise (refused or error) from error.__cause__
+            refusal = (*times, error.message)
+            if refusal not in self._searched:
+                self._search(refusal, prepare, came())
+            known = self._searched.get(refusal)
+            if known is None:
+                raise
+            # A new one each time: one that is kept would keep the rows too, by its traceback.
+            raise RefusedRow(known.message, known.hint or "", known.row, known.column) from error.__cause__
 
-    def _find_refused(self, prepare: Callable[[Connection], object], came: pa.Table) -> RefusedRow | None:
-        """None if that cannot be found out: others may have changed the table meanwhile."""
+    def _search(self, refusal: _Refusal, prepare: Callable[[Connection], object], came: pa.Table) -> None:
+        """Finds no row if others changed the table meanwhile; next time it may."""
         columns = [field.name for field in self._table.columns]
+        self._searched = {}
         try:
             session = self._connected()
             with session.transaction(force_rollback=True):
+                for limit in LIMITS:
+                    session.execute(limit)
                 prepare(session)
-                return find_refused_row(session, self._name, self._table.hashed(self._typed(came)), columns)
-        except psycopg.Error:
-            return None
+                found = find_refused_row(session, self._name, self._table.hashed(self._typed(came)), columns)
+        except errors.QueryCanceled:
+            found = None  # it took too long, and would again
+        except (psycopg.Error, ConnectError):
+            return
+        self._searched = {refusal: found}
 
     # Sessions
 
@@ -295,7 +316,10 @@ class PostgresDelivery:
     def _unusable(self, error: psycopg.Error) -> ConnectError:
         hint = None
         if isinstance(error, errors.InsufficientPrivilege):
-            hint = 'the role of the address must own the schema "headrace" and may create tables in the table\'s schema'
+            hint = (
+                'the role in `dsn` must own the schema "headrace" and be allowed to create tables '
+                "in the schema of the table"
+            )
         elif isinstance(error, errors.DependentObjectsStillExist):
             hint = "its columns must change: drop the objects that depend on it, and create them again afterwards"
         elif isinstance(error, errors.InvalidSchemaName):
@@ -330,11 +354,6 @@ class PostgresDelivery:
                 for statement in _MAKE:
                     session.execute(statement)
         self._prepared = True
-
-
-def _choose_came(changes: pa.Table) -> pa.Table:
-    """The rows that a change brings, each as often as it does."""
-    return repeat_rows(changes.filter(pc.greater(changes.column(CHANGE_WEIGHT), 0)))
 
 
 _MAKE = (

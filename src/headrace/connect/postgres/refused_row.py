@@ -11,21 +11,36 @@ from __future__ import annotations
 
 import psycopg
 import pyarrow as pa
+import pyarrow.compute as pc
 from psycopg import errors, sql
 
 from headrace.connect.postgres.copy_rows import copy_rows
 from headrace.connect.postgres.inspect import Connection
+from headrace.model.bad_row import say_text
 from headrace.model.errors import RefusedRow
 from headrace.model.types import Value
 from headrace.run.arrow import rows_of_arrow
+from headrace.run.changes import WEIGHT
+from headrace.run.view import repeat_rows
 
 REFUSALS = (psycopg.DataError, psycopg.IntegrityError, errors.ProgramLimitExceeded, errors.RaiseException)
 """What PostgreSQL raises because of a row, and not because of its own state."""
 
 NUL = "\0"
 PROBE = sql.Identifier("pg_temp", "headrace_probe")
-MEND_VALUE = "correct the row, or change the value in the view; the copy goes on by itself"
-MEND_CONSTRAINT = "correct the row, or drop the constraint from the copy; it goes on by itself"
+LIMITS = ("SET LOCAL statement_timeout = '60s'", "SET LOCAL lock_timeout = '5s'")
+"""Of each statement of a search: the database is somebody else's."""
+LONGEST_MESSAGE = 200
+"""Characters of what PostgreSQL says, and as many of its details."""
+MEND_VALUE = "correct the row, or change the value in the view; the copy then resumes by itself"
+MEND_CONSTRAINT = "correct the row, or drop the constraint on the copy; the copy then resumes by itself"
+
+
+def choose_rows_to_try(changes: pa.Table) -> pa.Table:
+    """The rows that a change brings. One that it brings many times is tried twice: that finds what must be unique."""
+    came = changes.filter(pc.greater(changes.column(WEIGHT), 0))
+    times = pc.min_element_wise(came.column(WEIGHT), pa.scalar(2, came.column(WEIGHT).type))
+    return repeat_rows(came.set_column(came.column_names.index(WEIGHT), WEIGHT, times))
 
 
 def find_refused_row(
@@ -42,7 +57,9 @@ def find_refused_row(
         return None
     shown = rows.select(columns)
     row = dict(zip(columns, rows_of_arrow(shown)[0], strict=True))
-    column = error.diag.column_name or _find_column(session, table, shown)
+    # The column that PostgreSQL names may be one that somebody added to the copy, or what a trigger calls it.
+    named = error.diag.column_name
+    column = named if named in row else _find_column(session, table, shown)
     return RefusedRow(*_say_refusal(error, row, column), row, column)
 
 
@@ -57,9 +74,17 @@ def _try_rows(session: Connection, table: sql.Identifier, rows: pa.Table) -> psy
 
 
 def _find_column(session: Connection, table: sql.Identifier, row: pa.Table) -> str | None:
-    """The column whose value the table's type does not take; None if it is the row as a whole that is refused."""
+    """The column whose value the table's type does not take.
+
+    None if it is the row as a whole that is refused, or if we may not make a temporary table.
+    """
     # Not LIKE: that would copy NOT NULL, and each column is tried without the others.
-    session.execute(sql.SQL("CREATE TEMPORARY TABLE {} AS SELECT * FROM {} WITH NO DATA").format(PROBE, table))
+    probe = sql.SQL("CREATE TEMPORARY TABLE {} AS SELECT * FROM {} WITH NO DATA").format(PROBE, table)
+    try:
+        with session.transaction():
+            session.execute(probe)
+    except errors.InsufficientPrivilege:
+        return None
     return next((name for name in row.column_names if _try_rows(session, PROBE, row.select([name])) is not None), None)
 
 
@@ -67,9 +92,9 @@ def _say_refusal(error: psycopg.Error, row: dict[str, Value], column: str | None
     """What is wrong, and what mends it."""
     if column is not None and _has_nul(row[column]):
         return f'column "{column}" has a NUL character, which PostgreSQL cannot hold', MEND_VALUE
-    said = error.diag.message_primary or str(error).partition("\n")[0]
+    said = say_text(error.diag.message_primary or str(error).partition("\n")[0], LONGEST_MESSAGE)
     if isinstance(error, errors.UniqueViolation) and error.diag.message_detail:
-        said = f"{said}: {error.diag.message_detail.removesuffix('.')}"
+        said = f"{said}: {say_text(error.diag.message_detail.removesuffix('.'), LONGEST_MESSAGE)}"
     if isinstance(error, psycopg.IntegrityError):
         return said, MEND_CONSTRAINT
     return (said if column is None else f'column "{column}": {said}'), MEND_VALUE
