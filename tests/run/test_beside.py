@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from headrace.model.errors import Conflict
 from headrace.run.beside import set_aside
 from headrace.run.in_work import InWork
+from headrace.run.next_job import next_job
 from headrace.run.next_push import Due, Paths, Promised, Scene
 from headrace.run.next_round import Move
 from headrace.run.push import Pushed
@@ -47,6 +48,14 @@ def test_rounds_bring_up_what_a_slow_vertex_reads_before_it_begins():
     assert {one.contract for one in aside.due} == {"slowly", "quickly"}
     assert set(aside.paths.upstream["slowly"]) == {"a", "b"}
     assert aside.paths.upstream["quickly"] == ("a", "quick")
+
+
+def test_a_round_hands_a_slow_vertex_on_as_far_as_that_is_although_more_is_captured():
+    there = scene(a=50, b=50, slow=50)
+    aside = set_aside(PATHS, there, [replace(due("slowly", 50), late=True)], {"slow"}, ())
+    assert aside.begin == ()
+    job = next_job(aside.paths, there, aside.due, 0.2)
+    assert job is not None and job.targets == {"copy": 50}
 
 
 def test_it_begins_once_its_inputs_are_there_and_rounds_go_on_without_it():

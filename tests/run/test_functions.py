@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -50,3 +51,13 @@ def test_views_with_functions_are_maintained(name, tmp_path):
 def test_a_function_that_is_not_there_is_named():
     with pytest.raises(UsageError, match='"root" is not at "math:rot"'):
         surroundings_of((FunctionAt("root@1", "math:rot"),))
+
+
+def test_a_function_of_another_version_is_loaded_from_its_file_again(tmp_path: Path) -> None:
+    (tmp_path / "headrace.yml").write_text("")
+    answers = []
+    for version in ("1", "2"):
+        (tmp_path / "answers_by_version.py").write_text(f"def answer():\n    return {version} * 111\n")
+        found = surroundings_of((FunctionAt(f"answer@{version}", "answers_by_version:answer", str(tmp_path)),))
+        answers.append(found.python[f"answer@{version}"])
+    assert [answer() for answer in answers] == [111, 222]

@@ -42,7 +42,8 @@ def set_aside(
         if len(idle) == len(behind) and not ready:
             left.append(entry)
             left_out[entry.contract] = _made_of(paths, upstream, behind)
-    return Aside(tuple(begin.values()), tuple(left), replace(paths, left_out=left_out))
+    exact = frozenset(one.contract for one in left if not set(apart).isdisjoint(paths.upstream[one.contract]))
+    return Aside(tuple(begin.values()), tuple(left), replace(paths, left_out=left_out, exact=exact))
 
 
 def _made_of(paths: Paths, upstream: Iterable[str], vertices: Iterable[str]) -> frozenset[str]:

@@ -6,8 +6,8 @@ told apart by their folder.
 
 from __future__ import annotations
 
-import os
 import sys
+import threading
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module, invalidate_caches
@@ -20,6 +20,10 @@ from headrace.model.errors import UsageError
 from headrace.model.scalar import NOTHING, Surroundings
 
 PROJECT_FILE = "headrace.yml"
+
+_turn = threading.Lock()
+_loaded: dict[str, Functions] = {}
+"""By folder, the functions that were looked for last."""
 
 
 class FunctionAt(NamedTuple):
@@ -41,13 +45,18 @@ def functions_of(catalogue: Catalogue) -> Functions:
 @cache
 def surroundings_of(functions: Functions) -> Surroundings:
     """What expressions may call."""
-    return Surroundings(python={one.name: _found(one) for one in functions}) if functions else NOTHING
+    if not functions:
+        return NOTHING
+    with _turn:  # items of several threads may ask for the first time at once
+        for folder in sorted({one.folder for one in functions}):
+            _look_in(folder, functions)
+        return Surroundings(python={one.name: _found(one) for one in functions})
 
 
 def _found(function: FunctionAt) -> Callable[..., Any]:
     module, _, attribute = function.target.partition(":")
     try:
-        found = getattr(_import(module, function.folder), attribute)
+        found = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         name = function.name.partition("@")[0]
         raise UsageError(f'function "{name}" is not at "{function.target}": {error}') from error
@@ -56,23 +65,30 @@ def _found(function: FunctionAt) -> Callable[..., Any]:
     return found  # type: ignore[no-any-return]  # whatever it is, it can be called
 
 
-def _import(module: str, folder: str) -> ModuleType:
-    """Looks into the folder first, if it is there: on another machine modules are installed."""
+def _look_in(folder: str, functions: Functions) -> None:
+    """From now on modules are looked for in a project's folder first. On another machine they are installed instead.
+
+    Python would give what it has imported under a name before: a module of another project, or of this one before its
+    functions got another version. Functions that were found earlier keep their modules.
+    """
     if not Path(folder, PROJECT_FILE).is_file():
-        return import_module(module)
+        return
     if folder in sys.path:
         sys.path.remove(folder)
     sys.path.insert(0, folder)
-    # Python would give what it has imported under this name before. Functions of other projects keep their modules.
-    for name in [name for name, found in sys.modules.items() if _is_of_another_project(found, folder)]:
-        del sys.modules[name]
+    is_changed = _loaded.get(folder, functions) != functions
+    for name, module in list(sys.modules.items()):
+        root = _root_of(name, module)
+        if root is not None and (is_changed if root == Path(folder) else (root / PROJECT_FILE).is_file()):
+            del sys.modules[name]
+    _loaded[folder] = functions
     invalidate_caches()
-    return import_module(module)
 
 
-def _is_of_another_project(module: ModuleType, folder: str) -> bool:
+def _root_of(name: str, module: ModuleType) -> Path | None:
+    """The folder that a module, or the package that it is part of, was found in."""
     file = getattr(module, "__file__", None)
-    if not isinstance(file, str) or file.startswith(folder + os.sep):
-        return False
-    depth = module.__name__.count(".") + (Path(file).name == "__init__.py")
-    return (Path(file).parents[depth] / PROJECT_FILE).is_file()
+    if not isinstance(file, str):
+        return None
+    depth, parents = name.count(".") + (Path(file).name == "__init__.py"), Path(file).parents
+    return parents[depth] if depth < len(parents) else None

@@ -68,6 +68,8 @@ def _with(paths: Paths, scene: Scene, entry: Due, job: Job) -> Job:
 
 def _target(paths: Paths, scene: Scene, entry: Due) -> int:
     """Further than was decided if more is captured by now and is done in time as well."""
+    if entry.contract in paths.exact:
+        return entry.target
     sources = [name for name in paths.upstream[entry.contract] if not paths.inputs[name]]
     watermark = min(scene.watermarks.get(name, NEVER) for name in sources)
     in_time = scene.now + path_s(paths, scene, entry.contract, watermark) * SECOND <= entry.deadline

@@ -67,12 +67,14 @@ class Promised:
 class Paths:
     """What contracts are made of: inputs of each vertex (none for sources), and all that each needs, inputs first.
 
-    What is `left_out` of a contract's is pushed beside the others, or waits for that.
+    What is `left_out` of a contract's is pushed beside the others, or waits for that. Contracts that are made of such a
+    vertex are `exact`: it is known at the times of its own pushes, so that rounds must not bring them further.
     """
 
     inputs: Mapping[str, tuple[str, ...]]
     contracts: tuple[Promised, ...]
     left_out: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    exact: frozenset[str] = frozenset()
 
     @property
     def unforced(self) -> tuple[Promised, ...]:

@@ -190,6 +190,7 @@ class Pusher:
         logs = self.ledger.logs(self._involved([name]))
         if (why := self.waiting().get(name)) is not None:
             return Pushed(name, logs[name].t if name in logs else NEVER, error=why, halted=True)
+        t = self._as_far_as(name, t, {read: log.t for read, log in logs.items()})
         made = self._prepared(name, t, logs)
         if isinstance(made, Pushed) and not made.skipped and made.error is None:
             self.ledger.commit(self.lease, Round(tuple(edits_of_time(self.program.tasks[name], logs[name].t, t))))

@@ -55,5 +55,5 @@ def _finish(service: Service, item: WorkItem, outcome: Outcome[Produced], second
         pushed = service.scheduler.finish(item, outcome, service.clock())
     except Conflict as error:
         log.warning("somebody else moved what was pushed beside the others: %s", error)
-        return
+        pushed = []
     service.note_pushed(pushed, seconds)

@@ -117,8 +117,11 @@ def _withdraw_others(service: Service, plan: Plan, writing: tuple[threading.Thre
 
 def _engine(service: Service, program: Program, running: bool) -> Engine:
     turn = service.pushing if running else None
-    count = service.accounts.loaded
-    return Engine(program, service.ledger, service.store, service.runner, service.lease, turn, count, service.in_work)
+    ports = (service.ledger, service.store, service.runner, service.lease)
+    engine = Engine(program, *ports, turn, service.accounts.loaded, service.in_work)
+    if service.scheduler is not None:
+        engine.expect = service.scheduler.expect()  # what is known to take long may do so
+    return engine
 
 
 def _between(service: Service, program: Program) -> Engine:

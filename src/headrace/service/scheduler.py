@@ -114,11 +114,16 @@ class Scheduler:
         return decision
 
     def set_aside(self, scene: Scene) -> Aside:
-        """What of the pending pushes has to begin beside the others, and what is left for a round."""
+        """What of the pending pushes has to begin beside the others, and what is left for a round.
+
+        Only as many begin as leave a core to rounds: more of them would only take longer, until their deadlines end
+        them. The rest begins as these are done, the most urgent first.
+        """
         running = self.engine.in_work.vertices
         aside = set_aside(self.paths, scene, self.pending.values(), self.apart, running)
-        answers = tuple(move for move in self._late_answers(scene) if move.vertex not in running)
-        return replace(aside, begin=(*aside.begin, *answers))
+        answers = (move for move in self._late_answers(scene) if move.vertex not in running)
+        room = max(0, max(1, self.slots - 1) - len(running))
+        return replace(aside, begin=(*aside.begin, *answers)[:room])
 
     @property
     def apart(self) -> set[str]:
@@ -128,10 +133,11 @@ class Scheduler:
     def _late_answers(self, scene: Scene) -> Iterator[Move]:
         """What views compute of vertices that are there, as far as that is not pushed along with them."""
         self.engine.alone = self.slow
+        waiting = self.engine.waiting()
         for contract, name in self.engine.program.answers.items():
             (read,) = self.engine.program.tasks[name].reads
             is_late = scene.times.get(name, FOREVER) < scene.times.get(read, NEVER)
-            if name in self.slow and is_late and not self._rests(name, scene.now):
+            if name in self.slow and is_late and name not in waiting and not self._rests(name, scene.now):
                 yield Move(name, scene.times[read], contract)
 
     def push_asked(self, views: Collection[str], t: int, now: int) -> list[Pushed]:

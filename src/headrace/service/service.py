@@ -241,7 +241,10 @@ class Service:
         scene = self.scheduler.scene(now, times, lags_s)
         aside = self.scheduler.set_aside(scene)
         if aside.begin:
-            begin_beside(self, aside.begin, scene)
+            try:
+                begin_beside(self, aside.begin, scene)
+            except Conflict as error:
+                log.warning("somebody else moved what was to be pushed beside the others: %s", error)
             return 0.0
         if not aside.due:
             quiet_s = (decision.next_wake - now) / 1e6

@@ -80,13 +80,17 @@ def look_again(before: Stillness, now: float, contracts: Sequence[Waiting], limi
 def judge_standstill(
     seen: Stillness, contracts: Sequence[Waiting], limits: StandstillLimits, allowed_s: float = 0.0
 ) -> Verdict:
-    """`allowed_s` is how long something that runs now may take: an engine is not replaced under it."""
+    """`allowed_s` is how long something that runs now may take: an engine is not replaced under it.
+
+    It may have begun when its contract was already waiting, so that comes on top.
+    """
     waited = {name: seen.looked - since for name, (_, since) in seen.since.items()}
     wait_s = {one.contract: limits.wait_s(one.freshness_s) for one in contracts}
     stuck = {name: seconds for name, seconds in waited.items() if seconds > wait_s[name]}
     last = max(seen.replaced, default=-HOUR_S)
     overdue = any(
-        min(seconds, seen.looked - last) > max(2 * wait_s[name], allowed_s) for name, seconds in stuck.items()
+        min(seconds, seen.looked - last) > wait_s[name] + max(wait_s[name], allowed_s)
+        for name, seconds in stuck.items()
     )
     spent = len(seen.replaced) >= limits.replacements
     return Verdict(stuck, overdue and not spent, bool(stuck) and spent)
