@@ -81,7 +81,7 @@ def _forget_changed(service: Service, plan: Plan, before: Plan | None, loading: 
     loading.reread = frozenset()  # once: what ran before goes on from what was read since
     if changed:
         names = ", ".join(sorted(changed))
-        loading.phase = f"starting anew: {names}"
+        loading.phase = f"starting again: {names}"
         log.warning("read again, with everything computed from it, because it changed or somebody asked: %s", names)
         service.captures.end_of(changed)
         with service.upkeep_turn, service.pushing:
@@ -198,5 +198,5 @@ def _learnt(service: Service, plan: Plan) -> Learning:
     try:
         return Learning(plan) if text is None else Learning.from_json(plan, text)
     except (KeyError, TypeError, ValueError) as error:
-        log.info("measuring anew how long pushes take: the earlier measurements cannot be read (%s)", error)
+        log.info("measuring again how long pushes take: the earlier measurements cannot be read (%s)", error)
         return Learning(plan)
