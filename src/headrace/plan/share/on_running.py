@@ -92,7 +92,11 @@ def _stands(kept: Kept, old: Arrangement, catalogue: Catalogue) -> bool:
         if vertex.base and _declared(old.catalogue, vertex.scope[0]) != _declared(catalogue, vertex.scope[0]):
             return False
         held[name] = _bound_sources(vertex, edge, held, catalogue)
-        if any(vertex.site not in _sites_of(catalogue.sources[source]) for source in held[name]):
+        # Where a source may be as before, the plan is right already, however little of its rows a vertex holds.
+        changed = (
+            source for source in held[name] if old.catalogue.sources[source].stays != catalogue.sources[source].stays
+        )
+        if any(vertex.site not in _sites_of(catalogue.sources[source]) for source in changed):
             return False
     return True
 
