@@ -96,6 +96,7 @@ def test_a_database_whose_clock_is_wrong_and_jumps_has_right_lags_and_loses_noth
         assert worst_lag(project) < FAR_S
 
 
+@pytest.mark.long
 def test_the_service_goes_on_through_jumps_of_its_own_clock_and_while_it_stands_still(
     tmp_path: Path,
     postgres_database: Callable[[], str],

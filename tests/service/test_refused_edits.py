@@ -65,6 +65,7 @@ def test_a_refused_query_leaves_the_one_that_runs_through_restarts_and_kills(pro
     assert project.document("show", "counts")["columns"] == ["country", "number", "last"]
 
 
+@pytest.mark.long
 def test_two_versions_of_a_view_and_of_one_that_reads_it_run_side_by_side(project: RunningProject) -> None:
     edit(project, "busy", "SELECT country, n FROM counts WHERE n > 1")
     project.declare("counts", "by_pid", more="  busy: {view: busy, at: us, freshness: 4 s}\n")

@@ -82,6 +82,7 @@ spark.end()
 """
 
 
+@pytest.mark.long
 @pytest.mark.live
 @pytest.mark.timeout(900)  # starts Spark three times
 def test_a_spark_with_an_item_that_hangs_or_that_stands_still_or_has_no_memory_answers_again(tmp_path: Path):

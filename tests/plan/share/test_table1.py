@@ -29,6 +29,7 @@ def assert_right(plan: Plan) -> None:
     assert check_document(json.loads(json.dumps(plan_document(plan)))) == []
 
 
+@pytest.mark.long
 def test_the_generated_project_is_the_written_one():
     written = load_project(shared("workloads", "table1"), {})
     for options in (PlanOptions(sharing=Sharing.MERGE, method=Method.DPD), PlanOptions(order=ContractOrder.DECLARED)):
