@@ -23,16 +23,16 @@ from dataclasses import dataclass, field, replace
 from bench.churn_left import Footprint, Leftovers, footprint
 from bench.contracts_world import Kept, keeping, machine
 from bench.workloads.live_table1 import DATABASE, Live, Tweeting, live_catalogue
+from headrace.coordinate.compare.compare import recompute
+from headrace.coordinate.host import Host, Prepared
 from headrace.model.catalogue import Catalogue, PostgresTable
 from headrace.model.errors import HeadraceError
+from headrace.model.options import ApplyWishes
 from headrace.model.plan import PlanOptions
-from headrace.model.running import ApplyWishes
 from headrace.plan.make import plan_on_running
 from headrace.plan.share.difference import difference
-from headrace.service.host import Host, Prepared
-from headrace.service.housekeeping import GRACE_S
-from headrace.service.reading import Reader
-from headrace.service.recompute import recompute
+from headrace.site.housekeeping import GRACE_S
+from headrace.site.reading import Reader
 
 FRESHNESS_S = (20.0, 30.0, 45.0)
 SETTLE_S = 60.0

@@ -14,11 +14,11 @@ import psycopg
 from bench.contracts_world import Kept
 from bench.workloads.live_table1 import DATABASE
 from headrace.run.capture.spool import SPOOL
-from headrace.run.execute import KEYS_NOTE
-from headrace.service.accounts import ACCOUNT_NOTE
-from headrace.service.auditor import AUDIT_NOTE
-from headrace.service.housekeeping import GRACE_S, TRIM_EVERY_S
-from headrace.service.plan_facts import sources_of
+from headrace.run.push.engine import KEYS_NOTE
+from headrace.site.accounts import ACCOUNT_NOTE
+from headrace.site.auditor import AUDIT_NOTE
+from headrace.site.housekeeping import GRACE_S, TRIM_EVERY_S
+from headrace.site.plan_facts import sources_of
 
 SPARE = 8
 """Threads and open files may vary by so many: pools of libraries start theirs when they are first used."""

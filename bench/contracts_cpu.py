@@ -18,8 +18,8 @@ from bench.contracts_changes import changed_rows, stored_rows
 from bench.engine_world import Batch, EngineWorld, inserts
 from bench.workloads.live_table1 import Live, live_catalogue
 from headrace.model.plan import PlanOptions
-from headrace.run.items import HereRunner
-from headrace.run.perform import perform
+from headrace.run.push.items import HereRunner
+from headrace.run.push.perform import perform
 
 BATCHES = 6
 START_AT = 0.8

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from bench.contracts_world import Kept, Machine, keeping
 from bench.workloads.live_table1 import Live, Tweeting
+from headrace.coordinate.compare.compare import recompute
 from headrace.model.plan import PlanOptions
 from headrace.observe.audit import Record
 from headrace.observe.money import paid_per_hour
-from headrace.run.push import Pushed
-from headrace.service.reading import Reader
-from headrace.service.recompute import recompute
-from headrace.service.service import clock_now
+from headrace.run.push.push import Pushed
+from headrace.site.reading import Reader
+from headrace.site.service import clock_now
 
 LOOK_EVERY_S = 1.0
 LOOK_AT_MEMORY_EVERY = 10

@@ -17,12 +17,13 @@ from bench.workloads.live_table1 import DATABASE, Live, fill_database, live_cata
 from headrace.connect.postgres.embedded import EmbeddedPostgres
 from headrace.connect.spark.items import SparkRunner, warm_up
 from headrace.connect.spark.session import SparkSettings, start_session, stop_session
+from headrace.coordinate.moving import apply_plan
 from headrace.model.catalogue import Catalogue
 from headrace.model.plan import Plan, PlanOptions
 from headrace.plan.make import make_plan
-from headrace.run.perform import perform
-from headrace.service.folder import Folder
-from headrace.service.service import Service
+from headrace.run.push.perform import perform
+from headrace.site.folder import Folder
+from headrace.site.service import Service
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -116,7 +117,7 @@ def keeping(machine: Machine, live: Live, options: PlanOptions, catalogue: Catal
     started = time.perf_counter()
     service.open()
     try:
-        loading = service.apply(plan)
+        loading = apply_plan(service, plan)
         loading.done.wait()
         if loading.error is not None:
             raise RuntimeError(f"the plan could not be loaded: {loading.error}")

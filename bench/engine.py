@@ -33,7 +33,7 @@ from bench.engine_world import EngineWorld, inserts
 from bench.workloads.tweets import COLUMNS, ONE_ROW_FOR_EACH, VIEWS, Tweets, make_catalogue, rows_of
 from headrace.connect.spark.items import SparkRunner, warm_up
 from headrace.connect.spark.session import SparkSettings, start_session
-from headrace.run.perform import perform
+from headrace.run.push.perform import perform
 
 QUICK, USUAL, LONG = (100_000, 1_000_000), (100_000, 1_000_000, 7_000_000), (100_000, 1_000_000, 7_000_000, 40_000_000)
 DELTAS = (1_000, 10_000, 100_000)

@@ -16,7 +16,7 @@ from bench.workloads.tweets import SITE
 from headrace import Project
 from headrace.model.catalogue import Catalogue
 from headrace.run.ports import Runner
-from headrace.run.steps import JoinStep
+from headrace.run.program import JoinStep
 
 JOINS, USERS, CHANGED = 30, 1_000_000, 2_000
 

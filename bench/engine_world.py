@@ -17,13 +17,13 @@ from headrace.model.log import Edit, Piece, PieceKind, Round
 from headrace.model.plan import PlanOptions
 from headrace.plan.make import make_plan
 from headrace.run.capture.spool import spool_log
-from headrace.run.changes import TIME
-from headrace.run.compile.program import compile_plan
-from headrace.run.execute import Engine
+from headrace.run.compile.compile_plan import compile_plan
+from headrace.run.logs.upkeep import Upkeep
 from headrace.run.operators.ingest import KEPT, NUMBER, OPERATION
 from headrace.run.ports import Runner
-from headrace.run.push import Pushed
-from headrace.run.upkeep import Upkeep
+from headrace.run.push.engine import Engine
+from headrace.run.push.push import Pushed
+from headrace.run.rows.changes import TIME
 
 START = 1_000
 SPOOL_ROWS = 1_000_000

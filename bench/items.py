@@ -18,7 +18,7 @@ from pathlib import Path
 from bench.cpu import cpu_since, processes
 from headrace.connect.spark.items import SparkRunner, warm_up
 from headrace.connect.spark.session import SparkSettings, start_session
-from headrace.run.items import Outcome
+from headrace.run.push.items import Outcome
 
 ITEMS, ROUNDS = 30, 5
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from bench.cpu import processes
 from bench.workloads.posts_and_people import DATABASES, fill_database, write_project
 from headrace.connect.postgres.embedded import EmbeddedPostgres, free_port
-from headrace.service.folder import Folder
-from headrace.service.process import running_process
+from headrace.site.folder import Folder
+from headrace.site.process import running_process
 
 KINDS = ("service", "spark", "daemon", "worker", "capture", *(f"database {name}" for name in DATABASES))
 OF_SPARK = ("spark", "daemon", "worker")

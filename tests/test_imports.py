@@ -22,20 +22,36 @@ MODULES = {
 }
 
 EVERYTHING = frozenset(
-    {"model", "declare", "plan", "run", "observe", "connect", "service", "doors", "app", "testing", ""}
+    {
+        "model",
+        "meaning",
+        "declare",
+        "plan",
+        "run",
+        "observe",
+        "connect",
+        "site",
+        "coordinate",
+        "doors",
+        "app",
+        "testing",
+        "",
+    }
 )
 """The areas of the package; the empty one is `headrace/__init__.py`."""
 
 MAY_IMPORT = {
     "model": {"model"},
-    "declare": {"declare", "model"},
-    "plan": {"plan", "model"},
-    "run": {"run", "model"},
+    "meaning": {"meaning", "model"},
+    "declare": {"declare", "meaning", "model"},
+    "plan": {"plan", "meaning", "model"},
+    "run": {"run", "meaning", "model"},
     "observe": {"observe", "model"},
-    "connect": {"connect", "model", "run"},
+    "connect": {"connect", "model", "meaning", "run"},
     "doors": {"doors", "app", "model", ""},
     "app": EVERYTHING - {"doors", "testing"},
-    "service": EVERYTHING - {"doors", "testing", "app"},
+    "coordinate": EVERYTHING - {"doors", "testing", "app"},
+    "site": EVERYTHING - {"doors", "testing", "app", "coordinate", "plan"},
     "testing": EVERYTHING,
     "": {"app", "model"},
     "__main__": {"doors"},
@@ -43,8 +59,8 @@ MAY_IMPORT = {
 
 LIGHT = {
     "headrace.app": set(),
-    "headrace.app.asking": {"connect", "model", "service"},
-    "headrace.app.reading": {"connect", "model", "run", "service"},
+    "headrace.app.asking": {"connect", "model", "site", "coordinate"},
+    "headrace.app.reading": {"connect", "model", "run", "site", "coordinate"},
     "headrace.app.feeds": {"plan", "connect", "model"},
     "headrace.app.placing": {"plan", "connect", "model"},
 }

@@ -12,6 +12,7 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from headrace.connect.files import FileStore
+from headrace.meaning.zset import EMPTY, ZSet
 from headrace.model.expr import Column
 from headrace.model.log import Log, Piece, PieceKind
 from headrace.model.relation import Field, Output
@@ -33,11 +34,10 @@ from headrace.model.types import (
     Type,
     Value,
 )
-from headrace.model.zset import EMPTY, ZSet
-from headrace.run.arrow import arrow_table
-from headrace.run.changes import ORDER, TIME, WEIGHT
-from headrace.run.deliver import deliver
 from headrace.run.ports import Delivery
+from headrace.run.rows.arrow import arrow_table
+from headrace.run.rows.changes import ORDER, TIME, WEIGHT
+from headrace.run.views.deliver import deliver
 
 COLUMNS: dict[str, Type] = {
     "number": INT,

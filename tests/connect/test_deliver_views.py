@@ -15,15 +15,15 @@ from psycopg import sql
 from headrace.connect.delta_delivery import DeliveredFolder, DeltaDelivery
 from headrace.connect.postgres.deliver import PostgresDelivery
 from headrace.connect.postgres.delivered_table import DeliveredTable
+from headrace.meaning.zset import ZSet
 from headrace.model.errors import EvaluationError
 from headrace.model.log import Log
 from headrace.model.relation import Field, Output
-from headrace.model.zset import ZSet
-from headrace.run.arrow import _ours, rows_of_arrow
-from headrace.run.columns import serving_log, view_outputs
-from headrace.run.deliver import deliver
-from headrace.run.execute import NoAnswer
+from headrace.run.compile.columns import serving_log, view_outputs
 from headrace.run.ports import Delivery
+from headrace.run.push.engine import NoAnswer
+from headrace.run.rows.arrow import _ours, rows_of_arrow
+from headrace.run.views.deliver import deliver
 from headrace.testing import SCHEMA, changes, queries, tables
 from headrace.testing.worlds import World
 from tests.examples import examples

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from headrace.connect.delta_delivery import DeliveredFolder, DeltaDelivery
 from headrace.connect.delta_table import OwnTable
+from headrace.meaning.zset import ZSet
 from headrace.model.errors import Conflict, ConnectError, Fenced
 from headrace.model.relation import Field
 from headrace.model.types import INT, STRING
-from headrace.model.zset import ZSet
-from headrace.run.arrow import arrow_table, rows_of_arrow
+from headrace.run.rows.arrow import arrow_table, rows_of_arrow
 from tests.connect.delivered_views import COLUMNS, View, next_change, rows
 from tests.examples import examples
 

@@ -9,7 +9,7 @@ import pytest
 from headrace.declare.read import read_project
 from headrace.model.catalogue import Catalogue
 from headrace.model.errors import InputError, Severity
-from headrace.model.running import DeclaredEngine, RunEngine
+from headrace.model.options import DeclaredEngine, RunEngine
 from tests.declare.projects import write_project
 
 

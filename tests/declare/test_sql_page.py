@@ -9,8 +9,8 @@ from headrace.declare.query.calls import ALIASES, CASTS, REWRITES
 from headrace.declare.query.report import REFUSALS
 from headrace.declare.recompute import ANY_ORDER, Reader
 from headrace.declare.sql import ViewText, read_views
+from headrace.meaning.functions import FUNCTION_GROUPS, FUNCTIONS, Function
 from headrace.model.catalogue import Refusal, Source
-from headrace.model.functions import FUNCTION_GROUPS, FUNCTIONS, Function
 from tests.golden import check_golden
 from tests.queries.schemas import NEXMARK, TPCH, queries
 

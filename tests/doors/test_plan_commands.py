@@ -11,7 +11,7 @@ import pytest
 from headrace.app.planning import plan_document, plan_project
 from headrace.doors.cli.main import run
 from headrace.model.plan import PlanOptions, WideArea
-from headrace.service.folder import Folder
+from headrace.site.folder import Folder
 from tests.golden import check_golden
 
 ROOT = Path(__file__).parents[2]

@@ -18,10 +18,10 @@ from headrace.doors.cli.why_text import grounds_lines
 from headrace.model.errors import UsageError
 from headrace.model.explanation import Grounds, Origin, SourceRate
 from headrace.model.log import Lease
-from headrace.service.folder import Folder
-from headrace.service.last_status import last_status
-from headrace.service.process import this_process, write_process
-from headrace.service.reading import Seen
+from headrace.site.folder import Folder
+from headrace.site.last_status import last_status
+from headrace.site.process import this_process, write_process
+from headrace.site.reading import Seen
 
 CONTRACT = {
     "id": "sales",

@@ -17,8 +17,8 @@ from headrace.doors.cli.audit import audit_text
 from headrace.doors.cli.output import Exit, table, wrap
 from headrace.doors.cli.show import show_rows
 from headrace.doors.cli.status_text import status_text
-from headrace.service.log_words import LOG_WORDS
-from headrace.service.reading import Seen
+from headrace.site.log_words import LOG_WORDS
+from headrace.site.reading import Seen
 from tests.golden import check_golden
 
 ROOT = Path(__file__).parents[2]

@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, Phase, reject, settings
 from hypothesis import strategies as st
 
 from headrace.declare.sql import read_query
+from headrace.meaning.evaluate import evaluate
 from headrace.model.errors import EvaluationError
 from headrace.model.relation import Relation
 from headrace.model.show import show
 from headrace.model.types import Row, Type, Value
-from headrace.run.evaluate import evaluate
 from headrace.testing import SCHEMA, Tables, queries, tables
 from headrace.testing.engines import difference
 from tests.examples import examples

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from headrace.connect.files import FileStore
+from headrace.meaning.zset import ZSet
 from headrace.model.types import BIGINT, INT, Row, Type
-from headrace.model.zset import ZSet
-from headrace.run.arrow import arrow_table
+from headrace.run.rows.arrow import arrow_table
 from headrace.testing import Tables
 from tests.live.agreement import columns_of
 

@@ -6,7 +6,7 @@ import datetime as dt
 import decimal
 import math
 
-from headrace.model.zset import ZSet
+from headrace.meaning.zset import ZSet
 
 D = decimal.Decimal
 LEAP, MARCH = dt.date(2024, 2, 29), dt.date(2024, 3, 1)

@@ -11,7 +11,7 @@ import pytest
 
 from headrace.connect.files import FileStore
 from headrace.declare.sql import read_query
-from headrace.run.evaluate import evaluate
+from headrace.meaning.evaluate import evaluate
 from headrace.testing import SCHEMA
 from tests.live.log_tables import write_tables
 from tests.live.small_tables import TABLES

@@ -15,6 +15,8 @@ from hypothesis import given, reject, settings
 
 from headrace.connect.files import FileStore
 from headrace.declare.sql import read_query
+from headrace.meaning.evaluate import evaluate
+from headrace.meaning.zset import ZSet
 from headrace.model.errors import ConnectError, EvaluationError
 from headrace.model.expr import Call, Column, Literal
 from headrace.model.relation import (
@@ -30,9 +32,7 @@ from headrace.model.relation import (
 )
 from headrace.model.show import show
 from headrace.model.types import BIGINT, BINARY, DAY_TIME, DOUBLE, INT, STRING, TIMESTAMP, YEAR_MONTH, Array, Row
-from headrace.model.zset import ZSet
-from headrace.run.arrow import rows_of_arrow
-from headrace.run.evaluate import evaluate
+from headrace.run.rows.arrow import rows_of_arrow
 from headrace.testing import SCHEMA, Tables, relations, tables
 from headrace.testing.engines import difference
 from tests.examples import examples

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.connect.spark.sql_text import spark_text
+from headrace.meaning.scalar import compile_expr
+from headrace.meaning.zset import normal_row
 from headrace.model.errors import EvaluationError
 from headrace.model.expr import Literal, rename_columns, substitute
-from headrace.model.scalar import compile_expr
 from headrace.model.types import Row, Type, Value
-from headrace.model.zset import normal_row
-from headrace.run.arrow import arrow_table, rows_of_arrow
+from headrace.run.rows.arrow import arrow_table, rows_of_arrow
 from headrace.testing.engines import same_value
-from tests.model.function_cases import Calls, all_calls
+from tests.meaning.function_cases import Calls, all_calls
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

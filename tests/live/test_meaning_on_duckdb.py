@@ -13,7 +13,7 @@ import sqlglot
 from hypothesis import given
 
 from headrace.model.types import Row
-from headrace.run.arrow import arrow_table, rows_of_arrow
+from headrace.run.rows.arrow import arrow_table, rows_of_arrow
 from tests.live.agreement import LONG, QUICK, Question, answer_or_reject, as_numbers, columns_of, questions, report
 
 if TYPE_CHECKING:

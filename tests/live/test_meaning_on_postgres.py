@@ -13,8 +13,8 @@ import pytest
 import sqlglot
 from hypothesis import given
 
+from headrace.meaning.zset import normal_row
 from headrace.model.types import BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP, Decimal, Row, Type, Value
-from headrace.model.zset import normal_row
 from headrace.testing import SCHEMA
 from tests.live.agreement import LONG, QUICK, Question, answer_or_reject, as_numbers, columns_of, questions, report
 

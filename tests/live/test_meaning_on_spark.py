@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 
+from headrace.meaning.evaluate import evaluate
+from headrace.meaning.zset import ZSet
 from headrace.model.errors import EvaluationError
 from headrace.model.relation import fields_of
 from headrace.model.types import Row
-from headrace.model.zset import ZSet
-from headrace.run.arrow import arrow_table, rows_of_arrow
-from headrace.run.evaluate import evaluate
+from headrace.run.rows.arrow import arrow_table, rows_of_arrow
 from headrace.testing import Tables
 from tests.live.agreement import LONG, QUICK, Question, answer_or_reject, columns_of, questions, report
 from tests.live.small_tables import TABLES

@@ -17,15 +17,15 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from headrace.meaning.zset import ZSet
 from headrace.model.errors import EvaluationError
 from headrace.model.full_query import SOURCE_PREFIX, FullQuery
 from headrace.model.relation import Field
 from headrace.model.types import BIGINT, DATE, DOUBLE, INT, STRING, TIMESTAMP, Decimal, Row, Type
-from headrace.model.zset import ZSet
 from headrace.plan.make import make_plan
-from headrace.run.arrow import arrow_table, rows_of_arrow
-from headrace.run.items import HereRunner
-from headrace.run.perform import perform
+from headrace.run.push.items import HereRunner
+from headrace.run.push.perform import perform
+from headrace.run.rows.arrow import arrow_table, rows_of_arrow
 from headrace.testing.engines import difference
 from headrace.testing.worlds import World, quick_folder
 from tests.live.recomputed_queries import PORTABLE, SPARK_ONLY, read_auctions, recomputed

@@ -13,12 +13,12 @@ from headrace.connect.files import FileStore
 from headrace.model.expr import Call, Column, Literal
 from headrace.model.relation import Field
 from headrace.model.types import BOOLEAN, INT, STRING
-from headrace.run.arrangement import Arrangement, sorted_run
-from headrace.run.arrow import rows_of_arrow
-from headrace.run.changes import interval
+from headrace.run.logs.arrangement import Arrangement, sorted_run
 from headrace.run.operators.join import join
 from headrace.run.operators.reading import Contents, read
-from headrace.run.steps import JoinStep, LookupKey, Reading
+from headrace.run.program import JoinStep, LookupKey, Reading
+from headrace.run.rows.arrow import rows_of_arrow
+from headrace.run.rows.changes import interval
 from headrace.testing.engines import difference
 from tests.live.log_tables import SITE, change_rows
 

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.declare.sql import read_query
+from headrace.meaning.evaluate import evaluate
+from headrace.meaning.zset import ZSet
 from headrace.model.relation import fields_of
 from headrace.model.types import Row
-from headrace.model.zset import ZSet
-from headrace.run.arrow import arrow_table, rows_of_arrow
-from headrace.run.evaluate import evaluate
+from headrace.run.rows.arrow import arrow_table, rows_of_arrow
 from headrace.testing.engines import difference
 from headrace.testing.tables import POOLS, SCHEMA
 from tests.declare.query.test_benchmarks import REFUSED

@@ -18,6 +18,7 @@ from bench.workloads.table1 import make_table1
 from headrace.app.planning import plan_project
 from headrace.declare.read import read_project
 from headrace.declare.sql import read_query
+from headrace.meaning.deltas import delta
 from headrace.model.catalogue import Catalogue, Refusal
 from headrace.model.errors import UnsupportedSql, WireError
 from headrace.model.expr import TRUE, Call, Expr, Literal
@@ -28,7 +29,6 @@ from headrace.model.wire import FORMAT, read_wire, write_wire
 from headrace.model.wire_forms import nouns
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import make_plan, plan_views
-from headrace.run.deltas import delta
 from headrace.testing import SCHEMA, queries, relations
 from headrace.testing.tables import POOLS, values
 from tests.declare.projects import write_project

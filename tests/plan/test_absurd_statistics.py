@@ -11,6 +11,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from headrace.coordinate.measured import read_measured
 from headrace.declare.sql import read_query
 from headrace.model.catalogue import Catalogue, MeasuredSize, SourceKind
 from headrace.model.explanation import Change
@@ -26,8 +27,7 @@ from headrace.plan.share.adapt import adapt, improve, look, plan_as_measured
 from headrace.plan.share.on_running import arranged_on
 from headrace.plan.share.revalue import Measured
 from headrace.plan.share.watch import Watch
-from headrace.service.folder import Folder
-from headrace.service.measured import read_measured
+from headrace.site.folder import Folder
 from headrace.testing import SCHEMA
 from tests.examples import examples
 from tests.plan.written import catalogue, contract, link, site

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.declare.read import read_project
 from headrace.declare.sql import read_query
+from headrace.meaning.evaluate import evaluate
 from headrace.model.block import Aggregation, Block, Derivation, DerivationKind
 from headrace.model.catalogue import Refusal
 from headrace.model.errors import EvaluationError, UnsupportedSql
@@ -30,7 +31,6 @@ from headrace.model.types import BOOLEAN, INT, TIMESTAMP
 from headrace.plan.canonical.block_relation import relation_of
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.canonical.expression_text import predicate_text
-from headrace.run.evaluate import evaluate
 from headrace.testing import SCHEMA, relations, tables
 from tests.plan.query_pairs import DIFFERENT, EQUAL
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.declare.sql import read_query
+from headrace.meaning.scalar import evaluate
 from headrace.model.block import Aggregation
 from headrace.model.errors import EvaluationError
 from headrace.model.expr import FALSE, Call, Column, Expr, Literal, conjunction
 from headrace.model.relation import Field
-from headrace.model.scalar import evaluate
 from headrace.model.types import BIGINT, BOOLEAN, DOUBLE, INT, STRING, Value
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.canonical.expression_key import compact, expr_json, key_of

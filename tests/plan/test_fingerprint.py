@@ -14,14 +14,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from headrace.declare.sql import read_query
+from headrace.meaning.evaluate import evaluate
+from headrace.meaning.zset import ZSet
 from headrace.model.block import Block
 from headrace.model.errors import EvaluationError, UnsupportedSql
 from headrace.model.relation import Relation, fields_of
-from headrace.model.zset import ZSet
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.canonical.expression_key import key_of
 from headrace.plan.canonical.fingerprint import fingerprint_of, fingerprint_of_part, part_of
-from headrace.run.evaluate import evaluate
 from headrace.testing import SCHEMA, Tables, relations, tables
 from tests.plan.query_pairs import DIFFERENT, EQUAL
 from tests.plan.rewrites import Editor, Rewriter

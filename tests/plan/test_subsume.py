@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.declare.sql import read_query
+from headrace.meaning.evaluate import evaluate
 from headrace.model.block import Block
 from headrace.model.expr import Column, conjunction
 from headrace.model.relation import Aggregate, Field, Filter, Output, Project, Relation, Windows
@@ -14,7 +15,6 @@ from headrace.model.types import TIMESTAMP
 from headrace.plan.canonical.block_relation import relation_of
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.canonical.subsume import Remainder, subsumes
-from headrace.run.evaluate import evaluate
 from headrace.testing import SCHEMA, tables
 
 COLUMNS = {name: tuple(Field(c.name, c.type) for c in source.columns or ()) for name, source in SCHEMA.items()}

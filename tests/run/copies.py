@@ -21,11 +21,11 @@ from headrace.plan.make import plan_views
 from headrace.plan.share.on_running import arranged_on
 from headrace.testing import SCHEMA
 from headrace.testing.worlds import World, quick_folder
+from tests.meaning.test_known_queries import REFUSED, changed, texts_in
 from tests.plan.query_pairs import DIFFERENT, EQUAL
 from tests.plan.written import catalogue, contract, mesh, site
 from tests.queries import schemas
 from tests.run.test_engine import check
-from tests.run.test_known_queries import REFUSED, changed, texts_in
 
 SITES = ("m1", "m2")
 

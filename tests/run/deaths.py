@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from headrace.model.log import Lease, Round
-from headrace.run.execute import Engine
-from headrace.run.garbage import KEEP_MICROSECONDS
-from headrace.run.upkeep import Upkeep
+from headrace.run.logs.garbage import KEEP_MICROSECONDS
+from headrace.run.logs.upkeep import Upkeep
+from headrace.run.push.engine import Engine
 from headrace.testing import changes, tables
 from headrace.testing.worlds import World
 from tests.run.test_engine import check

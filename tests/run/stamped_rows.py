@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from headrace.meaning.zset import ZSet, normal_row
 from headrace.model.types import (
     BIGINT,
     BINARY,
@@ -26,10 +27,9 @@ from headrace.model.types import (
     Type,
     Value,
 )
-from headrace.model.zset import ZSet, normal_row
-from headrace.run.arrow import arrow_table, rows_of_arrow
-from headrace.run.changes import ORDER, TIME, WEIGHT
-from headrace.run.hashes import Hashes, hash_of
+from headrace.run.rows.arrow import arrow_table, rows_of_arrow
+from headrace.run.rows.changes import ORDER, TIME, WEIGHT
+from headrace.run.rows.hashes import Hashes, hash_of
 
 POOLS: dict[Type, tuple[Value, ...]] = {
     INT: (None, -1, 0, 7),

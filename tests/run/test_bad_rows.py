@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.meaning.zset import ZSet
 from headrace.model.errors import EvaluationError
 from headrace.model.log import NEVER
 from headrace.model.types import Row, Value
-from headrace.model.zset import ZSet
-from headrace.run.arrow import rows_of_arrow
-from headrace.run.columns import serving_log, view_outputs
-from headrace.run.execute import Engine, NoAnswer, NotThereYet
-from headrace.run.halted import halted_in, waiting_for
-from headrace.run.upkeep import Upkeep
-from headrace.run.view import changes_after
+from headrace.run.compile.columns import serving_log, view_outputs
+from headrace.run.logs.upkeep import Upkeep
+from headrace.run.push.engine import Engine, NoAnswer, NotThereYet
+from headrace.run.push.halted import halted_in, waiting_for
+from headrace.run.rows.arrow import rows_of_arrow
+from headrace.run.views.view import changes_after
 from headrace.testing import changes, tables
 from headrace.testing.worlds import World, quick_folder
 from tests.examples import examples

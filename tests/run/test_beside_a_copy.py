@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headrace.model.errors import EvaluationError, UnsupportedSql
 from headrace.plan.canonical.blocks import blocks_of
-from headrace.run.execute import NoAnswer
+from headrace.run.push.engine import NoAnswer
 from headrace.testing import SCHEMA, Schema, queries
 from tests.run.copies import (
     Project,

@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
 
 from headrace.declare.sql import read_query
+from headrace.meaning.scalar_time import micros
 from headrace.model.errors import EvaluationError, UnsupportedSql
 from headrace.model.plan import PlanOptions
-from headrace.model.scalar_time import micros
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
-from headrace.run.execute import NoAnswer
+from headrace.run.push.engine import NoAnswer
 from headrace.testing import SCHEMA, changes, queries, tables
 from headrace.testing.worlds import START, World, quick_folder
 from tests.examples import examples

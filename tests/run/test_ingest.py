@@ -6,15 +6,15 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.meaning.zset import ZSet
 from headrace.model.relation import Field
 from headrace.model.types import BIGINT, INT, STRING, Array, Row
-from headrace.model.zset import ZSet
-from headrace.run.arrangement import Arrangement, sorted_run
-from headrace.run.arrow import arrow_table, rows_of_arrow
-from headrace.run.changes import TIME, WEIGHT, contents
+from headrace.run.logs.arrangement import Arrangement, sorted_run
 from headrace.run.operators.ingest import KEPT, NUMBER, OPERATION, Stored, ingest
 from headrace.run.operators.reading import schema_of
-from headrace.run.steps import Ingest
+from headrace.run.program import Ingest
+from headrace.run.rows.arrow import arrow_table, rows_of_arrow
+from headrace.run.rows.changes import TIME, WEIGHT, contents
 from tests.examples import examples
 
 COLUMNS = (Field("t.k", INT), Field("t.v", STRING), Field("t.big", STRING))

@@ -14,9 +14,9 @@ from headrace.model.expr import Column
 from headrace.model.log import Log, Piece, PieceKind
 from headrace.model.relation import Field, Output
 from headrace.model.types import BIGINT, DOUBLE, INT, STRING, Row
-from headrace.run.arrow import arrow_table, rows_of_arrow
-from headrace.run.changes import ORDER, TIME, WEIGHT
-from headrace.run.view import parts_at, rows_at
+from headrace.run.rows.arrow import arrow_table, rows_of_arrow
+from headrace.run.rows.changes import ORDER, TIME, WEIGHT
+from headrace.run.views.view import parts_at, rows_at
 
 COLUMNS = (Field("v.a", BIGINT), Field("v.b", STRING), Field("v.c", DOUBLE))
 OUTPUTS = tuple(Output(field.name[2:], Column(field.name, field.type)) for field in COLUMNS)

@@ -9,7 +9,7 @@ Doors (commands, HTTP, Python) call these functions and show what they return.
     explaining   a name -> why it is planned as it is; "what if"  plan/explain.py
 
     preparing    project and running plan -> the next plan        forced contracts included
-    running      keeps a project's promises until told to stop    service/host.py, connect/spark
+    running      keeps a project's promises until told to stop    coordinate/host.py, connect/spark
     detached     runs a project in a separate process
     asking       asks the running service to stop, or to apply the project's files
     reading      status, rows, changes and audit of a project     .headrace/

@@ -14,12 +14,12 @@ from typing import Any
 from urllib.parse import quote
 
 from headrace.connect.service_client import ask
+from headrace.coordinate.telling import HINT, TROUBLE, WaitLines
 from headrace.model.errors import ConnectError, InputError, UsageError
-from headrace.model.running import ApplyWishes
+from headrace.model.options import ApplyWishes
 from headrace.model.trouble import Trouble
-from headrace.service.folder import Folder
-from headrace.service.process import ServiceProcess, end_process, running_process
-from headrace.service.telling import HINT, TROUBLE, WaitLines
+from headrace.site.folder import Folder
+from headrace.site.process import ServiceProcess, end_process, running_process
 
 __all__ = ["HINT", "TROUBLE", "apply_project", "is_running", "reread_source", "stop_project"]
 

@@ -17,7 +17,7 @@ from headrace.model.full_query import FullQuery
 from headrace.model.relation import Field, fields_of
 
 if TYPE_CHECKING:
-    from headrace.service.doctor import Looked
+    from headrace.coordinate.doctor import Looked
 
 __all__ = ["CheckReport", "Looked", "ViewReport", "check_plan", "check_project", "examine"]
 
@@ -67,7 +67,7 @@ def check_project(directory: Path, environment: Mapping[str, str], connect: bool
 
 def _look_into_folders(catalogue: Catalogue, environment: Mapping[str, str]) -> Iterator[Problem]:
     if any(isinstance(source.origin, FileFolder) for source in catalogue.sources.values()):
-        from headrace.service.folder_sources import folder_problems
+        from headrace.site.sources.folder_sources import folder_problems
 
         yield from folder_problems(catalogue, Path(catalogue.directory), environment)
 
@@ -112,8 +112,8 @@ def check_plan(file: Path) -> list[tuple[str, str]]:
 
 def examine(directory: Path, environment: Mapping[str, str]) -> list[Looked]:
     """All that can be looked at; without a project, this machine alone."""
-    from headrace.service.doctor import Looked, look_at_databases, look_at_folders, look_at_machine, look_at_state
-    from headrace.service.folder import Folder
+    from headrace.coordinate.doctor import Looked, look_at_databases, look_at_folders, look_at_machine, look_at_state
+    from headrace.site.folder import Folder
 
     folder = Folder(directory)
     found = list(look_at_machine(environment, directory if directory.is_dir() else Path()))

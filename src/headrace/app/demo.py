@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from headrace.app.project import sample_project
+from headrace.coordinate.demo import GUEST_VIEW, INSERT, Arrival, Closing, Demo, Kept, Lag
 from headrace.declare.units import DURATION, Unreadable, read_amount
 from headrace.model.errors import UsageError
-from headrace.service.demo import GUEST_VIEW, INSERT, Arrival, Closing, Demo, Kept, Lag
 
 __all__ = [
     "GUEST_VIEW",

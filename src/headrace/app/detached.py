@@ -9,12 +9,12 @@ from pathlib import Path
 
 from headrace.app.project import load_project
 from headrace.app.running import Say, UpSettings, refuse_second
+from headrace.coordinate.telling import Progress
 from headrace.declare.project_text import PROJECT_FILE
 from headrace.model.trouble import Trouble
-from headrace.service.folder import Folder
-from headrace.service.last_status import State, last_status
-from headrace.service.process import ServiceProcess, exit_status, running_process, spawn_detached
-from headrace.service.telling import Progress
+from headrace.site.folder import Folder
+from headrace.site.last_status import State, last_status
+from headrace.site.process import ServiceProcess, exit_status, running_process, spawn_detached
 
 LOOK_EVERY_S = 0.1
 

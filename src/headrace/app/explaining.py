@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from headrace.app.planning import plan_project
 from headrace.app.project import everything_read, planned_catalogue
+from headrace.coordinate.measured import read_measured, running_to_plan_on
 from headrace.declare.units import BANDWIDTH, DURATION, FACTOR, RATE, Unreadable, read_amount
 from headrace.model.catalogue import Catalogue
 from headrace.model.errors import UsageError
@@ -18,12 +19,11 @@ from headrace.model.statistics import rate_of
 from headrace.plan.explain import grounds, results_of, sources_of, what_if, what_if_running, why
 from headrace.plan.share.adapt import plan_as_measured
 from headrace.plan.share.revalue import Measured
-from headrace.service.folder import Folder
-from headrace.service.measured import read_measured, running_to_plan_on
-from headrace.service.process import running_process
+from headrace.site.folder import Folder
+from headrace.site.process import running_process
 
 if TYPE_CHECKING:
-    from headrace.service.host import Host
+    from headrace.coordinate.host import Host
 
 
 @dataclass(frozen=True, slots=True)

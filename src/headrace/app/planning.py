@@ -8,15 +8,15 @@ from pathlib import Path
 
 from headrace.app.project import planned_catalogue
 from headrace.app.versions import plan_on_what_runs
+from headrace.coordinate.measured import running_to_plan_on
 from headrace.model.catalogue import Catalogue
 from headrace.model.difference import Difference
+from headrace.model.options import ApplyWishes
 from headrace.model.plan import Plan, PlanOptions
-from headrace.model.running import ApplyWishes
 from headrace.plan.document import plan_document
 from headrace.plan.make import make_plan
 from headrace.plan.share.difference import difference
-from headrace.service.folder import Folder
-from headrace.service.measured import running_to_plan_on
+from headrace.site.folder import Folder
 
 __all__ = ["Difference", "Planned", "plan_and_compare", "plan_document", "plan_on_top", "plan_project"]
 

@@ -7,18 +7,18 @@ from pathlib import Path
 
 from headrace.app.project import load_beside, planned_catalogue
 from headrace.app.versions import plan_on_what_runs
+from headrace.coordinate.host import Applied, Prepared, Reread
+from headrace.coordinate.measured import running_to_plan_on
+from headrace.coordinate.resume import databases_away
 from headrace.model.catalogue import Refusal
 from headrace.model.errors import InputError, UsageError
 from headrace.model.full_query import FullQuery
 from headrace.model.names import name_of_view
+from headrace.model.options import ApplyWishes, RunEngine
 from headrace.model.plan import Plan
-from headrace.model.running import ApplyWishes, RunEngine
 from headrace.plan.share.difference import difference
-from headrace.service.folder import Folder
-from headrace.service.forced import forced_promises
-from headrace.service.host import Applied, Prepared, Reread
-from headrace.service.measured import running_to_plan_on
-from headrace.service.resume import databases_away
+from headrace.site.folder import Folder
+from headrace.site.forced import forced_promises
 
 __all__ = ["Applied", "Prepared", "Reread", "prepare", "prepare_or_resume", "runnable"]
 

@@ -18,8 +18,8 @@ from headrace.declare.variables import fill
 from headrace.declare.write import Started, write_starter
 from headrace.model.catalogue import Catalogue, FileFolder, PostgresTable, Source
 from headrace.model.errors import InputError, Problem, Severity
+from headrace.model.options import ApplyWishes
 from headrace.model.plan import Plan, PlanOptions
-from headrace.model.running import ApplyWishes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -208,8 +208,8 @@ def inspector(environment: Mapping[str, str]) -> Inspect:
 def trial(directory: Path, environment: Mapping[str, str]) -> Inspect:
     """Asks as well, then tries all that a capture of these sources would do."""
     from headrace.connect.postgres.trial import try_capture
-    from headrace.service.captures import names_of
-    from headrace.service.folder import Folder
+    from headrace.site.folder import Folder
+    from headrace.site.sources.captures import names_of
 
     ask = inspector(environment)
 

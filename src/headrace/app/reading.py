@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.model.errors import UsageError
-from headrace.service.folder import Folder
-from headrace.service.last_status import last_status
+from headrace.site.folder import Folder
+from headrace.site.last_status import last_status
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from headrace.run.json_rows import JsonChange, JsonRow
-    from headrace.service.asked import RowsAsked
-    from headrace.service.reading import Reader, Seen
-    from headrace.service.recompute import Recomputation, Recomputed
+    from headrace.coordinate.compare.compare import Recomputation, Recomputed
+    from headrace.run.rows.json_rows import JsonChange, JsonRow
+    from headrace.site.asked import RowsAsked
+    from headrace.site.reading import Reader, Seen
 
 __all__ = [
     "Recomputation",
@@ -90,7 +90,7 @@ def show(directory: Path, view: str, limit: int | None = None, asked: RowsAsked 
 
 def ask_for(where: str | None, order: str | None) -> RowsAsked:
     """A condition and an order, in SQL over the columns of a view."""
-    from headrace.service.asked import RowsAsked
+    from headrace.site.asked import RowsAsked
 
     return RowsAsked(where, order)
 
@@ -140,7 +140,7 @@ def iterate_changes(
 
 def changes(directory: Path, view: str, after: int | None, follow: threading.Event | None) -> Iterator[JsonChange]:
     """Changes after a time (microseconds) as JSON values; while `follow` is not set, those to come as well."""
-    from headrace.run.json_rows import json_changes
+    from headrace.run.rows.json_rows import json_changes
 
     return json_changes(_changed(directory, view, after, follow))
 
@@ -167,7 +167,7 @@ def _changed(
 
 @contextmanager
 def _reader(directory: Path) -> Iterator[Reader]:
-    from headrace.service.reading import open_reader
+    from headrace.site.reading import open_reader
 
     if not Folder(directory).exists:
         raise _never_ran(directory)
@@ -179,21 +179,21 @@ def _reader(directory: Path) -> Iterator[Reader]:
 
 
 def changes_as_json(reader: Reader, view: str, after: int | None) -> tuple[int, Iterator[JsonChange]]:
-    from headrace.run.json_rows import json_changes
+    from headrace.run.rows.json_rows import json_changes
 
     upto, found = reader.changes(view, after)
     return upto, json_changes(found)
 
 
 def rows_as_json(rows: pa.Table) -> Iterator[JsonRow]:
-    from headrace.run.json_rows import json_rows
+    from headrace.run.rows.json_rows import json_rows
 
     return json_rows(rows)
 
 
 def moment_text(t: int) -> str:
     """ISO 8601 in UTC, of microseconds."""
-    from headrace.service.reading import moment_text as text
+    from headrace.site.reading import moment_text as text
 
     return text(t)
 
@@ -216,8 +216,8 @@ def read_moment(text: str | None) -> int | None:
 
 
 def _read_age(text: str) -> int:
-    from headrace.service.asked import read_age_s
-    from headrace.service.service import clock_now
+    from headrace.site.asked import read_age_s
+    from headrace.site.service import clock_now
 
     age_s = read_age_s(text)
     if age_s is None:
@@ -231,7 +231,7 @@ def audit(directory: Path) -> dict[str, Any]:
     folder = Folder(directory)
     if not folder.exists:
         raise _never_ran(directory)
-    from headrace.service.audit_document import audit_document, look_of
+    from headrace.coordinate.audit_document import audit_document, look_of
 
     return audit_document(look_of(folder))
 
@@ -240,9 +240,9 @@ def recompute(
     directory: Path, environment: Mapping[str, str], say: Callable[[str], None] = lambda _: None
 ) -> Recomputation:
     """Every view against its query, evaluated from scratch on what the sources hold at the same time."""
-    from headrace.service.process import running_process
-    from headrace.service.recompute import Watch, ask_for_views
-    from headrace.service.recompute import recompute as compare
+    from headrace.coordinate.compare.compare import Watch, ask_for_views
+    from headrace.coordinate.compare.compare import recompute as compare
+    from headrace.site.process import running_process
 
     folder = Folder(directory)
     if running_process(folder) is None:

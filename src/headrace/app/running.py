@@ -16,18 +16,22 @@ from typing import Protocol
 
 from headrace.app.preparing import prepare, prepare_or_resume, runnable
 from headrace.connect.signals import note_signals
+from headrace.coordinate.host import Host, Prepared
+from headrace.coordinate.old_state import OLD_STATE, forget_old_views
+from headrace.coordinate.resume import recovered_text
+from headrace.coordinate.status import error_of
+from headrace.coordinate.telling import TroubleLines
 from headrace.declare.engine import exposing
 from headrace.model.errors import ConnectError, Fenced, Held, UnreadableState, UsageError
-from headrace.model.running import RunEngine
-from headrace.run.shape import ShapedRunner
-from headrace.service.engine_settings import engine_to_start
-from headrace.service.engines import start_engine
-from headrace.service.folder import Folder
-from headrace.service.host import Host, Prepared
-from headrace.service.last_status import State, last_status
-from headrace.service.log_words import LOG_WORDS
-from headrace.service.old_state import OLD_STATE, forget_old_views
-from headrace.service.process import (
+from headrace.model.options import RunEngine
+from headrace.run.push.simulated_links import ShapedRunner
+from headrace.site.engine.settings import engine_to_start
+from headrace.site.engine.start import start_engine
+from headrace.site.engine.watchdog import Watch, start_watchdog
+from headrace.site.folder import Folder
+from headrace.site.last_status import State, last_status
+from headrace.site.log_words import LOG_WORDS
+from headrace.site.process import (
     ServiceProcess,
     forget_process,
     read_process,
@@ -36,11 +40,7 @@ from headrace.service.process import (
     this_process,
     write_process,
 )
-from headrace.service.resume import recovered_text
-from headrace.service.service import Service, clock_now
-from headrace.service.status import error_of
-from headrace.service.telling import TroubleLines
-from headrace.service.watchdog import Watch, start_watchdog
+from headrace.site.service import Service, clock_now
 
 __all__ = ["Host", "Say", "Serve", "Server", "UpSettings", "refuse_second", "run_project"]
 

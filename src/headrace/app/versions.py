@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from headrace.model.catalogue import Catalogue
+from headrace.model.options import ApplyWishes
 from headrace.model.plan import Plan
-from headrace.model.running import ApplyWishes
 from headrace.plan.versions import Asked, plan_versions
-from headrace.service.folder import Folder
-from headrace.service.forced import forced_promises, read_forced
+from headrace.site.folder import Folder
+from headrace.site.forced import forced_promises, read_forced
 
 
 def plan_on_what_runs(

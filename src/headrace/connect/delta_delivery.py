@@ -26,9 +26,9 @@ from headrace.model.amounts import format_seconds
 from headrace.model.errors import Conflict, ConnectError
 from headrace.model.relation import Field
 from headrace.model.types import NULL, STRING
-from headrace.run.arrow import arrow_type
-from headrace.run.changes import WEIGHT, columns_of, totals, with_weights
-from headrace.run.hashes import Hashes, hash_of
+from headrace.run.rows.arrow import arrow_type
+from headrace.run.rows.changes import WEIGHT, columns_of, totals, with_weights
+from headrace.run.rows.hashes import Hashes, hash_of
 
 FORBIDDEN = frozenset(" ,;{}()\n\t=")
 """Characters that names of columns in Delta tables cannot have."""

@@ -40,7 +40,7 @@ from headrace.model.catalogue import (
     Template,
 )
 from headrace.model.errors import Location
-from headrace.model.running import DeclaredEngine
+from headrace.model.options import DeclaredEngine
 
 OPERATOR_TIMES: Mapping[str, OperatorTime] = MappingProxyType(
     {

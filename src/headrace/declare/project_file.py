@@ -28,7 +28,7 @@ from headrace.declare.units import Dimension, Unreadable, kind_of, read_amount, 
 from headrace.model.catalogue import Admission, Refresh, SourceKind
 from headrace.model.errors import nearest_name
 from headrace.model.names import find_wrong_name
-from headrace.model.running import RunEngine
+from headrace.model.options import RunEngine
 from headrace.model.table_name import NotATable, read_table_name
 from headrace.model.type_names import NAMES, type_named
 from headrace.model.types import Type

@@ -13,8 +13,8 @@ from enum import StrEnum
 from headrace.model.errors import Location, Problem
 from headrace.model.expr import Expr
 from headrace.model.full_query import FullQuery
+from headrace.model.options import DeclaredEngine
 from headrace.model.relation import Order, Relation
-from headrace.model.running import DeclaredEngine
 from headrace.model.types import Type
 
 

@@ -8,10 +8,10 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
+from headrace.meaning.python_functions import Functions
 from headrace.model.full_query import FullQuery
 from headrace.model.log import Lease, Log, Moment, Round
-from headrace.run.functions import Functions
-from headrace.run.items import Item, Outcome
+from headrace.run.push.items import Item, Outcome
 
 Made = TypeVar("Made")
 

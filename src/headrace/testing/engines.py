@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from headrace.model.types import Row
-from headrace.run.same_rows import same_row, same_value
+from headrace.run.rows.same_rows import same_row, same_value
 
 __all__ = ["difference", "same_row", "same_value"]
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 from hypothesis import strategies as st
 
+from headrace.meaning.zset import ZSet
 from headrace.model.catalogue import Source, SourceColumn, SourceKind
 from headrace.model.errors import Location
 from headrace.model.types import (
@@ -30,7 +31,6 @@ from headrace.model.types import (
     Value,
     integer_range,
 )
-from headrace.model.zset import ZSet
 
 Schema = Mapping[str, Source]
 Tables = Mapping[str, ZSet]

@@ -16,24 +16,24 @@ import pyarrow as pa
 
 from headrace.connect.files import FileStore
 from headrace.connect.ledger.sqlite import open_sqlite
+from headrace.meaning.evaluate import Python, evaluate
+from headrace.meaning.scalar_time import from_micros
+from headrace.meaning.zset import EMPTY, ZSet
 from headrace.model.log import Edit, Lease, Piece, PieceKind, Round
 from headrace.model.plan import Plan
 from headrace.model.relation import Relation
-from headrace.model.scalar_time import from_micros
 from headrace.model.types import BIGINT, STRING, Array, Row, Type
-from headrace.model.zset import EMPTY, ZSet
-from headrace.run.arrow import arrow_table, rows_of_arrow
 from headrace.run.capture.spool import SPOOL, spool_log
-from headrace.run.changes import TIME
-from headrace.run.columns import serving_log, source_fields, view_outputs
-from headrace.run.compile.program import compile_plan
-from headrace.run.evaluate import Python, evaluate
-from headrace.run.execute import Engine
-from headrace.run.items import HereRunner
+from headrace.run.compile.columns import serving_log, source_fields, view_outputs
+from headrace.run.compile.compile_plan import compile_plan
 from headrace.run.operators.ingest import KEPT, NUMBER, OPERATION
-from headrace.run.perform import perform
 from headrace.run.ports import Ledger, Runner
-from headrace.run.view import rows_at
+from headrace.run.push.engine import Engine
+from headrace.run.push.items import HereRunner
+from headrace.run.push.perform import perform
+from headrace.run.rows.arrow import arrow_table, rows_of_arrow
+from headrace.run.rows.changes import TIME
+from headrace.run.views.view import rows_at
 
 START = 1_000
 

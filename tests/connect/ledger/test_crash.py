@@ -19,7 +19,7 @@ from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.model.errors import Fenced
 from headrace.model.log import Edit, Lease, Round
-from headrace.run.garbage import sweep
+from headrace.run.logs.garbage import sweep
 
 LOGS = tuple(f"v{n}" for n in range(20))
 

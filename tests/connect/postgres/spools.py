@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace.meaning.zset import normal
 from headrace.model.log import PieceKind
-from headrace.model.zset import normal
 from headrace.run.capture.spool import CapturedTable
 from headrace.run.ports import Ledger, Store
 

@@ -10,8 +10,8 @@ from headrace.connect.postgres import cut as module
 from headrace.connect.postgres.cut import DatabaseCut
 from headrace.model.errors import ConnectError
 from headrace.model.types import BIGINT, BINARY, STRING, Array, Row, Type
-from headrace.run.arrow import rows_of_arrow
 from headrace.run.capture.spool import CapturedTable
+from headrace.run.rows.arrow import rows_of_arrow
 
 COLUMNS: tuple[tuple[str, Type], ...] = (
     ("id", BIGINT),

@@ -21,12 +21,12 @@ from psycopg import sql
 from headrace.connect.postgres.deliver import PostgresDelivery
 from headrace.connect.postgres.delivered_table import ROW, DeliveredTable
 from headrace.connect.postgres.inspect import Connection
+from headrace.meaning.zset import ZSet
 from headrace.model.errors import Conflict, ConnectError, Fenced
 from headrace.model.relation import Field
 from headrace.model.types import FLOAT, INT, STRING, Row
-from headrace.model.zset import ZSet
-from headrace.run.arrow import _ours, arrow_table
-from headrace.run.json_rows import json_value
+from headrace.run.rows.arrow import _ours, arrow_table
+from headrace.run.rows.json_rows import json_value
 from tests.connect.delivered_views import COLUMNS, View, next_change, rows
 from tests.examples import examples
 

@@ -16,11 +16,11 @@ import pytest
 from headrace.connect.postgres.deliver import PostgresDelivery
 from headrace.connect.postgres.delivered_table import DeliveredTable
 from headrace.connect.postgres.refused_row import choose_rows_to_try
+from headrace.meaning.zset import ZSet
 from headrace.model.errors import RefusedRow
 from headrace.model.relation import Field
 from headrace.model.types import BIGINT, INT, STRING, Array, Type
-from headrace.model.zset import ZSet
-from headrace.run.changes import WEIGHT
+from headrace.run.rows.changes import WEIGHT
 from tests.connect.delivered_views import View
 
 numbers = itertools.count(1)

@@ -18,9 +18,9 @@ from headrace.model.errors import EvaluationError
 from headrace.model.full_query import FullQuery
 from headrace.model.relation import Relation, fields_of
 from headrace.model.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, Array, Decimal, Row, Type
-from headrace.run.arrow import arrow_table, arrow_type, rows_of_arrow
-from headrace.run.recompute import rows_here
-from headrace.run.same_rows import differing
+from headrace.run.push.evaluate_here import rows_here
+from headrace.run.rows.arrow import arrow_table, arrow_type, rows_of_arrow
+from headrace.run.rows.same_rows import differing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,9 +12,9 @@ import pytest
 from headrace.connect.spark.evaluate_tables import evaluate_tables
 from headrace.declare.read import read_project
 from headrace.model.relation import Relation
-from headrace.run.arrow import rows_of_arrow
-from headrace.run.recompute import rows_here
-from headrace.run.same_rows import differing
+from headrace.run.push.evaluate_here import rows_here
+from headrace.run.rows.arrow import rows_of_arrow
+from headrace.run.rows.same_rows import differing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.model.errors import ConnectError
-from headrace.run.items import HereRunner, grouped
 from headrace.run.ports import Runner
+from headrace.run.push.items import HereRunner, grouped
 from tests.connect.spark.item_work import Job, perform
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark import SparkContext
 from headrace.connect.spark.kept_session import KeptSession
 from headrace.connect.spark.session import SparkSettings
-from headrace.service.late_runner import Engine, LateRunner
+from headrace.site.engine.late_runner import Engine, LateRunner
 from tests.connect.spark.item_work import Job, perform
 
 spark = KeptSession(SparkSettings(Path(sys.argv[1]), short_lived=True), perform)
@@ -56,8 +56,8 @@ import os, signal, sys
 from pathlib import Path
 from headrace.connect.spark.kept_session import KeptSession
 from headrace.connect.spark.session import SparkSettings
-from headrace.run.deadlines import Patience
-from headrace.service.late_runner import Engine, LateRunner
+from headrace.run.schedule.deadlines import Patience
+from headrace.site.engine.late_runner import Engine, LateRunner
 from tests.connect.spark.item_work import Job, perform
 
 spark = KeptSession(SparkSettings(Path(sys.argv[1]), memory="512m", short_lived=True), perform)

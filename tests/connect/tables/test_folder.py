@@ -22,7 +22,7 @@ from headrace.connect.tables.folder import FolderCapture, FolderStream, GoneFile
 from headrace.model.errors import InputError
 from headrace.model.log import Lease, Round
 from headrace.model.types import BIGINT, DOUBLE, STRING, TIMESTAMP, Decimal
-from headrace.run.arrow import arrow_type
+from headrace.run.rows.arrow import arrow_type
 
 COLUMNS = (("id", BIGINT), ("at", TIMESTAMP), ("name", STRING), ("price", Decimal(8, 2)), ("x", DOUBLE))
 ROW = (1, dt.datetime(2026, 2, 28, 1, 2, 3, 500_000, dt.UTC), "naïve", Number("7.50"), 0.5)

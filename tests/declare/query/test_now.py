@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from headrace.declare.query.calls import TODAY
 from headrace.declare.query.now import is_time_filter, use_time
+from headrace.meaning.scalar import evaluate
 from headrace.model.expr import Call, Column, Literal, conjuncts
 from headrace.model.relation import Filter, Scan
-from headrace.model.scalar import evaluate
 from headrace.model.types import BOOLEAN, DATE, INT
 
 SCAN = Scan("orders", "orders", ("placed",), (DATE,))

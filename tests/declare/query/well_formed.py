@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from headrace.declare.query.ranking import UNLIMITED
 from headrace.declare.query.trees import expressions_of, nodes
+from headrace.meaning.functions import FUNCTIONS, PYTHON_PREFIX, is_allowed
 from headrace.model.expr import Call, Column, Expr, walk
-from headrace.model.functions import FUNCTIONS, PYTHON_PREFIX, is_allowed
 from headrace.model.relation import Filter, Join, Relation, TopK, UnionAll, fields_of, inputs_of
 from headrace.model.types import BOOLEAN, INTERVALS, NULL, Type
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from headrace import Project
 from headrace.declare.sql import read_query
+from headrace.meaning.evaluate import evaluate
 from headrace.model.catalogue import Catalogue, Contract
 from headrace.model.plan import Operator, Plan, PlanOptions, Sharing
 from headrace.model.relation import Field
@@ -22,7 +23,6 @@ from headrace.plan.document import plan_document
 from headrace.plan.make import make_plan
 from headrace.plan.share.change import add_contract, remove_contract
 from headrace.plan.share.forms import read_from
-from headrace.run.evaluate import evaluate
 from headrace.testing import SCHEMA, tables
 from headrace.testing.plans import simulate
 from tests.examples import examples

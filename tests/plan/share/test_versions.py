@@ -12,7 +12,7 @@ from headrace.model.relation import Project
 from headrace.plan.document import plan_document
 from headrace.plan.share.difference import difference
 from headrace.plan.versions import Asked, plan_versions
-from headrace.run.compile.program import compile_plan
+from headrace.run.compile.compile_plan import compile_plan
 from tests.plan.share.projects import plan_for, shop, wanted, with_contracts
 from tests.plan.share.test_on_running import assert_right
 

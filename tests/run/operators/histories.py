@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from hypothesis import strategies as st
 
+from headrace.meaning.zset import EMPTY, ZSet
 from headrace.model.relation import Field
 from headrace.model.types import BIGINT, INT, Row
-from headrace.model.zset import EMPTY, ZSet
-from headrace.run.arrow import arrow_table, rows_of_arrow
-from headrace.run.changes import ORDER, TIME, WEIGHT
+from headrace.run.rows.arrow import arrow_table, rows_of_arrow
+from headrace.run.rows.changes import ORDER, TIME, WEIGHT
 from headrace.testing import SCHEMA, Tables, changes
 
 STAMPS = {TIME: BIGINT, ORDER: INT, WEIGHT: BIGINT}

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
+from headrace.meaning.evaluate import evaluate
+from headrace.meaning.zset import ZSet
 from headrace.model.block import Aggregation, Window
 from headrace.model.errors import EvaluationError
 from headrace.model.expr import Column
@@ -26,11 +28,9 @@ from headrace.model.relation import (
     fields_of,
 )
 from headrace.model.types import BIGINT, BOOLEAN, DOUBLE, FRACTIONS, INT, STRING, TIMESTAMP, Decimal, Row, Type, Value
-from headrace.model.zset import ZSet
-from headrace.run.arrow import arrow_table, rows_of_arrow
-from headrace.run.evaluate import evaluate
 from headrace.run.operators.aggregate import accumulate, group_fields, initial, keeps_totals, make_outputs, state_fields
 from headrace.run.operators.prepare import key_column, key_fields, prepare, prepared_fields
+from headrace.run.rows.arrow import arrow_table, rows_of_arrow
 from headrace.testing import SCHEMA
 from headrace.testing.expressions import ScalarMaker
 from headrace.testing.tables import COLUMN_TYPES, MONEY

@@ -8,6 +8,9 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
+from headrace.meaning.derive_keys import keys_of
+from headrace.meaning.evaluate import evaluate
+from headrace.meaning.zset import ZSet
 from headrace.model.block import Derivation, DerivationKind
 from headrace.model.errors import EvaluationError
 from headrace.model.expr import TRUE, Call, Column, Expr, Literal, conjunction
@@ -27,14 +30,11 @@ from headrace.model.relation import (
     fields_of,
 )
 from headrace.model.types import BOOLEAN
-from headrace.model.zset import ZSet
-from headrace.run.arrangement import Arrangement, sorted_run
-from headrace.run.changes import STAMPS
-from headrace.run.derive_keys import keys_of
-from headrace.run.evaluate import evaluate
+from headrace.run.logs.arrangement import Arrangement, sorted_run
 from headrace.run.operators.derive import derive
 from headrace.run.operators.expressions import column_of
-from headrace.run.steps import DerivedInput, DeriveStep, Reading
+from headrace.run.program import DerivedInput, DeriveStep, Reading
+from headrace.run.rows.changes import STAMPS
 from headrace.testing import SCHEMA
 from headrace.testing.expressions import ScalarMaker
 from headrace.testing.tables import COLUMN_TYPES

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.meaning.row_functions import row_of
+from headrace.meaning.scalar import NOTHING
 from headrace.model.errors import EvaluationError
 from headrace.model.expr import Call, Column, Expr, Literal
 from headrace.model.relation import Field
-from headrace.model.scalar import NOTHING
 from headrace.model.types import BIGINT, BOOLEAN, DOUBLE, INT, Row, Value
-from headrace.run.arrow import arrow_table, rows_of_arrow
 from headrace.run.operators.expressions import column_of, keep
 from headrace.run.operators.vectors import vector_of
-from headrace.run.row_functions import row_of
+from headrace.run.rows.arrow import arrow_table, rows_of_arrow
 from headrace.testing import SCHEMA
 from headrace.testing.expressions import ScalarMaker
 from headrace.testing.tables import COLUMN_TYPES, rows

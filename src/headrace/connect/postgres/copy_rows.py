@@ -17,8 +17,8 @@ from pyarrow import csv, types
 
 from headrace.connect.postgres.inspect import Connection
 from headrace.model.types import Array, Decimal, Kind, Type, Value
-from headrace.run.arrow import rows_of_arrow
-from headrace.run.json_rows import json_value
+from headrace.run.rows.arrow import rows_of_arrow
+from headrace.run.rows.json_rows import json_value
 
 ROWS_AT_ONCE = 50_000
 

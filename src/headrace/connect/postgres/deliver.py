@@ -40,8 +40,8 @@ from headrace.connect.postgres.refused_row import LIMITS, REFUSALS, choose_rows_
 from headrace.connect.postgres.sessions import connect_session
 from headrace.model.errors import Conflict, ConnectError, Fenced, NotOurs, RefusedRow
 from headrace.model.table_name import TableName, read_table_name, show_table
-from headrace.run.arrow import arrow_type
-from headrace.run.changes import WEIGHT as CHANGE_WEIGHT
+from headrace.run.rows.arrow import arrow_type
+from headrace.run.rows.changes import WEIGHT as CHANGE_WEIGHT
 
 _LOCK = 0x4845_4144_4445_4C49
 """Advisory locks' number, ours alone by improbability: only one service makes a table at a time."""

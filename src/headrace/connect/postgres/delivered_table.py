@@ -17,7 +17,7 @@ from psycopg import sql
 from headrace.connect.postgres.copy_rows import postgres_type
 from headrace.model.amounts import format_seconds
 from headrace.model.relation import Field
-from headrace.run.hashes import hash_of
+from headrace.run.rows.hashes import hash_of
 
 OURS = "Kept by Headrace"
 """How the comment of every delivered table starts: a table without it is somebody else's."""

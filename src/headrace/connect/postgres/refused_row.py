@@ -19,9 +19,9 @@ from headrace.connect.postgres.inspect import Connection
 from headrace.model.bad_row import say_text
 from headrace.model.errors import RefusedRow
 from headrace.model.types import Value
-from headrace.run.arrow import rows_of_arrow
-from headrace.run.changes import WEIGHT
-from headrace.run.view import repeat_rows
+from headrace.run.rows.arrow import rows_of_arrow
+from headrace.run.rows.changes import WEIGHT
+from headrace.run.views.view import repeat_rows
 
 REFUSALS = (psycopg.DataError, psycopg.IntegrityError, errors.ProgramLimitExceeded, errors.RaiseException)
 """What PostgreSQL raises because of a row, and not because of its own state."""

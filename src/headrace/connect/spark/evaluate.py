@@ -21,15 +21,15 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from headrace.connect.spark.log_files import LogFiles, Target, Written, read_changes, write_contents
 from headrace.connect.spark.relation_text import RelationText
+from headrace.meaning.functions import PYTHON_PREFIX
 from headrace.model.expr import Call, Expr, walk
-from headrace.model.functions import PYTHON_PREFIX
 from headrace.model.log import NEVER
 from headrace.model.relation import Field, Relation, Scan, fields_of, inputs_of, scans_of
 from headrace.model.rewrite import expressions_of
 from headrace.model.types import Type, Value
-from headrace.run.arrow import arrow_table, arrow_type, rows_of_arrow
-from headrace.run.changes import WEIGHT
 from headrace.run.ports import Store
+from headrace.run.rows.arrow import arrow_table, arrow_type, rows_of_arrow
+from headrace.run.rows.changes import WEIGHT
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from headrace.connect.spark.evaluate import ParquetTable, SparkEvaluator
 from headrace.connect.spark.recompute import check_types, written_query
 from headrace.connect.spark.say_error import errors_in_words
 from headrace.connect.spark.session import JAVA_GONE
+from headrace.meaning.scalar_time import from_micros
 from headrace.model.errors import ConnectError
 from headrace.model.full_query import FullQuery
 from headrace.model.relation import Relation
-from headrace.model.scalar_time import from_micros
 from headrace.model.types import Array, Value
 
 

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from headrace.connect.files import FileStore
 from headrace.connect.spark.evaluate import SparkEvaluator, Table
+from headrace.meaning.scalar_time import from_micros
 from headrace.model.relation import Relation, scans_of
-from headrace.model.scalar_time import from_micros
 from headrace.model.types import Value
-from headrace.run.changes import WEIGHT, stamped
+from headrace.run.rows.changes import WEIGHT, stamped
 
 SITE = "here"
 ROWS_PER_FILE = 500_000

@@ -23,13 +23,13 @@ from pyspark.sql import SparkSession
 from headrace.connect.marks import marked
 from headrace.connect.spark.session import JAVA_GONE, is_alive
 from headrace.model.errors import ConnectError
-from headrace.run.items import Item, Outcome, attempt, describe, grouped
+from headrace.run.push.items import Item, Outcome, attempt, describe, grouped
 
 Made = TypeVar("Made")
 
 GROUPS_PER_CORE = 2
 """So that a core which is done early takes work from the others."""
-HEAVY_MODULES = ("numpy", "pyarrow", "pyarrow.compute", "headrace.run.evaluate")
+HEAVY_MODULES = ("numpy", "pyarrow", "pyarrow.compute", "headrace.meaning.evaluate")
 JOB_DIED = (PySparkException, *JAVA_GONE)
 
 

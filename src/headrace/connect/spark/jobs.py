@@ -21,8 +21,8 @@ from headrace.connect.marks import MarkingStore, marked, read_marks
 from headrace.connect.spark.items import SparkRunner
 from headrace.connect.spark.recompute import SparkEvaluate
 from headrace.connect.spark.session import is_alive
-from headrace.run.items import Item, Outcome, attempt
-from headrace.run.load_work import LoadItem
+from headrace.run.load.load_work import LoadItem
+from headrace.run.push.items import Item, Outcome, attempt
 
 
 @dataclass(frozen=True, slots=True)

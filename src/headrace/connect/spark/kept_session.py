@@ -22,7 +22,7 @@ from headrace.connect.spark.session import (
     start_session,
     stop_session,
 )
-from headrace.run.items import Item
+from headrace.run.push.items import Item
 
 OUT_OF_MEMORY = 3
 """What a Java exits with that was told to end without memory."""

@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.connect.spark.items import GROUPS_PER_CORE, cores
 from headrace.model.relation import Field
-from headrace.run.arrow import arrow_type
-from headrace.run.changes import ORDER, STAMPS, TIME, WEIGHT, interval, stamped
-from headrace.run.items import grouped
 from headrace.run.ports import Store
+from headrace.run.push.items import grouped
+from headrace.run.rows.arrow import arrow_type
+from headrace.run.rows.changes import ORDER, STAMPS, TIME, WEIGHT, interval, stamped
 
 ROWS_PER_BATCH = 65_536
 ROWS_PER_FILE = 1_000_000

@@ -19,13 +19,13 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.connect.spark.evaluate_tables import evaluate_tables
 from headrace.connect.spark.items import cores
 from headrace.connect.spark.say_error import errors_in_words, say_error
+from headrace.meaning.python_functions import Functions, surroundings_of
 from headrace.model.errors import EvaluationError
 from headrace.model.full_query import SOURCE_PREFIX, FullQuery, backquoted
 from headrace.model.relation import Field
 from headrace.model.types import INTEGERS
-from headrace.run.arrow import NO_SUCH_TIME, arrow_type, has_no_such_time
-from headrace.run.functions import Functions, surroundings_of
-from headrace.run.recompute import SMALL_ROWS, evaluate_here
+from headrace.run.push.evaluate_here import SMALL_ROWS, evaluate_here
+from headrace.run.rows.arrow import NO_SUCH_TIME, arrow_type, has_no_such_time
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 

@@ -17,9 +17,9 @@ from headrace.connect.spark.sql_text import SqlNames, normal_text, spark_text
 from headrace.model.expr import Expr
 from headrace.model.log import NEVER
 from headrace.model.relation import Field
-from headrace.run.changes import ORDER, STAMPS, TIME, WEIGHT
 from headrace.run.ports import Store
-from headrace.run.steps import JoinStep, Reading
+from headrace.run.program import JoinStep, Reading
+from headrace.run.rows.changes import ORDER, STAMPS, TIME, WEIGHT
 
 _EARLIER = f"(r.{TIME} < l.{TIME} OR (r.{TIME} = l.{TIME} AND r.{ORDER} < l.{ORDER}))"
 

@@ -9,11 +9,11 @@ import datetime as dt
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from headrace.meaning.functions import PYTHON_PREFIX
+from headrace.meaning.scalar_number import EARTH_RADIUS_M
 from headrace.model.errors import ConnectError
 from headrace.model.expr import Call, Column, Expr, Literal
 from headrace.model.full_query import backquoted
-from headrace.model.functions import PYTHON_PREFIX
-from headrace.model.scalar_number import EARTH_RADIUS_M
 from headrace.model.types import FRACTIONS, Array, Type, Value
 
 INFIX = ("=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "div", "%", "and", "or", "rlike")

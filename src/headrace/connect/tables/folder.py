@@ -31,11 +31,11 @@ from headrace.connect.tables.files import Format, batches, columns_of, readable
 from headrace.model.errors import ConnectError, InputError, Location, Problem
 from headrace.model.log import Edit, Lease, Moment, Piece, PieceKind, Round
 from headrace.model.types import FRACTIONS, TIMESTAMP, Type
-from headrace.run.arrow import NO_SUCH_TIME, arrow_type, has_no_such_time
 from headrace.run.capture.clock import next_time
 from headrace.run.capture.spool import KEPT_TYPE, spool_log
 from headrace.run.capture.text_values import plain_floats
 from headrace.run.ports import Ledger, Store
+from headrace.run.rows.arrow import NO_SUCH_TIME, arrow_type, has_no_such_time
 
 LEASE_S = 15.0
 GONE_NOTE = "gone:"

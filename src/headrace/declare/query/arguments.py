@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.operators import call, cast, convert, shown, unify
+from headrace.meaning.functions import PYTHON_PREFIX, Function, Parameter
 from headrace.model.catalogue import PythonFunction
 from headrace.model.expr import Expr, Literal
-from headrace.model.functions import PYTHON_PREFIX, Function, Parameter
 from headrace.model.promotion import common_type
 from headrace.model.types import (
     BIGINT,

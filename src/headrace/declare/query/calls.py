@@ -9,10 +9,10 @@ from headrace.declare.query.arguments import apply, apply_python
 from headrace.declare.query.known_functions import KNOWN, NONDETERMINISTIC, TABLE_FUNCTIONS
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.operators import call, cast, compare
+from headrace.meaning.functions import FUNCTIONS
 from headrace.model.catalogue import PythonFunction
 from headrace.model.errors import nearest_name
 from headrace.model.expr import Call, Expr, Literal
-from headrace.model.functions import FUNCTIONS
 from headrace.model.types import (
     BIGINT,
     BINARY,

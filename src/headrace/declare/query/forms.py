@@ -15,8 +15,8 @@ from headrace.declare.query import calls, literals, operators
 from headrace.declare.query.arguments import apply
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.spelling import refused_part
+from headrace.meaning.functions import FUNCTIONS
 from headrace.model.expr import FALSE, TRUE, Expr, Literal
-from headrace.model.functions import FUNCTIONS
 from headrace.model.type_names import type_named
 from headrace.model.types import BINARY, BOOLEAN, NULL, STRING, Type
 

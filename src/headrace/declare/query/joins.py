@@ -22,9 +22,9 @@ from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import Scope, Visible, fold
 from headrace.declare.query.stage import Stage
 from headrace.declare.query.tables import read_item, refuse_clauses
+from headrace.meaning.functions import FUNCTIONS
 from headrace.model.errors import nearest_name
 from headrace.model.expr import Column, Expr, columns_of, conjunction, conjuncts, is_deterministic
-from headrace.model.functions import FUNCTIONS
 from headrace.model.promotion import common_type
 from headrace.model.relation import Filter, Join, JoinKind, Output, Project, Relation, fields_of
 from headrace.model.types import INTERVALS, NULL

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 from headrace.declare.query.literals import decimal_of, negated
 from headrace.declare.query.mistakes import Mistake, NotMaintained
+from headrace.meaning.functions import PYTHON_PREFIX
+from headrace.meaning.scalar import evaluate
 from headrace.model.errors import EvaluationError
 from headrace.model.expr import FALSE, Call, Expr, Literal, conjunction, conjuncts
-from headrace.model.functions import PYTHON_PREFIX
 from headrace.model.promotion import arithmetic_type, common_type, common_type_of, operand_types
-from headrace.model.scalar import evaluate
 from headrace.model.types import (
     BOOLEAN,
     DATE,

@@ -29,7 +29,7 @@ from headrace.doors.cli.output import problem_document
 from headrace.doors.cli.why_text import explained_document
 from headrace.doors.documents import applied_document, reread_document, seen_document
 from headrace.model.errors import ConnectError, InputError, Problem, UsageError
-from headrace.model.running import ApplyWishes
+from headrace.model.options import ApplyWishes
 
 LOOPBACK = "127.0.0.1"
 START_WITHIN_S = 15.0

@@ -13,7 +13,7 @@ import typer
 from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, count, fit, say_troubles, show, wrap, write
 from headrace.model.amounts import format_seconds
-from headrace.model.running import ApplyWishes
+from headrace.model.options import ApplyWishes
 from headrace.model.words import put_in_words
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change, and change nothing.")]

@@ -15,7 +15,7 @@ from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, count, fit, say_troubles, show, show_errors, write
 from headrace.model.errors import Problem
 from headrace.model.left_out import say_left_out
-from headrace.model.running import RunEngine
+from headrace.model.options import RunEngine
 
 if TYPE_CHECKING:
     from headrace.app.detached import Detached

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from headrace.meaning.functions import PYTHON_PREFIX
 from headrace.model.expr import Call, Column, Expr, Literal
-from headrace.model.functions import PYTHON_PREFIX
 from headrace.model.promotion import common_type, operand_types
 from headrace.model.relation import AggregateCall
 from headrace.model.types import BIGINT, DAY_TIME, FRACTIONS, SMALLINT, TINYINT, YEAR_MONTH, Decimal, Type, is_numeric

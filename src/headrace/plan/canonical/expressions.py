@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from headrace.model import scalar
+from headrace.meaning import scalar
+from headrace.meaning.functions import PYTHON_PREFIX
 from headrace.model.errors import EvaluationError
 from headrace.model.expr import FALSE, TRUE, Call, Expr, Literal, is_deterministic
-from headrace.model.functions import PYTHON_PREFIX
 from headrace.model.types import (
     BIGINT,
     BOOLEAN,

@@ -4,8 +4,8 @@ places.
 
 from __future__ import annotations
 
+from headrace.meaning.functions import FUNCTIONS, PYTHON_PREFIX
 from headrace.model.expr import Call, Column, Expr, Literal, walk
-from headrace.model.functions import FUNCTIONS, PYTHON_PREFIX
 from headrace.model.types import FRACTIONS, INTEGERS, Decimal, Kind, Simple, Type, as_decimal
 
 SEES_NULL = frozenset(

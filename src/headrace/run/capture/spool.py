@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from headrace.model.catalogue import PostgresTable, Source, SourceKind
 from headrace.model.types import Type
-from headrace.run.arrow import arrow_type
 from headrace.run.capture.text_values import NoSuchValue, column_of
+from headrace.run.rows.arrow import arrow_type
 
 SPOOL = "spool:"
 """What names of spools start with; those of vertices do not."""

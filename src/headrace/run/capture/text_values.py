@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from headrace.model.errors import EvaluationError
 from headrace.model.types import Array, Decimal, Kind, Simple, Type
-from headrace.run.arrow import arrow_type
 from headrace.run.capture.array_text import Nested, parse_array
+from headrace.run.rows.arrow import arrow_type
 
 Texts = Sequence[bytes | None]
 

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 
-from headrace.model.fallible import can_fail
+from headrace.meaning.fallible import can_fail
 from headrace.model.plan import Plan
 from headrace.model.relation import Field, Output
-from headrace.run.columns import vertex_outputs
-from headrace.run.steps import LogSpec, Pass, Program, Reading, Task
+from headrace.run.compile.columns import vertex_outputs
+from headrace.run.program import LogSpec, Pass, Program, Reading, Task
 
 ANSWER = "#rows~"
 _ONE_ORDER = (0,) * 64

@@ -7,9 +7,9 @@ from dataclasses import replace
 from headrace.model.expr import Expr, columns_of, conjunction
 from headrace.model.plan import Edge, PlannedBlock, Vertex, VertexKind
 from headrace.model.relation import Field
-from headrace.run.columns import split
+from headrace.run.compile.columns import split
 from headrace.run.compile.known import Known, lookup_key
-from headrace.run.steps import JoinStep, LookupKey, Reading
+from headrace.run.program import JoinStep, LookupKey, Reading
 
 
 def join_step(known: Known, vertex: Vertex, edge: Edge) -> JoinStep:

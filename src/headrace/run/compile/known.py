@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from headrace.model.expr import Column, Expr
 from headrace.model.plan import Edge, Plan, PlannedBlock
 from headrace.model.relation import Field, Output
-from headrace.run.columns import Held, Names
-from headrace.run.steps import LogSpec, LookupKey
+from headrace.run.compile.columns import Held, Names
+from headrace.run.program import LogSpec, LookupKey
 
 
 @dataclass

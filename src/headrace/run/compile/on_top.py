@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from headrace.meaning.derive_keys import keys_of
 from headrace.model.block import BlockFilter, DerivationKind
 from headrace.model.expr import TRUE, Expr, substitute
 from headrace.model.plan import Edge, PlannedBlock, Stage, Vertex, VertexKind
 from headrace.model.relation import Field, Output
-from headrace.run.columns import Held, source_fields
+from headrace.run.compile.columns import Held, source_fields
 from headrace.run.compile.known import Known, lookup_key
-from headrace.run.derive_keys import keys_of
 from headrace.run.operators.aggregate import state_fields
 from headrace.run.operators.prepare import key_column, key_fields, prepared_fields
-from headrace.run.steps import AggregateStep, DerivedInput, DeriveStep, LogSpec, LookupKey, Reading, RecomputeStep
+from headrace.run.program import AggregateStep, DerivedInput, DeriveStep, LogSpec, LookupKey, Reading, RecomputeStep
 
 STATE = "#state"
 

@@ -15,17 +15,17 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from headrace.meaning.scalar import NOTHING, Surroundings
 from headrace.model.block import Aggregation
 from headrace.model.errors import EvaluationError
 from headrace.model.relation import AggregateFunction, Field, Output
-from headrace.model.scalar import NOTHING, Surroundings
 from headrace.model.types import BIGINT, INT
-from headrace.run.arrow import arrow_table
-from headrace.run.changes import ORDER, TIME, WEIGHT
 from headrace.run.operators import recount, running
 from headrace.run.operators.expressions import keep, with_outputs
 from headrace.run.operators.lookup import Lookup
 from headrace.run.operators.prepare import key_fields, prepared_fields
+from headrace.run.rows.arrow import arrow_table
+from headrace.run.rows.changes import ORDER, TIME, WEIGHT
 
 _TOTALS = (AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG)
 

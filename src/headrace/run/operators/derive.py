@@ -9,17 +9,17 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from headrace.meaning.derive_keys import condition_of
+from headrace.meaning.scalar import NOTHING, Surroundings
 from headrace.model.block import DerivationKind
-from headrace.model.scalar import NOTHING, Surroundings
-from headrace.run.changes import TIME, WEIGHT
-from headrace.run.derive_keys import condition_of
 from headrace.run.operators.expressions import column_of, with_outputs
 from headrace.run.operators.lookup import Lookup
 from headrace.run.operators.match import match_sides
 from headrace.run.operators.numbering import Steps, sums_by
 from headrace.run.operators.sides import Touched, stamped_rows, touched
 from headrace.run.operators.top import first_of_partitions
-from headrace.run.steps import DeriveStep
+from headrace.run.program import DeriveStep
+from headrace.run.rows.changes import TIME, WEIGHT
 
 
 def derive(

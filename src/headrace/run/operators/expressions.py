@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from headrace.meaning.row_functions import say_failure, value_of
+from headrace.meaning.scalar import NOTHING, Surroundings
 from headrace.model.bad_row import BadRow
 from headrace.model.errors import EvaluationError
 from headrace.model.expr import TRUE, Expr, columns_of
 from headrace.model.relation import Output
-from headrace.model.scalar import NOTHING, Surroundings
 from headrace.model.types import Row
-from headrace.run.arrow import arrow_table, rows_of_arrow
-from headrace.run.changes import ORDER, STAMPS, TIME, WEIGHT, consolidate
 from headrace.run.operators.vectors import Datum, vector_of
-from headrace.run.row_functions import say_failure, value_of
+from headrace.run.rows.arrow import arrow_table, rows_of_arrow
+from headrace.run.rows.changes import ORDER, STAMPS, TIME, WEIGHT, consolidate
 
 
 def column_of(expr: Expr, table: pa.Table, around: Surroundings = NOTHING) -> pa.Array:

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.model.types import Row
-from headrace.run.arrow import arrow_table, rows_of_arrow
-from headrace.run.changes import ORDER, TIME, WEIGHT, consolidate, contents
 from headrace.run.operators.lookup import Lookup
 from headrace.run.operators.numbering import numbered
-from headrace.run.steps import Ingest
+from headrace.run.program import Ingest
+from headrace.run.rows.arrow import arrow_table, rows_of_arrow
+from headrace.run.rows.changes import ORDER, TIME, WEIGHT, consolidate, contents
 
 NUMBER, OPERATION, KEPT = "__n", "__op", "__kept"
 

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from headrace.meaning.scalar import NOTHING, Surroundings
 from headrace.model.relation import Field
-from headrace.model.scalar import NOTHING, Surroundings
-from headrace.run.arrangement import earlier
-from headrace.run.changes import ORDER, TIME, WEIGHT, consolidate
+from headrace.run.logs.arrangement import earlier
 from headrace.run.operators.expressions import keep
 from headrace.run.operators.reading import Contents, schema_of
-from headrace.run.steps import JoinStep
+from headrace.run.program import JoinStep
+from headrace.run.rows.changes import ORDER, TIME, WEIGHT, consolidate
 
 
 def join(

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from headrace.meaning.evaluate_join import Equality
+from headrace.meaning.scalar import NOTHING, Surroundings
 from headrace.model.block import DerivationKind
 from headrace.model.expr import TRUE, Expr
-from headrace.model.scalar import NOTHING, Surroundings
-from headrace.run.evaluate_join import Equality
 from headrace.run.operators.expressions import column_of
 from headrace.run.operators.lookup import Integers
 from headrace.run.operators.numbering import Steps, numbered, pairs, sums_by

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.run.equal import comparable
 from headrace.run.operators.lookup import Integers
+from headrace.run.rows.equal import comparable
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from headrace.meaning.scalar import NOTHING, Surroundings
 from headrace.model.block import Aggregation
 from headrace.model.relation import Field
-from headrace.model.scalar import NOTHING, Surroundings
 from headrace.model.types import TIMESTAMP
-from headrace.run.changes import ORDER, TIME, WEIGHT, consolidate
 from headrace.run.operators.expressions import column_of
 from headrace.run.operators.windows import in_windows
+from headrace.run.rows.changes import ORDER, TIME, WEIGHT, consolidate
 
 
 def key_fields(aggregation: Aggregation) -> tuple[Field, ...]:

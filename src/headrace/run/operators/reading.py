@@ -10,16 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.meaning.scalar import NOTHING, Surroundings
 from headrace.model.errors import EvaluationError
 from headrace.model.expr import TRUE, Column
 from headrace.model.log import NEVER
 from headrace.model.relation import Field
-from headrace.model.scalar import NOTHING, Surroundings
-from headrace.run.arrangement import Arrangement
-from headrace.run.arrow import arrow_type
-from headrace.run.changes import ORDER, TIME, WEIGHT, Positions, consolidate
+from headrace.run.logs.arrangement import Arrangement
 from headrace.run.operators.expressions import column_of
-from headrace.run.steps import LookupKey, Reading
+from headrace.run.program import LookupKey, Reading
+from headrace.run.rows.arrow import arrow_type
+from headrace.run.rows.changes import ORDER, TIME, WEIGHT, Positions, consolidate
 
 _POSITION = "__p"
 

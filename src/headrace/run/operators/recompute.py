@@ -11,12 +11,12 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from headrace.meaning.python_functions import Functions
 from headrace.model.expr import Column
-from headrace.run.changes import STAMPS, WEIGHT, consolidate, stamped, with_weights
-from headrace.run.functions import Functions
 from headrace.run.operators.reading import schema_of
 from headrace.run.ports import Evaluate
-from headrace.run.steps import LogSpec, RecomputeStep
+from headrace.run.program import LogSpec, RecomputeStep
+from headrace.run.rows.changes import STAMPS, WEIGHT, consolidate, stamped, with_weights
 
 
 def each_as_often(contents: pa.Table) -> pa.Table:

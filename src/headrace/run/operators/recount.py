@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from headrace.meaning.evaluate_aggregate import aggregated
+from headrace.meaning.scalar_compare import sort_key
 from headrace.model.bad_row import BadRow, say_call
 from headrace.model.block import Aggregation
 from headrace.model.errors import EvaluationError
 from headrace.model.relation import AggregateCall, AggregateFunction, Field
-from headrace.model.scalar_compare import sort_key
 from headrace.model.types import BIGINT, INT, Row, Value
-from headrace.run.arrow import arrow_table, rows_of_arrow
-from headrace.run.changes import ORDER, TIME, WEIGHT
-from headrace.run.evaluate_aggregate import aggregated
 from headrace.run.operators.lookup import Integers, Lookup
 from headrace.run.operators.numbering import numbered
 from headrace.run.operators.prepare import key_column, key_fields
+from headrace.run.rows.arrow import arrow_table, rows_of_arrow
+from headrace.run.rows.changes import ORDER, TIME, WEIGHT
 
 _Stamped = tuple[int, Row, int]
 """Time, arguments and weight of a prepared row."""

@@ -17,11 +17,11 @@ from headrace.model.block import Aggregation
 from headrace.model.errors import EvaluationError
 from headrace.model.relation import AggregateCall, AggregateFunction, Field
 from headrace.model.types import BIGINT, STRING
-from headrace.run.changes import ORDER, TIME, WEIGHT
 from headrace.run.operators.lookup import Integers, Lookup
 from headrace.run.operators.numbering import Amounts, Numbering, Steps, numbered, sums_by
 from headrace.run.operators.prepare import key_column, key_fields
 from headrace.run.operators.totals import counts_of, kept_text, result_of, sum_amounts, total_amounts
+from headrace.run.rows.changes import ORDER, TIME, WEIGHT
 
 
 def state_fields(aggregation: Aggregation) -> tuple[Field, ...]:

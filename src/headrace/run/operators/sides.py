@@ -10,12 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.meaning.scalar import NOTHING, Surroundings
 from headrace.model.expr import Expr
-from headrace.model.scalar import NOTHING, Surroundings
-from headrace.run.changes import ORDER, TIME, WEIGHT, consolidate, stamped
 from headrace.run.operators.expressions import column_of
 from headrace.run.operators.lookup import Integers, Lookup
 from headrace.run.operators.numbering import numbered
+from headrace.run.rows.changes import ORDER, TIME, WEIGHT, consolidate, stamped
 
 _GROUP = "__g"
 

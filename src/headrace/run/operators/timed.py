@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headrace.meaning.scalar import compile_expr
+from headrace.meaning.scalar_time import from_micros, micros
 from headrace.model.expr import Call, Column, Expr, Literal, conjunction, transform, walk
 from headrace.model.relation import Field
-from headrace.model.scalar import compile_expr
-from headrace.model.scalar_time import from_micros, micros
 from headrace.model.types import BIGINT, TIMESTAMP, YEAR_MONTH
-from headrace.run.arrow import rows_of_arrow
-from headrace.run.changes import ORDER, TIME, WEIGHT, consolidate, contents
 from headrace.run.operators.expressions import column_of
 from headrace.run.operators.lookup import Lookup
+from headrace.run.rows.arrow import rows_of_arrow
+from headrace.run.rows.changes import ORDER, TIME, WEIGHT, consolidate, contents
 
 AT, BUCKET = "__at", "__bucket"
 BUCKET_US = 10_000_000

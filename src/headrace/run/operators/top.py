@@ -10,17 +10,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.meaning.evaluate_rank import column_key, first_rows, order_key
+from headrace.meaning.row_functions import names_of
+from headrace.meaning.scalar import NOTHING, Surroundings
+from headrace.meaning.zset import EMPTY, ZSet
 from headrace.model.block import Derivation
 from headrace.model.relation import Project, Scan, TopK, fields_of
-from headrace.model.scalar import NOTHING, Surroundings
 from headrace.model.types import BIGINT, INT, Row
-from headrace.model.zset import EMPTY, ZSet
-from headrace.run.arrow import arrow_table, rows_of_arrow
-from headrace.run.changes import ORDER, TIME, WEIGHT
-from headrace.run.evaluate_rank import column_key, first_rows, order_key
 from headrace.run.operators.expressions import column_of
 from headrace.run.operators.sides import Side
-from headrace.run.row_functions import names_of
+from headrace.run.rows.arrow import arrow_table, rows_of_arrow
+from headrace.run.rows.changes import ORDER, TIME, WEIGHT
 
 Stamped = tuple[int, Row, int]
 

@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.meaning.exact_sum import SMALLEST, rounded, text_of, total_of, units
+from headrace.meaning.scalar_number import divide_decimal, fit_decimal, fit_integer
+from headrace.meaning.zset import normal
 from headrace.model.relation import AggregateCall, AggregateFunction
-from headrace.model.scalar_number import divide_decimal, fit_decimal, fit_integer
 from headrace.model.types import BIGINT, FRACTIONS, Decimal, Type, Value
-from headrace.model.zset import normal
-from headrace.run.arrow import arrow_table, arrow_type
-from headrace.run.exact_sum import SMALLEST, rounded, text_of, total_of, units
 from headrace.run.operators.lookup import Integers
 from headrace.run.operators.numbering import Amounts
+from headrace.run.rows.arrow import arrow_table, arrow_type
 
 _SURE = 2**62
 _WHOLE_DOUBLES = 2**53

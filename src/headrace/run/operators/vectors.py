@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.meaning.scalar_compare import COMPARISONS
 from headrace.model.expr import Call, Column, Expr, Literal
-from headrace.model.scalar_compare import COMPARISONS
 from headrace.model.types import (
     BINARY,
     BOOLEAN,
@@ -29,8 +29,8 @@ from headrace.model.types import (
     Decimal,
     Type,
 )
-from headrace.run.arrow import arrow_type
-from headrace.run.equal import one_form
+from headrace.run.rows.arrow import arrow_type
+from headrace.run.rows.equal import one_form
 
 Datum: TypeAlias = pa.Array | pa.Scalar
 """A value for every row, or one for all."""

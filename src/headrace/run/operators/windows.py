@@ -6,14 +6,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.meaning.scalar import NOTHING, Surroundings
+from headrace.meaning.scalar_time import from_micros
 from headrace.model.block import Window
-from headrace.model.scalar import NOTHING, Surroundings
-from headrace.model.scalar_time import from_micros
 from headrace.model.types import TIMESTAMP
-from headrace.run.arrow import arrow_type
 from headrace.run.operators.expressions import column_of
 from headrace.run.operators.lookup import Integers
 from headrace.run.operators.numbering import spread
+from headrace.run.rows.arrow import arrow_type
 
 
 def in_windows(window: Window, table: pa.Table, around: Surroundings = NOTHING) -> pa.Table:

@@ -1,0 +1,1 @@
+"""Compares views with their queries, evaluated from scratch on the sources as of the same time."""

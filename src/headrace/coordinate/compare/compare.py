@@ -1,0 +1,419 @@
+"""Compares views with their queries, evaluated from scratch on the sources as of the same time.
+
+    cut        take a snapshot of every database, and one time t: the snapshots show exactly what was captured up to t
+    push       bring every view to t, and keep the files that hold it then, even if the view advances further
+    read       copy the sources as of t into files, without using anything that the engine computed
+    evaluate   run each query over these files, and compare both sides by digests
+
+Neither side is ever held in memory as a whole. A view that cannot be compared is named with the reason; the others are
+still compared.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from headrace.connect.processes import birth_of
+from headrace.connect.tables.folder import FolderStream
+from headrace.coordinate.compare.cut import GONE, LOOK_EVERY_S, Cut, cut_databases, wait_for_logs
+from headrace.coordinate.compare.evaluate import HERE_AT_MOST, EvaluateBySize
+from headrace.coordinate.compare.sources import Opened, Query, SourceFiles, first_line, read_sources, sources_of
+from headrace.meaning.python_functions import Functions
+from headrace.model.catalogue import Catalogue, FileFolder, PostgresTable, Refresh, SourceKind
+from headrace.model.errors import ConnectError, EvaluationError, Held, InputError
+from headrace.model.full_query import FullQuery
+from headrace.model.log import Log, Round
+from headrace.model.names import name_of_view
+from headrace.model.plan import ContractPlan
+from headrace.model.relation import Field, Output, Relation
+from headrace.model.types import Row
+from headrace.run.capture.spool import MISSED_NOTE, STOPPED_NOTE, spool_log
+from headrace.run.compile.columns import serving_log, view_outputs
+from headrace.run.ports import Store
+from headrace.run.push.halted import halted_in, waiting_for
+from headrace.run.rows.compare import Parts, compare
+from headrace.run.views.view import parts_at
+from headrace.site.folder import Folder
+from headrace.site.reading import Reader
+from headrace.site.service import WANTED_NOTE
+from headrace.site.sources.databases import databases_of
+from headrace.site.sources.folder_sources import folder_streams
+
+TRIES = 3
+"""A view that moved on before it was read, or is recomputed in full, is compared at so many moments."""
+REACHED_WITHIN_S = 120.0
+FOLDERS_WITHIN_S = 30.0
+LEASE_S = 10.0
+MOVED_ON = "it changed before it could be read, each time; try again when there are fewer writes"
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputed:
+    """How a view compares with its query at time t: rows that it lacks, and rows that it has too many.
+
+    `examples` are some of them, as rows of the view.
+    """
+
+    view: str
+    contract: str
+    site: str
+    t: int
+    rows: int
+    missing: int
+    extra: int
+    examples_missing: tuple[Row, ...] = ()
+    examples_extra: tuple[Row, ...] = ()
+
+    @property
+    def equal(self) -> bool:
+        return not self.missing and not self.extra
+
+    def document(self) -> dict[str, object]:
+        counts = {"rows": self.rows, "missing": self.missing, "extra": self.extra}
+        return {"view": self.view, "contract": self.contract, "equal": self.equal, "t": self.t, **counts}
+
+
+@dataclass(frozen=True, slots=True)
+class NotCompared:
+    view: str
+    contract: str
+    reason: str
+
+    def document(self) -> dict[str, object]:
+        nothing = dict.fromkeys(("equal", "t", "rows", "missing", "extra"))
+        return {"view": self.view, "contract": self.contract, **nothing, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Recomputation:
+    """`writers_waited_s` is the longest time for which those who write to the databases had to wait."""
+
+    views: tuple[Recomputed, ...]
+    not_compared: tuple[NotCompared, ...] = ()
+    writers_waited_s: float = 0.0
+
+    @property
+    def equal(self) -> bool:
+        """Whether no view differs."""
+        return all(view.equal for view in self.views)
+
+    def document(self) -> list[dict[str, object]]:
+        """As `audit --json` has it, in the order of the contracts' names."""
+        both: list[Recomputed | NotCompared] = [*self.views, *self.not_compared]
+        return [one.document() for one in sorted(both, key=lambda one: one.contract)]
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """`say` is told what goes on. `trouble_of` a contract is why it makes no progress, None if it does. `is_gone` is
+    whether the service is: whatever was not read by then cannot be compared.
+    """
+
+    say: Callable[[str], None] = lambda _: None
+    trouble_of: Callable[[str], str | None] = lambda _: None
+    is_gone: Callable[[], bool] = lambda: False
+
+
+def recompute(
+    reader: Reader,
+    folder: Folder,
+    environment: Mapping[str, str],
+    push: Callable[[int], object],
+    watch: Watch | None = None,
+    here_at_most: int = HERE_AT_MOST,
+) -> Recomputation:
+    """All views of what runs. `push` brings them to a time, or asks the service to; `folder` has room for files.
+
+    Spark evaluates queries over tables of more than `here_at_most` rows.
+    A view that is refreshed in full is known at the times of its pushes alone: one that was pushed past the time of the
+    cut in the meantime is compared again.
+    """
+    found: dict[str, Recomputed] = {}
+    left_out: dict[str, str] = {}
+    waited_s, catalogue = 0.0, reader.plan.catalogue
+    compared = list(reader.plan.contracts)
+    with (
+        _scratch(folder) as scratch,
+        EvaluateBySize(scratch, catalogue.engine, reader.program.functions, here_at_most) as evaluate,
+    ):
+        for number in range(TRIES):
+            moment = Moment(reader, folder.project, environment, scratch / str(number), evaluate, watch or Watch())
+            now = moment.compare(compared, push)
+            found |= {one.contract: one for one in now.views}
+            left_out = {**left_out, **now.left_out}
+            waited_s = max(waited_s, now.writers_waited_s)
+            compared = [one for one in compared if _worth_another(catalogue, one, found, left_out)]
+            left_out = {name: why for name, why in left_out.items() if name not in {one.contract for one in compared}}
+            if not compared:
+                break
+        left_out |= {one.contract: MOVED_ON for one in compared if one.contract not in found}
+    views = {one.contract: name_of_view(one.view) for one in reader.plan.contracts}
+    reasons = tuple(NotCompared(views[name], name, why) for name, why in left_out.items() if name not in found)
+    return Recomputation(tuple(found.values()), reasons, waited_s)
+
+
+def _worth_another(
+    catalogue: Catalogue, contract: ContractPlan, found: Mapping[str, Recomputed], left_out: Mapping[str, str]
+) -> bool:
+    if contract.contract in found:
+        in_full = catalogue.contracts[contract.contract].refresh is Refresh.FULL
+        return in_full and not found[contract.contract].equal
+    return left_out.get(contract.contract) == MOVED_ON
+
+
+@contextmanager
+def _scratch(folder: Folder) -> Iterator[Path]:
+    """A folder beside the store, so that files can be kept by links. One of an audit that was killed goes now."""
+    folder.audit.mkdir(parents=True, exist_ok=True)
+    for left in folder.audit.iterdir():
+        pid, _, birth = left.name.partition("-")
+        if pid.isdecimal() and str(birth_of(int(pid))) != birth.partition("-")[0]:
+            shutil.rmtree(left, ignore_errors=True)
+    made = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-{birth_of(os.getpid())}-", dir=folder.audit))
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+# One moment
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    views: tuple[Recomputed, ...]
+    left_out: Mapping[str, str]
+    writers_waited_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedView:
+    """The files that hold a view at the moment of a cut."""
+
+    contract: ContractPlan
+    store: Store
+    log: Log
+    columns: tuple[Field, ...]
+    outputs: tuple[Output, ...]
+
+    def parts(self, t: int, functions: Functions) -> Iterator[pa.Table]:
+        for part in parts_at(self.store, self.log, self.columns, self.outputs, t, functions):
+            names = [f"c{position}" for position in range(len(self.outputs))]
+            yield part.rename_columns([*names, part.column_names[-1]])
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A comparison at one time. `scratch` does not exist yet."""
+
+    reader: Reader
+    project: Path
+    environment: Mapping[str, str]
+    scratch: Path
+    evaluate: EvaluateBySize
+    watch: Watch
+
+    def compare(self, contracts: Sequence[ContractPlan], push: Callable[[int], object]) -> Outcome:
+        left_out = {one.contract: why for one in contracts if (why := self._why_not(one)) is not None}
+        wanted = [one for one in contracts if one.contract not in left_out]
+        used = frozenset(source for one in wanted for source in sources_of(self._query(one.view)))
+        self.watch.say(f"waiting for a moment at which nobody writes, to compare {len(wanted)} views")
+        databases = databases_of(self.reader.plan.catalogue, used)
+        watch = self.watch
+        with cut_databases(self.reader, databases, self.environment, watch.say, watch.is_gone) as cut:
+            left_out |= self._unreadable(wanted, cut.unreadable)
+            wanted = [one for one in wanted if one.contract not in left_out]
+            folders = folder_streams(self.reader.plan.catalogue, used, self.project, self.environment)
+            streams = {one.source: one for one in folders.values()}
+            t = self._time_of(cut, [streams[source] for source in sorted(used & streams.keys())])
+            push(t)
+            pinned, behind = self._pin(wanted, t)
+            left_out |= behind
+            queries = [self._query(view) for view in sorted({one.contract.view for one in pinned})]
+            opened = Opened(cut, t, streams, self.reader.ledger)
+            sources = read_sources(
+                self.reader.plan.catalogue.sources, queries, opened, self.scratch / "sources", self.watch.say
+            )
+        views = self._compare_all(pinned, sources, t, left_out)
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        return Outcome(tuple(views), left_out, cut.writers_waited_s)
+
+    def _why_not(self, contract: ContractPlan) -> str | None:
+        """Why a view cannot be compared with what its sources hold now; None if it can, as far as one can tell."""
+        notes, catalogue = self.reader.ledger.notes(), self.reader.plan.catalogue
+        for name in sorted(sources_of(self._query(contract.view))):
+            source = catalogue.sources[name]
+            if not isinstance(source.origin, PostgresTable | FileFolder):
+                return f'source "{name}" is not a table of a database or a folder of files'
+            if source.kind is SourceKind.STREAM and isinstance(source.origin, PostgresTable):
+                return f'source "{name}" is a stream: rows that were deleted since still count, and cannot be read'
+            if STOPPED_NOTE + name in notes:
+                return f'source "{name}" is stopped: {notes[STOPPED_NOTE + name]}'
+            if MISSED_NOTE + name in notes:
+                return f'source "{name}" is being read again'
+        log = serving_log(self.reader.program, contract)
+        waits_for = waiting_for(self.reader.program, halted := halted_in(self.reader.ledger)).get(log)
+        if waits_for is not None:
+            return f"it is failing: {halted[waits_for].why}"
+        if log in self.reader.ledger.times():
+            return None
+        return self.watch.trouble_of(contract.contract) or "it is not loaded"
+
+    def _query(self, view: str) -> Query:
+        declared = self.reader.plan.catalogue.views[view]
+        found = declared.query if isinstance(declared.query, Relation) else declared.recomputed
+        assert isinstance(found, Relation | FullQuery), f'view "{view}" is kept, so it can be evaluated'
+        return found
+
+    def _unreadable(self, contracts: Iterable[ContractPlan], unreadable: Mapping[str, str]) -> dict[str, str]:
+        """The first reason for each view that reads such a source."""
+        found: dict[str, str] = {}
+        for one in contracts:
+            for source in sorted(sources_of(self._query(one.view)) & unreadable.keys()):
+                found.setdefault(one.contract, unreadable[source])
+        return found
+
+    def _time_of(self, cut: Cut, streams: Sequence[FolderStream]) -> int:
+        """The time of the cut; without databases, one that folders have reached. All folders are there afterwards."""
+        logs = [spool_log(stream.source) for stream in streams]
+        times = self.reader.ledger.times()
+        t = cut.t if cut.t is not None else max((times.get(name, 0) for name in logs), default=0)
+        wait_for_logs(self.reader.ledger, logs, t, FOLDERS_WITHIN_S, self.watch.is_gone)
+        return t
+
+    # The views
+
+    def _pin(self, contracts: Sequence[ContractPlan], t: int) -> tuple[list[PinnedView], dict[str, str]]:
+        """Each as soon as it is there: it moves on, and its log is compacted behind it."""
+        waiting = {one.contract: one for one in contracts}
+        pinned: list[PinnedView] = []
+        left_out: dict[str, str] = {}
+        began = asked = time.monotonic()
+        while waiting:
+            names = {one.contract: serving_log(self.reader.program, one) for one in waiting.values()}
+            logs = self.reader.ledger.logs(names.values())
+            ask = time.monotonic() - asked > 1.0
+            for name, contract in list(waiting.items()):
+                log = logs.get(names[name])
+                if log is not None and log.t >= t:
+                    del waiting[name]
+                    view = self._pin_at(contract, log, t)
+                    pinned += [] if view is None else [view]
+                    left_out |= {name: MOVED_ON} if view is None else {}
+                elif (why := self._why_behind(contract, log, ask, time.monotonic() - began)) is not None:
+                    del waiting[name]
+                    left_out[name] = why
+            if ask:
+                asked = time.monotonic()
+                self.watch.say(f"waiting until views are at the same moment: {len(pinned)} of {len(contracts)} are")
+            time.sleep(LOOK_EVERY_S if waiting else 0.0)
+        return pinned, left_out
+
+    def _why_behind(self, contract: ContractPlan, log: Log | None, ask: bool, since_s: float) -> str | None:
+        """None while there is hope."""
+        if log is None:
+            return "it was removed in the meantime"
+        if ask and self.watch.is_gone():
+            return GONE
+        if ask and (trouble := self.watch.trouble_of(contract.contract)) is not None:
+            return trouble
+        late = since_s > max(REACHED_WITHIN_S, 2 * contract.freshness_s)
+        return f"it did not reach the moment of the comparison within {since_s:.0f} s" if late else None
+
+    def _pin_at(self, contract: ContractPlan, log: Log, t: int) -> PinnedView | None:
+        """None if it is past that time, or its files are replaced just now."""
+        if log.base_t is not None and log.base_t > t:
+            return None
+        try:
+            store = self.reader.store.pin(log.site, [piece.file for piece in log.contents], self.scratch / "views")
+        except ConnectError:
+            return None
+        outputs = view_outputs(self.reader.plan, self.reader.program, contract)
+        return PinnedView(contract, store, log, tuple(self.reader.program.logs[log.name].columns), outputs)
+
+    # The comparison
+
+    def _compare_all(
+        self, pinned: Sequence[PinnedView], sources: SourceFiles, t: int, left_out: dict[str, str]
+    ) -> list[Recomputed]:
+        """What cannot be compared is added to `left_out`."""
+        found: list[Recomputed] = []
+        left_out |= self._unreadable([one.contract for one in pinned], sources.unreadable)
+        there = [one for one in pinned if one.contract.contract not in left_out]
+        views = sorted({one.contract.view for one in there})
+        for number, view in enumerate(views):
+            of = f"{name_of_view(view)} ({number + 1} of {len(views)})"
+            same = [one for one in there if one.contract.view == view]
+            try:
+                self.watch.say(f"evaluating the query of view {of}")
+                say = partial(_say_after, self.watch.say, f"evaluating the query of view {of}")
+                with self.evaluate.answer(self._query(view), sources.files, t, say) as expected:
+                    found += [self._compare(one, expected, t, f"comparing view {of}") for one in same]
+            except (EvaluationError, ConnectError, InputError) as error:
+                done = {one.contract for one in found}
+                why = f"its query cannot be evaluated: {first_line(error)}"
+                left_out |= {one.contract.contract: why for one in same if one.contract.contract not in done}
+        return found
+
+    def _compare(self, view: PinnedView, expected: Parts, t: int, what: str) -> Recomputed:
+        functions, say = self.reader.program.functions, self.watch.say
+        difference = compare(
+            lambda: _counted(expected(), f"{what}, its query", say),
+            lambda: _counted(view.parts(t, functions), f"{what}, its rows", say),
+        )
+        contract = view.contract
+        return Recomputed(
+            name_of_view(contract.view),
+            contract.contract,
+            contract.site,
+            t,
+            difference.rows,
+            difference.missing,
+            difference.extra,
+            difference.examples_missing,
+            difference.examples_extra,
+        )
+
+
+def _say_after(say: Callable[[str], None], what: str, how_far: str) -> None:
+    say(f"{what}{how_far}")
+
+
+def _counted(parts: Iterable[pa.Table], what: str, say: Callable[[str], None]) -> Iterator[pa.Table]:
+    rows = 0
+    for part in parts:
+        yield part
+        rows += part.num_rows
+        say(f"{what}: {rows:,} rows")
+
+
+def ask_for_views(reader: Reader) -> Callable[[int], None]:
+    """A `push` for other processes: asks the service for it, and does not wait."""
+
+    def push(t: int) -> None:
+        until = time.monotonic() + LEASE_S
+        while True:
+            try:
+                lease = reader.ledger.acquire("audit", f"{platform.node()}:{os.getpid()}", LEASE_S)
+                break
+            except Held:  # another audit asks, or one was killed while it did
+                if time.monotonic() > until:
+                    raise
+                time.sleep(LOOK_EVERY_S)
+        try:
+            reader.ledger.commit(lease, Round(notes={WANTED_NOTE: str(t)}))
+        finally:
+            reader.ledger.release(lease)
+
+    return push

@@ -1,0 +1,158 @@
+"""Copies the sources of an audit into files: tables through the snapshots of a cut, folders from the files read before.
+
+Each source is read once, a part at a time, and only the columns that queries read. A source that cannot be read is
+left out with the reason, and so are the views over it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from headrace.connect.tables.folder import FolderStream, GoneFiles, TakenFile, gone_note, read_taken, taken_prefix
+from headrace.connect.tables.parts import read_parts, write_parts
+from headrace.coordinate.compare.cut import Cut
+from headrace.model.catalogue import Source
+from headrace.model.errors import ConnectError, EvaluationError, InputError
+from headrace.model.full_query import FullQuery
+from headrace.model.relation import Relation, scans_of
+from headrace.model.types import Type
+from headrace.run.ports import Ledger
+from headrace.run.rows.arrow import arrow_type
+
+Query = Relation | FullQuery
+"""What a view means, or, where that is not understood, its text."""
+
+Columns = tuple[tuple[str, Type], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """The rows of a source, in a Parquet file with columns c0, c1, ..."""
+
+    path: Path
+    columns: Columns
+    rows: int
+
+    def table(self, source: str) -> pa.Table:
+        """Of a small source: columns named `source.column`."""
+        schema = _schema(self.columns, lambda position: f"{source}.{self.columns[position][0]}")
+        return pa.concat_tables([schema.empty_table(), *read_parts(self.path, schema)])
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFiles:
+    """By source; `unreadable` are the others, and why."""
+
+    files: Mapping[str, SourceFile]
+    unreadable: Mapping[str, str]
+
+
+def read_sources(
+    sources: Mapping[str, Source],
+    queries: Iterable[Query],
+    opened: Opened,
+    folder: Path,
+    say: Callable[[str], None],
+) -> SourceFiles:
+    """All that the queries read."""
+    wanted = columns_read(sources, queries)
+    files: dict[str, SourceFile] = {}
+    unreadable: dict[str, str] = {}
+    folder.mkdir(parents=True)
+    for number, (source, columns) in enumerate(sorted(wanted.items())):
+        path = folder / f"{number}.parquet"
+        try:
+            parts = _counted(opened.parts(source, columns), source, opened.estimate(source), say)
+            files[source] = SourceFile(path, columns, write_parts(path, _schema(columns), parts))
+        except (ConnectError, EvaluationError, InputError) as error:
+            unreadable[source] = f'source "{source}" cannot be read: {first_line(error)}'
+    return SourceFiles(files, unreadable)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Where rows as of the cut come from. `t` is its time; `streams` are sources that are folders."""
+
+    cut: Cut
+    t: int
+    streams: Mapping[str, FolderStream]
+    ledger: Ledger
+
+    def estimate(self, source: str) -> float | None:
+        return self.cut.snapshots[source].rows[source] if source in self.cut.snapshots else None
+
+    def parts(self, source: str, columns: Columns) -> Iterator[pa.Table]:
+        if source in self.cut.unreadable:
+            raise ConnectError(self.cut.unreadable[source])
+        if source in self.cut.snapshots:
+            yield from self.cut.snapshots[source].parts(source, columns)
+            return
+        stream = self.streams[source]
+        for name, taken in taken_files(self.ledger, stream.source, self.t):
+            for part in read_taken(stream, name, taken):
+                arrays = [part.column(f"{source}.{column}") for column, _ in columns]
+                yield pa.Table.from_arrays(arrays, [f"c{position}" for position in range(len(columns))])
+
+
+def taken_files(ledger: Ledger, source: str, t: int) -> list[tuple[str, TakenFile]]:
+    """The files whose rows a view at time t has. Raises ConnectError if one of them may be gone."""
+    gone = ledger.notes(gone_note(source)).get(gone_note(source))
+    if gone is not None:
+        found = GoneFiles(**json.loads(gone))
+        files = f"file {found.last} was" if found.files == 1 else f"{found.files} files ({found.last} the last) were"
+        raise ConnectError(f"{files} read and then deleted: their rows cannot be read again")
+    prefix = taken_prefix(source)
+    notes = {name.removeprefix(prefix): note for name, note in ledger.notes(prefix).items()}
+    taken = [(name, TakenFile(**json.loads(note))) for name, note in sorted(notes.items())]
+    return [(name, one) for name, one in taken if one.t <= t]
+
+
+def columns_read(sources: Mapping[str, Source], queries: Iterable[Query]) -> dict[str, Columns]:
+    """By source, in its order; at least one column, since rows without any cannot be counted."""
+    names: dict[str, set[str]] = {}
+    for query in queries:
+        if isinstance(query, FullQuery):
+            for source in query.reads:
+                names.setdefault(source, set()).update(column.name for column in sources[source].columns or ())
+        else:
+            for scan in scans_of(query):
+                names.setdefault(scan.source, set()).update(scan.columns)
+    found = {}
+    for source, read in names.items():
+        columns = tuple((column.name, column.type) for column in sources[source].columns or ())
+        found[source] = tuple(one for one in columns if one[0] in read) or columns[:1]
+    return found
+
+
+def sources_of(query: Query) -> frozenset[str]:
+    if isinstance(query, FullQuery):
+        return frozenset(query.reads)
+    return frozenset(scan.source for scan in scans_of(query))
+
+
+def first_line(error: Exception) -> str:
+    """Why something failed, with the name of the file that it is about."""
+    if isinstance(error, InputError):
+        problem = error.problems[0]
+        return problem.message + (f" ({Path(problem.where.file).name})" if problem.where is not None else "")
+    return str(error).partition("\n")[0]
+
+
+def _schema(columns: Columns, name: Callable[[int], str] = lambda position: f"c{position}") -> pa.Schema:
+    return pa.schema([(name(position), arrow_type(type_)) for position, (_, type_) in enumerate(columns)])
+
+
+def _counted(
+    parts: Iterator[pa.Table], source: str, estimate: float | None, say: Callable[[str], None]
+) -> Iterator[pa.Table]:
+    rows = 0
+    of = "" if not estimate else f" of about {estimate:,.0f}"
+    for part in parts:
+        yield part
+        rows += part.num_rows
+        say(f"reading source {source}: {rows:,}{of} rows")

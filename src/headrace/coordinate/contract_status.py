@@ -1,0 +1,141 @@
+"""What `headrace status` shows for a contract: numbers, its state, and the reason for any state but `kept`.
+
+kept          the view is no further behind than promised, and can be read
+late          the view is further behind; the reason names the cause where it is known
+loading       the view has no rows yet, but is being loaded
+failing       the view cannot be computed or delivered now; it resumes by itself once the cause is fixed
+stopped       the service is not running
+unresponsive  the service runs, but does not respond (`site/last_status.py`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.model.amounts import format_seconds
+from headrace.model.names import name_of_view
+from headrace.model.plan import ContractPlan, Plan
+from headrace.observe.audit import Record
+from headrace.observe.shown import ContractNumbers
+from headrace.run.schedule.next_push import next_starts
+from headrace.site.last_status import State
+from headrace.site.service import Service
+from headrace.site.troubles import CAPTURE, DELIVERY, SOURCE
+
+
+def contract_documents(service: Service, state: State) -> list[dict[str, Any]]:
+    """Those of the plan that runs, then those that are loaded for the first time."""
+    plan, scheduler, loading = service.plan, service.scheduler, service.loading
+    found: list[dict[str, Any]] = []
+    if plan is not None and scheduler is not None:
+        now, times = service.clock(), service.ledger.times()
+        starts = next_starts(scheduler.paths, scheduler.scene(now, times, service.auditor.lags_of(times)))
+        found = [_contract(service, one, now, starts.get(one.contract), state) for one in plan.contracts]
+    if loading is not None and not loading.done.is_set():
+        known = {one["id"] for one in found}
+        found += [
+            {**_described(service, one), "state": "loading", "reason": loading.phase}
+            for one in loading.plan.contracts
+            if one.contract not in known
+        ]
+    return found
+
+
+def _contract(service: Service, entry: ContractPlan, now: int, start: int | None, state: State) -> dict[str, Any]:
+    assert service.scheduler is not None
+    name = entry.contract
+    described = _described(service, entry)
+    what, reason = _state(service, entry, described, state)
+    return {
+        **described,
+        "next_push_s": None if start is None else (start - now) / 1e6,
+        "state": what,
+        **({} if reason is None else {"reason": reason}),
+        "last_push_s": service.accounts.last_s.get(entry.vertex),
+        "prediction_error": service.scheduler.learning.error_of(name),
+        **({"forced": True} if name in service.forced else {}),
+        **_version(service.plan, name),
+    }
+
+
+def _version(plan: Plan | None, contract: str) -> dict[str, Any]:
+    """Of a contract that goes on although what the project's files ask for is refused."""
+    one = next((one for one in plan.goes_on if one.contract == contract), None) if plan is not None else None
+    if one is None or plan is None:
+        return {}
+    running = "earlier version" if plan.runs_earlier(contract) else "over capacity"
+    why = one.because
+    refused = {"reason": why.reason, "detail": why.detail, "smallest_staleness": why.smallest_staleness_s}
+    return {"running": running, "refused": refused}
+
+
+def _described(service: Service, entry: ContractPlan) -> dict[str, Any]:
+    """What the last look found, and what is known before it runs."""
+    looked, name = service.auditor.looked, entry.contract
+    numbers = None if looked is None else looked.contracts.get(name)
+    return {
+        "id": name,
+        "lag_s": None if numbers is None else numbers.lag_s,
+        "freshness_s": _promised(service, entry, numbers),
+        "violations": _earlier(service, name).episodes if numbers is None else numbers.violations,
+        "cost_h": entry.money * 3600.0 if numbers is None or numbers.cost_h is None else numbers.cost_h,
+        "measured_at": None if looked is None else looked.measured_at,
+        "next_push_s": None,
+        "view": name_of_view(entry.view),
+        "site": entry.site,
+        "last_push_s": None,
+        "prediction_error": None,
+    }
+
+
+def _earlier(service: Service, contract: str) -> Record:
+    """What became of the promise until the service ended last."""
+    return service.auditor.records.get(contract, Record())
+
+
+def _promised(service: Service, entry: ContractPlan, numbers: ContractNumbers | None) -> float:
+    """Seconds: by the promise that the numbers were taken for."""
+    if numbers is not None and numbers.freshness_s is not None:
+        return numbers.freshness_s
+    return service.forced.get(entry.contract, entry.freshness_s)
+
+
+def _state(service: Service, entry: ContractPlan, described: Mapping[str, Any], state: State) -> tuple[str, str | None]:
+    """What is worst comes first."""
+    assert service.scheduler is not None
+    name, loading = entry.contract, service.loading
+    if state in (State.STOPPED, State.FAILED):
+        return "stopped", "the service is not running"
+    unloaded, failing = service.unloaded.get(name), service.scheduler.failing_of(name)
+    if unloaded is not None:
+        return "failing", unloaded.splitlines()[0]
+    if name in service.scheduler.halted:
+        return "failing", service.scheduler.halted[name]
+    if failing:
+        return "failing", failing[0][1].reason.splitlines()[0]
+    delivery = service.troubles.get(DELIVERY + name)
+    if delivery is not None:
+        return "failing", delivery.what
+    lag_s, freshness_s = described["lag_s"], described["freshness_s"]
+    if lag_s is None or state is State.LOADING:
+        return "loading", "it has no rows yet" if loading is None or loading.done.is_set() else loading.phase
+    return ("kept", None) if lag_s <= freshness_s else ("late", _why_late(service, entry, lag_s, freshness_s))
+
+
+def _why_late(service: Service, entry: ContractPlan, lag_s: float, freshness_s: float) -> str:
+    behind = f"it is {format_seconds(round(lag_s, 1))} behind; the promise is {format_seconds(freshness_s)}"
+    cause = _cause(service, entry)
+    return behind if cause is None else f"{behind}: {cause}"
+
+
+def _cause(service: Service, entry: ContractPlan) -> str | None:
+    """What holds it up, as far as somebody has told."""
+    watched = next((one for one in service.auditor.watched if one.contract == entry.contract), None)
+    sources, databases = ((), ()) if watched is None else (sorted(watched.sources), watched.databases)
+    keys = [*(SOURCE + name for name in sources), *(CAPTURE + name for name in databases)]
+    told = next((one.what for key in keys if (one := service.troubles.get(key)) is not None), None)
+    if told is not None:
+        return told
+    absence = service.absence()
+    return None if absence is None else f"{absence.engine} has been down for {format_seconds(round(absence.seconds))}"

@@ -1,0 +1,253 @@
+"""A service as doors see it: it reports its state, and applies the project's files when asked.
+
+Everything that doors show about a running service comes from here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.coordinate.audit_document import audit_document
+from headrace.coordinate.measured import write_measured
+from headrace.coordinate.moving import apply_plan
+from headrace.coordinate.refused import RefusedVersions
+from headrace.coordinate.replanning import LOOK_EVERY_S, Measure, Replanning, measured_of
+from headrace.coordinate.status import status_document
+from headrace.model.difference import ChangeStep
+from headrace.model.errors import UsageError, nearest_name
+from headrace.model.options import ApplyWishes
+from headrace.model.plan import Plan, Rejection
+from headrace.observe.shown import Look
+from headrace.observe.sizes import held_results
+from headrace.plan.share.difference import Difference, difference
+from headrace.plan.share.revalue import Measured
+from headrace.plan.share.steps import first_steps
+from headrace.site.auditor import last_look
+from headrace.site.folder import Folder
+from headrace.site.forced import write_forced
+from headrace.site.last_status import FILE as STATUS_FILE
+from headrace.site.last_status import State
+from headrace.site.loading import Loading
+from headrace.site.reading import Reader
+from headrace.site.service import Service
+
+log = logging.getLogger("headrace.service")
+
+ENDED_EVERY_S = 0.1
+LOOKING = 0.05
+"""Share of the time that may be spent on looking for better plans."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan to go over to, and what that changes; None if nothing runs.
+
+    `forced` says what contracts that are forced are promised, in seconds: they are planned for that, or for more if
+    nothing is as fast.
+    """
+
+    plan: Plan
+    forced: Mapping[str, float]
+    change: Difference | None
+
+    @property
+    def steps(self) -> tuple[ChangeStep, ...]:
+        """What going over to the plan does, in words."""
+        return first_steps(self.plan) if self.change is None else self.change.steps
+
+    @property
+    def rejected(self) -> tuple[Rejection, ...]:
+        """All that was asked for and will not be kept."""
+        return (*self.plan.rejected, *(one.because for one in self.plan.goes_on))
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """`done` is False for a dry run. `failing` are contracts that cannot be loaded now, and why."""
+
+    prepared: Prepared
+    done: bool
+    failing: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """A source that was read again within so many seconds, and the contracts whose views were loaded again with it;
+    `failing` are contracts that cannot be loaded now, and why.
+    """
+
+    source: str
+    contracts: tuple[str, ...]
+    seconds: float
+    failing: Mapping[str, str]
+
+
+@dataclass
+class Host:
+    service: Service
+    folder: Folder
+    prepare: Callable[[ApplyWishes], Prepared]
+    state: State = State.LOADING
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self._turn, self._writing = threading.Lock(), threading.Lock()
+        self._replanning: Replanning | None = None
+        self._refused = RefusedVersions()
+
+    # Telling
+
+    def status(self) -> dict[str, Any]:
+        moves = () if self._replanning is None else self._replanning.moves
+        return status_document(self.service, self.state, os.getpid(), moves)
+
+    def write_status(self) -> None:
+        with self._writing:
+            self.folder.write_json(STATUS_FILE, self.status())
+
+    def audit(self) -> dict[str, Any]:
+        """Of the last look; before the first of this run, of the run before."""
+        return audit_document(self.service.auditor.looked or last_look(self.service.ledger) or Look(0))
+
+    def reader(self) -> Reader:
+        """Of what runs; its ledger is the service's own."""
+        service = self.service
+        if service.plan is None or service.scheduler is None:
+            raise UsageError("the views are not loaded yet", "`headrace status` shows the progress")
+        return Reader(service.plan, service.scheduler.engine.program, service.ledger, service.store, service.forced)
+
+    def measured(self) -> Measured:
+        """What the plan that runs has taught so far."""
+        return self._measure(measured_of)
+
+    def _measure(self, measure: Measure) -> Measured:
+        service = self.service
+        assert service.scheduler is not None, "nothing runs yet"
+        learning = service.scheduler.learning
+        return measure(learning, service.ledger.logs(held_results(learning.plan)), service.clock() / 1e6)
+
+    # Acting
+
+    def start(self, prepared: Prepared) -> Loading:
+        """Goes over to a plan, without waiting until it runs."""
+        loading = apply_plan(self.service, prepared.plan, prepared.forced)
+        write_forced(self.folder, prepared.plan, prepared.forced)
+        return loading
+
+    def apply(self, wishes: ApplyWishes) -> Applied:
+        """Brings what runs to the project's plan, and returns when it runs. Does nothing if nothing changed."""
+        with self._turn:
+            if self.service.loading is not None and not self.service.loading.done.is_set():
+                raise UsageError(f"the service is busy: {self.service.loading.phase}", "try again when that is done")
+            prepared = self.prepare(wishes)
+            if wishes.dry_run:
+                return Applied(prepared, done=False)
+            if not self._is_same(prepared):
+                loading = self.start(prepared)
+                self._wait_for(loading)
+                if loading.error is not None:
+                    reread = prepared.change.reread if prepared.change is not None else ()
+                    once = f", once {', '.join(reread)} was read again" if reread else ""
+                    hint = f"the running plan stays in place{once}; see .headrace/service.log"
+                    raise UsageError(f"the plan could not be applied: {loading.error.splitlines()[0]}", hint)
+                self.write_status()
+            return Applied(prepared, done=True, failing=dict(self.service.unloaded))
+
+    def reread(self, source: str) -> Reread:
+        """Reads a source anew with all that is made from it, and returns when views are loaded again."""
+        with self._turn:
+            service = self.service
+            if service.loading is not None and not service.loading.done.is_set():
+                raise UsageError(f"the service is busy: {service.loading.phase}", "try again when that is done")
+            if service.plan is None or service.scheduler is None:
+                raise UsageError("the views are not loaded yet", "`headrace status` shows the progress")
+            known = service.read()
+            if source not in known:
+                hint = nearest_name(source, known) or f"there are {', '.join(sorted(known))}"
+                raise UsageError(f'no running contract reads a source "{source}"', hint)
+            contracts = tuple(one.contract for one in service.auditor.watched if source in one.sources)
+            began = time.monotonic()
+            loading = apply_plan(service, service.plan, service.forced, frozenset((source,)))
+            self._wait_for(loading)
+            if loading.error is not None:
+                hint = "the service keeps trying; `headrace status` shows the progress"
+                raise UsageError(f'source "{source}" could not be read again: {loading.error.splitlines()[0]}', hint)
+            self.write_status()
+            return Reread(source, contracts, time.monotonic() - began, dict(service.unloaded))
+
+    def _wait_for(self, loading: Loading) -> None:
+        """As long as the service runs: what is large takes its time, and `status` says how far it is and what is wrong.
+
+        Raises UsageError if the service ends before.
+        """
+        while not loading.done.wait(ENDED_EVERY_S):
+            if not self.service.is_running:
+                hint = "`headrace up` continues from there; then run `headrace apply` again"
+                raise UsageError(f"the service ended before that was done: {loading.phase}", hint)
+
+    # Moving by itself
+
+    @contextmanager
+    def replanning(self, look_every_s: float = LOOK_EVERY_S, measure: Measure = measured_of) -> Iterator[None]:
+        """While this holds, what runs is moved when measured statistics say so. Needs an open service."""
+        self._replanning = Replanning(self.service.ledger, self.service.lease)
+        self._replanning.resume()
+        end = threading.Event()
+        settings = end, look_every_s, measure
+        thread = threading.Thread(target=self._replan_until, args=settings, name="replan", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            end.set()
+            thread.join(timeout=10)
+
+    def _replan_until(self, end: threading.Event, look_every_s: float, measure: Measure) -> None:
+        pause_s = look_every_s
+        while not end.wait(pause_s):
+            started = time.perf_counter()
+            try:
+                self._replan(end, measure)
+            except Exception:  # whatever it is: what runs goes on as it is
+                log.exception("looking for a better plan failed")
+            pause_s = max(look_every_s, (time.perf_counter() - started) / LOOKING)
+
+    def _replan(self, end: threading.Event, measure: Measure) -> None:
+        """One look; none while somebody applies a plan."""
+        service, loading = self.service, self.service.loading
+        if loading is None or not loading.done.is_set() or not self._turn.acquire(blocking=False):
+            return
+        try:
+            if service.plan is not None and service.scheduler is not None:
+                assert self._replanning is not None
+                measured = self._measure(measure)
+                write_measured(self.folder, measured)
+                moved = self._replanning.step(service.plan, measured, lambda plan: self._go_over(plan, end))
+                if moved is None:
+                    self._refused.step(service.plan, measured, lambda plan: self._go_over(plan, end))
+        finally:
+            self._turn.release()
+
+    def _go_over(self, plan: Plan, end: threading.Event) -> str | None:
+        """To a plan for the same contracts; why that did not work."""
+        assert self.service.plan is not None
+        terms = plan.catalogue.contracts
+        forced = {name: promised_s for name, promised_s in self.service.forced.items() if terms[name].forced}
+        loading = self.start(Prepared(plan, forced, difference(self.service.plan, plan)))
+        while not loading.done.wait(0.1):
+            if end.is_set():
+                return "the service was stopped in the meantime"
+        return loading.error
+
+    def _is_same(self, prepared: Prepared) -> bool:
+        running = self.service.plan
+        if running is None or prepared.change is None or not prepared.change.is_nothing:
+            return False
+        return dict(self.service.forced) == dict(prepared.forced)

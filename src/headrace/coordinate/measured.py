@@ -1,0 +1,118 @@
+"""Stores the last measurements of a running service for commands that plan or explain: `.headrace/measured.json`."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+
+from pydantic import TypeAdapter, ValidationError
+
+from headrace.model.catalogue import MeasuredSize
+from headrace.model.errors import UnreadableState
+from headrace.model.plan import Plan
+from headrace.plan.share.adapt import plan_as_measured
+from headrace.plan.share.revalue import Measured
+from headrace.plan.sizes import without_declared
+from headrace.site.folder import Folder
+
+log = logging.getLogger("headrace.service")
+
+FILE = "measured.json"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """As `Measured`, with links written `a>b`."""
+
+    clock_s: float
+    rates: dict[str, float] = field(default_factory=dict)
+    slowness: dict[str, float] = field(default_factory=dict)
+    load: dict[str, float] = field(default_factory=dict)
+    selectivities: dict[str, float] = field(default_factory=dict)
+    blocking_s: float = 0.0
+    sizes: dict[str, MeasuredSize] = field(default_factory=dict)
+    version: int = VERSION
+
+
+_WRITTEN = TypeAdapter(_Written)
+
+
+def write_measured(folder: Folder, measured: Measured) -> None:
+    folder.write_json(FILE, _WRITTEN.dump_python(_written(measured)))
+
+
+def _written(measured: Measured) -> _Written:
+    return _Written(
+        measured.clock_s,
+        dict(measured.rates),
+        dict(measured.slowness),
+        {">".join(ends): share for ends, share in measured.load.items()},
+        dict(measured.selectivities),
+        measured.blocking_s,
+        dict(measured.sizes),
+    )
+
+
+def read_measured(folder: Folder) -> Measured | None:
+    """None if nothing was measured yet. What cannot be read is warned of and left out: no number that was measured may
+    keep a project from starting, and a service measures again. The same holds of numbers that cannot be right.
+    """
+    try:
+        written = folder.read_json(FILE)
+        if written is None:
+            return None
+        found = _WRITTEN.validate_python(written)
+        if found.version != VERSION:
+            raise folder.unreadable(FILE, f"it is of version {found.version}, not {VERSION}")
+    except (UnreadableState, ValidationError) as error:
+        why = error.message if isinstance(error, UnreadableState) else f'"{folder.root / FILE}" holds something else'
+        log.warning("warning: continuing without the earlier measurements: %s", why)
+        return None
+    load = {(src, dst): share for link, share in found.load.items() for src, _, dst in [link.partition(">")]}
+    measured = Measured(
+        found.clock_s,
+        found.rates,
+        found.slowness,
+        load,
+        selectivities=found.selectivities,
+        blocking_s=found.blocking_s,
+        sizes=found.sizes,
+    )
+    ignored = _left_out(found, _written(measured))
+    if ignored:
+        log.warning("warning: %s holds numbers that cannot be right, left out: %s", FILE, ", ".join(ignored))
+    return measured
+
+
+def _left_out(found: _Written, kept: _Written) -> list[str]:
+    """What is in the file and is not believed, as `rate of orders (nan)`; of results all that is known of one."""
+    named = (("rates", "rate"), ("slowness", "slowness"), ("load", "load"), ("selectivities", "share"))
+    ignored = [
+        f"{word} of {name} ({number:g})"
+        for group, word in named
+        for name, number in getattr(found, group).items()
+        if name not in getattr(kept, group)
+    ]
+    ignored += [f"size of result {name}" for name, size in found.sizes.items() if kept.sizes[name] != size]
+    return ignored if found.blocking_s == kept.blocking_s else [*ignored, f"waiting time ({found.blocking_s:g} s)"]
+
+
+def running_to_plan_on(folder: Folder) -> Plan | None:
+    """The plan that runs, at the rates that were measured of sources for which none is declared, with the sizes of
+    results that nobody declares, and with the time that pushes wait for each other.
+    """
+    running, measured = folder.running(), read_measured(folder)
+    return running if running is None or measured is None else value_to_plan_on(running, measured)
+
+
+def value_to_plan_on(running: Plan, measured: Measured) -> Plan:
+    """The same of a plan, at what was measured."""
+    sources = running.catalogue.sources
+    rates = {name: rate for name, rate in measured.rates.items() if name in sources and sources[name].rate is None}
+    sizes = without_declared(measured.sizes, (entry.block for entry in running.blocks), sources)
+    plan = plan_as_measured(running, Measured(measured.clock_s, rates, sizes=sizes))
+    headroom = plan.catalogue.headroom
+    if headroom.measured or headroom.blocking_s is None:
+        headroom = replace(headroom, blocking_s=measured.blocking_s, measured=True)
+    return replace(plan, catalogue=replace(plan.catalogue, headroom=headroom))

@@ -1,0 +1,205 @@
+"""Switches from the running plan to another one: loads what is new first, then removes what is no longer needed."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from headrace.coordinate.refused import tell_versions
+from headrace.model.log import Round
+from headrace.model.plan import Plan
+from headrace.plan.document import plan_document
+from headrace.run.capture.spool import SPOOL
+from headrace.run.compile.compile_plan import compile_plan
+from headrace.run.load.transition import between, made_from, tidied
+from headrace.run.logs.upkeep import Upkeep
+from headrace.run.program import Program
+from headrace.run.push.engine import KEYS_NOTE, Engine
+from headrace.site.deliver.leftovers import Noted, captures_of, copies_of
+from headrace.site.learning import LEARNT_NOTE, Learning
+from headrace.site.loading import Loading
+from headrace.site.mending import leave_out
+from headrace.site.plan_facts import budgets_of, sources_of, watched_of
+from headrace.site.scheduler import Scheduler
+
+if TYPE_CHECKING:
+    from headrace.site.service import Service
+
+log = logging.getLogger("headrace.service")
+
+
+def apply_plan(
+    service: Service,
+    plan: Plan,
+    forced: Mapping[str, float] | None = None,
+    reread: frozenset[str] = frozenset(),
+) -> Loading:
+    """Moves to a plan in the background: what is new is loaded first, then what is old goes."""
+    loading = Loading(plan, forced or {}, reread=reread)
+    service.loading = loading
+    service.start_loading(lambda: go_over(service, loading))
+    return loading
+
+
+def go_over(service: Service, loading: Loading) -> None:
+    """Returns when the plan runs, or what ran before does; `loading` says which."""
+    with service.plan_turn:
+        try:
+            _bring_up(service, loading)
+        except Exception as error:  # whatever it is: what ran before goes on
+            log.exception("loading failed")
+            loading.error = str(error) or type(error).__name__
+            _take_back(service, loading)
+        finally:
+            loading.done.set()
+
+
+def _bring_up(service: Service, loading: Loading) -> None:
+    program, before = compile_plan(loading.plan), service.plan or service.folder.running()
+    plans = [plan for plan in (before, loading.plan) if plan is not None]
+    used = sources_of(program)
+    if service.plan is not None:
+        service.sources.forget_unread(service.read(), service.lease, used)
+    _forget_changed(service, loading.plan, before, loading)
+    service.withdrawals.keep([one for plan in plans for one in captures_of(plan, service.folder)])
+    service.sources.capture_both(service.plan, loading.plan)
+    loading.phase = "reading the sources"
+    service.loader.wait_for_sources(used, loading, first=service.plan is None)
+    loading.phase = "starting the engine"
+    service.runner.run([])  # returns once it has started: what views start from is then not old already
+    with service.upkeep_turn:  # what views start from must not be compacted past their start
+        unloaded = service.loader.load_new(_between(service, program), program, loading)
+        with service.pushing:
+            service.unloaded = unloaded
+            service.withdrawals.note([one for plan in plans for one in copies_of(plan)])
+            _switch(service, loading, _engine(service, program, running=True))
+    service.sources.capture_only(loading.plan)
+    ending = service.deliveries.run(loading.plan, program, service.environment)
+    _withdraw_others(service, loading.plan, ending)
+    loading.phase = "running"
+
+
+def _forget_changed(service: Service, plan: Plan, before: Plan | None, loading: Loading) -> None:
+    """Forgets all that was made from sources which the plan asks for in another shape, or which somebody wants to have
+    read again: it is loaded again.
+
+    By whoever goes over to a plan, or by upkeep.
+    """
+    changed = service.sources.changed(plan, before) | loading.reread
+    loading.reread = frozenset()  # once: what ran before goes on from what was read since
+    if changed:
+        names = ", ".join(sorted(changed))
+        loading.phase = f"starting again: {names}"
+        log.warning("read again, with everything computed from it, because it changed or somebody asked: %s", names)
+        service.captures.end_of(changed)
+        with service.upkeep_turn, service.pushing:
+            _forget_made_from(service, plan, changed)
+    service.sources.note_shapes(plan, service.lease)
+
+
+def _forget_made_from(service: Service, plan: Plan, sources: frozenset[str]) -> None:
+    """By what runs or ran last, and by the plan: it may have been on its way before."""
+    spools, known = [SPOOL + source for source in sources], service.ledger.times()
+    programs = [program for program in (_program(service), compile_plan(plan)) if program is not None]
+    made = frozenset[str]().union(*(made_from(program, spools) for program in programs))
+    gone = tuple(name for name in (*spools, *sorted(made)) if name in known)
+    notes = dict.fromkeys(service.sources.notes_about(sources))
+    service.ledger.commit(service.lease, Round(notes=notes, forget=gone))
+    if service.plan is not None and service.scheduler is not None:
+        leave_out(service, service.scheduler.engine, service.plan, made, "its sources are being read again")
+
+
+def _program(service: Service) -> Program | None:
+    """What runs, or ran last."""
+    if service.scheduler is not None:
+        return service.scheduler.engine.program
+    last = service.folder.running()
+    return None if last is None else compile_plan(last)
+
+
+def _withdraw_others(service: Service, plan: Plan, writing: tuple[threading.Thread, ...] = ()) -> None:
+    """What is noted and the plan does not ask for; some threads may still write copies."""
+    asked: tuple[Noted, ...] = (*copies_of(plan), *captures_of(plan, service.folder))
+    service.withdrawals.run(asked, service.environment, writing)
+
+
+def _engine(service: Service, program: Program, running: bool) -> Engine:
+    turn = service.pushing if running else None
+    ports = (service.ledger, service.store, service.runner, service.lease)
+    engine = Engine(program, *ports, turn, service.accounts.loaded, service.in_work)
+    if service.scheduler is not None:
+        engine.expect = service.scheduler.expect()  # what is known to take long may do so
+    return engine
+
+
+def _between(service: Service, program: Program) -> Engine:
+    """Makes what runs, or ran last, as before, and from now on keeps it up for both that and the program."""
+    there = service.ledger.times()
+    anew = frozenset(name for name in program.logs if name not in there)
+    engine = _engine(service, between(_program(service), program, anew), running=service.scheduler is not None)
+    with service.pushing:
+        if service.scheduler is not None:
+            service.scheduler.engine.program = engine.program
+    return engine
+
+
+def _take_back(service: Service, loading: Loading) -> None:
+    """What ran before goes on, as if no other plan had been asked for."""
+    if service.plan is None or service.scheduler is None or service.stop.is_set():
+        return
+    program = compile_plan(service.plan)
+    _forget_changed(service, service.plan, None, loading)
+    with service.upkeep_turn, service.pushing:
+        service.scheduler.engine.program = program
+        _tidy(service, program)
+    service.sources.capture_only(service.plan)
+    _withdraw_others(service, service.plan)
+
+
+def _tidy(service: Service, program: Program) -> None:
+    """Forgets what a program has no use for; nobody may push meanwhile."""
+    logs = {name: one for name, one in service.ledger.logs().items() if not name.startswith(SPOOL)}
+    service.ledger.commit(service.lease, tidied(program, logs, service.ledger.notes(KEYS_NOTE)))
+
+
+def _switch(service: Service, loading: Loading, engine: Engine) -> None:
+    """From here on the plan runs. Nobody pushes meanwhile."""
+    plan, program = loading.plan, engine.program
+    _start_states(service, engine, plan)
+    service.folder.save_running(plan, plan_document(plan))
+    _tidy(service, program)
+    tell_versions(service.plan, plan)
+    service.plan, service.forced = plan, loading.forced
+    forced, learning = frozenset(loading.forced), _learnt(service, plan)
+    service.scheduler = Scheduler(plan, engine, slots=service.cores, forced=forced, learning=learning)
+    unnamed = service.upkeep.unnamed if service.upkeep is not None else {}
+    service.upkeep = Upkeep(engine, budgets=budgets_of(plan), unnamed=unnamed)
+    service.accounts.follow(plan)
+    service.auditor.watch(watched_of(plan, program, loading.forced))
+    service.look()  # whoever asks next finds numbers of what runs now, by the promises that hold now
+
+
+def _start_states(service: Service, engine: Engine, plan: Plan) -> None:
+    """Of vertices that are made in another way than before; those for which that is too late start anew."""
+    try:
+        engine.start_states()
+    except RuntimeError as error:
+        log.warning("loaded again, because they are now computed differently: %s", error)
+        gone = engine.forget(engine.without_state())
+        failed = service.loader.try_to_load(engine, gone)
+        if failed is not None:
+            leave_out(service, engine, plan, gone, str(failed))
+
+
+def _learnt(service: Service, plan: Plan) -> Learning:
+    """What the plan before taught, or an earlier run of the service."""
+    if service.scheduler is not None:
+        return service.scheduler.learning.moved_to(plan)
+    text = service.ledger.notes(LEARNT_NOTE).get(LEARNT_NOTE)
+    try:
+        return Learning(plan) if text is None else Learning.from_json(plan, text)
+    except (KeyError, TypeError, ValueError) as error:
+        log.info("measuring again how long pushes take: the earlier measurements cannot be read (%s)", error)
+        return Learning(plan)

@@ -1,0 +1,193 @@
+"""Switches to a better plan when measurements differ from the plan, and says why.
+
+    every few seconds       look at rates, filters, links and times   plan/share/watch.py
+    if a difference lasts   ask whether a move is worth it            plan/share/adapt.py
+    some time after an      ask the same for each contract, once:
+    apply                   others may have come or gone
+    if a move is worth it   switch as `apply` does; if that fails, the running plan stays
+
+The ledger records moves, so a restart forgets neither them nor how long contracts rest between them. A failed move
+counts as a move back: it is not tried again before its contracts have rested.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from pydantic import TypeAdapter, ValidationError
+
+from headrace.model.log import Lease, Log, Round
+from headrace.model.plan import Plan
+from headrace.model.words import name_ids
+from headrace.observe.sizes import measure_sizes
+from headrace.plan.share.adapt import Action, Moved, Proposal, Step, adapt, improve, look
+from headrace.plan.share.revalue import Measured
+from headrace.plan.share.watch import Condition, Watch
+from headrace.run.ports import Ledger
+from headrace.run.schedule.next_push import longest_item_s, paths_of
+from headrace.site.learning import Learning
+
+log = logging.getLogger("headrace.service")
+
+LOOK_EVERY_S = 5.0
+
+ASK_AGAIN_S = 300.0
+"""While the same lasts, a move is looked for so often: contracts have rested then, and rates may have changed more."""
+
+IMPROVE_AFTER_S = 600.0
+"""After somebody applied a plan: more may follow."""
+
+REMEMBERED = 100
+"""Moves that are kept; the longest rest is an hour, and a contract moves at most every five minutes."""
+
+MOVES_NOTE = "moves"
+
+GoOver = Callable[[Plan], str | None]
+"""Goes over to a plan; why that did not work, None if it did."""
+
+Measure = Callable[[Learning, Mapping[str, Log], float], Measured]
+"""What was measured until now, which is in seconds since 1970; with the logs of the results that are held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What was moved, when (seconds since 1970) and why. `saving` is $/s, `migration` $; `error` says why it failed."""
+
+    at_s: float
+    contracts: tuple[str, ...]
+    reasons: tuple[str, ...]
+    restores: tuple[str, ...]
+    saving: float
+    migration: float
+    steps: tuple[Step, ...]
+    parts: tuple[Moved, ...]
+    error: str | None = None
+
+    @property
+    def made(self) -> tuple[str, ...]:
+        return tuple(step.what for step in self.steps if step.action is Action.LOAD)
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        return tuple(step.what for step in self.steps if step.action is Action.DRAIN)
+
+    @property
+    def history(self) -> Iterator[Moved]:
+        """For who decides about the next move."""
+        return (part if self.error is None else replace(part, after=part.before) for part in self.parts)
+
+
+_MOVES: TypeAdapter[tuple[Move, ...]] = TypeAdapter(tuple[Move, ...])
+
+
+@dataclass(slots=True)
+class Replanning:
+    """Call `resume` before the first step."""
+
+    ledger: Ledger
+    lease: Lease
+    moves: tuple[Move, ...] = ()
+    watched: Watch = field(default_factory=Watch)
+    _asked_about: frozenset[Condition] = frozenset()
+    _asked_at_s: float = float("-inf")
+    _plan: Plan | None = None
+    _changed_at_s: float = 0.0
+    _to_improve: tuple[str, ...] = ()
+
+    def resume(self) -> None:
+        """Moves of earlier runs."""
+        try:
+            self.moves = _MOVES.validate_json(self.ledger.notes(MOVES_NOTE)[MOVES_NOTE])
+        except (KeyError, ValidationError):
+            self.moves = ()  # there are none, or another version wrote them
+
+    def step(self, plan: Plan, measured: Measured, go_over: GoOver) -> Move | None:
+        """Looks at a plan that runs; the move that was made or tried, None if there was none."""
+        self._note_plan(plan, measured.clock_s)
+        self.watched = look(self.watched, plan, measured)
+        history = tuple(part for move in self.moves for part in move.history)
+        if self._is_time_to_ask(measured.clock_s):
+            proposal = adapt(plan, measured, self.watched, history)
+        else:
+            proposal = self._improvement(plan, measured.clock_s, history)
+        if proposal is None:
+            return None
+        _tell(move := _move(proposal, measured.clock_s))
+        error = go_over(proposal.plan)
+        if error is not None:
+            log.warning("the running plan stays in place, because the move failed: %s", error)
+        else:
+            self._plan = proposal.plan
+        self._note(move := replace(move, error=error))
+        return move
+
+    def _note_plan(self, plan: Plan, clock_s: float) -> None:
+        if plan is not self._plan:
+            self._plan, self._changed_at_s = plan, clock_s
+            self._to_improve = tuple(entry.contract for entry in sorted(plan.contracts, key=lambda one: -one.cost))
+
+    def _improvement(self, plan: Plan, clock_s: float, history: tuple[Moved, ...]) -> Proposal | None:
+        """Of one contract at a time: planning takes long where there are many."""
+        if not self._to_improve or clock_s - self._changed_at_s < IMPROVE_AFTER_S:
+            return None
+        contract, *rest = self._to_improve
+        self._to_improve = tuple(rest)
+        return improve(plan, contract, clock_s, history)
+
+    def _is_time_to_ask(self, clock_s: float) -> bool:
+        """When something new lasts, and again after a while."""
+        due = frozenset(self.watched.due(clock_s))
+        is_new = not due <= self._asked_about
+        if not due or not (is_new or clock_s - self._asked_at_s >= ASK_AGAIN_S):
+            self._asked_about &= due
+            return False
+        self._asked_about, self._asked_at_s = due, clock_s
+        return True
+
+    def _note(self, move: Move) -> None:
+        self.moves = (*self.moves, move)[-REMEMBERED:]
+        self.ledger.commit(self.lease, Round(notes={MOVES_NOTE: _MOVES.dump_json(self.moves).decode()}))
+
+
+def measured_of(learning: Learning, logs: Mapping[str, Log], clock_s: float) -> Measured:
+    """What a running plan taught. Sites that are down would be known by their silence; here all are in one process."""
+    plan, found = learning.plan, learning.statistics()
+    claiming = [entry for entry in plan.contracts if not plan.catalogue.contracts[entry.contract].forced]
+    return Measured(
+        clock_s,
+        found.sources,
+        dict(learning.times.slowness),
+        found.load,
+        selectivities=found.selectivities,
+        blocking_s=longest_item_s(paths_of(plan.graph, claiming), learning.seconds()),
+        sizes=measure_sizes(plan, dict(learning.flows), found.sources, logs),
+    )
+
+
+def _move(proposal: Proposal, clock_s: float) -> Move:
+    return Move(
+        at_s=clock_s,
+        contracts=proposal.contracts,
+        reasons=proposal.reasons,
+        restores=proposal.restores,
+        saving=proposal.saving,
+        migration=proposal.migration,
+        steps=proposal.steps,
+        parts=proposal.moves,
+    )
+
+
+def _tell(move: Move) -> None:
+    log.info(
+        "moving %s, because %s; saves %.3g $/h, moving costs %.3g $, broken promises that can be kept then: %s; "
+        "made: %s; dropped: %s",
+        ", ".join(move.contracts),
+        "; ".join(move.reasons),
+        move.saving * 3600.0,
+        move.migration,
+        ", ".join(move.restores) or "none",
+        ", ".join(name_ids(move.made)) or "nothing",
+        ", ".join(name_ids(move.dropped)) or "nothing",
+    )

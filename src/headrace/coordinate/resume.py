@@ -1,0 +1,56 @@
+"""What a restarted project continues with: the last commit, and its last plan if a database does not answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from headrace.connect.postgres.inspect import connect
+from headrace.declare.variables import fill
+from headrace.model.amounts import format_seconds
+from headrace.model.errors import ConnectError
+from headrace.model.plan import Plan
+from headrace.run.compile.columns import serving_log
+from headrace.run.compile.compile_plan import compile_plan
+from headrace.site.folder import Folder
+from headrace.site.plan_facts import sources_of
+from headrace.site.sources.databases import databases_of
+
+
+def recovered_text(folder: Folder, now: int) -> str:
+    """What the ledger holds of a run that ended; `now` is in microseconds."""
+    plan = folder.running()
+    if plan is None:
+        return "it had not loaded its views yet; the rows that it read from the sources are kept"
+    ledger = folder.ledger()
+    try:
+        times, positions = ledger.times(), ledger.notes("position:")
+    finally:
+        ledger.close()
+    program = compile_plan(plan)
+    logs = [serving_log(program, one) for one in plan.contracts]
+    views = [times[log] for log in logs if log in times]
+    captured = {name.removeprefix("position:"): int(json.loads(text)["t"]) for name, text in positions.items()}
+    kept = f"{len(views)} of {len(plan.contracts)} views are kept" + (f", {_ages(views, now)}" if views else "")
+    read = [f"{name} since {_age(t, now)}" for name, t in sorted(captured.items())]
+    return "; ".join([kept, *(["changes are read from " + ", ".join(read)] if read else [])])
+
+
+def _ages(times: list[int], now: int) -> str:
+    newest, oldest = _age(max(times), now), _age(min(times), now)
+    return f"as of {newest}" if newest == oldest else f"as of {newest} to {oldest}"
+
+
+def _age(t: int, now: int) -> str:
+    return f"{format_seconds(round(max(0, now - t) / 1e6, 1))} ago"
+
+
+def databases_away(plan: Plan, environment: Mapping[str, str]) -> dict[str, str]:
+    """The databases of a plan that do not answer now, and why."""
+    found = {}
+    for database in databases_of(plan.catalogue, sources_of(compile_plan(plan))):
+        try:
+            connect(fill(database.dsn, environment)).close()
+        except ConnectError as error:
+            found[database.name] = error.message
+    return found

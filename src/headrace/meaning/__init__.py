@@ -1,0 +1,1 @@
+"""What SQL means, in plain Python without Arrow or NumPy: scalars, functions, Z-sets, relations and their deltas."""

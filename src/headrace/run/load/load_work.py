@@ -1,0 +1,105 @@
+"""Loading as a work item: reads what is kept, writes the contents and states of new vertices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from headrace.meaning.python_functions import surroundings_of
+from headrace.model.log import NEVER, Log, Piece, PieceKind
+from headrace.run.load.load import Loading, Sent
+from headrace.run.logs.merge import shards_wanted
+from headrace.run.operators.reading import schema_of
+from headrace.run.operators.recompute import difference
+from headrace.run.ports import Evaluate, Store
+from headrace.run.program import LogSpec, Program
+from headrace.run.push.evaluate_here import evaluate_here
+from headrace.run.push.work import Files, write_runs
+from headrace.run.rows.changes import consolidate, contents, stamped
+
+
+@dataclass(frozen=True, slots=True)
+class LoadItem:
+    """New vertices at time `t`; `kept` are base and changes of the logs that have contents.
+
+    With `states_only` just the states of their operators. Logs that are there already, and are computed again, are in
+    `before` with what they hold: only what has changed is written, as a change.
+    """
+
+    program: Program
+    new: tuple[str, ...]
+    t: int
+    store: Store
+    kept: Mapping[str, Files]
+    states_only: bool = False
+    weight: float = 1e9
+    before: Mapping[str, Log] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"load {len(self.new)} vertices"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """New pieces by log, rows of contents, and what came from other sites."""
+
+    pieces: tuple[tuple[str, Piece], ...]
+    rows: int
+    sent: tuple[Sent, ...] = ()
+
+
+def perform_load(item: LoadItem, evaluate: Evaluate = evaluate_here) -> Loaded:
+    loading = Loading(item.program, item.t, lambda name: _kept(item, name), evaluate)
+    pieces = tuple(_pieces(item, loading))
+    rows = sum(piece.rows for _, piece in pieces if piece.kind is PieceKind.BASE)
+    return Loaded(pieces, rows, tuple(loading.sent.values()))
+
+
+def _kept(item: LoadItem, name: str) -> pa.Table | None:
+    files = item.kept.get(name)
+    if files is None:
+        return None
+    schema = schema_of(item.program.logs[name].columns)
+    tables = [item.store.read(files.site, file, schema.names) for file in files.names]
+    return contents([schema.empty_table(), *tables], item.t)
+
+
+def _pieces(item: LoadItem, loading: Loading) -> Iterator[tuple[str, Piece]]:
+    for name in item.new:
+        spec, state = item.program.logs[name], item.program.tasks[name].state
+        if spec.has_contents and not item.states_only:
+            yield from ((spec.name, piece) for piece in _base(item, spec, loading.contents(name)))
+        if state is not None:
+            yield from ((state.name, piece) for piece in _base(item, state, loading.state(name)))
+
+
+def _base(item: LoadItem, spec: LogSpec, table: pa.Table) -> Iterator[Piece]:
+    schema = schema_of(spec.columns)
+    table = table.select(schema.names).cast(schema)
+    if spec.name in item.before:
+        yield from _change(item, spec, table, item.before[spec.name])
+        return
+    name, size = item.store.write(spec.site, table, f"base-{spec.name}-{item.t}", durable=False)
+    yield Piece(PieceKind.BASE, name, NEVER, item.t, table.num_rows, size)
+    if table.num_rows:
+        shards = {(spec.name, key.columns): shards_wanted((), key.columns, table.num_rows) for key in spec.keys}
+        yield from write_runs(
+            item.store, spec, table, (NEVER, item.t), shards, around=surroundings_of(item.program.functions)
+        )
+
+
+def _change(item: LoadItem, spec: LogSpec, table: pa.Table, log: Log) -> Iterator[Piece]:
+    """What turns that which a log holds into a table, all at the time of loading."""
+    names = schema_of(spec.columns).names
+    tables = [item.store.read(log.site, piece.file, names) for piece in log.contents]
+    before = contents([table.slice(0, 0), *tables], log.t)
+    made = difference(consolidate(stamped(table, item.t)).select(names).cast(table.schema), before, item.t)
+    if made.num_rows:
+        span = log.t, item.t
+        name, size = item.store.write(spec.site, made, f"{spec.name}-{item.t}", durable=False)
+        yield Piece(PieceKind.CHANGE, name, *span, made.num_rows, size)
+        shards = {(spec.name, key.columns): shards_wanted(log.pieces, key.columns, made.num_rows) for key in spec.keys}
+        yield from write_runs(item.store, spec, made, span, shards, around=surroundings_of(item.program.functions))

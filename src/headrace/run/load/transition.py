@@ -1,0 +1,83 @@
+"""Switches from one program to another while the first one keeps running.
+
+    between     the program that runs while the new one is loaded: the old one unchanged, plus what is new
+    tidied      what the ledger forgets once the new one runs
+
+A push has to maintain its log for all readers, of the old program and of the new one: a run by a key that misses a few
+changes is wrong for ever. So logs have the keys of both programs until the old one is gone. Keys that no program needs
+any more are dropped with their runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+
+from headrace.model.log import Edit, Log, PieceKind, Round
+from headrace.run.program import LogSpec, Program
+from headrace.run.push.engine import KEYS_NOTE
+
+
+def between(old: Program | None, new: Program, anew: frozenset[str] = frozenset()) -> Program:
+    """What runs goes on as it is made now, even if the new program makes it in another way.
+
+    But for logs that start anew.
+    """
+    if old is None:
+        return new
+    kept = {name: task for name, task in old.tasks.items() if name not in anew or name not in new.tasks}
+    tasks = {**kept, **{name: task for name, task in new.tasks.items() if name not in kept}}
+    before = {name: spec for name, spec in old.logs.items() if name not in anew or name not in new.logs}
+    logs = {name: _for_both(before.get(name), new.logs.get(name)) for name in {**before, **new.logs}}
+    functions = tuple(dict.fromkeys((*old.functions, *new.functions)))
+    return Program(tasks, logs, functions, {**old.answers, **new.answers})
+
+
+def _for_both(old: LogSpec | None, new: LogSpec | None) -> LogSpec:
+    if old is None or new is None:
+        found = old or new
+        assert found is not None
+        return found
+    known = {key.columns for key in old.keys}
+    return replace(old, keys=(*old.keys, *(key for key in new.keys if key.columns not in known)))
+
+
+def made_from(program: Program, logs: Collection[str]) -> frozenset[str]:
+    """Everything that is made from some logs, directly or not: vertices and their states."""
+    found = set(logs)
+    for name, task in program.tasks.items():
+        if not found.isdisjoint(task.reads):
+            found |= {name} if task.state is None else {name, task.state.name}
+    return frozenset(found.difference(logs))
+
+
+def tidied(program: Program, logs: Mapping[str, Log], notes: Mapping[str, str]) -> Round:
+    """Forgets logs that a program does not have, and runs and notes of keys that it does not look up by.
+
+    `notes` are those of keys. Spools are no logs of programs, and stay.
+    """
+    gone = tuple(sorted(name for name in logs if name not in program.logs))
+    known = {**{KEYS_NOTE + name: None for name in gone}, **dict(_notes(program, logs, notes))}
+    return Round(tuple(_without_keys(program, logs)), known, forget=gone)
+
+
+def _notes(program: Program, logs: Mapping[str, Log], notes: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
+    for note, text in notes.items():
+        name = note.removeprefix(KEYS_NOTE)
+        if name not in program.logs or name not in logs:
+            yield note, None
+            continue
+        known = [tuple(columns) for columns in json.loads(text)]
+        wanted = {key.columns for key in program.logs[name].keys}
+        if not wanted.issuperset(known):
+            yield note, json.dumps([columns for columns in known if columns in wanted])
+
+
+def _without_keys(program: Program, logs: Mapping[str, Log]) -> Iterator[Edit]:
+    for name, log in logs.items():
+        if name in program.logs:
+            wanted = {key.columns for key in program.logs[name].keys}
+            files = tuple(piece.file for piece in log.of_kind(PieceKind.RUN) if piece.key not in wanted)
+            if files:
+                yield Edit(name, log.t, log.t, drop=files)

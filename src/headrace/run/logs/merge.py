@@ -1,0 +1,131 @@
+"""Which runs to merge, and merging them: a log-structured merge tree for each key and shard.
+
+    newest ... oldest    10k 10k | 30k 30k | 90k | 300k | 2M      three of a size become one of the next
+
+Runs next to each other in time are merged when together they are at least GROWTH times as large as the largest of them.
+So each time a row is written it comes into a run that much larger, which bounds how often it is written by the
+logarithm of the contents over what a push brings, whatever sizes pushes have. The oldest run waits only until what came
+after it is as large as itself. What no such group holds is few runs, unless sizes are unlucky; a limit sees to that.
+
+Merging forgets times up to `since`: no reader asks for contents before it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.model.log import Piece, PieceKind
+from headrace.run.logs.arrangement import HASH
+from headrace.run.rows.changes import ORDER, TIME, WEIGHT, Positions, columns_of, contents, stamped, totals
+from headrace.run.rows.hashes import shared
+
+SHARD_ROWS = 2_000_000
+GROWTH = 3.0
+GROWTH_OF_OLDEST = 2.0
+MOST_RUNS = 12
+SMALL = 64 * 1024
+"""Bytes; smaller files count as this size, so that tiny ones are merged early."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Runs of one key and shard, oldest first, that become one run, or one for each of its parts if `shards` grew."""
+
+    runs: tuple[Piece, ...]
+    shards: int
+
+
+def shards_wanted(pieces: Sequence[Piece], key: tuple[str, ...], more_rows: int = 0) -> int:
+    """How many shards new runs of a key are cut into: a power of two that only grows."""
+    runs = [piece for piece in pieces if piece.kind is PieceKind.RUN and piece.key == key]
+    rows = sum(run.rows for run in runs) + more_rows
+    needed = 1 << max(0, -(-rows // SHARD_ROWS) - 1).bit_length()
+    return max(needed, *(run.shards for run in runs), 1)
+
+
+def merges_due(pieces: Sequence[Piece]) -> tuple[Merge, ...]:
+    """At most one merge for each key and shard, those with the most runs first."""
+    runs = sorted((p for p in pieces if p.kind is PieceKind.RUN), key=lambda p: (p.key, p.shards, p.shard))
+    due = [
+        (len(group), merge)
+        for key, of_key in itertools.groupby(runs, key=lambda piece: piece.key)
+        for group in _by_shard(list(of_key))
+        if (merge := _merge_due(group, shards_wanted(runs, key)))
+    ]
+    return tuple(merge for _, merge in sorted(due, key=lambda pair: -pair[0]))
+
+
+def _by_shard(runs: list[Piece]) -> Iterator[tuple[Piece, ...]]:
+    for _, group in itertools.groupby(runs, key=lambda piece: (piece.shards, piece.shard)):
+        yield tuple(sorted(group, key=lambda piece: (piece.after, piece.upto)))
+
+
+def _merge_due(runs: tuple[Piece, ...], shards: int) -> Merge | None:
+    """Runs of one shard, oldest first. If there are more shards by now, all of them are merged and cut."""
+    if runs[0].shards < shards:
+        return Merge(runs, shards)
+    sizes = [max(run.bytes, SMALL) for run in runs]
+    window = _growing(sizes) or (_cheapest(sizes) if len(sizes) > MOST_RUNS else None)
+    return Merge(runs[window[0] : window[1]], shards) if window else None
+
+
+def _growing(sizes: Sequence[int]) -> tuple[int, int] | None:
+    """The longest window that is enough larger than its largest; of several the newest."""
+    for length in range(len(sizes), 1, -1):
+        for start in range(len(sizes) - length, -1, -1):
+            window = sizes[start : start + length]
+            if sum(window) >= (GROWTH if start else GROWTH_OF_OLDEST) * max(window):
+                return start, start + length
+    return None
+
+
+def _cheapest(sizes: Sequence[int]) -> tuple[int, int]:
+    """The window that writes least for each run that it removes."""
+    windows = itertools.combinations(range(len(sizes) + 1), 2)
+    return min((w for w in windows if w[1] - w[0] > 1), key=lambda w: sum(sizes[w[0] : w[1]]) / (w[1] - w[0] - 1))
+
+
+def merge(runs: Sequence[pa.Table], since: int) -> pa.Table:
+    """Runs of one key as one run. Rows up to `since` are stamped (since, 0), equal ones summed; later ones stay."""
+    rows = pa.concat_tables(runs)
+    order = np.argsort(rows.column(HASH).to_numpy(), kind="stable")
+    old = rows.column(TIME).to_numpy() <= since
+    positions, weights = _kept(rows, order, old)
+    kept = rows.take(pa.array(positions))
+    stamps = {
+        TIME: np.where(old[positions], since, kept.column(TIME).to_numpy()),
+        ORDER: np.where(old[positions], 0, kept.column(ORDER).to_numpy()).astype(np.int32),
+        WEIGHT: weights,
+    }
+    for name, values in stamps.items():
+        kept = kept.set_column(kept.column_names.index(name), rows.schema.field(name), pa.array(values))
+    return kept
+
+
+def _kept(
+    rows: pa.Table, order: Positions, old: np.ndarray[tuple[int], np.dtype[np.bool_]]
+) -> tuple[Positions, Positions]:
+    """Positions, in order of the hash, of one of each class of equal old rows and of all later rows; their weights.
+
+    Only rows that share their hash with another can be equal, which are few where the key is that of the relation.
+    """
+    weights = rows.column(WEIGHT).to_numpy()
+    candidate = shared(rows.column(HASH).to_numpy()[order]) & old[order]
+    places = np.flatnonzero(candidate)
+    names = [name for name in columns_of(rows) if name != HASH]
+    first, sums = totals(rows.select([*names, WEIGHT]).take(pa.array(order[places])), names)
+    alone = np.flatnonzero(~candidate)
+    kept = np.concatenate([alone, places[first]])
+    by_hash = np.argsort(kept, kind="stable")
+    return order[kept[by_hash]], np.concatenate([weights[order[alone]], sums])[by_hash]
+
+
+def compact(base: Sequence[pa.Table], changes: Sequence[pa.Table], since: int) -> pa.Table:
+    """A new base: the contents as of `since`, stamped (since, 0)."""
+    schema = [*base, *changes][0].schema
+    return stamped(contents([*base, *changes], since), since).select(schema.names).cast(schema)

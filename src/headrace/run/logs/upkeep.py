@@ -1,0 +1,256 @@
+"""Maintains logs in the background: decides what is due, one piece of work at a time, and what may be deleted.
+
+A log may be compacted up to the earliest time that a reader still needs. Upkeep never changes the time of a log; it is
+committed against the time that the log has reached by then.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from headrace.model.errors import Conflict
+from headrace.model.log import NEVER, Edit, Log, PieceKind, Round
+from headrace.run.capture.spool import spool_log
+from headrace.run.logs.garbage import KEEP_MICROSECONDS, Reader, retain, sweep
+from headrace.run.logs.history import FILES, GatherItem, gathers_due
+from headrace.run.logs.merge import merges_due, shards_wanted
+from headrace.run.logs.upkeep_work import Kept, UpkeepItem
+from headrace.run.program import LogSpec
+from headrace.run.push.engine import KEYS_NOTE, Engine
+
+COMPACT_PIECES = 64
+"""So many files of changes after the base make a new base worth while, or changes half as large as it."""
+TOGETHER, SMALL_BYTES = 16, 2_000_000
+"""So many pieces of work that read at most so much go in one job."""
+GATHERED_TOGETHER = 8
+"""So many pieces of history go along."""
+ATTEMPTS = 5
+READING_NOTE = "load:"
+KEEP_CAPTURED = 600 * 1_000_000
+"""Microseconds for which spools keep what was read of them: sources' own logs have the same changes."""
+
+
+@dataclass(slots=True)
+class Upkeep:
+    engine: Engine
+    keep: int = KEEP_MICROSECONDS
+    budgets: Mapping[str, int] = field(default_factory=dict)
+    unnamed: Mapping[str, float] = field(default_factory=dict)
+    gather_files: int = FILES
+
+    @property
+    def keep_captured(self) -> int:
+        return min(self.keep, KEEP_CAPTURED)
+
+    def step(self) -> UpkeepItem | GatherItem | None:
+        """Does the most pressing piece of work, and small ones with it in one job; None if nothing is due."""
+        items = self._next()
+        outcomes = self.engine.runner.run(items) if items else []
+        failed = [(item, outcome.error) for item, outcome in zip(items, outcomes, strict=True) if outcome.value is None]
+        for item, outcome in zip(items, outcomes, strict=True):
+            if outcome.value is None:
+                continue
+            if isinstance(item, GatherItem):
+                self._commit_gathered(item, outcome.value)
+            else:
+                self._commit(item, outcome.value)
+        if failed:
+            raise RuntimeError(f"{failed[0][0].name} failed: {failed[0][1]}")
+        return items[0] if items else None
+
+    def _next(self) -> list[UpkeepItem | GatherItem]:
+        """Starting a job costs more than most merges take. New keys are built before anything else is merged."""
+        logs = self.engine.ledger.logs([*self.engine.program.logs, *self._spools()])
+        due = self._due({name: log for name, log in logs.items() if name in self.engine.program.logs})
+        first = next(due, None)
+        if first is not None and (first.keys or first.bytes > SMALL_BYTES):
+            return [first]
+        merges = islice((item for item in due if item.bytes <= SMALL_BYTES), TOGETHER - 1)
+        gathers = self._gathers(logs)
+        small = [item for item in gathers if item.bytes <= SMALL_BYTES][:GATHERED_TOGETHER]
+        together: list[UpkeepItem | GatherItem] = [*([] if first is None else [first, *merges]), *small]
+        return together or [*gathers[:1]]
+
+    def _gathers(self, logs: Mapping[str, Log]) -> list[GatherItem]:
+        """Of logs that have contents, only what the base holds: the rest is on its way into the next."""
+        times, together = self._times(logs), dict[tuple[str, int], list[tuple[Log, int]]]()
+        spools = self._spools()
+        for name, log in logs.items():
+            spec, upto = self.engine.program.logs.get(name), self._since(log, times)
+            if spec is not None and spec.has_contents:
+                upto = min(upto, NEVER if log.base_t is None else log.base_t)
+            keep = self.keep_captured if name in spools else self.keep
+            together.setdefault((log.site, keep), []).append((log, upto))
+        return [
+            GatherItem(site, self.engine.store, gather)
+            for (site, keep), held in together.items()
+            for gather in gathers_due(held, keep, self.gather_files)
+        ]
+
+    def _spools(self) -> set[str]:
+        """Logs that are read, and made by captures."""
+        tasks = self.engine.program.tasks
+        return {name for task in tasks.values() for name in task.reads} - set(tasks)
+
+    def _due(self, logs: Mapping[str, Log]) -> Iterator[UpkeepItem]:
+        times = self._times(logs)
+        noted = self.engine.ledger.notes(KEYS_NOTE)
+        for name, log in logs.items():
+            spec = self.engine.program.logs[name]
+            yield from self._keys_missing(spec, log, noted.get(KEYS_NOTE + name, ""))
+        for name, log in logs.items():
+            spec, since = self.engine.program.logs[name], self._since(log, times)
+            if spec.keys:
+                yield from (UpkeepItem(spec, self.engine.store, since, merge=due) for due in merges_due(log.pieces))
+            if spec.has_contents:
+                yield from self._compaction(spec, log, since)
+
+    def _times(self, logs: Mapping[str, Log]) -> dict[str, int]:
+        """Of logs that go on from where they are: those that are halted are rebuilt, and look nothing up until then."""
+        waiting = self.engine.waiting()
+        return {name: log.t for name, log in logs.items() if name not in waiting}
+
+    def _since(self, log: Log, times: Mapping[str, int]) -> int:
+        """The smallest time at which anyone still looks a log up."""
+        tasks = self.engine.program.tasks.values()
+        readers = [times[task.vertex] for task in tasks if log.name in task.reads and task.vertex in times]
+        return min([*readers, log.t])
+
+    def _keys_missing(self, spec: LogSpec, log: Log, noted: str) -> Iterator[UpkeepItem]:
+        known = {tuple(columns) for columns in json.loads(noted)} if noted else set()
+        missing = tuple(key for key in spec.keys if key.columns not in known)
+        if missing:
+            rows = sum(piece.rows for piece in log.contents)
+            shards = shards_wanted((), missing[0].columns, rows)
+            yield UpkeepItem(
+                spec,
+                self.engine.store,
+                log.t,
+                pieces=log.contents,
+                keys=missing,
+                shards=shards,
+                functions=self.engine.program.functions,
+            )
+
+    def _compaction(self, spec: LogSpec, log: Log, since: int) -> Iterator[UpkeepItem]:
+        pieces = log.contents
+        changes = [piece for piece in pieces if piece.kind is PieceKind.CHANGE and piece.upto <= since]
+        base_rows = sum(piece.rows for piece in pieces if piece.kind is PieceKind.BASE)
+        many = len(changes) > COMPACT_PIECES or (len(changes) > 8 and sum(p.rows for p in changes) > base_rows / 2)
+        if changes and many:
+            upto = max(piece.upto for piece in changes)
+            chosen = tuple(piece for piece in pieces if piece.kind is PieceKind.BASE or piece.upto <= upto)
+            yield UpkeepItem(spec, self.engine.store, upto, pieces=chosen)
+
+    def _commit(self, item: UpkeepItem, kept: Kept) -> None:
+        name, notes = item.spec.name, dict[str, str | None]()
+        if item.keys:
+            notes[KEYS_NOTE + name] = json.dumps([key.columns for key in item.spec.keys])
+        for attempt in range(ATTEMPTS):
+            log = self.engine.ledger.logs([name]).get(name)
+            if log is None:
+                return
+            stale = _stale_runs(item, log)
+            edit = Edit(name, log.t, log.t, kept.add, (*kept.drop, *stale))
+            try:
+                self.engine.ledger.commit(self.engine.lease, Round((edit,), notes))
+                return
+            except Conflict:
+                if attempt == ATTEMPTS - 1:
+                    raise
+
+    def _commit_gathered(self, item: GatherItem, kept: Kept) -> None:
+        """In all logs that still have the files: some may have been forgotten, or trimmed."""
+        for attempt in range(ATTEMPTS):
+            logs = self.engine.ledger.logs(item.gather.logs).values()
+            having = [log for log in logs if set(kept.drop) <= {piece.file for piece in log.pieces}]
+            edits = tuple(Edit(log.name, log.t, log.t, kept.add, kept.drop) for log in having)
+            try:
+                self.engine.ledger.commit(self.engine.lease, Round(edits))
+                return
+            except Conflict:
+                if attempt == ATTEMPTS - 1:
+                    return  # they move on too quickly: next time
+
+    def repair(self) -> list[str]:
+        """Builds runs again of which a file is gone; the logs concerned. Files of other kinds cannot be replaced."""
+        there = {f"{site}/{file}" for site, file, _ in self.engine.store.list()}
+        broken = []
+        for name, log in self.engine.ledger.logs(self.engine.program.logs).items():
+            gone = [p for p in log.of_kind(PieceKind.RUN) if f"{log.site}/{p.file}" not in there]
+            lost = {p.key for p in gone}
+            if lost:
+                kept = [key.columns for key in self.engine.program.logs[name].keys if key.columns not in lost]
+                drop = tuple(p.file for p in log.of_kind(PieceKind.RUN) if p.key in lost)
+                notes = {KEYS_NOTE + name: json.dumps(kept)}
+                self.engine.ledger.commit(self.engine.lease, Round((Edit(name, log.t, log.t, drop=drop),), notes))
+                broken.append(name)
+        while broken and self._build_missing():
+            pass
+        return broken
+
+    def build_keys(self) -> None:
+        """Builds all runs that logs are looked up by and do not have yet: without them, pushes would find nothing."""
+        while self._build_missing():
+            pass
+
+    def _build_missing(self) -> bool:
+        """Builds the runs of one log that has none of a key; whether there was one."""
+        item = next(self._due(self.engine.ledger.logs(self.engine.program.logs)), None)
+        return item is not None and bool(item.keys) and self.step() is not None
+
+    # Forgetting
+
+    def trim(self, now: int) -> tuple[str, ...]:
+        """Drops changes that nobody needs; names of readers that were cut off, and must be loaded again."""
+        logs, waiting = self.engine.ledger.logs(), self.engine.waiting()
+        readers = [
+            Reader(task.vertex, dict.fromkeys(task.reads, logs[task.vertex].t))
+            for task in self.engine.program.tasks.values()
+            if task.vertex in logs and task.vertex not in waiting
+        ]
+        readers += self._readings_under_way(logs)
+        spools = self._spools()
+        held = (log for log in logs.values() if log.name not in spools and not self._is_all_contents(log))
+        decided = retain(held, readers, now, self.budgets, self.keep)
+        # What was captured is never given up: it cannot be computed again.
+        captured = retain((log for log in logs.values() if log.name in spools), readers, now, {}, self.keep_captured)
+        for trim in (*decided.trims, *captured.trims):
+            try:
+                self.engine.ledger.commit(self.engine.lease, Round((trim.edit(logs[trim.log]),)))
+            except Conflict:
+                continue  # it moved on meanwhile: next time
+        return decided.cut_off
+
+    def _is_all_contents(self, log: Log) -> bool:
+        """Whether all changes of a log are what it holds: it has no base yet."""
+        spec = self.engine.program.logs.get(log.name)
+        return spec is not None and spec.has_contents and log.base_t is None
+
+    def _readings_under_way(self, logs: Mapping[str, Log]) -> list[Reader]:
+        """While a table is read, its whole spool is needed: at the end it says which rows were not there any more."""
+        sources = (name.removeprefix(READING_NOTE) for name in self.engine.ledger.notes(READING_NOTE))
+        spools = (spool_log(source) for source in sources)
+        return [Reader(f"reading of {spool}", {spool: logs[spool].start}) for spool in spools if spool in logs]
+
+    def sweep(self, now: float, **options: Any) -> int:
+        """Deletes files that nobody names any more, and that no push reads which runs beside others; how many."""
+        listed = list(self.engine.store.list())
+        named = self.engine.in_work.files | self.engine.ledger.files()
+        decided = sweep(listed, named, self.unnamed, now, **options)
+        self.unnamed = decided.unnamed_since
+        # However long whoever wrote them stood still: what is committed from now on has its files, or is refused.
+        return self.engine.ledger.delete_unnamed(decided.delete, self.engine.store.delete)
+
+
+def _stale_runs(item: UpkeepItem, log: Log) -> tuple[str, ...]:
+    """Runs of keys that are built again, as far as they hold what the new ones do."""
+    if not item.keys:
+        return ()
+    upto = max((piece.upto for piece in item.pieces), default=item.since)
+    columns = {key.columns for key in item.keys}
+    return tuple(p.file for p in log.of_kind(PieceKind.RUN) if p.key in columns and p.upto <= upto)

@@ -1,0 +1,94 @@
+"""Upkeep as work items: merges runs, writes bases from changes, rebuilds runs. None of this changes a log's content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from headrace.meaning.python_functions import Functions, surroundings_of
+from headrace.model.log import NEVER, Piece, PieceKind
+from headrace.run.logs.arrangement import cut
+from headrace.run.logs.merge import Merge, compact, merge
+from headrace.run.operators.reading import schema_of
+from headrace.run.ports import Store
+from headrace.run.program import LogSpec, LookupKey
+from headrace.run.push.work import write_runs
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepItem:
+    """One of: `merge` runs, `base` from pieces up to `since`, or `keys` whose runs are built from pieces."""
+
+    spec: LogSpec
+    store: Store
+    since: int
+    merge: Merge | None = None
+    pieces: tuple[Piece, ...] = ()
+    keys: tuple[LookupKey, ...] = ()
+    shards: int = 1
+    functions: Functions = ()
+    weight: float = 1.0
+
+    @property
+    def name(self) -> str:
+        return f"upkeep of {self.spec.name}"
+
+    @property
+    def bytes(self) -> int:
+        """Of all that is read."""
+        return sum(piece.bytes for piece in (self.pieces if self.merge is None else self.merge.runs))
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """New pieces of a log, and the files that they stand for."""
+
+    add: tuple[Piece, ...]
+    drop: tuple[str, ...]
+
+
+def perform_upkeep(item: UpkeepItem) -> Kept:
+    if item.merge is not None:
+        return Kept(tuple(_merged(item, item.merge)), tuple(piece.file for piece in item.merge.runs))
+    if item.keys:
+        return Kept(tuple(_runs(item)), ())
+    return _base(item)
+
+
+def _tables(item: UpkeepItem, pieces: tuple[Piece, ...]) -> list[pa.Table]:
+    """Base and changes."""
+    names = schema_of(item.spec.columns).names
+    return [item.store.read(item.spec.site, piece.file, names) for piece in pieces]
+
+
+def _merged(item: UpkeepItem, wanted: Merge) -> Iterator[Piece]:
+    runs = wanted.runs
+    table = merge([item.store.read(item.spec.site, piece.file) for piece in runs], item.since)
+    span = runs[0].after, max(piece.upto for piece in runs)
+    for shard, part in enumerate(cut(table, wanted.shards)):
+        if part.num_rows:
+            file, size = item.store.write(item.spec.site, part, f"run-{item.spec.name}-{span[1]}", durable=False)
+            yield Piece(PieceKind.RUN, file, *span, part.num_rows, size, runs[0].key, shard, wanted.shards)
+
+
+def _runs(item: UpkeepItem) -> Iterator[Piece]:
+    tables = _tables(item, item.pieces)
+    rows = pa.concat_tables([schema_of(item.spec.columns).empty_table(), *tables])
+    if rows.num_rows:
+        span = NEVER, max(piece.upto for piece in item.pieces)
+        shards = {(item.spec.name, key.columns): item.shards for key in item.keys}
+        yield from write_runs(item.store, item.spec, rows, span, shards, item.keys, surroundings_of(item.functions))
+
+
+def _base(item: UpkeepItem) -> Kept:
+    old = tuple(piece for piece in item.pieces if piece.kind is PieceKind.BASE)
+    changes = tuple(piece for piece in item.pieces if piece.kind is PieceKind.CHANGE)
+    table = compact(
+        [schema_of(item.spec.columns).empty_table(), *_tables(item, old)], _tables(item, changes), item.since
+    )
+    file, size = item.store.write(item.spec.site, table, f"base-{item.spec.name}-{item.since}")
+    return Kept(
+        (Piece(PieceKind.BASE, file, NEVER, item.since, table.num_rows, size),), tuple(piece.file for piece in old)
+    )

@@ -1,0 +1,266 @@
+"""The engine of a program: pushes its vertices, and starts those that are new at a common time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import dataclass, field, replace
+
+from headrace.model.errors import Conflict
+from headrace.model.log import NEVER, Edit, Log, Piece, Round
+from headrace.model.words import name_id, put_in_words
+from headrace.run.load.load import Sent
+from headrace.run.load.load_work import Loaded, LoadItem
+from headrace.run.program import Ingest, LogSpec, Program, RecomputeStep
+from headrace.run.push.halted import Halted, halted_in, note_free, note_halted, waiting_for
+from headrace.run.push.in_work import InWork
+from headrace.run.push.locate import say_where
+from headrace.run.push.push import ATTEMPTS, Pushed, Pusher
+from headrace.run.push.work import Files
+
+KEYS_NOTE = "keys:"
+"""Notes of the keys by which a log has runs: a plan that needs others has them built."""
+
+
+class NotThereYet(RuntimeError):
+    """What new vertices are to start from has no common time yet: a little later it may have."""
+
+
+class NoAnswer(RuntimeError):
+    """A row for which a view has no answer: it cannot be computed before the data is another."""
+
+
+@dataclass(slots=True)
+class Engine(Pusher):
+    """Holds no state of its own: everything is in the ledger and the store.
+
+    `turn` is there if somebody else pushes what runs: who loads takes it to do the same, or both would be in vain.
+    `count_sent` is told what loading has sent from one site to another, the pushes that it takes included.
+    """
+
+    turn: AbstractContextManager[object] | None = None
+    count_sent: Callable[[Sent], None] = lambda _: None
+    in_work: InWork = field(default_factory=InWork)
+
+    def missing(self) -> list[str]:
+        """Vertices of the program that have no log yet."""
+        times = self.ledger.times()
+        return [name for name in self.program.tasks if name not in times]
+
+    def load(self, wanted: Collection[str] | None = None, t: int | None = None) -> list[str]:
+        """Starts new vertices at one time; returns them. Sources must have been captured completely.
+
+        All of the program, or those that some vertices need; at what `common_time` said before, or says now.
+        """
+        new = self._missing_for(wanted)
+        if not new:
+            return []
+        t = self.common_time(wanted) if t is None else t
+        sources = [name for name in new if isinstance(self.program.tasks[name].step, Ingest)]
+        rest = [name for name in new if name not in sources]
+        self._start_sources(sources)
+        if rest:
+            needed = [name for name in self.upstream(rest) if name not in rest]
+            self._check(self.push([name for name in needed if name in sources], t))  # there may be much to read
+            self._bring(needed, t)
+            self._load_at(rest, t)
+        return new
+
+    def common_time(self, wanted: Collection[str] | None = None) -> int:
+        """Where new vertices can start: nothing that they read is further, and all is captured or soon will be."""
+        times, new = self.ledger.times(), self._missing_for(wanted)
+        started = [times[name] for name in self.upstream(new) if name in times]
+        spools = self.ledger.logs(self.spools(new)).values()
+        return max([self.watermark(new, times), *started, *(spool.start for spool in spools)])
+
+    def _missing_for(self, wanted: Collection[str] | None) -> list[str]:
+        among = None if wanted is None else set(self.upstream(wanted))
+        return [name for name in self.missing() if among is None or name in among]
+
+    def forget(self, vertices: Collection[str]) -> list[str]:
+        """Drops vertices and all that read them, so that they are loaded again; returns them. Sources stay."""
+        gone: dict[str, None] = {}
+        for name, task in self.program.tasks.items():
+            if not isinstance(task.step, Ingest) and (name in vertices or any(read in gone for read in task.reads)):
+                gone[name] = None
+        states = [state.name for name in gone if (state := self.program.tasks[name].state) is not None]
+        known = self.ledger.times()
+        self.ledger.commit(self.lease, Round(forget=tuple(name for name in (*gone, *states) if name in known)))
+        return list(gone)
+
+    def rebuild(self, vertex: str) -> list[str]:
+        """Computes anew, as of now, what bad rows keep a vertex from, and the vertex; returns all that was.
+
+        Nothing of before has to be evaluated for that, so rows that are gone do not matter. Logs that hold contents get
+        the difference as one change; logs of changes alone start here. Whatever else reads these is halted, until it is
+        rebuilt as well. Raises `NoAnswer` while a bad row is still there. Safe to repeat: it is one commit.
+        """
+        halted, upstream, times = halted_in(self.ledger), self.upstream([vertex]), self.ledger.times()
+        waiting = waiting_for(self.program, halted)
+        anew = [name for name in upstream if name in waiting]
+        rest = [name for name in upstream if name not in waiting]
+        t = max([self.watermark(upstream, times), *(times[name] for name in upstream)])
+        if not anew or t <= max(times[name] for name in anew):
+            return []
+        self._bring(rest, t)
+        first = {waiting[name] for name in anew}
+        try:
+            self._load_at(anew, t, rebuilt={name: halted[waiting[name]] for name in anew})
+        except NoAnswer as error:
+            again = {name: replace(halted[name], why=str(error), tried=t) for name in first}
+            self.ledger.commit(self.lease, Round(notes=note_halted(again)))
+            raise
+        return anew
+
+    def level(self, program: Program) -> list[str]:
+        """Brings what another program makes in another way so far that it can go on with it; what that was.
+
+        That is where the logs start that it is made from, and as far as possible if a state has to be started. Raises
+        `NotThereYet` while something is not captured as far.
+        """
+        logs, waiting = self.ledger.logs(program.logs), self.waiting()
+        going_on = {name: task for name, task in program.tasks.items() if name in logs and name not in waiting}
+        behind = {
+            name: max(logs[read].start for read in task.reads if read in logs)
+            for name, task in going_on.items()
+            if any(read in logs and logs[read].start > logs[name].t for read in task.reads)
+        }
+        lacking = (name for name in _without_state(program, logs) if name in going_on)
+        behind |= {name: self.watermark([name]) for name in lacking}
+        for t in sorted(set(behind.values())):
+            self._bring([name for name, start in behind.items() if start == t], t)
+        return list(behind)
+
+    def without_state(self) -> list[str]:
+        """Vertices that lack the state of their operator, because they were made in another way."""
+        return _without_state(self.program, self.ledger.times())
+
+    def start_states(self) -> list[str]:
+        """Starts states that vertices lack; of which. Nobody else may push them meanwhile."""
+        times, lacking = self.ledger.times(), self.without_state()
+        for name in lacking:
+            # What is read now may be behind what was read before: a state of then would miss what came in between.
+            self._bring([read for read in self.upstream([name]) if read != name], times[name])
+            self._load_at([name], times[name], states_only=True)
+        return lacking
+
+    def _start_sources(self, names: Sequence[str]) -> None:
+        edits = []
+        for name in names:
+            step, spec = self.program.tasks[name].step, self.program.logs[name]
+            assert isinstance(step, Ingest)
+            spool = self.ledger.logs([step.spool])[step.spool]
+            edits.append(Edit(name, None, spool.start, start=spool.start, site=spec.site))
+        if edits:
+            self.ledger.commit(self.lease, Round(tuple(edits), self._key_notes(names)))
+
+    def _bring(self, vertices: Collection[str], t: int) -> None:
+        """What runs is never far behind: it goes as one job if somebody waits for the turn."""
+        if self.turn is None:
+            self._check(self.push(vertices, t))
+            return
+        needed = self.upstream(vertices)
+        for name in self.apart().intersection(needed):
+            self._bring(self.program.tasks[name].reads, t)
+            self._check(self._push_beside(name, t, self.turn))
+        with self.turn:
+            self._check(self.push_chains(dict.fromkeys(needed, t)))
+
+    def apart(self) -> set[str]:
+        """Vertices that are pushed beside the others: they may take long, however little has changed."""
+        return {name for name, task in self.program.tasks.items() if isinstance(task.step, RecomputeStep)}
+
+    def _push_beside(self, name: str, t: int, turn: AbstractContextManager[object]) -> list[Pushed]:
+        """If somebody else pushes it as well, the first one counts: what is left to do then is less, or nothing."""
+        for _ in range(ATTEMPTS):
+            with ExitStack() as held:
+                with turn:
+                    item = self.begin(name, t)
+                    if isinstance(item, Pushed):
+                        return [item]
+                    held.enter_context(self.in_work.holding(item))
+                outcome = self.in_work.run(self.runner, item)
+                with turn, suppress(Conflict):
+                    return self.finish(item, outcome)
+        return [Pushed(name, NEVER, error="somebody else pushes it all the time")]
+
+    def _load_at(
+        self, new: Sequence[str], t: int, states_only: bool = False, rebuilt: Mapping[str, Halted] | None = None
+    ) -> None:
+        """Contents and states of vertices at a time; `states_only` of vertices that have contents at that time.
+
+        Vertices to be `rebuilt` are there already, and say why they are not right any more.
+        """
+        logs = self.ledger.logs(self.upstream(new))
+        ahead = [name for name, log in logs.items() if log.base_t is not None and log.base_t > t]
+        if ahead:
+            raise RuntimeError(f'the contents of "{ahead[0]}" at the time of loading are gone')
+        kept = {
+            name: Files(log.site, log.contents)
+            for name, log in logs.items()
+            if self.program.logs[name].has_contents and name not in new
+        }
+        there = self.ledger.logs(spec.name for name in new for spec in self._specs(name)) if rebuilt else {}
+        item = LoadItem(self.program, tuple(new), t, self.store, kept, states_only, before=there)
+        outcome = self.runner.run([item])[0]
+        if outcome.bad_row is not None:
+            came = {one.since for one in (rebuilt or {}).values()}
+            raise NoAnswer(say_where(outcome.bad_row, self.program, self.ledger, self.store, came))
+        if outcome.value is None:
+            raise RuntimeError(f"loading failed: {outcome.error}")
+        loaded: Loaded = outcome.value
+        for sent in loaded.sent:
+            self.count_sent(sent)
+        edits = [
+            _start_of(spec, there.get(spec.name), t, tuple(p for log, p in loaded.pieces if log == spec.name))
+            for name in new
+            for spec in self._specs(name)[states_only:]
+        ]
+        notes = self._key_notes([edit.log for edit in edits]) if rebuilt is None else self._halt_readers(rebuilt)
+        self.ledger.commit(self.lease, Round(tuple(edits), {**notes, **note_free(new)}))
+
+    def _halt_readers(self, rebuilt: Mapping[str, Halted]) -> dict[str, str | None]:
+        """Whoever else reads what was rebuilt cannot go on from where it is: changes up to now are not there."""
+        return note_halted(
+            {
+                name: replace(rebuilt[read], tried=NEVER)
+                for name, task in self.program.tasks.items()
+                if name not in rebuilt
+                for read in task.reads
+                if read in rebuilt
+            }
+        )
+
+    def _check(self, pushed: Iterable[Pushed]) -> None:
+        """Also counts what they sent: nobody else hears of them."""
+        for one in pushed:
+            if one.halted:
+                raise NoAnswer(one.error)
+            if one.error is not None:
+                raise NotThereYet(f"{name_id(one.vertex)} could not be pushed: {put_in_words(one.error)}")
+            if one.origin is not None:
+                self.count_sent(Sent(one.origin, self.program.logs[one.vertex].site, one.sent))
+
+    def _key_notes(self, logs: Iterable[str]) -> dict[str, str | None]:
+        """By which keys the logs have runs."""
+        return {KEYS_NOTE + name: json.dumps([key.columns for key in self.program.logs[name].keys]) for name in logs}
+
+    def _specs(self, name: str) -> list[LogSpec]:
+        state = self.program.tasks[name].state
+        return [self.program.logs[name], *([] if state is None else [state])]
+
+
+def _start_of(spec: LogSpec, log: Log | None, t: int, pieces: tuple[Piece, ...]) -> Edit:
+    """How a log gets to a time at which it starts, or where it is known again."""
+    if log is None:
+        return Edit(spec.name, None, t, pieces, start=t, site=spec.site)
+    if spec.has_contents:
+        return Edit(spec.name, log.t, t, pieces)
+    return Edit(spec.name, log.t, t, drop=tuple({piece.file for piece in log.pieces}), start=t)
+
+
+def _without_state(program: Program, there: Collection[str]) -> list[str]:
+    """Vertices that are there, but whose operator's state is not."""
+    tasks = program.tasks.items()
+    return [name for name, task in tasks if name in there and task.state is not None and task.state.name not in there]

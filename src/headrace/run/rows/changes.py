@@ -1,0 +1,105 @@
+"""Changes as tables: rows with the time, the order inside the time, and the weight of each.
+
+A change row is the columns of a vertex and (`__t`, `__o`, `__w`). Rows are equal when all their values are, NULL and
+NaN included; -0.0 counts as 0.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from headrace.run.rows.equal import comparable
+from headrace.run.rows.hashes import hash_of, repeated
+
+TIME, ORDER, WEIGHT = "__t", "__o", "__w"
+"""int64 microseconds; int32 position of the alias that changed; int64 how often the row came, or left if negative."""
+
+STAMPS = (TIME, ORDER, WEIGHT)
+
+Positions = npt.NDArray[np.int64]
+
+
+def columns_of(table: pa.Table) -> list[str]:
+    """The columns that are not about the change."""
+    return [name for name in table.column_names if name not in STAMPS]
+
+
+def interval(table: pa.Table, after: int, upto: int) -> pa.Table:
+    """The changes with after < t <= upto; without a copy if that is all of them."""
+    times = table.column(TIME)
+    inside = pc.and_(pc.greater(times, after), pc.less_equal(times, upto))
+    return table if pc.all(inside, min_count=0).as_py() else table.filter(inside)
+
+
+def consolidate(table: pa.Table) -> pa.Table:
+    """Equal rows of equal (t, o) as one, with the sum of their weights; none whose sum is zero. Keeps first places."""
+    return _summed(table, [*columns_of(table), TIME, ORDER])
+
+
+def contents(tables: Sequence[pa.Table], upto: int) -> pa.Table:
+    """What is there at a time: all rows with t <= upto and how often they occur, as columns and `__w`.
+
+    The tables (a base and changes after it, or any that sum up to that) have one schema; there is at least one.
+    """
+    rows = pa.concat_tables([interval(table, upto=upto, after=np.iinfo(np.int64).min) for table in tables])
+    rows = rows.select([*columns_of(rows), WEIGHT])
+    return _summed(rows, columns_of(rows))
+
+
+def stamped(table: pa.Table, time: int, order: int = 0) -> pa.Table:
+    """Rows with one time and order for all, instead of any that they have."""
+    rest = table.drop_columns([name for name in (TIME, ORDER) if name in table.column_names])
+    size = table.num_rows
+    times, orders = np.full(size, time, dtype=np.int64), np.full(size, order, dtype=np.int32)
+    return rest.append_column(TIME, pa.array(times)).append_column(ORDER, pa.array(orders))
+
+
+def _summed(table: pa.Table, by: Sequence[str]) -> pa.Table:
+    first, sums = totals(table, by)
+    kept = table if len(first) == table.num_rows else table.take(pa.array(first))
+    return with_weights(kept, sums)
+
+
+def with_weights(table: pa.Table, weights: npt.NDArray[np.int64]) -> pa.Table:
+    return table.set_column(table.column_names.index(WEIGHT), WEIGHT, pa.array(weights))
+
+
+def totals(table: pa.Table, by: Sequence[str]) -> tuple[Positions, Positions]:
+    """For every class of rows equal in some columns its first position and its weight, if that is not zero.
+
+    In the order of the positions. Most rows are told apart by their hash; only the others are grouped, which costs
+    several times as much.
+    """
+    weights = table.column(WEIGHT).to_numpy().copy()
+    alike = _alike(table, by)
+    first, sums = _grouped(table.take(pa.array(alike)) if len(alike) else table.slice(0, 0), by)
+    weights[alike] = 0
+    weights[alike[first]] = sums
+    positions = np.flatnonzero(weights)
+    return positions, weights[positions]
+
+
+def _alike(table: pa.Table, by: Sequence[str]) -> Positions:
+    """Positions of the rows that may equal another. Numbers and dates mostly tell rows apart, and cost the least."""
+    short = [name for name in by if types.is_primitive(table.schema.field(name).type)]
+    alike = np.flatnonzero(repeated(hash_of(table, short)))
+    if len(short) == len(by) or not len(alike):
+        return alike
+    return alike[repeated(hash_of(table.take(pa.array(alike)), by))]
+
+
+def _grouped(table: pa.Table, by: Sequence[str]) -> tuple[Positions, Positions]:
+    """For every class of equal rows its first position and its weight."""
+    if table.num_rows == 0:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    keys = [comparable(table.column(name)) for name in by]
+    names = [str(number) for number in range(len(keys))]
+    rows = pa.table([*keys, table.column(WEIGHT), pa.array(np.arange(table.num_rows))], names=[*names, "w", "at"])
+    grouped = rows.group_by(names, use_threads=False).aggregate([("w", "sum"), ("at", "min")])
+    return grouped.column("at_min").to_numpy(), grouped.column("w_sum").to_numpy()

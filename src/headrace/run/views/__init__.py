@@ -1,0 +1,1 @@
+"""Views as people and other programs read them."""

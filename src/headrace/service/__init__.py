@@ -1,1 +1,0 @@
-"""The long-lived service: capture, schedule, audit and upkeep of one project, on one warm Spark session."""

@@ -1,0 +1,125 @@
+"""Records at every push what contracts cost and which of their rows came late; the ledger keeps the records."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, field
+
+from headrace.model.plan import Plan
+from headrace.observe.cost import Account, Usage, charged
+from headrace.run.load.load import Sent
+from headrace.run.ports import Ledger
+from headrace.run.push.push import Pushed
+
+ACCOUNT_NOTE = "account:"
+
+
+@dataclass(slots=True)
+class Accounts:
+    """`rows`, `bytes` and `pushes` are by vertex since the service started; `last_s` the seconds of the round
+    that pushed it last. `sent` are bytes by link, (from, to), since the service started: changes, and what views are
+    loaded with. Loading is not charged to contracts, which would cost more per hour in their first hour than later.
+    """
+
+    ledger: Ledger
+    accounts: dict[str, Account] = field(default_factory=dict)  # replaced whole, never changed
+    pushes: dict[str, int] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    bytes: dict[str, int] = field(default_factory=dict)
+    last_s: dict[str, float] = field(default_factory=dict)
+    sent: dict[tuple[str, str], int] = field(default_factory=dict)
+    plan: Plan | None = None
+    _kept_until: int | None = None
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def resume(self) -> None:
+        for name, text in self.ledger.notes(ACCOUNT_NOTE).items():
+            try:
+                self.accounts[name.removeprefix(ACCOUNT_NOTE)] = Account.from_json(text)
+            except (TypeError, ValueError):
+                continue  # another version wrote it
+
+    def follow(self, plan: Plan) -> None:
+        """What serves a plan is counted from now on; counts of other vertices go."""
+        self.plan = plan
+        for counts in (self.pushes, self.rows, self.bytes, self.last_s):
+            for name in [name for name in counts if name not in plan.graph.vertices]:
+                counts.pop(name, None)
+
+    def forget_others(self, contracts: Set[str]) -> dict[str, None]:
+        """Forgets all contracts but these; their notes, to be removed."""
+        with self._turn:
+            self.accounts = {name: account for name, account in self.accounts.items() if name in contracts}
+        noted = self.ledger.notes(ACCOUNT_NOTE)
+        return {note: None for note in noted if note.removeprefix(ACCOUNT_NOTE) not in contracts}
+
+    def pushed(self, pushed: Iterable[Pushed], now: int, round_s: float | None = None) -> None:
+        """Parts of a vertex count with it: what they use, and what they are sent."""
+        plan = self.plan
+        if plan is None:
+            return
+        done = [one for one in pushed if one.error is None and not one.skipped]
+        whole = [(one, vertex) for one in done if (vertex := _vertex_of(one.vertex, plan)) is not None]
+        for one, vertex in whole:
+            if one.origin is not None:
+                self._count_sent(one.origin, plan.graph.vertices[vertex].site, one.sent)
+            if one.vertex == vertex:
+                self._count(one, round_s)
+        self._charge((_usage(one, vertex, plan.graph.vertices[vertex].site) for one, vertex in whole), now)
+
+    def loaded(self, sent: Sent) -> None:
+        self._count_sent(sent.origin, sent.site, sent.bytes)
+
+    def _count_sent(self, origin: str, site: str, size: int) -> None:
+        with self._turn:
+            self.sent[origin, site] = self.sent.get((origin, site), 0) + size
+
+    def _count(self, one: Pushed, round_s: float | None) -> None:
+        self.pushes[one.vertex] = self.pushes.get(one.vertex, 0) + 1
+        self.rows[one.vertex] = self.rows.get(one.vertex, 0) + one.rows_out
+        self.bytes[one.vertex] = self.bytes.get(one.vertex, 0) + one.bytes
+        if round_s is not None:
+            self.last_s[one.vertex] = round_s
+
+    def keep(self, now: int) -> None:
+        """Charges what is on disk for the time since the last call."""
+        before, self._kept_until = self._kept_until, now
+        plan = self.plan
+        if before is None or plan is None:
+            return
+        seconds = max(0, now - before) / 1e6  # our clock may have been put back
+        self._charge(
+            (
+                Usage(vertex, log.site, kept=seconds * sum(piece.bytes for piece in log.pieces))
+                for name, log in self.ledger.logs().items()
+                if (vertex := _vertex_of(name, plan)) is not None
+            ),
+            now,
+        )
+
+    def _charge(self, usages: Iterable[Usage], now: int) -> None:
+        if self.plan is not None:
+            with self._turn:
+                self.accounts = charged(self.accounts, self.plan.catalogue, _serves(self.plan), usages, now)
+
+
+def account_notes(accounts: Mapping[str, Account]) -> dict[str, str]:
+    return {ACCOUNT_NOTE + name: account.to_json() for name, account in accounts.items()}
+
+
+def _usage(one: Pushed, vertex: str, site: str) -> Usage:
+    return Usage(vertex, site, one.seconds - one.waited_s, one.origin, float(one.sent))
+
+
+def _vertex_of(name: str, plan: Plan) -> str | None:
+    """The vertex of a plan that a log or a task is, or is a part of; None if it has no such vertex."""
+    while name not in plan.graph.vertices:
+        name, separator, _ = name.rpartition("#")
+        if not separator:
+            return None
+    return name
+
+
+def _serves(plan: Plan) -> Mapping[str, tuple[str, ...]]:
+    return {name: figures.serves for name, figures in plan.vertex_figures.items()}

@@ -1,0 +1,223 @@
+"""Watches promises independently of the scheduler, from its own clock, source commit times and the ledger."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Set
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headrace.model.log import Lease, Log, Moment, Round
+from headrace.observe.audit import Record, applied, count_late, look
+from headrace.observe.cost import Account
+from headrace.observe.lag import Captured, lag_s
+from headrace.observe.shown import Look, Promise, take_numbers
+from headrace.run.capture.spool import MISSED_NOTE
+from headrace.run.ports import Ledger, Store
+from headrace.run.rows.changes import TIME, WEIGHT
+from headrace.site.accounts import account_notes
+
+AUDIT_NOTE = "audit:"
+LOOK_NOTE = "look"
+"""The note of the last look, for whoever shows numbers."""
+PAUSE = 2_000_000
+"""Microseconds without a look, though there is one every second, mean that the process stood still."""
+LOADED_WITHIN = 600_000_000
+"""Microseconds that loading a view may take."""
+MOST_MOMENTS = 10_000
+"""To look through for the oldest: captures make two with each commit, several a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A contract to watch: its vertex, its promise, and the databases and sources whose changes it reflects.
+    `planned_h` is $/h.
+    """
+
+    contract: str
+    vertex: str
+    freshness_s: float
+    penalty: float
+    databases: tuple[str, ...]
+    sources: frozenset[str] = frozenset()
+    planned_h: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredLag:
+    """The lag of a view that was at time `t` then."""
+
+    vertex: str
+    t: int
+    lag_s: float
+
+
+@dataclass(slots=True)
+class Auditor:
+    ledger: Ledger
+    clock: Callable[[], int]
+    watched: tuple[Watched, ...] = ()
+    measured: dict[str, MeasuredLag] = field(default_factory=dict)
+    """Of each contract, the last."""
+    records: dict[str, Record] = field(default_factory=dict)
+    judged: dict[str, int] = field(default_factory=dict)
+    """Up to which time rows of each contract's view were judged late or not."""
+    looked: Look | None = None
+    """The last look that is in the ledger; None before the first of this process."""
+    _looked_at: int | None = None
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+    _looking: threading.Lock = field(default_factory=threading.Lock)
+    """Held during a look, and taken before the clock is read, so that looks come in the order of their times."""
+
+    def resume(self) -> None:
+        """Records of earlier runs."""
+        for name, text in self.ledger.notes(AUDIT_NOTE).items():
+            try:
+                self.records[name.removeprefix(AUDIT_NOTE)] = Record.from_json(text)
+            except (TypeError, ValueError):
+                continue  # another version wrote it
+
+    @property
+    def lags_s(self) -> dict[str, float]:
+        return {contract: one.lag_s for contract, one in self.measured.items()}
+
+    def lags_of(self, times: Mapping[str, int]) -> dict[str, float]:
+        """Lags of views that are still as they were measured: of others they say nothing any more."""
+        return {contract: one.lag_s for contract, one in self.measured.items() if times.get(one.vertex) == one.t}
+
+    def measure(self) -> Mapping[str, float]:
+        """Lags now, by contract; of those that are loaded."""
+        return self._measured(self.clock())
+
+    def _measured(self, now: int) -> Mapping[str, float]:
+        times = self.ledger.times()
+        last = {
+            name.removeprefix("position:"): _moment(name.removeprefix("position:"), text)
+            for name, text in self.ledger.notes("position:").items()
+        }
+        missed = self.ledger.notes(MISSED_NOTE)
+        found = {}
+        for one in self.watched:
+            before = self.measured.get(one.contract)  # one that has to be loaded again is as late as it was
+            reached = times.get(one.vertex, None if before is None else before.t)
+            if reached is not None:
+                t = min([reached, *_missed(missed, one.sources)])
+                found[one.contract] = MeasuredLag(one.vertex, t, lag_s(now, t, self._captured(one, t, last, now)))
+        self.measured = found
+        return self.lags_s
+
+    def _captured(self, one: Watched, view_t: int, last: Mapping[str, Moment], now: int) -> list[Captured]:
+        return [
+            Captured(database, self._oldest_after(database, view_t, now), last.get(database))
+            for database in one.databases
+        ]
+
+    def _oldest_after(self, database: str, view_t: int, now: int) -> Moment | None:
+        """The first; unless our clock was put back since then. Then the oldest by the clock as it is now."""
+        lacking = self.ledger.moments(database, view_t, 1)
+        if lacking and lacking[0].commit_time > now:
+            lacking = self.ledger.moments(database, view_t, MOST_MOMENTS)
+        return min(lacking, key=lambda moment: moment.commit_time, default=None)
+
+    def audit(self, lease: Lease, accounts: Mapping[str, Account]) -> None:
+        """Looks at all contracts, and keeps what was seen, with what was used of their accounts."""
+        with self._looking:
+            looked = self._take(accounts)
+            with self._turn:
+                notes = {AUDIT_NOTE + name: record.to_json() for name, record in self.records.items()}
+            shown = {LOOK_NOTE: looked.to_json()} if self.watched else {}
+            self.ledger.commit(lease, Round(notes={**notes, **account_notes(accounts), **shown}))
+            self.looked = looked if self.watched else self.looked
+
+    def imagine(self, accounts: Mapping[str, Account]) -> Look:
+        """What a look would find now; nothing is kept."""
+        with self._looking:
+            return self._take(accounts)
+
+    def _take(self, accounts: Mapping[str, Account]) -> Look:
+        now = self._look()
+        promises = {one.contract: Promise(one.freshness_s, one.planned_h) for one in self.watched}
+        with self._turn:
+            return take_numbers(now, promises, self.lags_s, self.records, accounts)
+
+    def look_before_pushing(self) -> None:
+        """After a pause of the whole process: a push would hide how late views were until then."""
+        if self._looked_at is None or not 0 <= self.clock() - self._looked_at < PAUSE:
+            with self._looking:
+                self._look()
+
+    def _look(self) -> int:
+        now = self.clock()  # before measuring: if the process stands still between, the next look finds it
+        lags = self._measured(now)
+        self._looked_at = now
+        with self._turn:
+            for one in self.watched:
+                if one.contract in lags:
+                    record = self.records.get(one.contract, Record())
+                    self.records[one.contract] = look(record, now, lags[one.contract], one.freshness_s)
+        return now
+
+    def watch(self, watched: tuple[Watched, ...]) -> None:
+        """These from now on; rows that a view has already are judged no more."""
+        times = self.ledger.times()
+        self.judged = {
+            one.contract: self.judged.get(one.contract, times[one.vertex]) for one in watched if one.vertex in times
+        }
+        self.watched = watched
+
+    def forget_others(self, contracts: Set[str]) -> dict[str, None]:
+        """Forgets all contracts but these; their notes, to be removed."""
+        with self._turn:
+            self.records = {name: record for name, record in self.records.items() if name in contracts}
+        noted = self.ledger.notes(AUDIT_NOTE)
+        return {note: None for note in noted if note.removeprefix(AUDIT_NOTE) not in contracts}
+
+    def forget_moments(self, lease: Lease) -> None:
+        """Those that all views have, and have had for a while: one that is being loaded may start a little earlier."""
+        times = self.ledger.times()
+        reached = [times[one.vertex] for one in self.watched if one.vertex in times]
+        if reached:
+            self.ledger.forget_moments(lease, min(reached) - LOADED_WITHIN)
+
+    def judge(self, store: Store, vertices: Set[str], now: int) -> None:
+        """Counts the rows that came to views since they were last judged, and those of them that came late."""
+        for one in self.watched:
+            if one.vertex in vertices and one.contract in self.judged:
+                log = self.ledger.logs([one.vertex])[one.vertex]
+                after = max(self.judged[one.contract], log.start)
+                rows, late = _counted(store, log, after, now, one.freshness_s)
+                self.judged[one.contract] = log.t
+                with self._turn:
+                    record = self.records.get(one.contract, Record())
+                    self.records[one.contract] = applied(record, rows, late, one.penalty)
+
+
+def last_look(ledger: Ledger) -> Look | None:
+    """Of the service that ran last; None if it never looked, or another version did."""
+    try:
+        return Look.from_json(ledger.notes(LOOK_NOTE)[LOOK_NOTE])
+    except (KeyError, ValueError):
+        return None
+
+
+def _counted(store: Store, log: Log, after: int, now: int, freshness_s: float) -> tuple[int, int]:
+    rows, late = 0, 0
+    for piece in log.changes(after, log.t):
+        table = store.read(log.site, piece.file, [TIME, WEIGHT])
+        times, weights = (table.column(name).to_numpy().astype(np.int64) for name in (TIME, WEIGHT))
+        new = (times > after) & (times <= log.t)
+        counted = count_late(times[new], weights[new], now, freshness_s)
+        rows, late = rows + counted[0], late + counted[1]
+    return rows, late
+
+
+def _missed(notes: Mapping[str, str], sources: Set[str]) -> list[int]:
+    """Since when changes of sources were missed; whatever came since then may not be all."""
+    return [int(t) for name, t in notes.items() if name.removeprefix(MISSED_NOTE) in sources]
+
+
+def _moment(database: str, note: str) -> Moment:
+    position = json.loads(note)
+    return Moment(database, int(position["t"]), int(position["commit_time"]))

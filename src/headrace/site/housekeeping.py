@@ -1,0 +1,93 @@
+"""Work besides pushing: maintains logs, removes what nobody needs, and tries again to load what is not loaded."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from headrace.model.errors import Fenced, HeadraceError
+from headrace.model.log import Round
+from headrace.run.logs.upkeep import Upkeep
+from headrace.site.learning import LEARNT_NOTE
+from headrace.site.mending import leave_out, try_again
+
+if TYPE_CHECKING:
+    from headrace.site.service import Service
+
+log = logging.getLogger("headrace.service")
+
+UPKEEP_EVERY_S, NOTHING_DUE_S = 0.5, 3.0
+"""Looking for upkeep reads all logs: less often when there was none."""
+TRIM_EVERY_S = 20.0
+GRACE_S = 60.0
+"""Files that nobody names stay for so long: who wrote them may be about to."""
+CUT_OFF = "it fell further behind than its site has room for changes, and has to be loaded again"
+
+
+def keep_up(service: Service) -> None:
+    trimmed, pause = time.monotonic(), UPKEEP_EVERY_S
+    while not service.stop.wait(pause):
+        service.gaps.wait(service.stop)
+        try:
+            with service.upkeep_turn:
+                if service.upkeep is None:
+                    continue
+                try_again(service)
+                began = time.monotonic()
+                worked = service.upkeep.step() is not None
+                pause = UPKEEP_EVERY_S if worked else NOTHING_DUE_S
+                if worked:
+                    service.gaps.learn(time.monotonic() - began)
+                if time.monotonic() - trimmed > TRIM_EVERY_S:
+                    trimmed = time.monotonic()
+                    _trim(service, service.upkeep)
+            _tidy_spools(service)
+        except Fenced:
+            raise
+        except (HeadraceError, RuntimeError) as error:
+            log.warning("upkeep: %s", error)
+
+
+def _trim(service: Service, upkeep: Upkeep) -> None:
+    service.accounts.keep(service.clock())
+    _keep_learnt(service)
+    _cut_off(service, upkeep.trim(service.clock()))
+    upkeep.sweep(time.time(), grace=GRACE_S)
+    _forget_withdrawn(service)
+    service.auditor.forget_moments(service.lease)
+
+
+def _keep_learnt(service: Service) -> None:
+    if service.scheduler is not None:
+        service.ledger.commit(service.lease, Round(notes={LEARNT_NOTE: service.scheduler.learning.to_json()}))
+
+
+def _cut_off(service: Service, vertices: tuple[str, ...]) -> None:
+    """Vertices that lagged behind what the budget of their site keeps start anew, and what builds on them."""
+    if not vertices:
+        return
+    assert service.plan is not None and service.scheduler is not None
+    engine = service.scheduler.engine
+    with service.pushing:
+        gone = engine.forget(vertices)
+    log.warning("cut off by the budget of their site, to be loaded again: %s", ", ".join(gone))
+    leave_out(service, engine, service.plan, gone, CUT_OFF)
+
+
+def _forget_withdrawn(service: Service) -> None:
+    """Contracts that are not asked for any more: nothing is owed to them."""
+    assert service.plan is not None
+    asked = service.plan.catalogue.contracts.keys()
+    notes = {**service.auditor.forget_others(asked), **service.accounts.forget_others(asked)}
+    if notes:
+        service.ledger.commit(service.lease, Round(notes=notes))
+
+
+def _tidy_spools(service: Service) -> None:
+    """While a plan is loaded it is not certain which of them are read."""
+    if service.plan is not None and service.plan_turn.acquire(blocking=False):
+        try:
+            service.sources.forget_unread(service.read(), service.lease)
+        finally:
+            service.plan_turn.release()

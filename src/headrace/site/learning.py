@@ -1,0 +1,184 @@
+"""Learns from the running plan how long pushes take, how much data flows, and how good the predictions were."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass, field
+
+from headrace.model.catalogue import OperatorTime
+from headrace.model.plan import Plan
+from headrace.observe.predict import operation_of, planned_time, predictor
+from headrace.observe.rates import Flow, Statistics, pushed, started, statistics
+from headrace.observe.times import (
+    Accuracy,
+    Fit,
+    Operation,
+    Sample,
+    Times,
+    compared,
+    fitted,
+    forget,
+    observed,
+    seconds_of,
+)
+from headrace.run.push.push import Pushed
+
+LEARNT_NOTE = "learnt"
+"""The note of how long pushes take."""
+VERSION = 3
+AS_PLANNED = OperatorTime(fixed=0.3, per_in=0.0, per_out=1.0)
+"""Of jobs, before there were any: what one takes, what each push in it adds, and what each predicted second becomes."""
+
+UNEQUAL, QUICK = 0.1, 0.1
+"""Jobs of which the longest slot has almost all say nothing about the others; what the last of the rest weighs."""
+SHORTEST_S = 0.05
+"""Jobs that are shorter count like this one."""
+FORGET_JOBS = 0.93
+"""What a job still weighs when the next one comes: there are few, and they become quicker while a machine warms up."""
+SURPRISING = 0.2
+"""Of jobs that take so much more or less than predicted, as a logarithm, only that much is believed."""
+
+
+@dataclass(slots=True)
+class Learning:
+    """`jobs` is learnt of jobs: their seconds from how many pushes follow each other in them, and the sum of these
+    pushes' predicted seconds. `parallel` is the share of their work that slots do side by side; with the rest they wait
+    for each other, as two cores of one processor do. `begun` has the start of a contract's push and the seconds
+    predicted for it.
+    """
+
+    plan: Plan
+    times: Times = field(default_factory=Times)
+    flows: dict[str, Flow] = field(default_factory=dict)
+    accuracy: dict[str, Accuracy] = field(default_factory=dict)
+    jobs: Fit = field(default_factory=Fit)
+    parallel: float = 1.0
+    begun: dict[str, tuple[int, float]] = field(default_factory=dict)
+    last: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Of the last push of each contract, predicted and measured seconds."""
+
+    # Predicting
+
+    def alone(self) -> Callable[[str, float], float]:
+        """Seconds of a push by itself, from the vertex and the seconds of changes that it lacks."""
+        return predictor(self.plan.catalogue, self.plan.graph, self.times, self.flows)
+
+    def work(self) -> Callable[[str, float], float]:
+        """Seconds that a push adds to a job."""
+        predict, job = self.alone(), self.job
+        return lambda vertex, batch_s: job.per_in + job.per_out * predict(vertex, batch_s)
+
+    def seconds(self) -> Callable[[str, float], float]:
+        """Seconds of a push, where that of a view is one more job."""
+        work, views = self.work(), frozenset(one.vertex for one in self.plan.contracts)
+        overhead_s = self.overhead_s
+        return lambda vertex, batch_s: work(vertex, batch_s) + (overhead_s if vertex in views else 0.0)
+
+    @property
+    def job(self) -> OperatorTime:
+        return self.jobs.time_or(AS_PLANNED)
+
+    @property
+    def overhead_s(self) -> float:
+        """What a job takes beyond its pushes."""
+        return self.job.fixed
+
+    def error_of(self, contract: str) -> float | None:
+        """By how much of what they took nine of ten pushes were predicted wrong at most; None before the first."""
+        return self.accuracy[contract].error_90 if contract in self.accuracy else None
+
+    @property
+    def margins(self) -> dict[str, float]:
+        return {contract: one.margin for contract, one in self.accuracy.items()}
+
+    def learn(self, round_: list[Pushed], before: Mapping[str, int]) -> None:
+        """From a round; `before` are the times of its vertices when it began."""
+        worked = [one for one in round_ if one.vertex in self.plan.graph.vertices and one.error is None]
+        for one in worked:
+            if one.skipped:
+                continue
+            flow = self.flows.get(one.vertex) or started(before.get(one.vertex, one.t))
+            self.flows[one.vertex] = pushed(flow, one.rows_in, one.rows_out, one.sent, one.t)
+            if one.seconds:
+                graph = self.plan.graph
+                planned = planned_time(self.plan.catalogue, graph, one.vertex)
+                sample = Sample(one.rows_in, one.rows_out, one.seconds)
+                self.times = observed(self.times, operation_of(graph, one.vertex), one.vertex, sample, planned)
+
+    def learn_job(self, pushes: float, predicted_s: float, took_s: float) -> None:
+        """From a job in which so many pushes, of so many predicted seconds by themselves, followed each other.
+
+        What counts is by which factor a prediction is off: on a machine that others use too the same job takes half as
+        long again at times, and such jobs say little about the next. Which jobs are short is as predicted: of equal
+        jobs, those that happened to be quick would count more.
+        """
+        expected_s = max(seconds_of(self.job, pushes, predicted_s), SHORTEST_S)
+        surprise = abs(math.log(max(took_s, SHORTEST_S) / expected_s))
+        weight = SURPRISING / max(surprise, SURPRISING) / expected_s**2
+        self.jobs = fitted(self.jobs, Sample(pushes, predicted_s, took_s, weight), AS_PLANNED, FORGET_JOBS)
+
+    def learn_sides(self, longest_s: float, total_s: float, took_s: float) -> None:
+        """From a job whose pushes took so long, those of its longest slot and all."""
+        if total_s - longest_s > UNEQUAL * total_s:
+            seen = (total_s - (took_s - self.overhead_s)) / (total_s - longest_s)
+            self.parallel += QUICK * (min(1.0, max(0.0, seen)) - self.parallel)
+
+    def begin(self, contract: str, now: int, predicted_s: float) -> None:
+        """The push of a contract starts to run; nothing new if it had."""
+        self.begun.setdefault(contract, (now, predicted_s))
+
+    def end(self, contract: str, now: int) -> None:
+        """A push of a contract is done; what it took is compared with what was predicted."""
+        if contract in self.begun:
+            at, predicted_s = self.begun.pop(contract)
+            self.last[contract] = predicted_s, (now - at) / 1e6
+            self.accuracy[contract] = compared(self.accuracy.get(contract, Accuracy()), *self.last[contract])
+
+    # Going on
+
+    def moved_to(self, plan: Plan) -> Learning:
+        """What is still true of another plan."""
+        kept, contracts = plan.graph.vertices, {one.contract for one in plan.contracts}
+        gone = frozenset(name for name in self.times.corrections if name not in kept)
+        return Learning(
+            plan,
+            forget(self.times, gone),
+            {name: flow for name, flow in self.flows.items() if name in kept},
+            {name: one for name, one in self.accuracy.items() if name in contracts},
+            self.jobs,
+            self.parallel,
+        )
+
+    def to_json(self) -> str:
+        """What a later run of the service goes on with."""
+        fits = [[*astuple(operation), fit.to_json()] for operation, fit in self.times.fits.items()]
+        flows = {name: flow.to_json() for name, flow in dict(self.flows).items()}  # pushes go on meanwhile
+        return json.dumps(
+            {
+                "version": VERSION,
+                "fits": fits,
+                "corrections": dict(self.times.corrections),
+                "slowness": dict(self.times.slowness),
+                "flows": flows,
+                "jobs": self.jobs.to_json(),
+                "parallel": self.parallel,
+            }
+        )
+
+    @staticmethod
+    def from_json(plan: Plan, text: str) -> Learning:
+        """As far as it is true of the plan. Raises KeyError, TypeError or ValueError for a text of another kind."""
+        found = json.loads(text)
+        if found["version"] != VERSION:
+            raise ValueError(f"version {found['version']}")
+        fits = {Operation(op, site, origin): Fit.from_json(fit) for op, site, origin, fit in found["fits"]}
+        flows = {name: Flow.from_json(flow) for name, flow in found["flows"].items()}
+        times = Times(fits, found["corrections"], found["slowness"])
+        jobs, parallel = Fit.from_json(found["jobs"]), float(found["parallel"])
+        return Learning(plan, times, flows, jobs=jobs, parallel=parallel).moved_to(plan)
+
+    def statistics(self) -> Statistics:
+        """To plan again with; of a copy, since pushes go on meanwhile."""
+        return statistics(self.plan.graph, dict(self.flows), self.plan.catalogue.links)

@@ -1,0 +1,174 @@
+"""Loads what a new plan adds to the running one, while pushes continue: sources first, then indexes, then contents.
+
+Views that cannot be computed are left out, and do not hold up the others.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from headrace.model.plan import Plan
+from headrace.run.capture.spool import SPOOL
+from headrace.run.compile.columns import serving_log
+from headrace.run.compile.compile_plan import compile_plan
+from headrace.run.logs.upkeep import READING_NOTE, Upkeep
+from headrace.run.ports import Ledger
+from headrace.run.program import Program
+from headrace.run.push.engine import Engine, NoAnswer, NotThereYet
+from headrace.site.plan_facts import watched_of
+from headrace.site.sources.captures import Captures
+from headrace.site.sources.troubles import held_up_sources
+
+log = logging.getLogger("headrace.service")
+
+LOADED_NOTE = "loaded:"
+LOAD_TRIES = 5
+CATCH_UP_S = 20.0
+HELD_UP_FOR_S = 10.0
+"""A note or log of before may say that a source is held up, until its capture has started."""
+SHOWN = 3
+"""Names of sources that are told while they are read."""
+
+
+@dataclass(slots=True)
+class Loading:
+    """What is on its way to run: a plan, and how far it is.
+
+    `forced` contracts were refused and are kept on a best-effort basis: what they are promised, in seconds. `reread`
+    are sources to read again although they are as they were.
+    """
+
+    plan: Plan
+    forced: Mapping[str, float] = field(default_factory=dict)
+    phase: str = "starting captures"
+    error: str | None = None
+    reread: frozenset[str] = frozenset()
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Loader:
+    ledger: Ledger
+    captures: Captures
+    stop: threading.Event
+
+    # Sources
+
+    def wait_for_sources(self, used: Collection[str], loading: Loading, first: bool) -> None:
+        """Until all of them were read completely, or all that can be read now while some contract needs no others.
+
+        The contracts that need others are loaded once these can be read. If no contract is left then we wait for as
+        long as it takes when this is the `first` plan, and raise RuntimeError when another one runs.
+        """
+        patience = time.monotonic() + HELD_UP_FOR_S
+        while not self.stop.is_set():
+            notes = self.ledger.notes(LOADED_NOTE)
+            missing = sorted(name for name in used if LOADED_NOTE + name not in notes)
+            held_up = held_up_sources(self.ledger, self.captures) if time.monotonic() > patience else {}
+            done = not missing or (held_up.keys() >= set(missing) and self._serves_some(loading.plan, missing))
+            if done:
+                read = [name for name in used if name not in missing]
+                self._wait_for_times({SPOOL + name: max(map(int, notes.values())) for name in read})
+                return
+            if held_up.keys() >= set(missing) and not first:
+                raise RuntimeError(f'source "{missing[0]}" cannot be read: {held_up[missing[0]]}')
+            self.captures.check()
+            told = ", ".join(self._progress(missing[:SHOWN]))
+            loading.phase = f"reading {len(missing)} of {len(used)} sources: {told}"
+            self.stop.wait(0.1)
+        raise RuntimeError("the service is stopping")
+
+    def _serves_some(self, plan: Plan, missing: Collection[str]) -> bool:
+        """Whether a contract reads none of these sources."""
+        watched = watched_of(plan, compile_plan(plan), {})
+        return any(one.sources.isdisjoint(missing) for one in watched)
+
+    def _progress(self, sources: Collection[str]) -> Iterator[str]:
+        """How much of each was read, as far as its database knows how large it is."""
+        notes = self.ledger.notes(READING_NOTE)
+        for name in sources:
+            found = json.loads(notes.get(READING_NOTE + name, "{}"))
+            rows, estimate = found.get("rows", 0), found.get("estimate")
+            yield f"{name} {min(90, int(10 * rows / estimate) * 10)} %" if rows and estimate else name
+
+    def _wait_for_times(self, wanted: Mapping[str, int]) -> None:
+        """Until logs have reached times: views loaded before that would lack rows that were read a moment later.
+
+        Not for ever: a source that makes no progress any more holds up nobody but its own views.
+        """
+        until = time.monotonic() + CATCH_UP_S
+        while time.monotonic() < until and not self.stop.is_set():
+            times = self.ledger.times()
+            if all(times.get(name, t) >= t for name, t in wanted.items()):
+                return
+            self.stop.wait(0.05)
+
+    # Vertices
+
+    def load_new(self, engine: Engine, program: Program, loading: Loading) -> dict[str, str]:
+        """All that a program needs and that is not there; by contract, why it could not be loaded.
+
+        `engine` pushes what runs as it is made now, and builds the indexes that the program asks for.
+        """
+        loading.phase = "building indexes"
+        Upkeep(engine).build_keys()
+        new = [name for name in engine.missing() if name in program.tasks]
+        loading.phase = f"computing {len(new)} vertices" if new else "switching"
+        unloaded = self._load(engine, program, loading.plan)
+        error = self._tried(lambda: engine.level(program))
+        if error is not None:
+            log.warning("these will be late, because they are now computed differently: %s", error)
+        loading.phase = "switching"
+        return unloaded
+
+    def _load(self, engine: Engine, program: Program, plan: Plan) -> dict[str, str]:
+        error = self.load_if_read(engine, list(program.tasks))
+        if error is None:
+            return {}
+        log.warning("loading one by one: %s", error)
+        unloaded = {}
+        for entry in plan.contracts:
+            error = self.load_if_read(engine, [serving_log(program, entry)])
+            if error is not None:
+                log.warning('contract "%s" cannot be loaded: %s', entry.contract, error)
+                unloaded[entry.contract] = error
+        if len(unloaded) == len(plan.contracts) and not any(isinstance(why, NoAnswer) for why in unloaded.values()):
+            raise RuntimeError(str(next(iter(unloaded.values()))))
+        return {contract: str(why) for contract, why in unloaded.items()}
+
+    def try_to_load(self, engine: Engine, wanted: Collection[str]) -> RuntimeError | None:
+        """Why it did not work; None if it did. Sources of several databases may not have come to a common time yet.
+
+        That stays the same in all tries: while we wait for the last of them the others go on. The caller holds the turn
+        for upkeep throughout, since indexes that were merged past that time could not be read as of it.
+        """
+        t = engine.common_time(wanted)
+        return self._tried(lambda: engine.load(wanted, t))
+
+    def load_if_read(self, engine: Engine, wanted: Collection[str]) -> RuntimeError | None:
+        """The same where some of the sources may not have been read."""
+        notes = self.ledger.notes(LOADED_NOTE)
+        sources = (spool.removeprefix(SPOOL) for spool in engine.spools(wanted))
+        unread = sorted(source for source in sources if LOADED_NOTE + source not in notes)
+        if not unread:
+            return self.try_to_load(engine, wanted)
+        why = held_up_sources(self.ledger, self.captures).get(unread[0])
+        told = "is not read yet" if why is None else f"cannot be read: {why}"
+        return NotThereYet(f'source "{unread[0]}" {told}')
+
+    def _tried(self, act: Callable[[], object]) -> RuntimeError | None:
+        for left in range(LOAD_TRIES - 1, -1, -1):
+            try:
+                act()
+                return None
+            except NotThereYet as error:
+                if not left or self.stop.wait(1.0):
+                    return error
+            except RuntimeError as error:
+                return error
+        return None

@@ -1,0 +1,126 @@
+"""Tries again to compute views that failed: loads those without rows, and rebuilds the others from good data.
+
+This happens one view at a time, while everything else continues. A view that fails again rests, and is tried again only
+when something that it reads has changed: until then its data is as bad as before.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from headrace.model.plan import ContractPlan, Plan
+from headrace.run.compile.columns import serving_log
+from headrace.run.program import reads_time
+from headrace.run.push.engine import Engine, NoAnswer
+from headrace.run.push.halted import halted_in, waiting_for
+from headrace.site.troubles import ROW
+
+if TYPE_CHECKING:
+    from headrace.site.service import Service
+
+log = logging.getLogger("headrace.service")
+
+REST_S = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
+"""After so many failures in a row a view is left alone for so long."""
+REST_FOR = 5.0
+"""And for so many times as long as the last try took: what is large must not keep others from their turn."""
+MEND_ROW = (
+    "correct or delete the row, or make the view handle it (NULLIF in a division); the view then resumes by itself"
+)
+
+
+@dataclass(slots=True)
+class Rests:
+    """How often each contract failed in a row, and until when (on the clock that nobody sets) it rests."""
+
+    failures: dict[str, int] = field(default_factory=dict)
+    until_s: dict[str, float] = field(default_factory=dict)
+
+    def is_over(self, contract: str) -> bool:
+        return time.monotonic() >= self.until_s.get(contract, 0.0)
+
+    def learn(self, contract: str, worked: bool, took_s: float) -> None:
+        self.failures[contract] = 0 if worked else self.failures.get(contract, 0) + 1
+        rest_s = REST_S[min(self.failures[contract], len(REST_S) - 1)]
+        self.until_s[contract] = time.monotonic() + (0.0 if worked else max(rest_s, REST_FOR * took_s))
+
+
+def leave_out(service: Service, engine: Engine, plan: Plan, gone: Collection[str], why: str) -> None:
+    """Contracts that need vertices which are not there: upkeep tries to load them, again and again."""
+    for entry in plan.contracts:
+        if not set(gone).isdisjoint(engine.upstream([serving_log(engine.program, entry)])):
+            service.unloaded[entry.contract] = why
+
+
+def try_again(service: Service) -> None:
+    """All views that wait for it. Nobody compacts logs meanwhile."""
+    if service.plan is None or service.scheduler is None or not service.plan_turn.acquire(blocking=False):
+        return  # whoever goes over to a plan loads it, and in another way perhaps
+    try:
+        engine = service.scheduler.engine
+        for entry in service.plan.contracts:
+            if service.rests.is_over(entry.contract) and not service.stop.is_set():
+                if entry.contract in service.unloaded:
+                    _load(service, engine, entry)
+                elif _is_worth_trying(engine, serving_log(engine.program, entry)):
+                    _rebuild(service, engine, entry)
+    finally:
+        service.plan_turn.release()
+
+
+def _load(service: Service, engine: Engine, entry: ContractPlan) -> None:
+    began = time.monotonic()
+    error = service.loader.load_if_read(engine, [serving_log(engine.program, entry)])
+    service.rests.learn(entry.contract, error is None, time.monotonic() - began)
+    if error is None:
+        service.unloaded.pop(entry.contract)
+        log.info('contract "%s" is loaded', entry.contract)
+    else:
+        service.unloaded[entry.contract] = str(error)
+
+
+def _is_worth_trying(engine: Engine, vertex: str) -> bool:
+    """Whether a bad row halts a vertex, and its sources have changed since that was looked at last."""
+    halted = halted_in(engine.ledger)
+    first = waiting_for(engine.program, halted).get(vertex)
+    if first is None:
+        return False
+    upstream, tried = engine.upstream([vertex]), halted[first].tried
+    if any(reads_time(engine.program.tasks[name].step) for name in upstream):
+        return True
+    spools = engine.ledger.logs(engine.spools([vertex])).values()
+    return any(spool.start > tried or spool.changes(max(tried, spool.start), spool.t) for spool in spools)
+
+
+def _rebuild(service: Service, engine: Engine, entry: ContractPlan) -> None:
+    began = time.monotonic()
+    try:
+        made = engine.rebuild(serving_log(engine.program, entry))
+    except RuntimeError as error:
+        service.rests.learn(entry.contract, False, time.monotonic() - began)
+        if not isinstance(error, NoAnswer):
+            log.warning('contract "%s" cannot be computed again: %s', entry.contract, error)
+        return
+    if made:
+        service.rests.learn(entry.contract, True, 0.0)
+        service.deliveries.pushed()
+
+
+def report_bad_rows(service: Service) -> None:
+    """Contracts that are halted, and why: as the ledger has it, also right after a restart."""
+    plan, scheduler = service.plan, service.scheduler
+    if plan is None or scheduler is None:
+        return
+    halted, program = halted_in(service.ledger), scheduler.engine.program
+    waiting = waiting_for(program, halted)
+    first = {entry.contract: waiting.get(serving_log(program, entry)) for entry in plan.contracts}
+    found = {contract: halted[vertex] for contract, vertex in first.items() if vertex is not None}
+    for key in [key for key in service.troubles.all() if key.startswith(ROW) and key.removeprefix(ROW) not in found]:
+        service.troubles.clear(key)
+    for contract, one in found.items():
+        what = f'contract "{contract}" cannot be computed: {one.why}'
+        service.troubles.report(ROW + contract, what, MEND_ROW, since=one.since / 1e6)

@@ -1,0 +1,285 @@
+"""Performs the pushes that are due, round after round: decides, acts, and learns how long pushes take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from headrace.model.log import NEVER
+from headrace.model.plan import Plan
+from headrace.run.compile.columns import serving_log
+from headrace.run.compile.timers import is_helper
+from headrace.run.program import Ingest
+from headrace.run.push.engine import Engine
+from headrace.run.push.items import Outcome
+from headrace.run.push.push import Pushed
+from headrace.run.push.work import Produced, WorkItem
+from headrace.run.schedule.beside import Aside, set_aside
+from headrace.run.schedule.next_job import Job, Sides, length_s, longest_share, next_job, parts_of
+from headrace.run.schedule.next_push import (
+    FOREVER,
+    SECOND,
+    Decision,
+    Due,
+    Paths,
+    Scene,
+    Seconds,
+    longest_item_s,
+    next_pushes,
+    path_s,
+    paths_of,
+)
+from headrace.run.schedule.next_round import Move, next_round
+from headrace.site.learning import Learning
+
+REST_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
+"""After so many failures in a row a vertex is left alone for so long."""
+HARMFUL_REST_S = 600.0
+"""For so long a vertex is left alone whose push, by itself, held up all others or brought down the engine."""
+
+
+@dataclass(slots=True)
+class Failing:
+    """A vertex whose pushes fail: how often in a row, the last reason, and until when it is left alone (µs)."""
+
+    failures: int
+    reason: str
+    until: int
+
+
+@dataclass(slots=True)
+class Scheduler:
+    plan: Plan
+    engine: Engine
+    learning: Learning
+    slots: int = 2
+    forced: frozenset[str] = frozenset()
+    """Contracts that go after all others."""
+    pending: dict[str, Due] = field(default_factory=dict)
+    failing: dict[str, Failing] = field(default_factory=dict)
+    suspects: set[str] = field(default_factory=set)
+    """Vertices that were pushed together when one of them did harm: each is pushed by itself until that is found."""
+    slow: set[str] = field(default_factory=set)
+    """Vertices that were pushed together when one of them hung: each is pushed beside the others until it is there."""
+    halted: dict[str, str] = field(default_factory=dict)
+    """Contracts that bad rows keep from going on, and why: `service.mending` rebuilds them."""
+    _paths: Paths | None = None
+
+    @property
+    def paths(self) -> Paths:
+        if self._paths is None:
+            self._paths = paths_of(self.plan.graph, self.plan.contracts, self.forced)
+        return self._paths
+
+    @property
+    def sides(self) -> Sides:
+        return Sides(self.slots, self.learning.parallel)
+
+    # Rounds
+
+    def scene(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> Scene:
+        watermarks = {
+            name: times.get(task.step.spool, NEVER)
+            for name, task in self.engine.program.tasks.items()
+            if isinstance(task.step, Ingest)
+        }
+        seconds = self.learning.seconds()
+        return Scene(
+            now=now,
+            times=times,
+            watermarks=watermarks,
+            seconds=seconds,
+            slots=self.slots,
+            in_flight=frozenset((*self.pending, *self.halted)),
+            lags_s=lags_s,
+            margins=self.learning.margins,
+            blocking_s=longest_item_s(self.paths, seconds, self.apart),
+        )
+
+    def decide(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> Decision:
+        """What has to start now; what has started stays in `pending` until it is there."""
+        self.halted = self._halted_contracts()
+        for contract, due in list(self.pending.items()):
+            there = due.vertex in times and times[due.vertex] >= due.target
+            if there:
+                self.learning.end(contract, now)
+            if there or due.vertex not in times or contract in self.halted or self._is_resting(contract, now):
+                del self.pending[contract]
+        scene = self.scene(now, times, lags_s)
+        decision = next_pushes(self.paths, scene)
+        for due in decision.due:
+            if not self._is_resting(due.contract, now):
+                self.pending[due.contract] = due
+        return decision
+
+    def set_aside(self, scene: Scene) -> Aside:
+        """What of the pending pushes has to begin beside the others, and what is left for a round.
+
+        Only as many begin as leave a core to rounds: more of them would only take longer, until their deadlines end
+        them. The rest begins as these are done, the most urgent first.
+        """
+        running = self.engine.in_work.vertices
+        aside = set_aside(self.paths, scene, self.pending.values(), self.apart, running)
+        answers = (move for move in self._late_answers(scene) if move.vertex not in running)
+        room = max(0, max(1, self.slots - 1) - len(running))
+        return replace(aside, begin=(*aside.begin, *answers)[:room])
+
+    @property
+    def apart(self) -> set[str]:
+        """Vertices that are pushed beside the others."""
+        return self.engine.apart() | self.slow
+
+    def _late_answers(self, scene: Scene) -> Iterator[Move]:
+        """What views compute of vertices that are there, as far as that is not pushed along with them."""
+        self.engine.alone = self.slow
+        waiting = self.engine.waiting()
+        for contract, name in self.engine.program.answers.items():
+            (read,) = self.engine.program.tasks[name].reads
+            is_late = scene.times.get(name, FOREVER) < scene.times.get(read, NEVER)
+            if name in self.slow and is_late and name not in waiting and not self._rests(name, scene.now):
+                yield Move(name, scene.times[read], contract)
+
+    def push_asked(self, views: Collection[str], t: int, now: int) -> list[Pushed]:
+        """Brings views to a time ahead of their turn; those that are pushed beside the others are only made due."""
+        engine, apart = self.engine, self.apart
+        slow = {view for view in views if not apart.isdisjoint(engine.upstream([view]))}
+        for entry in self.plan.contracts:
+            known = self.pending.get(entry.contract)
+            if entry.vertex in slow and (known is None or known.target < t):
+                self.pending[entry.contract] = Due(entry.contract, entry.vertex, t, deadline=now, late=True)
+        beside = apart.intersection(engine.upstream(slow))
+        read = {name for vertex in beside for name in engine.program.tasks[vertex].reads}
+        ready = {name for name in read if apart.isdisjoint(engine.upstream([name]))}
+        return engine.push({*views, *ready} - slow, t)
+
+    def begin(self, move: Move, scene: Scene) -> WorkItem | Pushed:
+        """The work of a push beside the others; `finish` has to be called when it is done."""
+        self.engine.expect = self.expect()
+        for contract, due in self.pending.items():
+            if move.vertex in self.paths.upstream[contract]:
+                self.learning.begin(contract, scene.now, path_s(self.paths, scene, contract, due.target))
+        made = self.engine.begin(move.vertex, move.target)
+        if isinstance(made, Pushed):
+            self._learn([made], scene.now, scene.times)
+        return made
+
+    def finish(self, item: WorkItem, outcome: Outcome[Produced], now: int) -> list[Pushed]:
+        """Commits what a push made beside the others, and learns from it; nothing if nobody wants it any more."""
+        if not self.engine.wants(item):
+            return []
+        pushed = self.engine.finish(item, outcome)
+        self._learn(pushed, now, {item.name: item.after})
+        return pushed
+
+    def round(self, aside: Aside, scene: Scene) -> list[Pushed]:
+        """Runs the next round of what is left to rounds; empty if there is nothing to do.
+
+        As many whole pushes as nobody waits too long for are one job; a push that is longer goes level by level.
+        """
+        working = replace(scene, seconds=self.learning.work())
+        job = next_job(aside.paths, working, aside.due, self.learning.overhead_s)
+        self.engine.expect = self.expect()
+        started = time.perf_counter()
+        apart = job is None or not self.suspects.isdisjoint(job.targets)
+        pushed = self._by_levels(aside, scene) if apart or job is None else self._by_chains(job, scene)
+        self._learn(pushed, scene.now + round((time.perf_counter() - started) * SECOND), scene.times)
+        return pushed
+
+    def _learn(self, pushed: list[Pushed], now: int, before: Mapping[str, int]) -> None:
+        """From pushes that are done now; `before` are the times of their vertices when they began."""
+        there = {one.vertex: one.t for one in pushed if one.error is None}
+        for contract, due in self.pending.items():
+            if there.get(due.vertex, NEVER) >= due.target:
+                self.learning.end(contract, now)
+        for one in pushed:
+            self._note(one, now)
+        self.learning.learn(pushed, before)
+
+    def expect(self) -> Seconds:
+        """Seconds that nine of ten pushes of a vertex take at most; 0 for one that nothing is known of."""
+        work, margins = self.learning.work(), self.learning.margins
+        margin_of = dict[str, float]()
+        for contract, upstream in self.paths.upstream.items():
+            for name in upstream:
+                margin_of[name] = max(margin_of.get(name, 0.0), margins.get(contract, 0.0))
+        return lambda name, lacks_s: work(name, lacks_s) * (1.0 + margin_of[name]) if name in margin_of else 0.0
+
+    def _by_chains(self, job: Job, scene: Scene) -> list[Pushed]:
+        parts = parts_of(self.paths, job, self.sides, self.learning.overhead_s)
+        lengths = [length_s(self.paths, job.seconds, part, self.sides) for part in parts]
+        for contract, due in self.pending.items():
+            if job.targets.get(due.vertex, NEVER) >= due.target:
+                self.learning.begin(contract, scene.now, sum(lengths) + len(parts) * self.learning.overhead_s)
+        return [one for part in parts for one in self._run(part, scene.times)]
+
+    def _run(self, part: Mapping[str, int], times: Mapping[str, int]) -> list[Pushed]:
+        """One job; what it took is learnt."""
+        predict = self.learning.alone()
+        alone = {name: predict(name, (t - times[name]) / SECOND) for name, t in part.items()}
+        share = longest_share(self.paths, alone, part, self.slots)
+        started = time.perf_counter()
+        pushed = self.engine.push_chains(part)
+        if any(one.seconds for one in pushed):
+            took_s = time.perf_counter() - started
+            self._learn_job(share, alone, pushed, took_s)
+        return pushed
+
+    def _learn_job(self, share: list[str], alone: Mapping[str, float], pushed: list[Pushed], took_s: float) -> None:
+        """`share` are the vertices of its longest slot, `alone` the predicted seconds of all."""
+        predicted_s = self.sides.follows(sum(alone[name] for name in share), sum(alone.values()))
+        self.learning.learn_job(self.sides.follows(len(share), len(alone)), predicted_s, took_s)
+        measured = {one.vertex: one.seconds for one in pushed}
+        self.learning.learn_sides(sum(measured.get(name, 0.0) for name in share), sum(measured.values()), took_s)
+
+    def _by_levels(self, aside: Aside, scene: Scene) -> list[Pushed]:
+        moves = next_round(aside.paths, scene, aside.due)
+        for move in moves:
+            due = self.pending[move.contract]
+            self.learning.begin(move.contract, scene.now, path_s(self.paths, scene, move.contract, due.target))
+        targets = {move.vertex: move.target for move in moves if not self._rests(move.vertex, scene.now)}
+        return self.engine.push_round(targets) if targets else []
+
+    def _halted_contracts(self) -> dict[str, str]:
+        program, waiting = self.engine.program, self.engine.waiting()
+        logs = {entry.contract: serving_log(program, entry) for entry in self.plan.contracts}
+        return {contract: waiting[log] for contract, log in logs.items() if log in waiting}
+
+    def _note(self, pushed: Pushed, now: int) -> None:
+        if pushed.halted:
+            self.failing.pop(pushed.vertex, None)
+        elif pushed.error is not None:
+            failures = self.failing[pushed.vertex].failures + 1 if pushed.vertex in self.failing else 1
+            rest = REST_S[min(failures, len(REST_S)) - 1]
+            if pushed.harmful and pushed.vertex in self.suspects | self.slow:
+                rest = HARMFUL_REST_S
+            elif pushed.hung and not self._has_parts(pushed.vertex):
+                self.slow.add(pushed.vertex)
+            elif pushed.harmful:
+                self.suspects.add(pushed.vertex)
+            self.failing[pushed.vertex] = Failing(failures, pushed.error, now + round(rest * 1e6))
+        else:
+            self.failing.pop(pushed.vertex, None)
+            if not pushed.skipped:
+                self.suspects.discard(pushed.vertex)
+                self.slow.discard(pushed.vertex)
+
+    def _has_parts(self, vertex: str) -> bool:
+        """Whether it is, or is made of, a part of a vertex: those are pushed together."""
+        return any(map(is_helper, (vertex, *self.engine.program.tasks[vertex].reads)))
+
+    def _rests(self, vertex: str, now: int) -> bool:
+        """A time further off than any rest is one of a clock that was put back since."""
+        return vertex in self.failing and 0 < self.failing[vertex].until - now <= HARMFUL_REST_S * SECOND
+
+    def _is_resting(self, contract: str, now: int) -> bool:
+        """Whether something that a contract needs is left alone for now: it must not hold up the others."""
+        return any(self._rests(vertex, now) for vertex in self._needed_by(contract))
+
+    def failing_of(self, contract: str) -> list[tuple[str, Failing]]:
+        return [(vertex, self.failing[vertex]) for vertex in self._needed_by(contract) if vertex in self.failing]
+
+    def _needed_by(self, contract: str) -> list[str]:
+        """Vertices, and what is computed of the last."""
+        answer = self.engine.program.answers.get(contract)
+        return [*self.paths.upstream[contract], *([] if answer is None else [answer])]

@@ -1,0 +1,121 @@
+"""What the auditor sees when its process stood still, and when our clock is put back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from headrace.connect.ledger.ledger import SqlLedger
+from headrace.connect.ledger.sqlite import open_sqlite
+from headrace.model.log import Edit, Lease, Moment, Round
+from headrace.site.auditor import Auditor, Watched
+
+SECOND = 1_000_000
+NOON = 1_800_000_000 * SECOND
+FRESHNESS_S = 4.0
+
+
+class Place:
+    """A view over one database, a clock that is turned by hand, and an auditor."""
+
+    def __init__(self, ledger: SqlLedger) -> None:
+        self.ledger = ledger
+        self.now = NOON
+        self.lease: Lease = ledger.acquire("service", "here", 1e9)
+        ledger.commit(self.lease, Round((Edit("view", None, NOON, start=NOON, site="eu"),)))
+        self.auditor = Auditor(ledger, lambda: self.now)
+        self.auditor.watch((Watched("sales", "view", FRESHNESS_S, 0.0, ("shop",), frozenset(("orders",))),))
+
+    def captured(self, t: int, committed_at: int) -> None:
+        note = json.dumps({"t": t, "commit_time": committed_at})
+        moment = Moment("shop", t, committed_at)
+        self.ledger.commit(self.lease, Round(notes={"position:shop": note}, moments=(moment,)))
+
+    def pushed(self, t: int) -> None:
+        self.ledger.commit(self.lease, Round((Edit("view", self.ledger.times()["view"], t),)))
+
+    @property
+    def episodes(self) -> int:
+        return self.auditor.records["sales"].episodes
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with closing(open_sqlite(tmp_path / "ledger.db")) as ledger:
+        yield Place(ledger)
+
+
+def test_a_push_after_a_pause_does_not_hide_how_late_the_view_was(place: Place) -> None:
+    place.captured(NOON + SECOND, NOON + SECOND)
+    place.auditor.audit(place.lease, {})
+    place.now += 30 * SECOND
+    place.auditor.look_before_pushing()
+    place.captured(NOON + 30 * SECOND, NOON + 30 * SECOND)
+    place.pushed(NOON + 30 * SECOND)
+    place.auditor.audit(place.lease, {})
+    assert place.episodes == 1
+    assert place.auditor.records["sales"].violated_s == 25.0
+    assert place.auditor.lags_s["sales"] < 1.0
+
+
+def test_who_looked_a_moment_ago_does_not_look_again_before_pushing(place: Place) -> None:
+    place.auditor.audit(place.lease, {})
+    place.captured(NOON + SECOND, NOON - 100 * SECOND)
+    place.now += SECOND
+    place.auditor.look_before_pushing()
+    assert place.auditor.lags_s["sales"] == 0.0
+
+
+def test_what_was_measured_before_a_push_says_nothing_after_it(place: Place) -> None:
+    place.captured(NOON + SECOND, NOON + SECOND)
+    place.now += 10 * SECOND
+    place.auditor.audit(place.lease, {})
+    assert place.auditor.lags_of(place.ledger.times()) == {"sales": 9.0}
+    place.pushed(NOON + SECOND)
+    assert place.auditor.lags_of(place.ledger.times()) == {}
+    assert place.auditor.lags_s == {"sales": 9.0}
+
+
+def test_when_our_clock_is_put_back_lag_counts_from_what_came_since(place: Place) -> None:
+    """Times go on from the last one; commit times are by the clock as it is."""
+    place.captured(NOON + SECOND, NOON + SECOND)
+    place.now = NOON - 3600 * SECOND
+    assert place.auditor.measure()["sales"] == 0.0
+    for second in (1, 2, 3):
+        place.captured(NOON + SECOND + second, place.now + second * SECOND)
+    place.now += 10 * SECOND
+    assert place.auditor.measure()["sales"] == 9.0
+    place.auditor.audit(place.lease, {})
+    place.now += 5 * SECOND
+    place.auditor.audit(place.lease, {})
+    assert place.episodes == 1
+    place.pushed(NOON + SECOND + 3)
+    assert place.auditor.measure()["sales"] == 12.0
+
+
+def test_a_view_is_as_late_as_the_changes_that_its_source_missed(place: Place) -> None:
+    """Until the table has been read again, however far its spool is."""
+    for second in range(1, 21):
+        place.captured(NOON + second * SECOND, NOON + second * SECOND)
+    place.now = NOON + 20 * SECOND
+    place.pushed(place.now)
+    assert place.auditor.measure()["sales"] < 1.0
+    place.ledger.commit(place.lease, Round(notes={"missed:orders": str(NOON + 3 * SECOND), "missed:others": "0"}))
+    assert place.auditor.measure()["sales"] == 16.0
+    place.ledger.commit(place.lease, Round(notes={"missed:orders": None}))
+    assert place.auditor.measure()["sales"] < 1.0
+
+
+def test_a_view_that_has_to_be_loaded_anew_is_as_late_as_it_was(place: Place) -> None:
+    place.captured(NOON + SECOND, NOON + SECOND)
+    place.auditor.audit(place.lease, {})
+    place.ledger.commit(place.lease, Round(forget=("view",)))
+    place.now += 30 * SECOND
+    place.auditor.audit(place.lease, {})
+    assert place.auditor.measure()["sales"] == 29.0
+    assert place.episodes == 1
+    assert place.auditor.lags_of(place.ledger.times()) == {}

@@ -1,0 +1,39 @@
+"""`headrace sources reread`: a source is read anew with all that is made from it, and everything else goes on."""
+
+from __future__ import annotations
+
+from headrace.doors.cli import main
+from tests.running.running_project import RunningProject, recomputed
+
+
+def test_a_source_is_read_anew_with_all_that_is_made_from_it(project: RunningProject) -> None:
+    project.declare("counts", "by_pid")
+    project.up()
+    project.until_equal("counts")
+    # Changes that are not in the log: the view cannot know them until the table is read again.
+    publish(project, "insert")
+    project.us.execute("UPDATE users SET country = 'nowhere' WHERE uid < 5")
+    publish(project, "insert, update, delete, truncate")
+    assert project.rows("counts") != project.expected("counts")
+    answer = project.document("sources", "reread", "users")
+    assert answer["source"] == "users" and answer["contracts"] == ["counts"] and answer["failing"] == {}
+    project.until_equal("counts")
+    project.change_something(1001)
+    project.until_equal("counts")
+    assert all(one["equal"] for one in recomputed(project))
+    said = project.headrace("sources", "reread", "posts")
+    assert 'source "posts" was read again in ' in said and "by_pid" in said
+    project.until_equal("counts")
+
+
+def publish(project: RunningProject, operations: str) -> None:
+    (row,) = project.us.execute("SELECT pubname FROM pg_publication WHERE pubname NOT LIKE '%streams%'").fetchall()
+    project.us.execute(f"ALTER PUBLICATION \"{row[0]}\" SET (publish = '{operations}')".encode())
+
+
+def test_an_unknown_source_or_a_project_that_does_not_run_is_wrong_use(project: RunningProject) -> None:
+    project.declare("counts")
+    assert "`headrace up`" in project.headrace("sources", "reread", "users", status=2)
+    project.up()
+    assert 'did you mean "users"?' in project.headrace("sources", "reread", "usres", status=2)
+    assert main.run(["sources", "reread", "usres", str(project.folder), "--json"]) == 2
