@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from headrace.declare.sql import read_query
 from headrace.meaning.deltas import before, delta, reads_time
-from headrace.meaning.evaluate import Step, evaluate, evaluate_change
+from headrace.meaning.evaluate import Batch, evaluate, evaluate_change
 from headrace.meaning.zset import EMPTY, ZSet, apply
 from headrace.model.errors import EvaluationError
 from headrace.model.expr import Call
@@ -52,19 +52,19 @@ INSTANTS = (
 
 
 @st.composite
-def histories(draw: st.DrawFn, batches: int = 3) -> list[Step]:
+def histories(draw: st.DrawFn, batches: int = 3) -> list[Batch]:
     """Some batches over random tables, while time passes."""
     now_before, *instants = sorted(
         draw(st.lists(st.sampled_from(INSTANTS), min_size=batches + 1, max_size=batches + 1))
     )
     rows, steps = draw(tables(max_rows=4)), []
     for now in instants:
-        steps.append(Step(rows, draw(changes(rows)), now_before, now))
+        steps.append(Batch(rows, draw(changes(rows)), now_before, now))
         rows, now_before = apply(rows, steps[-1].changes), now
     return steps
 
 
-def check(relation: Relation, steps: list[Step], unchanged: frozenset[str] = frozenset()) -> None:
+def check(relation: Relation, steps: list[Batch], unchanged: frozenset[str] = frozenset()) -> None:
     """After every batch, kept + delta == recomputed."""
     change = delta(relation, unchanged)
     kept = evaluate(relation, steps[0].before, steps[0].now_before)
@@ -73,7 +73,7 @@ def check(relation: Relation, steps: list[Step], unchanged: frozenset[str] = fro
         assert kept == evaluate(relation, apply(step.before, step.changes), step.now)
 
 
-def check_unless_it_fails(relation: Relation, steps: list[Step], unchanged: frozenset[str] = frozenset()) -> None:
+def check_unless_it_fails(relation: Relation, steps: list[Batch], unchanged: frozenset[str] = frozenset()) -> None:
     """A query that fails on its data has no answer to keep."""
     try:
         check(relation, steps, unchanged)
@@ -121,14 +121,14 @@ def test_what_is_known_to_stay_is_left_out_of_the_delta(data: st.DataObject):
     )
 
 
-def _rebuilt(steps: list[Step], unchanged: frozenset[str]) -> Iterator[Step]:
+def _rebuilt(steps: list[Batch], unchanged: frozenset[str]) -> Iterator[Batch]:
     """The same history with the unchanged sources as they were at its start."""
     first = steps[0].before
     for step in steps:
         yield replace(step, before={**step.before, **{name: first[name] for name in unchanged}})
 
 
-def _without_changes(step: Step, unchanged: frozenset[str]) -> Step:
+def _without_changes(step: Batch, unchanged: frozenset[str]) -> Batch:
     return replace(step, changes={**step.changes, **dict.fromkeys(unchanged, EMPTY)})
 
 
@@ -257,7 +257,7 @@ def test_only_touched_groups_are_computed_again():
     assert change is not None
     matching = [part for part in _parts(change) if isinstance(part, Matching)]
     old = {"orders": ZSet.of((number, number % 100) for number in range(1000))}
-    step = Step(old, {"orders": ZSet.of([(5000, 7)])})
+    step = Batch(old, {"orders": ZSet.of([(5000, 7)])})
     assert [len(evaluate_change(part, step)) for part in matching] == [11, 10]
     assert evaluate_change(change, step) == ZSet([((7, 11), 1), ((7, 10), -1)])
 
@@ -270,7 +270,7 @@ def _parts(relation: Relation) -> Iterator[Relation]:
 
 def test_a_change_that_cancels_changes_nothing():
     relation = read_query(THREE_WAY, SHOP)
-    step = Step({name: ZSet.of([(1, 1)]) for name in SHOP}, dict.fromkeys(SHOP, EMPTY))
+    step = Batch({name: ZSet.of([(1, 1)]) for name in SHOP}, dict.fromkeys(SHOP, EMPTY))
     change = delta(relation)
     assert change is not None
     assert evaluate_change(change, step) == EMPTY
@@ -306,5 +306,5 @@ def test_a_time_inside_a_projection_is_computed_as_a_whole():
     assert reads_time(aged)
     assert not reads_time(relation)
     rows: Tables = {"s": ZSet.of([(1, 1, None, "a", None)])}
-    step = Step(rows, {"s": ZSet.of([(2, 2, None, "b", None)])}, INSTANTS[0], INSTANTS[1])
+    step = Batch(rows, {"s": ZSet.of([(2, 2, None, "b", None)])}, INSTANTS[0], INSTANTS[1])
     check(aged, [step])

@@ -9,7 +9,7 @@ import math
 import pytest
 from hypothesis import given
 
-from headrace.meaning.evaluate import Step, evaluate, evaluate_change
+from headrace.meaning.evaluate import Batch, evaluate, evaluate_change
 from headrace.meaning.zset import EMPTY, NAN, ZSet
 from headrace.model.errors import EvaluationError
 from headrace.model.expr import FALSE, TRUE, Call, Column, Expr, Literal
@@ -382,7 +382,7 @@ def test_linear_operators_carry_signs_through(relation: Relation):
 
 def test_matching_keeps_rows_that_meet_a_touched_row_nulls_included():
     touched = Scan("b", "b", ("k", "w"), (INT, STRING), Version.CHANGE)
-    step = Step(TABLES, {"a": EMPTY, "b": bag((None, "new")) - bag((1, "p"))})
+    step = Batch(TABLES, {"a": EMPTY, "b": bag((None, "new")) - bag((1, "p"))})
     found = evaluate_change(
         Matching(Scan("a", "a", ("k", "v"), (INT, STRING), Version.BEFORE), touched, ((AK, BK),), TRUE), step
     )
@@ -391,12 +391,12 @@ def test_matching_keeps_rows_that_meet_a_touched_row_nulls_included():
 
 def test_matching_by_a_condition_follows_the_condition():
     touched = Scan("b", "b", ("k", "w"), (INT, STRING), Version.CHANGE)
-    step = Step(TABLES, {"a": EMPTY, "b": bag((None, "new")) - bag((1, "p"))})
+    step = Batch(TABLES, {"a": EMPTY, "b": bag((None, "new")) - bag((1, "p"))})
     assert evaluate_change(Matching(A, touched, (), SAME_KEY), step) == bag((1, "x"), (1, "x"))
 
 
 def test_a_step_reads_rows_before_after_and_between():
-    step = Step(TABLES, {"a": bag((5, "new")) - bag((2, "y")), "b": EMPTY})
+    step = Batch(TABLES, {"a": bag((5, "new")) - bag((2, "y")), "b": EMPTY})
     versions = {version: evaluate_change(Scan("a", "a", A.columns, A.types, version), step) for version in Version}
     assert versions[Version.BEFORE] + versions[Version.CHANGE] == versions[Version.NOW]
     assert versions[Version.NOW] == bag((1, "x"), (1, "x"), (None, "z"), (5, "new"))
@@ -404,7 +404,7 @@ def test_a_step_reads_rows_before_after_and_between():
 
 def test_a_step_that_deletes_what_is_not_there_is_refused():
     with pytest.raises(AssertionError, match="delete rows that are not there: a"):
-        evaluate_change(A, Step(TABLES, {"a": -bag((9, "never")), "b": EMPTY}))
+        evaluate_change(A, Batch(TABLES, {"a": -bag((9, "never")), "b": EMPTY}))
 
 
 def test_a_python_function_is_called_with_its_arguments():

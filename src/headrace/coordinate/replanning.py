@@ -22,7 +22,7 @@ from headrace.model.log import Lease, Log, Round
 from headrace.model.plan import Plan
 from headrace.model.words import name_ids
 from headrace.observe.sizes import measure_sizes
-from headrace.plan.share.adapt import Action, Moved, Proposal, Step, adapt, improve, look
+from headrace.plan.share.adapt import Action, Moved, MoveStep, Proposal, adapt, improve, look
 from headrace.plan.share.revalue import Measured
 from headrace.plan.share.watch import Condition, Watch
 from headrace.run.ports import Ledger
@@ -61,7 +61,7 @@ class Move:
     restores: tuple[str, ...]
     saving: float
     migration: float
-    steps: tuple[Step, ...]
+    steps: tuple[MoveStep, ...]
     parts: tuple[Moved, ...]
     error: str | None = None
 

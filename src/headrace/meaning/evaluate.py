@@ -54,7 +54,7 @@ def evaluate(relation: Relation, tables: Tables, now: dt.datetime | None = None,
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Batch:
     """One batch: the tables before it, what it changes, and the instants of the answer before and after it."""
 
     before: Tables
@@ -63,7 +63,7 @@ class Step:
     now: dt.datetime | None = None
 
 
-def evaluate_change(change: Relation, step: Step, python: Python | None = None) -> ZSet:
+def evaluate_change(change: Relation, step: Batch, python: Python | None = None) -> ZSet:
     """The rows of a relation that `run.deltas` made, which reads tables before, after and across a step."""
     tables = {Version.BEFORE: step.before, Version.CHANGE: step.changes, Version.NOW: apply(step.before, step.changes)}
     around = Surroundings(now=step.now, before=step.now_before, python=python or {})

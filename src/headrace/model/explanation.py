@@ -13,7 +13,7 @@ from headrace.model.plan import ContractPlan, Edge, Rejection, Vertex
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PathVertex:
     """One vertex of a critical path: how long its producer takes and when it is there, at the contract's batch."""
 
     vertex: str
@@ -40,7 +40,7 @@ class WhyContract:
 
     plan: ContractPlan
     limit_s: float
-    steps: tuple[Step, ...]
+    steps: tuple[PathVertex, ...]
     states: tuple[str, ...]
     shared: tuple[str, ...]
     others: int

@@ -25,9 +25,9 @@ from headrace.model.explanation import (
     Grounds,
     Origin,
     Outcome,
+    PathVertex,
     ResultSize,
     SourceRate,
-    Step,
     WhatIf,
     Why,
     WhyContract,
@@ -116,14 +116,16 @@ def _question(plan: Plan, name: str) -> Question:
     return now.without(name).question(contract, form_of(now, contract.view))
 
 
-def _steps(plan: Plan, question: Question, entry: ContractPlan) -> tuple[Step, ...]:
+def _steps(plan: Plan, question: Question, entry: ContractPlan) -> tuple[PathVertex, ...]:
     graph, tariff, x = plan.graph, question.live.tariff, entry.batch_s
     at = arrivals(graph, tariff, x, [entry.vertex])
     steps = []
     for name in entry.critical_path:
         edge = graph.edges.get(name)
         took = 0.0 if edge is None else time_of_edge(graph, edge, tariff, x)
-        steps.append(Step(name, None if edge is None else edge.op.value, graph.vertices[name].site, took, at[name]))
+        steps.append(
+            PathVertex(name, None if edge is None else edge.op.value, graph.vertices[name].site, took, at[name])
+        )
     return tuple(steps)
 
 

@@ -130,10 +130,10 @@ class RecomputeStep:
     state: str
 
 
-Step = Ingest | Pass | TimedPass | JoinStep | AggregateStep | DeriveStep | RecomputeStep
+OperatorStep = Ingest | Pass | TimedPass | JoinStep | AggregateStep | DeriveStep | RecomputeStep
 
 
-def reads_time(step: Step) -> bool:
+def reads_time(step: OperatorStep) -> bool:
     """Whether a push has something to do although no input has changed."""
     return isinstance(step, TimedPass) or (isinstance(step, RecomputeStep) and step.recomputed.reads_time)
 
@@ -158,7 +158,7 @@ class Task:
 
     vertex: str
     site: str
-    step: Step
+    step: OperatorStep
     reads: tuple[str, ...]
     state: LogSpec | None = None
     follows: bool = False

@@ -11,8 +11,8 @@ import pytest
 
 from headrace.plan.feeds.controller import (
     Goal,
-    Outcome,
     Threshold,
+    ThresholdOutcome,
     adapt,
     apply_threshold,
     priority_threshold,
@@ -43,7 +43,7 @@ def mean_pulls(feeds: Feeds, ahead: BoolArray) -> float:
     return float(feeds.query_rate.near[feeds.consumer[~ahead]].sum() / feeds.query_rate.near.sum())
 
 
-def follow(feeds: Feeds, goal: Goal, steps: int = 60) -> tuple[BoolArray, list[Outcome], Threshold]:
+def follow(feeds: Feeds, goal: Goal, steps: int = 60) -> tuple[BoolArray, list[ThresholdOutcome], Threshold]:
     least = decide_pairs(feeds)
     score = scores(feeds, least)
     rising = np.sort(score[np.isfinite(score)])
@@ -59,7 +59,7 @@ def test_it_starts_at_least_cost_and_stays_there_while_reads_are_quick_enough():
     feeds = random_feeds(1)
     ahead, outcomes, state = follow(feeds, Goal(limit=100.0), steps=3)
     assert (ahead == decide_pairs(feeds)).all()
-    assert outcomes == [Outcome.HELD] * 3
+    assert outcomes == [ThresholdOutcome.HELD] * 3
     assert math.isinf(state.score)
     assert priority_threshold(state, 3, 1) == 3
 
@@ -68,8 +68,8 @@ def test_it_reaches_a_limit_in_steps_that_double_and_then_holds():
     feeds = random_feeds(2)
     ahead, outcomes, _ = follow(feeds, Goal(limit=0.8, slack=0.9))
     assert mean_pulls(feeds, ahead) <= 0.8
-    lowered = outcomes.count(Outcome.LOWERED)
-    assert outcomes == [Outcome.LOWERED] * lowered + [Outcome.HELD] * (60 - lowered)
+    lowered = outcomes.count(ThresholdOutcome.LOWERED)
+    assert outcomes == [ThresholdOutcome.LOWERED] * lowered + [ThresholdOutcome.HELD] * (60 - lowered)
     assert lowered <= math.log2(len(feeds)) + 1
 
 
@@ -84,14 +84,14 @@ def test_it_gives_back_what_is_no_longer_needed_but_never_what_cost_alone_stores
         state = step.threshold
         assert apply_threshold(score, state)[least].all()
     assert (apply_threshold(score, state) == least).all()
-    assert adapt(state, 0.0, Goal(limit=1.0), rising).outcome is Outcome.HELD
+    assert adapt(state, 0.0, Goal(limit=1.0), rising).outcome is ThresholdOutcome.HELD
 
 
 def test_a_limit_that_even_storing_everything_misses_is_reported():
     feeds = random_feeds(4)
     ahead, outcomes, _ = follow(feeds, Goal(limit=-1.0))
     assert ahead.all()
-    assert outcomes[-1] is Outcome.UNREACHABLE
+    assert outcomes[-1] is ThresholdOutcome.UNREACHABLE
 
 
 @pytest.mark.parametrize("fetch_prices", [(1,), (1, 2, 5)], ids=["one price", "several prices"])

@@ -43,7 +43,7 @@ class Goal:
     first_batch: int = 1
 
 
-class Outcome(StrEnum):
+class ThresholdOutcome(StrEnum):
     """What a step did. UNREACHABLE: everything is stored ahead, and reads are still too slow."""
 
     HELD = "held"
@@ -53,9 +53,9 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ThresholdStep:
     threshold: Threshold
-    outcome: Outcome
+    outcome: ThresholdOutcome
 
 
 def scores(feeds: Feeds, ahead: BoolArray) -> FloatArray:
@@ -82,7 +82,7 @@ def priority_threshold(threshold: Threshold, store_price: float, fetch_price: fl
     return store_price * threshold.score / (1 + fetch_price * threshold.score)
 
 
-def adapt(state: Threshold, measured: float, goal: Goal, rising: FloatArray) -> Step:
+def adapt(state: Threshold, measured: float, goal: Goal, rising: FloatArray) -> ThresholdStep:
     """The next threshold. `rising` holds the finite scores, sorted; pairs of equal score move together."""
     moved = len(rising) - int(np.searchsorted(rising, state.score, side="left"))
     if measured > goal.limit:
@@ -90,19 +90,19 @@ def adapt(state: Threshold, measured: float, goal: Goal, rising: FloatArray) -> 
     rested = replace(state, batch=goal.first_batch)
     if measured < (1 - goal.slack) * goal.limit and moved:
         return _raise(rested, moved, rising)
-    return Step(rested, Outcome.HELD)
+    return ThresholdStep(rested, ThresholdOutcome.HELD)
 
 
-def _lower(state: Threshold, moved: int, rising: FloatArray) -> Step:
+def _lower(state: Threshold, moved: int, rising: FloatArray) -> ThresholdStep:
     if moved == len(rising):
-        return Step(state, Outcome.UNREACHABLE)
+        return ThresholdStep(state, ThresholdOutcome.UNREACHABLE)
     position = max(0, len(rising) - moved - state.batch)
-    return Step(Threshold(float(rising[position]), 2 * state.batch), Outcome.LOWERED)
+    return ThresholdStep(Threshold(float(rising[position]), 2 * state.batch), ThresholdOutcome.LOWERED)
 
 
-def _raise(state: Threshold, moved: int, rising: FloatArray) -> Step:
+def _raise(state: Threshold, moved: int, rising: FloatArray) -> ThresholdStep:
     """To the next score above those of the batch: everything at or below the batch's last goes back on read."""
     last = rising[min(len(rising) - moved + state.batch, len(rising)) - 1]
     position = int(np.searchsorted(rising, last, side="right"))
     score = float(rising[position]) if position < len(rising) else math.inf
-    return Step(replace(state, score=score), Outcome.RAISED)
+    return ThresholdStep(replace(state, score=score), ThresholdOutcome.RAISED)

@@ -27,7 +27,7 @@ from headrace.plan.search.collect import Found, no_deltas, recipes_of
 from headrace.plan.search.labels import thinned, undominated
 from headrace.plan.search.recipes import Captured, Joined, JoinedOnce, Standing, Supplied
 from headrace.plan.search.register import Register
-from headrace.plan.search.steps import Step, matching, product
+from headrace.plan.search.steps import TimedOperator, matching, product
 from headrace.plan.search.supply import Deltas, Flags, Ints, Labels, Moves, Sides, States, reach, sides, stacked, states
 from headrace.plan.search.terrain import Floats, Steps, Terrain
 from headrace.plan.statistics import Core
@@ -282,8 +282,8 @@ class Search:
         left_labels, right_labels = a.labels.take(rows_a), b.labels.take(rows_b)
         both = self.register.sum(left, right, left_labels, right_labels)
         x = self.terrain.batch_s
-        first = Step(at_left, j1, b.lag[rows_b], np.maximum(a.ready[rows_a], b.arrives[rows_b]), x)
-        second = Step(at_right, j2, a.lag[rows_a], np.maximum(a.arrives[rows_a], b.ready[rows_b]), x)
+        first = TimedOperator(at_left, j1, b.lag[rows_b], np.maximum(a.ready[rows_a], b.arrives[rows_b]), x)
+        second = TimedOperator(at_right, j2, a.lag[rows_a], np.maximum(a.arrives[rows_a], b.ready[rows_b]), x)
         labels = first.added_to(second.added_to(both.labels))
         made = Terms(rows_a, rows_b, j1, j2, first.time, second.time, labels)
         return made.take(both.valid & self.fits(labels, np.maximum(first.time, second.time)))
@@ -319,9 +319,9 @@ class Search:
     ) -> None:
         x = self.terrain.batch_s
         nothing, here = np.zeros(len(tied)), np.full(len(tied), site)
-        first = Step(copies[0], (terms.left_site, here), nothing, terms.left_time, x)
-        second = Step(copies[1], (terms.right_site, here), nothing, terms.right_time, x)
-        last = Step(union, here, nothing, np.maximum(first.time, second.time), x)
+        first = TimedOperator(copies[0], (terms.left_site, here), nothing, terms.left_time, x)
+        second = TimedOperator(copies[1], (terms.right_site, here), nothing, terms.right_time, x)
+        last = TimedOperator(union, here, nothing, np.maximum(first.time, second.time), x)
         labels = last.added_to(first.added_to(second.added_to(terms.labels)))
         maker = (Joined, split, terms.left_side, terms.right_side, here)
         found.add(here, last.time, tied, labels, maker, self.fits(labels, last.time))
@@ -342,7 +342,7 @@ class Search:
             use = both.labels.use + np.where(raw[:, None], moves.lag_use[site], 0.0)
             start = np.maximum(there.time[rows_d, site], state.ready[rows_s])
             here = np.full(len(rows_d), site)
-            step = Step(steps, here, np.where(raw, moves.lag[site], 0.0), start, self.terrain.batch_s)
+            step = TimedOperator(steps, here, np.where(raw, moves.lag[site], 0.0), start, self.terrain.batch_s)
             labels = step.added_to(replace(both.labels, use=use))
             maker = (JoinedOnce, (changed, fixed), rows_d, rows_s, here)
             found.add(here, step.time, here < 0, labels, maker, both.valid & self.fits(labels, step.time))

@@ -10,7 +10,7 @@ from headrace.plan.search.supply import Ints, Labels, Sides
 from headrace.plan.search.terrain import Floats, Steps
 
 
-class Step:
+class TimedOperator:
     """One operator after given starts: where its output lives already it stands, elsewhere it is made."""
 
     def __init__(self, steps: Steps, place: Any, lag: Floats, start: Floats, batch_s: float) -> None:

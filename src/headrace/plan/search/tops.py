@@ -24,7 +24,7 @@ from headrace.plan.outputs import WINDOW_WIDTH, facts_of_block, groups_of, rate_
 from headrace.plan.search.collect import Found
 from headrace.plan.search.joins import OUTPUT, Search, Terms
 from headrace.plan.search.recipes import Aggregated, Derived, Merged
-from headrace.plan.search.steps import Step, product
+from headrace.plan.search.steps import TimedOperator, product
 from headrace.plan.search.supply import Deltas, Ints, Labels, reach
 from headrace.plan.search.terrain import Steps
 from headrace.plan.statistics import fingerprint_of
@@ -67,7 +67,9 @@ def _aggregated(search: Search, top: Aggregation) -> Found:
             some = raw == flag
             rate_in = search.raw_rate(everything) if flag else search.dataset(everything).rate
             steps = search.terrain.run(Operator.AGGREGATE, made, rate_in)
-            step = Step(steps, here[some], np.zeros(some.sum()), at.time[rows[some], site], search.terrain.batch_s)
+            step = TimedOperator(
+                steps, here[some], np.zeros(some.sum()), at.time[rows[some], site], search.terrain.batch_s
+            )
             labels = step.added_to(at.labels.take((rows[some], site)))
             maker = (Aggregated, (), rows[some], here[some])
             found.add(here[some], step.time, here[some] < 0, labels, maker, search.fits(labels, step.time))
@@ -144,13 +146,15 @@ def _merge_at(search: Search, terms: Terms, left: int, right: int, site: int) ->
         part = partial_dataset(search, search.core.complete(changed))
         rate_in += part.rate
         term = search.dataset(subset, search.core.complete(changed))
-        partial = Step(terrain.run(Operator.AGGREGATE, part, term.rate), place, nothing, start, x)
-        copy = Step(terrain.copy(part, part.rate), (place, here), nothing, partial.time, x)
+        partial = TimedOperator(terrain.run(Operator.AGGREGATE, part, term.rate), place, nothing, start, x)
+        copy = TimedOperator(terrain.copy(part, part.rate), (place, here), nothing, partial.time, x)
         labels = copy.added_to(partial.added_to(labels))
         arrivals.append(copy.time)
     both = partial_dataset(search)
-    union = Step(terrain.run(Operator.UNION, both, rate_in), here, nothing, np.maximum(*arrivals), x)
-    merge = Step(terrain.run(Operator.AGGREGATE, output_dataset(search), both.rate), here, nothing, union.time, x)
+    union = TimedOperator(terrain.run(Operator.UNION, both, rate_in), here, nothing, np.maximum(*arrivals), x)
+    merge = TimedOperator(
+        terrain.run(Operator.AGGREGATE, output_dataset(search), both.rate), here, nothing, union.time, x
+    )
     return merge.time, merge.added_to(union.added_to(labels)), here
 
 
@@ -167,7 +171,7 @@ def _derived(search: Search, inputs: tuple[int, ...]) -> Found:
             some = np.array([rate == rate_in for rate in rates], dtype=bool)
             steps = _derive_steps(search, rate_in)
             here = np.full(int(some.sum()), site)
-            step = Step(steps, here, np.zeros(len(here)), times[some], search.terrain.batch_s)
+            step = TimedOperator(steps, here, np.zeros(len(here)), times[some], search.terrain.batch_s)
             made = step.added_to(labels.take(some))
             chosen = np.empty(len(here), dtype=object)
             chosen[:] = [row for row, wanted in zip(rows, some, strict=True) if wanted]

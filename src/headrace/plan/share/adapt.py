@@ -57,7 +57,7 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class MoveStep:
     """Vertices are loaded and catch up before any reader is switched to them; old ones are drained when none is left.
     A vertex that stays and gets another producer is switched, as a contract is.
     """
@@ -78,7 +78,7 @@ class Proposal:
     saving: float
     migration: float
     plan: Plan
-    steps: tuple[Step, ...]
+    steps: tuple[MoveStep, ...]
     moves: tuple[Moved, ...]
 
 
@@ -229,17 +229,17 @@ def migration_cost(then: Arrangement, new: Iterable[str]) -> float:
     return total
 
 
-def steps_of(old: Plan, new: Plan) -> tuple[Step, ...]:
+def steps_of(old: Plan, new: Plan) -> tuple[MoveStep, ...]:
     """From one plan to another: make, then break."""
     found = difference(old, new)
     made = (*found.added, *(target for _, target in found.moved))
     made = tuple(name for name in new.graph.vertices if name in made)
     left = (*found.removed, *(start for start, _ in found.moved))
     return (
-        *(Step(Action.LOAD, name) for name in made),
-        *(Step(Action.CATCH_UP, name) for name in made),
-        *(Step(Action.SWITCH, name) for name in (*found.rewired, *found.contracts_changed)),
-        *(Step(Action.DRAIN, name) for name in reversed(tuple(old.graph.vertices)) if name in left),
+        *(MoveStep(Action.LOAD, name) for name in made),
+        *(MoveStep(Action.CATCH_UP, name) for name in made),
+        *(MoveStep(Action.SWITCH, name) for name in (*found.rewired, *found.contracts_changed)),
+        *(MoveStep(Action.DRAIN, name) for name in reversed(tuple(old.graph.vertices)) if name in left),
     )
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from headrace.model.plan import Prefer
 from headrace.plan.wide_area.fluid import Sharing
-from headrace.plan.wide_area.running import Running, bytes_of, operator_of, origin, running_of, settle
+from headrace.plan.wide_area.running import AdmittedQueries, bytes_of, operator_of, origin, running_of, settle
 from headrace.plan.wide_area.search import HEADROOM
 from headrace.plan.wide_area.streams import Network, Operator, Query, SiteLink, Workload, allowed_sites
 
@@ -43,25 +43,30 @@ MODES: Mapping[str, Mode] = {
 }
 
 
-def admit_greedily(workload: Workload, network: Network, mode: Mode, at_source: bool = False) -> Running:
+def admit_greedily(workload: Workload, network: Network, mode: Mode, at_source: bool = False) -> AdmittedQueries:
     """All queries in their order of arrival."""
     deployment: dict[str, Mapping[str, str]] = {}
-    running = Running()
+    running = AdmittedQueries()
     for query in workload.queries:
-        step = _Step(workload, network, query, mode, running, at_source)
+        step = _QueryAdmission(workload, network, query, mode, running, at_source)
         deployment[query.id] = step.place()
         running = running_of(workload, network, deployment, mode.sharing)
     return running
 
 
 def place_greedily(
-    workload: Workload, network: Network, query: Query, mode: Mode, running: Running, prefer: Prefer = Prefer.BYTES
+    workload: Workload,
+    network: Network,
+    query: Query,
+    mode: Mode,
+    running: AdmittedQueries,
+    prefer: Prefer = Prefer.BYTES,
 ) -> dict[str, str]:
     """The sites of one query's operators on top of what runs."""
-    return _Step(workload, network, query, mode, running, False, prefer).place()
+    return _QueryAdmission(workload, network, query, mode, running, False, prefer).place()
 
 
-class _Step:
+class _QueryAdmission:
     """One query on its way in: sites chosen so far, and bytes/s reserved for them."""
 
     def __init__(
@@ -70,12 +75,12 @@ class _Step:
         network: Network,
         query: Query,
         mode: Mode,
-        running: Running,
+        running: AdmittedQueries,
         at_source: bool,
         prefer: Prefer = Prefer.BYTES,
     ) -> None:
         self.workload, self.network, self.query, self.mode, self.prefer = workload, network, query, mode, prefer
-        self.running = Running() if mode.sharing is Sharing.NONE else running
+        self.running = AdmittedQueries() if mode.sharing is Sharing.NONE else running
         self.held = self.running.copies if mode.sharing is Sharing.ALL else frozenset()
         self.at_source = at_source
         self.sites: dict[str, str] = {}

@@ -13,7 +13,7 @@ Instance = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class AdmittedQueries:
     """All queries admitted so far.
 
     `inputs` gives, for each running operator, the site from which it reads each input (by fingerprint or stream id);
@@ -30,7 +30,7 @@ class Running:
         return tuple(sorted(site for running, site in self.inputs if running == fingerprint))
 
 
-def running_of(workload: Workload, network: Network, deployment: Deployment, sharing: Sharing) -> Running:
+def running_of(workload: Workload, network: Network, deployment: Deployment, sharing: Sharing) -> AdmittedQueries:
     """The state that a deployment makes; always computed from the deployment, never edited."""
     inputs: dict[Instance, Mapping[str, str]] = {}
     copies: set[tuple[str, SiteLink]] = set()
@@ -43,7 +43,7 @@ def running_of(workload: Workload, network: Network, deployment: Deployment, sha
             inputs.setdefault((operator.fingerprint, here), dict(read))
             copies |= {(fingerprint, (site, here)) for fingerprint, site in read if site != here}
     used = predict(workload, network, deployment, sharing).load
-    return Running(deployment, inputs, frozenset(copies), used)
+    return AdmittedQueries(deployment, inputs, frozenset(copies), used)
 
 
 def origin(workload: Workload, query: Query, name: str, sites: Mapping[str, str]) -> tuple[str, str]:
@@ -62,7 +62,7 @@ def bytes_of(workload: Workload, query: Query, name: str) -> float:
     return workload.streams[name].bytes_per_s if name in workload.streams else operator_of(query, name).bytes_per_s
 
 
-def settle(workload: Workload, query: Query, chosen: Mapping[str, str], running: Running) -> dict[str, str]:
+def settle(workload: Workload, query: Query, chosen: Mapping[str, str], running: AdmittedQueries) -> dict[str, str]:
     """Sites of a query's operators when those that already run are read as they run.
 
     Below a shared operator the query gets the sites from which that operator really reads, whatever was chosen before.

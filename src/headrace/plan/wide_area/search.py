@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.plan.wide_area.fluid import Sharing
-from headrace.plan.wide_area.running import Running, bytes_of, operator_of, origin, running_of, settle
+from headrace.plan.wide_area.running import AdmittedQueries, bytes_of, operator_of, origin, running_of, settle
 from headrace.plan.wide_area.streams import Network, Operator, Query, SiteLink, Workload, allowed_sites
 
 HEADROOM = 0.1
@@ -33,7 +33,9 @@ class Placed:
     contended: bool
 
 
-def place_query(workload: Workload, network: Network, query: Query, running: Running, at_source: bool) -> Placed:
+def place_query(
+    workload: Workload, network: Network, query: Query, running: AdmittedQueries, at_source: bool
+) -> Placed:
     """The cheapest sites that fit; ties go to the first site of the network."""
     prices: dict[SiteLink, float] = {}
     best: tuple[float, float, Placed] | None = None
@@ -51,10 +53,10 @@ def place_query(workload: Workload, network: Network, query: Query, running: Run
     return best[2]
 
 
-def admit_all(workload: Workload, network: Network, at_source: bool = False, passes: int = 1) -> Running:
+def admit_all(workload: Workload, network: Network, at_source: bool = False, passes: int = 1) -> AdmittedQueries:
     """All queries in their order of arrival, each planned on what runs; then `passes` of planning each again."""
     deployment: dict[str, Mapping[str, str]] = {}
-    running = Running()
+    running = AdmittedQueries()
     for _ in range(1 + passes):
         for query in workload.queries:
             others = {name: sites for name, sites in deployment.items() if name != query.id}
@@ -64,7 +66,9 @@ def admit_all(workload: Workload, network: Network, at_source: bool = False, pas
     return running_of(workload, network, deployment, Sharing.ALL)
 
 
-def added_bytes(workload: Workload, query: Query, sites: Mapping[str, str], running: Running) -> dict[SiteLink, float]:
+def added_bytes(
+    workload: Workload, query: Query, sites: Mapping[str, str], running: AdmittedQueries
+) -> dict[SiteLink, float]:
     """Bytes/s that a query adds to each link when every output is copied once to a site, whoever reads it there."""
     added: dict[tuple[str, SiteLink], float] = {}
     for operator in query.operators:
@@ -81,7 +85,7 @@ def added_bytes(workload: Workload, query: Query, sites: Mapping[str, str], runn
     return total
 
 
-def _excess(network: Network, running: Running, link: SiteLink, added: float) -> float:
+def _excess(network: Network, running: AdmittedQueries, link: SiteLink, added: float) -> float:
     return running.used.get(link, 0.0) + added - (1 - HEADROOM) * network.bandwidth[link]
 
 
@@ -89,7 +93,7 @@ def _cheapest(
     workload: Workload,
     network: Network,
     query: Query,
-    running: Running,
+    running: AdmittedQueries,
     at_source: bool,
     prices: Mapping[SiteLink, float],
 ) -> Mapping[str, str]:
@@ -111,7 +115,7 @@ def _produce(
     query: Query,
     operator: Operator,
     site: str,
-    running: Running,
+    running: AdmittedQueries,
     table: Mapping[str, Mapping[str, Choice]],
     prices: Mapping[SiteLink, float],
 ) -> Choice:
@@ -154,7 +158,7 @@ def _any_sites_below(
 
 def _copy_cost(
     network: Network,
-    running: Running,
+    running: AdmittedQueries,
     fingerprint: str,
     link: SiteLink,
     amount: float,

@@ -17,7 +17,7 @@ from headrace.run.compile.join import join_step
 from headrace.run.compile.known import Known
 from headrace.run.compile.on_top import aggregate_step, derive_step, recompute_step
 from headrace.run.compile.timers import with_timers
-from headrace.run.program import Ingest, LogSpec, LookupKey, Pass, Program, Reading, RecomputeStep, Step, Task
+from headrace.run.program import Ingest, LogSpec, LookupKey, OperatorStep, Pass, Program, Reading, RecomputeStep, Task
 
 
 def compile_plan(plan: Plan) -> Program:
@@ -57,7 +57,7 @@ def _task(known: Known, vertex: Vertex, before: Mapping[str, Task]) -> Task:
     return Task(vertex.id, vertex.site, step, reads, follows=follows)
 
 
-def _step(known: Known, vertex: Vertex, edge: Edge) -> Step:
+def _step(known: Known, vertex: Vertex, edge: Edge) -> OperatorStep:
     match edge.op:
         case Operator.CAPTURE | Operator.COPY | Operator.APPLY | Operator.UNION:
             return _pass_step(known, vertex, edge)

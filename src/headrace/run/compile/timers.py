@@ -19,10 +19,10 @@ from headrace.run.program import (
     JoinStep,
     LogSpec,
     LookupKey,
+    OperatorStep,
     Pass,
     Program,
     Reading,
-    Step,
     Task,
     TimedPass,
 )
@@ -66,7 +66,7 @@ def _taken_apart(task: Task, logs: Mapping[str, LogSpec]) -> Iterator[tuple[Task
         yield changed, logs[task.vertex]
 
 
-def _without_timed_readings(task: Task, logs: Mapping[str, LogSpec]) -> tuple[Step, list[tuple[Task, LogSpec]]]:
+def _without_timed_readings(task: Task, logs: Mapping[str, LogSpec]) -> tuple[OperatorStep, list[tuple[Task, LogSpec]]]:
     helpers: list[tuple[Task, LogSpec]] = []
 
     def plain(reading: Reading) -> Reading:
@@ -120,7 +120,7 @@ def _timed_task(spec: LogSpec, reading: Reading, conditions: tuple[Expr, ...]) -
     return Task(spec.name, spec.site, TimedPass(reading, conditions, state.name), (reading.log,), state)
 
 
-def _conditions_after(step: Step) -> tuple[Expr, ...]:
+def _conditions_after(step: OperatorStep) -> tuple[Expr, ...]:
     """Conditions on time over what a step makes."""
     found: Expr | None = None
     if isinstance(step, JoinStep):
@@ -163,7 +163,7 @@ def _columns(expr: Expr) -> Iterator[Column]:
     return (node for node in walk(expr) if isinstance(node, Column))
 
 
-def _reads(step: Step, task: Task) -> tuple[str, ...]:
+def _reads(step: OperatorStep, task: Task) -> tuple[str, ...]:
     match step:
         case Pass(inputs):
             logs = [reading.log for reading in inputs]

@@ -6,7 +6,7 @@ from headrace.run.load.load_work import Loaded, LoadItem, perform_load
 from headrace.run.logs.history import GatherItem, perform_gather
 from headrace.run.logs.upkeep_work import Kept, UpkeepItem, perform_upkeep
 from headrace.run.ports import Evaluate
-from headrace.run.program import RecomputeStep, Step
+from headrace.run.program import OperatorStep, RecomputeStep
 from headrace.run.push.chains import ChainItem, Link, perform_chain
 from headrace.run.push.evaluate_here import SMALL_ROWS, evaluate_here
 from headrace.run.push.items import Item
@@ -41,7 +41,7 @@ def _made_for(item: LoadItem) -> set[str]:
     return found
 
 
-def _is_large(step: Step, rows: int) -> bool:
+def _is_large(step: OperatorStep, rows: int) -> bool:
     return isinstance(step, RecomputeStep) and (step.recomputed.query is None or rows > SMALL_ROWS)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headrace.model.expr import TRUE, Column
-from headrace.run.program import LogSpec, Pass, Reading, Step
+from headrace.run.program import LogSpec, OperatorStep, Pass, Reading
 
 
-def hands_on(step: Step, log: LogSpec, specs: Mapping[str, LogSpec]) -> bool:
+def hands_on(step: OperatorStep, log: LogSpec, specs: Mapping[str, LogSpec]) -> bool:
     """Whether every row of the inputs becomes a row of the log as it is, all in one place.
 
     Columns may have another order: whoever reads a log asks for them by name.

@@ -46,7 +46,7 @@ class Copy:
 
 
 @dataclass(slots=True)
-class _Running:
+class _RunningCopy:
     copy: Copy
     thread: threading.Thread | None = None
     stop: threading.Event = field(default_factory=threading.Event)
@@ -65,7 +65,7 @@ class Deliveries:
     program: Program | None = None
     """Of the plan that is delivered; swapped whole."""
     delivered: dict[str, int] = field(default_factory=dict)
-    _running: dict[str, _Running] = field(default_factory=dict)
+    _running: dict[str, _RunningCopy] = field(default_factory=dict)
 
     def run(self, plan: Plan, program: Program, environment: Mapping[str, str]) -> tuple[threading.Thread, ...]:
         """Delivers exactly what the plan's contracts ask for; threads of other copies that have not ended yet."""
@@ -103,7 +103,7 @@ class Deliveries:
         return target_of(about, to, self.project, environment, contract.declared_at)
 
     def _start(self, copy: Copy) -> None:
-        running = self._running[copy.contract] = _Running(copy)
+        running = self._running[copy.contract] = _RunningCopy(copy)
         running.thread = threading.Thread(target=self._keep, args=(running,), name="deliver", daemon=True)
         running.thread.start()
 
@@ -112,7 +112,7 @@ class Deliveries:
         for running in list(self._running.values()):
             running.wake.set()
 
-    def _keep(self, running: _Running) -> None:
+    def _keep(self, running: _RunningCopy) -> None:
         copy, failures = running.copy, 0
         delivery: Delivery | None = None
         while not running.stop.is_set():
@@ -155,7 +155,7 @@ class Deliveries:
         deadline.join([running.thread for running in self._running.values()])
         self._running, self.delivered = {}, {}
 
-    def _end(self, running: _Running) -> threading.Thread | None:
+    def _end(self, running: _RunningCopy) -> threading.Thread | None:
         running.stop.set()
         running.wake.set()
         Deadline(END_WITHIN_S).join([running.thread])

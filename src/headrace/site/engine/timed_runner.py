@@ -61,7 +61,7 @@ class TimedRunner:
     def run(self, items: Sequence[Item]) -> list[Outcome[Any]]:
         if not items:
             return []
-        job = _Running(self.inner, f"{os.getpid()}-{next(_job_numbers)}", items)
+        job = _RunningJob(self.inner, f"{os.getpid()}-{next(_job_numbers)}", items)
         limits_s, watched = [self.limit(item, self.patience) for item in items], begin_watch(time.monotonic())
         self.running[job.name] = max(limits_s)
         try:
@@ -69,7 +69,7 @@ class TimedRunner:
         finally:
             del self.running[job.name]
 
-    def _wait(self, job: _Running, limits_s: Sequence[float], watched: Watched) -> list[Outcome[Any]]:
+    def _wait(self, job: _RunningJob, limits_s: Sequence[float], watched: Watched) -> list[Outcome[Any]]:
         while not job.done.wait(LOOK_EVERY_S):
             watched = look(watched, time.monotonic(), self.inner.in_work(job.name), job.was_answered())
             match judge(watched, limits_s, self.patience):
@@ -84,7 +84,7 @@ class TimedRunner:
                     return job.outcomes(frozenset(), why)
         return job.result()
 
-    def _end(self, job: _Running, overdue: frozenset[int], why: str) -> list[Outcome[Any]]:
+    def _end(self, job: _RunningJob, overdue: frozenset[int], why: str) -> list[Outcome[Any]]:
         names = ", ".join(sorted(job.items[number].name for number in overdue)) or "a job"
         log.warning("%s is ended: %s", names, why)
         ends_within(lambda: self.inner.end_job(job.name), self.patience.end_s)
@@ -95,7 +95,7 @@ class TimedRunner:
         return job.outcomes(overdue, why)
 
 
-class _Running:
+class _RunningJob:
     """A job in a thread of its own, which nobody has to wait for."""
 
     def __init__(self, inner: JobRunner, name: str, items: Sequence[Item]) -> None:

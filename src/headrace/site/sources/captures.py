@@ -39,7 +39,7 @@ DSN_VARIABLE = "HEADRACE_CAPTURE_DSN"
 
 
 @dataclass
-class Running:
+class RunningCapture:
     """A capture that runs since `started_at`, or will again at `retry_at` (monotonic seconds)."""
 
     settings: CaptureSettings | FolderStream
@@ -64,7 +64,7 @@ class Captures:
     folder: Folder
     environment: Mapping[str, str]
     in_processes: bool = True
-    running: dict[str, Running] = field(default_factory=dict)
+    running: dict[str, RunningCapture] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._turn = threading.Lock()
@@ -83,7 +83,7 @@ class Captures:
                         continue
                     _end(self.running.pop(name), Deadline(END_WITHIN_S))
                 if name not in self.running:
-                    self.running[name] = Running(settings)
+                    self.running[name] = RunningCapture(settings)
                     self._start(self.running[name])
 
     def keep_only(self, plan: Plan, databases: tuple[Database, ...]) -> None:
@@ -95,7 +95,7 @@ class Captures:
         """Ends all captures that capture one of these sources, until somebody asks for them again."""
         self._end_those(lambda _, running: not running.sources.isdisjoint(sources))
 
-    def _end_those(self, chosen: Callable[[str, Running], bool]) -> None:
+    def _end_those(self, chosen: Callable[[str, RunningCapture], bool]) -> None:
         with self._turn:
             names = [name for name, running in self.running.items() if chosen(name, running)]
             ended = [self.running.pop(name) for name in names]
@@ -132,7 +132,7 @@ class Captures:
                 if running.process is None and running.thread is None and time.monotonic() >= running.retry_at:
                     self._start(running)
 
-    def _failed(self, running: Running, reason: str, hint: str | None = None) -> None:
+    def _failed(self, running: RunningCapture, reason: str, hint: str | None = None) -> None:
         lasted = time.monotonic() - running.started_at > LASTED_S
         running.failures = 1 if lasted else running.failures + 1
         running.error, running.hint = reason, hint
@@ -140,7 +140,7 @@ class Captures:
         running.retry_at = time.monotonic() + rest
         log.warning("capture of %s: %s; trying again in %s s", running.settings.database, reason, rest)
 
-    def _start(self, running: Running) -> None:
+    def _start(self, running: RunningCapture) -> None:
         if self._ending:
             return  # a plan on its way may still ask for it
         running.started_at = time.monotonic()
@@ -153,12 +153,12 @@ class Captures:
         else:
             self._start_thread(running, self._capture_here)
 
-    def _start_thread(self, running: Running, work: Callable[[Running, Ledger], None]) -> None:
+    def _start_thread(self, running: RunningCapture, work: Callable[[RunningCapture, Ledger], None]) -> None:
         running.stop = threading.Event()
         running.thread = threading.Thread(target=self._guarded, args=(running, work), daemon=True)
         running.thread.start()
 
-    def _guarded(self, running: Running, work: Callable[[Running, Ledger], None]) -> None:
+    def _guarded(self, running: RunningCapture, work: Callable[[RunningCapture, Ledger], None]) -> None:
         ledger = self.folder.ledger()
         try:
             work(running, ledger)
@@ -168,7 +168,7 @@ class Captures:
             ledger.close()
             running.thread = None
 
-    def _capture_here(self, running: Running, ledger: Ledger) -> None:
+    def _capture_here(self, running: RunningCapture, ledger: Ledger) -> None:
         assert isinstance(running.settings, CaptureSettings)
         capture = Capture(running.settings, ledger, self.folder.store())
         try:
@@ -178,7 +178,7 @@ class Captures:
         finally:
             capture.close()
 
-    def _watch_folder(self, running: Running, ledger: Ledger) -> None:
+    def _watch_folder(self, running: RunningCapture, ledger: Ledger) -> None:
         assert isinstance(running.settings, FolderStream)
         capture = FolderCapture(running.settings, ledger, self.folder.store(), clock_now)
         try:
@@ -202,14 +202,14 @@ class Captures:
         self.running = {}
 
 
-def _tell_to_end(running: Running) -> None:
+def _tell_to_end(running: RunningCapture) -> None:
     process = running.process
     running.stop.set()
     if process is not None:
         process.terminate()
 
 
-def _end(running: Running, deadline: Deadline) -> None:
+def _end(running: RunningCapture, deadline: Deadline) -> None:
     _tell_to_end(running)
     deadline.join([running.thread])
     process = running.process
@@ -269,7 +269,7 @@ def _close_pipe(process: subprocess.Popen[bytes]) -> None:
             process.stdin.close()
 
 
-def _go_over(folder: Folder, running: Running, settings: CaptureSettings | FolderStream) -> bool:
+def _go_over(folder: Folder, running: RunningCapture, settings: CaptureSettings | FolderStream) -> bool:
     """Whether a process has been told to capture other tables of its database; others have to be started again."""
     now, process = running.settings, running.process
     if process is None or not isinstance(now, CaptureSettings) or not isinstance(settings, CaptureSettings):

@@ -10,7 +10,7 @@ from headrace.connect.postgres.capture import CaptureSettings
 from headrace.connect.tables.folder import FolderStream
 from headrace.run.capture.spool import MEND_NOTE, STOPPED_NOTE
 from headrace.run.ports import Ledger
-from headrace.site.sources.captures import Captures, Running
+from headrace.site.sources.captures import Captures, RunningCapture
 from headrace.site.sources.folder_sources import MEND_FILE
 from headrace.site.troubles import CAPTURE, SOURCE, Troubles
 
@@ -38,7 +38,7 @@ def report_source_troubles(troubles: Troubles, ledger: Ledger, captures: Capture
     troubles.report_exactly(CAPTURE, told)
 
 
-def _folder_troubles(ledger: Ledger, running: Mapping[str, Running]) -> Iterator[tuple[str, tuple[str, str]]]:
+def _folder_troubles(ledger: Ledger, running: Mapping[str, RunningCapture]) -> Iterator[tuple[str, tuple[str, str]]]:
     """Folders that cannot be looked into, and files in them that cannot be read."""
     for one in running.values():
         if not isinstance(one.settings, FolderStream):
