@@ -72,10 +72,10 @@ class Churn:
         self.host = Host(service, service.folder, self._prepare)
 
     def _prepare(self, wishes: ApplyWishes) -> Prepared:
-        running = self.kept.service.plan
+        running = self.kept.service.running
         assert running is not None
-        plan = plan_on_running(running, with_contracts(self.catalogue, {*self.staying, *self.there}))
-        return Prepared(plan, {}, difference(running, plan))
+        plan = plan_on_running(running.plan, with_contracts(self.catalogue, {*self.staying, *self.there}))
+        return Prepared(plan, {}, difference(running.plan, plan))
 
     def turn(self, names: Sequence[str]) -> None:
         """Those who are there go, the others come."""
@@ -104,8 +104,8 @@ class Churn:
 
     def unequal(self) -> tuple[str, ...]:
         service = self.kept.service
-        assert service.scheduler is not None and service.plan is not None
-        reader = Reader(service.plan, service.scheduler.engine.program, service.ledger, service.store)
+        assert service.scheduler is not None
+        reader = Reader(service.scheduler.running.plan, service.scheduler.engine.program, service.ledger, service.store)
         compared = recompute(reader, service.folder, service.environment, service.push_to)
         return tuple(view.contract for view in compared.views if not view.equal)
 

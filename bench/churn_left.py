@@ -18,7 +18,7 @@ from headrace.run.push.engine import KEYS_NOTE
 from headrace.site.accounts import ACCOUNT_NOTE
 from headrace.site.auditor import AUDIT_NOTE
 from headrace.site.housekeeping import GRACE_S, TRIM_EVERY_S
-from headrace.site.plan_facts import sources_of
+from headrace.site.running import Running
 
 SPARE = 8
 """Threads and open files may vary by so many: pools of libraries start theirs when they are first used."""
@@ -103,15 +103,17 @@ class Leftovers:
         return "\n".join(["left over:", *(f"  {line}" for line in self.found[:SHOWN] or ["nothing"])])
 
     @property
+    def _running(self) -> Running:
+        running = self.kept.service.running
+        assert running is not None
+        return running
+
+    @property
     def _sources(self) -> frozenset[str]:
-        scheduler = self.kept.service.scheduler
-        assert scheduler is not None
-        return sources_of(scheduler.engine.program)
+        return self._running.sources
 
     def _logs(self) -> Iterator[str]:
-        scheduler = self.kept.service.scheduler
-        assert scheduler is not None
-        program = scheduler.engine.program
+        program = self._running.program
         needed = {*program.logs, *(SPOOL + source for source in self._sources)}
         yield from (f"log {name}" for name in sorted(set(self.kept.service.ledger.times()) - needed))
         for name, log in sorted(self.kept.service.ledger.logs(program.logs).items()):
@@ -121,8 +123,7 @@ class Leftovers:
 
     def _notes(self) -> Iterator[str]:
         service = self.kept.service
-        assert service.plan is not None
-        contracts = {one.contract for one in service.plan.contracts}
+        contracts = {one.contract for one in self._running.plan.contracts}
         known = {
             KEYS_NOTE: set(service.ledger.times()),
             "loaded:": set(self._sources),
@@ -146,8 +147,7 @@ class Leftovers:
 
     def _in_database(self) -> Iterator[str]:
         wanted = {self._table(source) for source in self._sources}
-        contracts = self.kept.service.plan.contracts if self.kept.service.plan is not None else ()
-        there = {one.contract for one in contracts}
+        there = {one.contract for one in self._running.plan.contracts}
         with psycopg.connect(self.kept.dsn, autocommit=True) as connection:
             slots = [name for (name,) in connection.execute(_SLOTS)]
             published = [name for (name,) in connection.execute(_PUBLISHED)]
@@ -159,8 +159,7 @@ class Leftovers:
         yield from (f"delivered table {name}" for name in copies if name[5:].upper() not in there)
 
     def _table(self, source: str) -> str:
-        assert self.kept.service.plan is not None
-        origin = self.kept.service.plan.catalogue.sources[source].origin
+        origin = self._running.plan.catalogue.sources[source].origin
         return str(getattr(origin, "table", source))
 
     def _processes(self) -> Iterator[str]:

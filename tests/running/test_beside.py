@@ -99,9 +99,9 @@ class World:
 
     @property
     def reader(self) -> Reader:
-        plan, scheduler = self.service.plan, self.service.scheduler
-        assert plan is not None and scheduler is not None
-        return Reader(plan, scheduler.engine.program, self.service.ledger, self.service.store)
+        scheduler = self.service.scheduler
+        assert scheduler is not None
+        return Reader(scheduler.running.plan, scheduler.engine.program, self.service.ledger, self.service.store)
 
     def time_of(self, contract: str) -> int:
         return self.reader.served(contract).log.t

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from headrace.declare.sql import read_query
+from headrace.model.catalogue import PostgresTable
 from headrace.model.log import PieceKind, Round
 from headrace.model.plan import Plan, PlanOptions, Sharing
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
-from headrace.run.compile.compile_plan import compile_plan
 from headrace.run.load.transition import between, tidied
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.push.engine import KEYS_NOTE, Engine
@@ -21,6 +22,7 @@ from headrace.run.push.items import HereRunner
 from headrace.run.push.perform import perform
 from headrace.site.folder import Folder
 from headrace.site.loading import LOADED_NOTE, Loader, Loading
+from headrace.site.running import make_running
 from headrace.site.sources.captures import Captures
 from headrace.testing import changes, tables
 from headrace.testing.worlds import World, quick_folder
@@ -47,16 +49,18 @@ VIEWS = {name: blocks_of(name, query) for name, query in QUERIES.items()}
 
 def plan_for(names: list[str], target: str, sharing: Sharing) -> Plan:
     contracts = [contract(f"c_{name}", name, target, 60) for name in (*STAYING, *names)]
-    project = catalogue([site(name) for name in SITES], mesh(SITES), SOURCES.values(), contracts)
+    sources = [replace(one, origin=PostgresTable("${DSN}", one.name)) for one in SOURCES.values()]
+    project = catalogue([site(name) for name in SITES], mesh(SITES), sources, contracts)
     return plan_views(project, VIEWS, PlanOptions(sharing=sharing))
 
 
 def go_over(world: World, plan: Plan, push: bool, folder: Path) -> None:
     """As the service does it; what runs may be pushed once more just before the new plan does."""
-    program = compile_plan(plan)
+    wanted = make_running(plan)
+    program = wanted.program
     engine = Engine(between(world.program, program), world.ledger, world.store, HereRunner(perform), world.lease)
     loader = Loader(world.ledger, Captures(Folder(folder), {}), threading.Event())
-    assert loader.load_new(engine, program, Loading(plan)) == {}
+    assert loader.load_new(engine, Loading(wanted)) == {}
     if push:
         check(engine.push([one.vertex for one in world.plan.contracts], world.now))
     world.plan, world.program = plan, program

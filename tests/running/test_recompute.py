@@ -24,6 +24,7 @@ from headrace.run.push.perform import perform
 from headrace.site.deliver.leftovers import captures_of
 from headrace.site.folder import Folder
 from headrace.site.reading import Reader
+from headrace.site.running import make_running
 from headrace.site.service import Service
 from headrace.site.sources.databases import databases_of
 from tests.running.shop import NEW_CITY, NEW_POST, POST_GONE, PROJECT, make_shop
@@ -265,7 +266,7 @@ def test_files_that_go_while_a_view_is_compared_are_still_read(world: World) -> 
 
 def test_a_database_that_no_plan_reads_keeps_no_log_for_us(world: World) -> None:
     service = world.service
-    (other,) = (one for one in captures_of(world.plan, service.folder) if one.database == "us_dsn")
+    (other,) = (one for one in captures_of(make_running(world.plan), service.folder) if one.database == "us_dsn")
     slots = "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()"
     with psycopg.connect(world.environment["EU_DSN"]) as session:
         assert session.execute(slots).fetchone() == (1,)

@@ -100,7 +100,7 @@ def assert_right(host: Host) -> None:
 
 
 def test_work_moves_to_where_the_changes_are_and_is_not_moved_back(host: Host) -> None:
-    before = host.service.plan
+    before = host.service.running
     assert before is not None
     with host.replanning(look_every_s=0.2, measure=measured_in_a_hurry):
         until(lambda: bool(host.status()["moves"]), "something is moved")
@@ -108,14 +108,14 @@ def test_work_moves_to_where_the_changes_are_and_is_not_moved_back(host: Host) -
     assert move["error"] is None
     assert set(move["contracts"]) == {"wall", "scores"}
     assert any("posts changes" in reason and "instead of 0.1" in reason for reason in move["because"])
-    after = host.service.plan
-    assert after is not None and after.graph != before.graph
-    assert host.folder.running() == after
+    after = host.service.running
+    assert after is not None and after.plan.graph != before.plan.graph
+    assert host.folder.running() == after.plan
     assert_right(host)
 
     applied = host.apply(ApplyWishes())
     assert applied.prepared.change is not None and applied.prepared.change.is_nothing
-    assert host.service.plan is after
+    assert host.service.running is after
     assert_right(host)
 
     with host.replanning(look_every_s=0.2, measure=measured_with_sizes):

@@ -20,49 +20,56 @@ from headrace.observe.audit import Record
 from headrace.observe.shown import ContractNumbers
 from headrace.run.schedule.next_push import next_starts
 from headrace.site.last_status import State
+from headrace.site.running import Running
+from headrace.site.scheduler import Scheduler
 from headrace.site.service import Service
 from headrace.site.troubles import CAPTURE, DELIVERY, SOURCE
 
 
 def contract_documents(service: Service, state: State) -> list[dict[str, Any]]:
     """Those of the plan that runs, then those that are loaded for the first time."""
-    plan, scheduler, loading = service.plan, service.scheduler, service.loading
+    # Each is taken once and handed on: another plan may run at the next line, and has other contracts.
+    scheduler, loading = service.scheduler, service.loading
     found: list[dict[str, Any]] = []
-    if plan is not None and scheduler is not None:
+    if scheduler is not None:
         now, times = service.clock(), service.ledger.times()
         starts = next_starts(scheduler.paths, scheduler.scene(now, times, service.auditor.lags_of(times)))
-        found = [_contract(service, one, now, starts.get(one.contract), state) for one in plan.contracts]
+        found = [
+            _contract(service, scheduler, one, now, starts.get(one.contract), state)
+            for one in scheduler.running.plan.contracts
+        ]
     if loading is not None and not loading.done.is_set():
         known = {one["id"] for one in found}
         found += [
-            {**_described(service, one), "state": "loading", "reason": loading.phase}
-            for one in loading.plan.contracts
+            {**_described(service, loading.wanted, one), "state": "loading", "reason": loading.phase}
+            for one in loading.wanted.plan.contracts
             if one.contract not in known
         ]
     return found
 
 
-def _contract(service: Service, entry: ContractPlan, now: int, start: int | None, state: State) -> dict[str, Any]:
-    assert service.scheduler is not None
-    name = entry.contract
-    described = _described(service, entry)
-    what, reason = _state(service, entry, described, state)
+def _contract(
+    service: Service, scheduler: Scheduler, entry: ContractPlan, now: int, start: int | None, state: State
+) -> dict[str, Any]:
+    name, running = entry.contract, scheduler.running
+    described = _described(service, running, entry)
+    what, reason = _state(service, scheduler, entry, described, state)
     return {
         **described,
         "next_push_s": None if start is None else (start - now) / 1e6,
         "state": what,
         **({} if reason is None else {"reason": reason}),
         "last_push_s": service.accounts.last_s.get(entry.vertex),
-        "prediction_error": service.scheduler.learning.error_of(name),
-        **({"forced": True} if name in service.forced else {}),
-        **_version(service.plan, name),
+        "prediction_error": scheduler.learning.error_of(name),
+        **({"forced": True} if name in running.forced else {}),
+        **_version(running.plan, name),
     }
 
 
-def _version(plan: Plan | None, contract: str) -> dict[str, Any]:
+def _version(plan: Plan, contract: str) -> dict[str, Any]:
     """Of a contract that goes on although what the project's files ask for is refused."""
-    one = next((one for one in plan.goes_on if one.contract == contract), None) if plan is not None else None
-    if one is None or plan is None:
+    one = next((one for one in plan.goes_on if one.contract == contract), None)
+    if one is None:
         return {}
     running = "earlier version" if plan.runs_earlier(contract) else "over capacity"
     why = one.because
@@ -70,14 +77,14 @@ def _version(plan: Plan | None, contract: str) -> dict[str, Any]:
     return {"running": running, "refused": refused}
 
 
-def _described(service: Service, entry: ContractPlan) -> dict[str, Any]:
+def _described(service: Service, running: Running, entry: ContractPlan) -> dict[str, Any]:
     """What the last look found, and what is known before it runs."""
     looked, name = service.auditor.looked, entry.contract
     numbers = None if looked is None else looked.contracts.get(name)
     return {
         "id": name,
         "lag_s": None if numbers is None else numbers.lag_s,
-        "freshness_s": _promised(service, entry, numbers),
+        "freshness_s": _promised(running, entry, numbers),
         "violations": _earlier(service, name).episodes if numbers is None else numbers.violations,
         "cost_h": entry.money * 3600.0 if numbers is None or numbers.cost_h is None else numbers.cost_h,
         "measured_at": None if looked is None else looked.measured_at,
@@ -94,24 +101,25 @@ def _earlier(service: Service, contract: str) -> Record:
     return service.auditor.records.get(contract, Record())
 
 
-def _promised(service: Service, entry: ContractPlan, numbers: ContractNumbers | None) -> float:
+def _promised(running: Running, entry: ContractPlan, numbers: ContractNumbers | None) -> float:
     """Seconds: by the promise that the numbers were taken for."""
     if numbers is not None and numbers.freshness_s is not None:
         return numbers.freshness_s
-    return service.forced.get(entry.contract, entry.freshness_s)
+    return running.forced.get(entry.contract, entry.freshness_s)
 
 
-def _state(service: Service, entry: ContractPlan, described: Mapping[str, Any], state: State) -> tuple[str, str | None]:
+def _state(
+    service: Service, scheduler: Scheduler, entry: ContractPlan, described: Mapping[str, Any], state: State
+) -> tuple[str, str | None]:
     """What is worst comes first."""
-    assert service.scheduler is not None
     name, loading = entry.contract, service.loading
     if state in (State.STOPPED, State.FAILED):
         return "stopped", "the service is not running"
-    unloaded, failing = service.unloaded.get(name), service.scheduler.failing_of(name)
+    unloaded, failing = service.unloaded.get(name), scheduler.failing_of(name)
     if unloaded is not None:
         return "failing", unloaded.splitlines()[0]
-    if name in service.scheduler.halted:
-        return "failing", service.scheduler.halted[name]
+    if name in scheduler.halted:
+        return "failing", scheduler.halted[name]
     if failing:
         return "failing", failing[0][1].reason.splitlines()[0]
     delivery = service.troubles.get(DELIVERY + name)
@@ -120,20 +128,23 @@ def _state(service: Service, entry: ContractPlan, described: Mapping[str, Any], 
     lag_s, freshness_s = described["lag_s"], described["freshness_s"]
     if lag_s is None or state is State.LOADING:
         return "loading", "it has no rows yet" if loading is None or loading.done.is_set() else loading.phase
-    return ("kept", None) if lag_s <= freshness_s else ("late", _why_late(service, entry, lag_s, freshness_s))
+    return (
+        ("kept", None)
+        if lag_s <= freshness_s
+        else ("late", _why_late(service, scheduler.running, entry, lag_s, freshness_s))
+    )
 
 
-def _why_late(service: Service, entry: ContractPlan, lag_s: float, freshness_s: float) -> str:
+def _why_late(service: Service, running: Running, entry: ContractPlan, lag_s: float, freshness_s: float) -> str:
     behind = f"it is {format_seconds(round(lag_s, 1))} behind; the promise is {format_seconds(freshness_s)}"
-    cause = _cause(service, entry)
+    cause = _cause(service, running, entry)
     return behind if cause is None else f"{behind}: {cause}"
 
 
-def _cause(service: Service, entry: ContractPlan) -> str | None:
+def _cause(service: Service, running: Running, entry: ContractPlan) -> str | None:
     """What holds it up, as far as somebody has told."""
-    watched = next((one for one in service.auditor.watched if one.contract == entry.contract), None)
-    sources, databases = ((), ()) if watched is None else (sorted(watched.sources), watched.databases)
-    keys = [*(SOURCE + name for name in sources), *(CAPTURE + name for name in databases)]
+    watched = next(one for one in running.watched if one.contract == entry.contract)
+    keys = [*(SOURCE + name for name in sorted(watched.sources)), *(CAPTURE + name for name in watched.databases)]
     told = next((one.what for key in keys if (one := service.troubles.get(key)) is not None), None)
     if told is not None:
         return told

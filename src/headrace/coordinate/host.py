@@ -16,7 +16,7 @@ from typing import Any
 
 from headrace.coordinate.audit_document import audit_document
 from headrace.coordinate.measured import write_measured
-from headrace.coordinate.moving import apply_plan
+from headrace.coordinate.moving import apply_plan, load_running
 from headrace.coordinate.refused import RefusedVersions
 from headrace.coordinate.replanning import LOOK_EVERY_S, Measure, Replanning, measured_of
 from headrace.coordinate.status import status_document
@@ -36,6 +36,7 @@ from headrace.site.last_status import FILE as STATUS_FILE
 from headrace.site.last_status import State
 from headrace.site.loading import Loading
 from headrace.site.reading import Reader
+from headrace.site.running import Running
 from headrace.site.service import Service
 
 log = logging.getLogger("headrace.service")
@@ -119,9 +120,11 @@ class Host:
     def reader(self) -> Reader:
         """Of what runs; its ledger is the service's own."""
         service = self.service
-        if service.plan is None or service.scheduler is None:
+        scheduler = service.scheduler  # taken once: the next look may find another plan
+        if scheduler is None:
             raise UsageError("the views are not loaded yet", "`headrace status` shows the progress")
-        return Reader(service.plan, service.scheduler.engine.program, service.ledger, service.store, service.forced)
+        running, program = scheduler.running, scheduler.engine.program
+        return Reader(running.plan, program, service.ledger, service.store, running.forced)
 
     def measured(self) -> Measured:
         """What the plan that runs has taught so far."""
@@ -166,15 +169,15 @@ class Host:
             service = self.service
             if service.loading is not None and not service.loading.done.is_set():
                 raise UsageError(f"the service is busy: {service.loading.phase}", "try again when that is done")
-            if service.plan is None or service.scheduler is None:
+            running = service.running
+            if running is None:
                 raise UsageError("the views are not loaded yet", "`headrace status` shows the progress")
-            known = service.read()
-            if source not in known:
-                hint = nearest_name(source, known) or f"there are {', '.join(sorted(known))}"
+            if source not in running.sources:
+                hint = nearest_name(source, running.sources) or f"there are {', '.join(sorted(running.sources))}"
                 raise UsageError(f'no running contract reads a source "{source}"', hint)
-            contracts = tuple(one.contract for one in service.auditor.watched if source in one.sources)
+            contracts = tuple(one.contract for one in running.watched if source in one.sources)
             began = time.monotonic()
-            loading = apply_plan(service, service.plan, service.forced, frozenset((source,)))
+            loading = load_running(service, running, frozenset((source,)))
             self._wait_for(loading)
             if loading.error is not None:
                 hint = "the service keeps trying; `headrace status` shows the progress"
@@ -225,29 +228,29 @@ class Host:
         if loading is None or not loading.done.is_set() or not self._turn.acquire(blocking=False):
             return
         try:
-            if service.plan is not None and service.scheduler is not None:
+            running = service.running
+            if running is not None:
                 assert self._replanning is not None
                 measured = self._measure(measure)
                 write_measured(self.folder, measured)
-                moved = self._replanning.step(service.plan, measured, lambda plan: self._go_over(plan, end))
+                moved = self._replanning.step(running.plan, measured, lambda plan: self._go_over(running, plan, end))
                 if moved is None:
-                    self._refused.step(service.plan, measured, lambda plan: self._go_over(plan, end))
+                    self._refused.step(running.plan, measured, lambda plan: self._go_over(running, plan, end))
         finally:
             self._turn.release()
 
-    def _go_over(self, plan: Plan, end: threading.Event) -> str | None:
+    def _go_over(self, running: Running, plan: Plan, end: threading.Event) -> str | None:
         """To a plan for the same contracts; why that did not work."""
-        assert self.service.plan is not None
         terms = plan.catalogue.contracts
-        forced = {name: promised_s for name, promised_s in self.service.forced.items() if terms[name].forced}
-        loading = self.start(Prepared(plan, forced, difference(self.service.plan, plan)))
+        forced = {name: promised_s for name, promised_s in running.forced.items() if terms[name].forced}
+        loading = self.start(Prepared(plan, forced, difference(running.plan, plan)))
         while not loading.done.wait(0.1):
             if end.is_set():
                 return "the service was stopped in the meantime"
         return loading.error
 
     def _is_same(self, prepared: Prepared) -> bool:
-        running = self.service.plan
+        running = self.service.running
         if running is None or prepared.change is None or not prepared.change.is_nothing:
             return False
-        return dict(self.service.forced) == dict(prepared.forced)
+        return dict(running.forced) == dict(prepared.forced)

@@ -12,7 +12,6 @@ from headrace.model.log import Round
 from headrace.model.plan import Plan
 from headrace.plan.document import plan_document
 from headrace.run.capture.spool import SPOOL
-from headrace.run.compile.compile_plan import compile_plan
 from headrace.run.load.transition import between, made_from, tidied
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.program import Program
@@ -21,7 +20,7 @@ from headrace.site.deliver.leftovers import Noted, captures_of, copies_of
 from headrace.site.learning import LEARNT_NOTE, Learning
 from headrace.site.loading import Loading
 from headrace.site.mending import leave_out
-from headrace.site.plan_facts import budgets_of, sources_of, watched_of
+from headrace.site.running import Running, make_running
 from headrace.site.scheduler import Scheduler
 
 if TYPE_CHECKING:
@@ -30,14 +29,17 @@ if TYPE_CHECKING:
 log = logging.getLogger("headrace.service")
 
 
-def apply_plan(
-    service: Service,
-    plan: Plan,
-    forced: Mapping[str, float] | None = None,
-    reread: frozenset[str] = frozenset(),
-) -> Loading:
-    """Moves to a plan in the background: what is new is loaded first, then what is old goes."""
-    loading = Loading(plan, forced or {}, reread=reread)
+def apply_plan(service: Service, plan: Plan, forced: Mapping[str, float] | None = None) -> Loading:
+    """Moves to a plan in the background: what is new is loaded first, then what is old goes.
+
+    The plan is compiled here, once: a plan that does not fit together is refused before anything has changed.
+    """
+    return load_running(service, make_running(plan, forced))
+
+
+def load_running(service: Service, wanted: Running, reread: frozenset[str] = frozenset()) -> Loading:
+    """Moves to what is wanted in the background, or reads some sources of what runs again."""
+    loading = Loading(wanted, reread=reread)
     service.loading = loading
     service.start_loading(lambda: go_over(service, loading))
     return loading
@@ -57,37 +59,43 @@ def go_over(service: Service, loading: Loading) -> None:
 
 
 def _bring_up(service: Service, loading: Loading) -> None:
-    program, before = compile_plan(loading.plan), service.plan or service.folder.running()
-    plans = [plan for plan in (before, loading.plan) if plan is not None]
-    used = sources_of(program)
-    if service.plan is not None:
-        service.sources.forget_unread(service.read(), service.lease, used)
-    _forget_changed(service, loading.plan, before, loading)
-    service.withdrawals.keep([one for plan in plans for one in captures_of(plan, service.folder)])
-    service.sources.capture_both(service.plan, loading.plan)
+    running, wanted = service.running, loading.wanted
+    before = running or _ran_last(service)
+    both = [one for one in (before, wanted) if one is not None]
+    if running is not None:
+        service.sources.forget_unread(running.sources, service.lease, wanted.sources)
+    _forget_changed(service, wanted, before, loading)
+    service.withdrawals.keep([capture for one in both for capture in captures_of(one, service.folder)])
+    service.sources.capture_both(running, wanted)
     loading.phase = "reading the sources"
-    service.loader.wait_for_sources(used, loading, first=service.plan is None)
+    service.loader.wait_for_sources(loading, first=running is None)
     loading.phase = "starting the engine"
     service.runner.run([])  # returns once it has started: what views start from is then not old already
     with service.upkeep_turn:  # what views start from must not be compacted past their start
-        unloaded = service.loader.load_new(_between(service, program), program, loading)
+        unloaded = service.loader.load_new(_between(service, before, wanted.program), loading)
         with service.pushing:
             service.unloaded = unloaded
-            service.withdrawals.note([one for plan in plans for one in copies_of(plan)])
-            _switch(service, loading, _engine(service, program, running=True))
-    service.sources.capture_only(loading.plan)
-    ending = service.deliveries.run(loading.plan, program, service.environment)
-    _withdraw_others(service, loading.plan, ending)
+            service.withdrawals.note([copy for one in both for copy in copies_of(one.plan)])
+            _switch(service, wanted, _engine(service, wanted.program, running=True))
+    service.sources.capture_only(wanted)
+    ending = service.deliveries.run(wanted.plan, wanted.program, service.environment)
+    _withdraw_others(service, wanted, ending)
     loading.phase = "running"
 
 
-def _forget_changed(service: Service, plan: Plan, before: Plan | None, loading: Loading) -> None:
-    """Forgets all that was made from sources which the plan asks for in another shape, or which somebody wants to have
-    read again: it is loaded again.
+def _ran_last(service: Service) -> Running | None:
+    """What ran when the service ended last."""
+    plan = service.folder.running()
+    return None if plan is None else make_running(plan)
+
+
+def _forget_changed(service: Service, wanted: Running, before: Running | None, loading: Loading) -> None:
+    """Forgets all that was made from sources which are wanted in another shape, or which somebody wants to have read
+    again: it is loaded again. `before` is what runs, or ran last.
 
     By whoever goes over to a plan, or by upkeep.
     """
-    changed = service.sources.changed(plan, before) | loading.reread
+    changed = service.sources.changed(wanted, before) | loading.reread
     loading.reread = frozenset()  # once: what ran before goes on from what was read since
     if changed:
         names = ", ".join(sorted(changed))
@@ -95,33 +103,34 @@ def _forget_changed(service: Service, plan: Plan, before: Plan | None, loading: 
         log.warning("read again, with everything computed from it, because it changed or somebody asked: %s", names)
         service.captures.end_of(changed)
         with service.upkeep_turn, service.pushing:
-            _forget_made_from(service, plan, changed)
-    service.sources.note_shapes(plan, service.lease)
+            _forget_made_from(service, wanted, before, changed)
+    service.sources.note_shapes(wanted, service.lease)
 
 
-def _forget_made_from(service: Service, plan: Plan, sources: frozenset[str]) -> None:
-    """By what runs or ran last, and by the plan: it may have been on its way before."""
+def _forget_made_from(service: Service, wanted: Running, before: Running | None, sources: frozenset[str]) -> None:
+    """Forgets what is made by what runs or ran last, and by what is wanted: it may have been on its way before."""
     spools, known = [SPOOL + source for source in sources], service.ledger.times()
-    programs = [program for program in (_program(service), compile_plan(plan)) if program is not None]
+    programs = [program for program in (_program(service, before), wanted.program) if program is not None]
     made = frozenset[str]().union(*(made_from(program, spools) for program in programs))
     gone = tuple(name for name in (*spools, *sorted(made)) if name in known)
     notes = dict.fromkeys(service.sources.notes_about(sources))
     service.ledger.commit(service.lease, Round(notes=notes, forget=gone))
-    if service.plan is not None and service.scheduler is not None:
-        leave_out(service, service.scheduler.engine, service.plan, made, "its sources are being read again")
+    if service.scheduler is not None:
+        leave_out(
+            service, service.scheduler.engine, service.scheduler.running.plan, made, "its sources are being read again"
+        )
 
 
-def _program(service: Service) -> Program | None:
-    """What runs, or ran last."""
+def _program(service: Service, before: Running | None) -> Program | None:
+    """What is pushed now, or was last: while a plan is loaded that is more than the plan that runs asks for."""
     if service.scheduler is not None:
         return service.scheduler.engine.program
-    last = service.folder.running()
-    return None if last is None else compile_plan(last)
+    return None if before is None else before.program
 
 
-def _withdraw_others(service: Service, plan: Plan, writing: tuple[threading.Thread, ...] = ()) -> None:
-    """What is noted and the plan does not ask for; some threads may still write copies."""
-    asked: tuple[Noted, ...] = (*copies_of(plan), *captures_of(plan, service.folder))
+def _withdraw_others(service: Service, running: Running, writing: tuple[threading.Thread, ...] = ()) -> None:
+    """Gives back what is noted and the plan does not ask for; some threads may still write copies."""
+    asked: tuple[Noted, ...] = (*copies_of(running.plan), *captures_of(running, service.folder))
     service.withdrawals.run(asked, service.environment, writing)
 
 
@@ -134,11 +143,12 @@ def _engine(service: Service, program: Program, running: bool) -> Engine:
     return engine
 
 
-def _between(service: Service, program: Program) -> Engine:
+def _between(service: Service, before: Running | None, program: Program) -> Engine:
     """Makes what runs, or ran last, as before, and from now on keeps it up for both that and the program."""
     there = service.ledger.times()
     anew = frozenset(name for name in program.logs if name not in there)
-    engine = _engine(service, between(_program(service), program, anew), running=service.scheduler is not None)
+    both = between(_program(service, before), program, anew)
+    engine = _engine(service, both, running=service.scheduler is not None)
     with service.pushing:
         if service.scheduler is not None:
             service.scheduler.engine.program = engine.program
@@ -147,15 +157,16 @@ def _between(service: Service, program: Program) -> Engine:
 
 def _take_back(service: Service, loading: Loading) -> None:
     """What ran before goes on, as if no other plan had been asked for."""
-    if service.plan is None or service.scheduler is None or service.stop.is_set():
+    scheduler = service.scheduler
+    if scheduler is None or service.stop.is_set():
         return
-    program = compile_plan(service.plan)
-    _forget_changed(service, service.plan, None, loading)
+    running = scheduler.running
+    _forget_changed(service, running, None, loading)
     with service.upkeep_turn, service.pushing:
-        service.scheduler.engine.program = program
-        _tidy(service, program)
-    service.sources.capture_only(service.plan)
-    _withdraw_others(service, service.plan)
+        scheduler.engine.program = running.program
+        _tidy(service, running.program)
+    service.sources.capture_only(running)
+    _withdraw_others(service, running)
 
 
 def _tidy(service: Service, program: Program) -> None:
@@ -164,20 +175,19 @@ def _tidy(service: Service, program: Program) -> None:
     service.ledger.commit(service.lease, tidied(program, logs, service.ledger.notes(KEYS_NOTE)))
 
 
-def _switch(service: Service, loading: Loading, engine: Engine) -> None:
+def _switch(service: Service, wanted: Running, engine: Engine) -> None:
     """From here on the plan runs. Nobody pushes meanwhile."""
-    plan, program = loading.plan, engine.program
+    plan, before = wanted.plan, service.running
     _start_states(service, engine, plan)
     service.folder.save_running(plan, plan_document(plan))
-    _tidy(service, program)
-    tell_versions(service.plan, plan)
-    service.plan, service.forced = plan, loading.forced
-    forced, learning = frozenset(loading.forced), _learnt(service, plan)
-    service.scheduler = Scheduler(plan, engine, slots=service.cores, forced=forced, learning=learning)
+    _tidy(service, wanted.program)
+    tell_versions(None if before is None else before.plan, plan)
+    # This one assignment swaps what runs: whoever looks without a lock finds one plan or the other, and all of it.
+    service.scheduler = Scheduler(wanted, engine, _learnt(service, plan), slots=service.cores)
     unnamed = service.upkeep.unnamed if service.upkeep is not None else {}
-    service.upkeep = Upkeep(engine, budgets=budgets_of(plan), unnamed=unnamed)
+    service.upkeep = Upkeep(engine, budgets=wanted.budgets, unnamed=unnamed)
     service.accounts.follow(plan)
-    service.auditor.watch(watched_of(plan, program, loading.forced))
+    service.auditor.watch(wanted.watched)
     service.look()  # whoever asks next finds numbers of what runs now, by the promises that hold now
 
 

@@ -11,10 +11,8 @@ from headrace.model.amounts import format_seconds
 from headrace.model.errors import ConnectError
 from headrace.model.plan import Plan
 from headrace.run.compile.columns import serving_log
-from headrace.run.compile.compile_plan import compile_plan
 from headrace.site.folder import Folder
-from headrace.site.plan_facts import sources_of
-from headrace.site.sources.databases import databases_of
+from headrace.site.running import make_running
 
 
 def recovered_text(folder: Folder, now: int) -> str:
@@ -27,7 +25,7 @@ def recovered_text(folder: Folder, now: int) -> str:
         times, positions = ledger.times(), ledger.notes("position:")
     finally:
         ledger.close()
-    program = compile_plan(plan)
+    program = make_running(plan).program
     logs = [serving_log(program, one) for one in plan.contracts]
     views = [times[log] for log in logs if log in times]
     captured = {name.removeprefix("position:"): int(json.loads(text)["t"]) for name, text in positions.items()}
@@ -48,7 +46,7 @@ def _age(t: int, now: int) -> str:
 def databases_away(plan: Plan, environment: Mapping[str, str]) -> dict[str, str]:
     """The databases of a plan that do not answer now, and why."""
     found = {}
-    for database in databases_of(plan.catalogue, sources_of(compile_plan(plan))):
+    for database in make_running(plan).databases:
         try:
             connect(fill(database.dsn, environment)).close()
         except ConnectError as error:

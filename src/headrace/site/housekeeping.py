@@ -67,18 +67,18 @@ def _cut_off(service: Service, vertices: tuple[str, ...]) -> None:
     """Vertices that lagged behind what the budget of their site keeps start anew, and what builds on them."""
     if not vertices:
         return
-    assert service.plan is not None and service.scheduler is not None
+    assert service.scheduler is not None
     engine = service.scheduler.engine
     with service.pushing:
         gone = engine.forget(vertices)
     log.warning("cut off by the budget of their site, to be loaded again: %s", ", ".join(gone))
-    leave_out(service, engine, service.plan, gone, CUT_OFF)
+    leave_out(service, engine, service.scheduler.running.plan, gone, CUT_OFF)
 
 
 def _forget_withdrawn(service: Service) -> None:
     """Contracts that are not asked for any more: nothing is owed to them."""
-    assert service.plan is not None
-    asked = service.plan.catalogue.contracts.keys()
+    assert service.running is not None
+    asked = service.running.plan.catalogue.contracts.keys()
     notes = {**service.auditor.forget_others(asked), **service.accounts.forget_others(asked)}
     if notes:
         service.ledger.commit(service.lease, Round(notes=notes))
@@ -86,8 +86,8 @@ def _forget_withdrawn(service: Service) -> None:
 
 def _tidy_spools(service: Service) -> None:
     """While a plan is loaded it is not certain which of them are read."""
-    if service.plan is not None and service.plan_turn.acquire(blocking=False):
+    if service.running is not None and service.plan_turn.acquire(blocking=False):
         try:
-            service.sources.forget_unread(service.read(), service.lease)
+            service.sources.forget_unread(service.running.sources, service.lease)
         finally:
             service.plan_turn.release()

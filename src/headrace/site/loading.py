@@ -12,15 +12,12 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from headrace.model.plan import Plan
 from headrace.run.capture.spool import SPOOL
 from headrace.run.compile.columns import serving_log
-from headrace.run.compile.compile_plan import compile_plan
 from headrace.run.logs.upkeep import READING_NOTE, Upkeep
 from headrace.run.ports import Ledger
-from headrace.run.program import Program
 from headrace.run.push.engine import Engine, NoAnswer, NotThereYet
-from headrace.site.plan_facts import watched_of
+from headrace.site.running import Running
 from headrace.site.sources.captures import Captures
 from headrace.site.sources.troubles import held_up_sources
 
@@ -37,14 +34,9 @@ SHOWN = 3
 
 @dataclass(slots=True)
 class Loading:
-    """What is on its way to run: a plan, and how far it is.
+    """What is wanted to run, and how far it is. `reread` are sources to read again although they are as they were."""
 
-    `forced` contracts were refused and are kept on a best-effort basis: what they are promised, in seconds. `reread`
-    are sources to read again although they are as they were.
-    """
-
-    plan: Plan
-    forced: Mapping[str, float] = field(default_factory=dict)
+    wanted: Running
     phase: str = "starting captures"
     error: str | None = None
     reread: frozenset[str] = frozenset()
@@ -59,18 +51,18 @@ class Loader:
 
     # Sources
 
-    def wait_for_sources(self, used: Collection[str], loading: Loading, first: bool) -> None:
+    def wait_for_sources(self, loading: Loading, first: bool) -> None:
         """Until all of them were read completely, or all that can be read now while some contract needs no others.
 
         The contracts that need others are loaded once these can be read. If no contract is left then we wait for as
         long as it takes when this is the `first` plan, and raise RuntimeError when another one runs.
         """
-        patience = time.monotonic() + HELD_UP_FOR_S
+        patience, used = time.monotonic() + HELD_UP_FOR_S, loading.wanted.sources
         while not self.stop.is_set():
             notes = self.ledger.notes(LOADED_NOTE)
             missing = sorted(name for name in used if LOADED_NOTE + name not in notes)
             held_up = held_up_sources(self.ledger, self.captures) if time.monotonic() > patience else {}
-            done = not missing or (held_up.keys() >= set(missing) and self._serves_some(loading.plan, missing))
+            done = not missing or (held_up.keys() >= set(missing) and _serves_some(loading.wanted, missing))
             if done:
                 read = [name for name in used if name not in missing]
                 self._wait_for_times({SPOOL + name: max(map(int, notes.values())) for name in read})
@@ -82,11 +74,6 @@ class Loader:
             loading.phase = f"reading {len(missing)} of {len(used)} sources: {told}"
             self.stop.wait(0.1)
         raise RuntimeError("the service is stopping")
-
-    def _serves_some(self, plan: Plan, missing: Collection[str]) -> bool:
-        """Whether a contract reads none of these sources."""
-        watched = watched_of(plan, compile_plan(plan), {})
-        return any(one.sources.isdisjoint(missing) for one in watched)
 
     def _progress(self, sources: Collection[str]) -> Iterator[str]:
         """How much of each was read, as far as its database knows how large it is."""
@@ -110,34 +97,36 @@ class Loader:
 
     # Vertices
 
-    def load_new(self, engine: Engine, program: Program, loading: Loading) -> dict[str, str]:
-        """All that a program needs and that is not there; by contract, why it could not be loaded.
+    def load_new(self, engine: Engine, loading: Loading) -> dict[str, str]:
+        """Loads all that is wanted and not there; by contract, why it could not be loaded.
 
-        `engine` pushes what runs as it is made now, and builds the indexes that the program asks for.
+        `engine` pushes what runs as it is made now, and builds the indexes that are wanted.
         """
+        program = loading.wanted.program
         loading.phase = "building indexes"
         Upkeep(engine).build_keys()
         new = [name for name in engine.missing() if name in program.tasks]
         loading.phase = f"computing {len(new)} vertices" if new else "switching"
-        unloaded = self._load(engine, program, loading.plan)
+        unloaded = self._load(engine, loading.wanted)
         error = self._tried(lambda: engine.level(program))
         if error is not None:
             log.warning("these will be late, because they are now computed differently: %s", error)
         loading.phase = "switching"
         return unloaded
 
-    def _load(self, engine: Engine, program: Program, plan: Plan) -> dict[str, str]:
+    def _load(self, engine: Engine, wanted: Running) -> dict[str, str]:
+        program, contracts = wanted.program, wanted.plan.contracts
         error = self.load_if_read(engine, list(program.tasks))
         if error is None:
             return {}
         log.warning("loading one by one: %s", error)
         unloaded = {}
-        for entry in plan.contracts:
+        for entry in contracts:
             error = self.load_if_read(engine, [serving_log(program, entry)])
             if error is not None:
                 log.warning('contract "%s" cannot be loaded: %s', entry.contract, error)
                 unloaded[entry.contract] = error
-        if len(unloaded) == len(plan.contracts) and not any(isinstance(why, NoAnswer) for why in unloaded.values()):
+        if len(unloaded) == len(contracts) and not any(isinstance(why, NoAnswer) for why in unloaded.values()):
             raise RuntimeError(str(next(iter(unloaded.values()))))
         return {contract: str(why) for contract, why in unloaded.items()}
 
@@ -172,3 +161,8 @@ class Loader:
             except RuntimeError as error:
                 return error
         return None
+
+
+def _serves_some(wanted: Running, missing: Collection[str]) -> bool:
+    """Whether a contract reads none of these sources."""
+    return any(one.sources.isdisjoint(missing) for one in wanted.watched)

@@ -58,11 +58,11 @@ def leave_out(service: Service, engine: Engine, plan: Plan, gone: Collection[str
 
 def try_again(service: Service) -> None:
     """All views that wait for it. Nobody compacts logs meanwhile."""
-    if service.plan is None or service.scheduler is None or not service.plan_turn.acquire(blocking=False):
+    if service.scheduler is None or not service.plan_turn.acquire(blocking=False):
         return  # whoever goes over to a plan loads it, and in another way perhaps
     try:
         engine = service.scheduler.engine
-        for entry in service.plan.contracts:
+        for entry in service.scheduler.running.plan.contracts:
             if service.rests.is_over(entry.contract) and not service.stop.is_set():
                 if entry.contract in service.unloaded:
                     _load(service, engine, entry)
@@ -112,12 +112,12 @@ def _rebuild(service: Service, engine: Engine, entry: ContractPlan) -> None:
 
 def report_bad_rows(service: Service) -> None:
     """Contracts that are halted, and why: as the ledger has it, also right after a restart."""
-    plan, scheduler = service.plan, service.scheduler
-    if plan is None or scheduler is None:
+    scheduler = service.scheduler
+    if scheduler is None:
         return
     halted, program = halted_in(service.ledger), scheduler.engine.program
     waiting = waiting_for(program, halted)
-    first = {entry.contract: waiting.get(serving_log(program, entry)) for entry in plan.contracts}
+    first = {entry.contract: waiting.get(serving_log(program, entry)) for entry in scheduler.running.plan.contracts}
     found = {contract: halted[vertex] for contract, vertex in first.items() if vertex is not None}
     for key in [key for key in service.troubles.all() if key.startswith(ROW) and key.removeprefix(ROW) not in found]:
         service.troubles.clear(key)

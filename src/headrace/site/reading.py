@@ -16,7 +16,6 @@ from headrace.model.plan import ContractPlan, Plan
 from headrace.model.relation import Field, Output
 from headrace.observe.shown import Look
 from headrace.run.compile.columns import serving_log, view_outputs
-from headrace.run.compile.compile_plan import compile_plan
 from headrace.run.ports import Ledger, Store
 from headrace.run.program import Program
 from headrace.run.rows.arrow import arrow_type
@@ -27,8 +26,9 @@ from headrace.site.auditor import Auditor, last_look
 from headrace.site.folder import Folder
 from headrace.site.forced import forced_promises
 from headrace.site.last_status import UNRESPONSIVE_S
-from headrace.site.plan_facts import watched_of
+from headrace.site.running import find_sources, make_running, watch_contracts
 from headrace.site.service import clock_now
+from headrace.site.sources.databases import databases_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,8 @@ class Reader:
         auditor, accounts = Auditor(self.ledger, clock_now), Accounts(self.ledger)
         auditor.resume()
         accounts.resume()
-        auditor.watch(watched_of(self.plan, self.program, self.forced))
+        databases = databases_of(self.plan.catalogue, find_sources(self.program))
+        auditor.watch(watch_contracts(self.plan, self.program, self.forced, databases))
         return auditor.imagine(accounts.accounts)
 
     def rows(self, name: str, limit: int | None = None, asked: RowsAsked | None = None) -> Seen:
@@ -211,7 +212,8 @@ def open_reader(folder: Folder) -> Reader:
     if plan is None:
         what = "has not run yet" if not folder.exists else "has not been loaded yet"
         raise UsageError(f'the project in "{folder.project}" {what}', "start it with `headrace up`")
-    return Reader(plan, compile_plan(plan), folder.ledger(), folder.store(), forced_promises(folder))
+    ran = make_running(plan, forced_promises(folder))
+    return Reader(ran.plan, ran.program, folder.ledger(), folder.store(), ran.forced)
 
 
 def moment_text(t: int) -> str:

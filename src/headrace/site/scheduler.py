@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from headrace.model.log import NEVER
-from headrace.model.plan import Plan
 from headrace.run.compile.columns import serving_log
 from headrace.run.compile.timers import is_helper
 from headrace.run.program import Ingest
@@ -32,6 +31,7 @@ from headrace.run.schedule.next_push import (
 )
 from headrace.run.schedule.next_round import Move, next_round
 from headrace.site.learning import Learning
+from headrace.site.running import Running
 
 REST_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 """After so many failures in a row a vertex is left alone for so long."""
@@ -50,12 +50,10 @@ class Failing:
 
 @dataclass(slots=True)
 class Scheduler:
-    plan: Plan
+    running: Running
     engine: Engine
     learning: Learning
     slots: int = 2
-    forced: frozenset[str] = frozenset()
-    """Contracts that go after all others."""
     pending: dict[str, Due] = field(default_factory=dict)
     failing: dict[str, Failing] = field(default_factory=dict)
     suspects: set[str] = field(default_factory=set)
@@ -69,7 +67,8 @@ class Scheduler:
     @property
     def paths(self) -> Paths:
         if self._paths is None:
-            self._paths = paths_of(self.plan.graph, self.plan.contracts, self.forced)
+            plan = self.running.plan
+            self._paths = paths_of(plan.graph, plan.contracts, frozenset(self.running.forced))
         return self._paths
 
     @property
@@ -144,7 +143,7 @@ class Scheduler:
         """Brings views to a time ahead of their turn; those that are pushed beside the others are only made due."""
         engine, apart = self.engine, self.apart
         slow = {view for view in views if not apart.isdisjoint(engine.upstream([view]))}
-        for entry in self.plan.contracts:
+        for entry in self.running.plan.contracts:
             known = self.pending.get(entry.contract)
             if entry.vertex in slow and (known is None or known.target < t):
                 self.pending[entry.contract] = Due(entry.contract, entry.vertex, t, deadline=now, late=True)
@@ -242,7 +241,7 @@ class Scheduler:
 
     def _halted_contracts(self) -> dict[str, str]:
         program, waiting = self.engine.program, self.engine.waiting()
-        logs = {entry.contract: serving_log(program, entry) for entry in self.plan.contracts}
+        logs = {entry.contract: serving_log(program, entry) for entry in self.running.plan.contracts}
         return {contract: waiting[log] for contract, log in logs.items() if log in waiting}
 
     def _note(self, pushed: Pushed, now: int) -> None:

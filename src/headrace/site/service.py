@@ -20,7 +20,6 @@ from headrace.connect.postgres.slot_watch import SlotWatch
 from headrace.model.catalogue import Link
 from headrace.model.errors import Conflict
 from headrace.model.log import Lease
-from headrace.model.plan import Plan
 from headrace.run.capture.spool import SPOOL, STOPPED_NOTE
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.ports import Ledger, Runner, Store
@@ -38,7 +37,7 @@ from headrace.site.gaps import Gaps
 from headrace.site.housekeeping import keep_up
 from headrace.site.loading import Loader, Loading
 from headrace.site.mending import Rests, report_bad_rows
-from headrace.site.plan_facts import sources_of
+from headrace.site.running import Running
 from headrace.site.scheduler import Scheduler
 from headrace.site.sources.captures import Captures
 from headrace.site.sources.sources import Sources
@@ -81,13 +80,11 @@ class Service:
     on_push: Callable[[list[Pushed]], None] | None = None
     absence: Callable[[], Absence | None] = lambda: None
     cores: int = 2
-    plan: Plan | None = None
     scheduler: Scheduler | None = None
     loading: Loading | None = None
     pushed_rows: int = 0
     pushes: int = 0
     push_seconds: float = 0.0
-    forced: Mapping[str, float] = field(default_factory=dict)
     slots: SlotWatch = field(default_factory=SlotWatch)
     gaps: Gaps = field(default_factory=Gaps)
     troubles: Troubles = field(default_factory=Troubles)
@@ -168,6 +165,11 @@ class Service:
 
     # Plans
 
+    @property
+    def running(self) -> Running | None:
+        """What runs. Take it once and keep it: the next look may find another plan."""
+        return None if self.scheduler is None else self.scheduler.running
+
     def start_loading(self, go_over: Callable[[], None]) -> None:
         """In a thread that `close` waits for."""
         self._threads = [thread for thread in self._threads if thread.is_alive()]
@@ -177,21 +179,16 @@ class Service:
 
     def links(self) -> tuple[Link, ...]:
         """Of what is on its way to run, then of what runs."""
-        plans = (None if self.loading is None else self.loading.plan, self.plan)
-        return tuple(link for plan in plans if plan is not None for link in plan.catalogue.links)
-
-    def read(self) -> frozenset[str]:
-        """Sources that what runs reads."""
-        assert self.scheduler is not None
-        return sources_of(self.scheduler.engine.program)
+        both = (None if self.loading is None else self.loading.wanted, self.running)
+        return tuple(link for one in both if one is not None for link in one.plan.catalogue.links)
 
     # Pushing
 
     def push_to(self, t: int) -> list[Pushed]:
         """Brings every view to a time up to which everything is captured; views in full get there a little later."""
         with self.pushing:
-            assert self.plan is not None, "nothing runs yet"
-            return self._push_views({one.vertex for one in self.plan.contracts}, t)
+            assert self.running is not None, "nothing runs yet"
+            return self._push_views({one.vertex for one in self.running.plan.contracts}, t)
 
     def _push_views(self, views: Set[str], t: int) -> list[Pushed]:
         assert self.scheduler is not None, "nothing runs yet"
@@ -205,11 +202,11 @@ class Service:
 
         But for views that are not loaded, or read a source which is stopped.
         """
-        assert self.plan is not None and self.scheduler is not None
+        assert self.scheduler is not None
         t, engine = int(self.ledger.notes(WANTED_NOTE).get(WANTED_NOTE, "0")), self.scheduler.engine
         if t > self._answered:
             stopped = {SPOOL + name.removeprefix(STOPPED_NOTE) for name in self.ledger.notes(STOPPED_NOTE)}
-            vertices = {one.vertex for one in self.plan.contracts} & self.ledger.times().keys()
+            vertices = {one.vertex for one in self.scheduler.running.plan.contracts} & self.ledger.times().keys()
             views = {vertex for vertex in vertices if stopped.isdisjoint(engine.spools([vertex]))}
             if engine.watermark(views) >= t:
                 self._answered = t

@@ -21,13 +21,11 @@ from headrace.model.errors import ConnectError, NotOurs
 from headrace.model.names import name_of_view
 from headrace.model.plan import Plan
 from headrace.model.table_name import show_table
-from headrace.run.compile.compile_plan import compile_plan
 from headrace.run.ports import Ledger
 from headrace.site.deliver.copies import Copied, Place, target_of
 from headrace.site.folder import Folder
-from headrace.site.plan_facts import sources_of
+from headrace.site.running import Running
 from headrace.site.sources.captures import project_on_this_machine
-from headrace.site.sources.databases import databases_of
 
 log = logging.getLogger("headrace.withdrawn")
 
@@ -157,8 +155,8 @@ def copies_of(plan: Plan) -> Iterator[NotedCopy]:
             yield NotedCopy(plan.catalogue.project, contract.name, name_of_view(contract.view), contract.deliver)
 
 
-def captures_of(plan: Plan, folder: Folder) -> Iterator[NotedCapture]:
+def captures_of(running: Running, folder: Folder) -> Iterator[NotedCapture]:
     """The captures that a plan's sources ask for."""
-    project = project_on_this_machine(plan.catalogue.project, folder)
-    for database in databases_of(plan.catalogue, sources_of(compile_plan(plan))):
+    project = project_on_this_machine(running.plan.catalogue.project, folder)
+    for database in running.databases:
         yield NotedCapture(project, database.name, database.dsn)

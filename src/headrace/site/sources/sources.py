@@ -13,14 +13,12 @@ from dataclasses import dataclass, replace
 
 from headrace.connect.tables.folder import FOLDER
 from headrace.model.log import Lease, Round
-from headrace.model.plan import Plan
 from headrace.model.source_shape import shape_of
 from headrace.run.capture.spool import MEND_NOTE, MISSED_NOTE, SPOOL, STOPPED_NOTE
-from headrace.run.compile.compile_plan import compile_plan
 from headrace.run.logs.upkeep import READING_NOTE
 from headrace.run.ports import Ledger
 from headrace.site.loading import LOADED_NOTE
-from headrace.site.plan_facts import sources_of
+from headrace.site.running import Running
 from headrace.site.sources.captures import Captures
 from headrace.site.sources.databases import databases_of
 
@@ -41,34 +39,33 @@ class Sources:
     captures: Captures
     stop: threading.Event
 
-    def capture_both(self, running: Plan | None, plan: Plan) -> None:
-        """Views that run are kept until the plan does."""
-        sources, read = plan.catalogue.sources, sources_of(compile_plan(plan))
+    def capture_both(self, running: Running | None, wanted: Running) -> None:
+        """Views that run are kept until those that are wanted run."""
+        sources, read = wanted.plan.catalogue.sources, wanted.sources
         if running is not None:
-            sources = {**running.catalogue.sources, **sources}
-            read |= sources_of(compile_plan(running))
-        both = replace(plan.catalogue, sources=sources)
-        self.captures.run(replace(plan, catalogue=both), databases_of(both, read))
+            sources = {**running.plan.catalogue.sources, **sources}
+            read |= running.sources
+        both = replace(wanted.plan.catalogue, sources=sources)
+        self.captures.run(replace(wanted.plan, catalogue=both), databases_of(both, read))
 
-    def capture_only(self, plan: Plan) -> None:
-        databases = databases_of(plan.catalogue, sources_of(compile_plan(plan)))
-        self.captures.keep_only(plan, databases)
-        self.captures.run(plan, databases)
+    def capture_only(self, running: Running) -> None:
+        self.captures.keep_only(running.plan, running.databases)
+        self.captures.run(running.plan, running.databases)
 
     # Sources that have changed
 
-    def changed(self, plan: Plan, before: Plan | None) -> frozenset[str]:
-        """Sources that a plan asks for in another shape than their spools have, or than the plan before asked for."""
+    def changed(self, wanted: Running, before: Running | None) -> frozenset[str]:
+        """Sources that are wanted in another shape than their spools have, or than the plan before asked for."""
         noted, earlier = self.ledger.notes(SHAPE_NOTE), {} if before is None else shapes_of(before)
         return frozenset(
             name
-            for name, shape in shapes_of(plan).items()
+            for name, shape in shapes_of(wanted).items()
             if noted.get(SHAPE_NOTE + name, earlier.get(name, shape)) != shape
         )
 
-    def note_shapes(self, plan: Plan, lease: Lease) -> None:
+    def note_shapes(self, wanted: Running, lease: Lease) -> None:
         """What spools will have rows of, before they do."""
-        notes = {SHAPE_NOTE + name: shape for name, shape in shapes_of(plan).items()}
+        notes = {SHAPE_NOTE + name: shape for name, shape in shapes_of(wanted).items()}
         self.ledger.commit(lease, Round(notes=dict[str, str | None](notes)))
 
     def notes_about(self, sources: Collection[str]) -> list[str]:
@@ -95,7 +92,7 @@ class Sources:
             self.ledger.commit(lease, Round(notes=notes, forget=tuple(SPOOL + name for name in gone)))
 
 
-def shapes_of(plan: Plan) -> dict[str, str]:
-    """Of the sources that a plan reads."""
-    sources = plan.catalogue.sources
-    return {name: shape_of(sources[name]) for name in sources_of(compile_plan(plan))}
+def shapes_of(running: Running) -> dict[str, str]:
+    """The shapes in which a plan reads its sources."""
+    sources = running.plan.catalogue.sources
+    return {name: shape_of(sources[name]) for name in running.sources}
