@@ -30,7 +30,7 @@ from headrace.plan.feeds.controller import scores
 from headrace.plan.feeds.cost import price, pulls_by_consumer
 from headrace.plan.feeds.decide import decide
 from headrace.plan.feeds.instance import Feeds, Latency, MeanPulls, Percentile
-from headrace.plan.feeds.latency import Method
+from headrace.plan.feeds.latency import LatencyMethod
 from headrace.plan.feeds.numbers import Amounts, BoolArray
 from headrace.plan.feeds.per_pair import decide_pairs
 
@@ -134,7 +134,7 @@ def _for_latency(draws: Draws, name: str, target_of: Callable[[Feeds], Latency])
         exact = decide(at_8, target)
         assert exact.optimal
         by_pair = pair_by_pair(at_8, target)
-        whole = float(decide(at_8, target, Method.WHOLESALE).cost)
+        whole = float(decide(at_8, target, LatencyMethod.WHOLESALE).cost)
         assert float(exact.cost) <= min(by_pair, whole) * SLACK
         return tuple(cost / least - 1 for cost in (by_pair, whole, float(exact.cost)))
 
@@ -153,7 +153,7 @@ def fewer_pulls(saved: float, feeds: Feeds) -> MeanPulls:
 def pair_by_pair(feeds: Feeds, target: Latency) -> float:
     """Cost of the paper's greedy: the pairs that save most pulls for their cost, until the target is met."""
     if isinstance(target, MeanPulls):
-        return float(decide(feeds, target, Method.GREEDY).cost)
+        return float(decide(feeds, target, LatencyMethod.GREEDY).cost)
     least = decide_pairs(feeds)
     score, queries = scores(feeds, least), feeds.query_rate.near
     # A consumer is served once the pair of its lowest score is moved.

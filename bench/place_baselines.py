@@ -13,7 +13,7 @@ import numpy as np
 
 from bench.place_results import Baseline
 from headrace.plan.place.cut import Choices, minimum_cut
-from headrace.plan.place.networks import Graph, Places, network
+from headrace.plan.place.networks import DemandGraph, Places, network
 from headrace.plan.place.pairs import Pairs
 from headrace.plan.place.several import added_downloads
 from headrace.plan.place.tables import uniform_star
@@ -36,11 +36,11 @@ def compare(pairs: Pairs, devices: int, sample: int, seed: int) -> tuple[Baselin
     )
 
 
-def as_graph(pairs: Pairs, devices: int) -> Graph:
+def as_graph(pairs: Pairs, devices: int) -> DemandGraph:
     """Streams are the devices' feeds, then the views."""
     views = devices + np.arange(len(pairs))
     count = devices + len(pairs)
-    return Graph(
+    return DemandGraph(
         count,
         np.concatenate([pairs.a, pairs.b]).astype(np.int64),
         np.concatenate([views, views]),
@@ -49,7 +49,7 @@ def as_graph(pairs: Pairs, devices: int) -> Graph:
     )
 
 
-def _one_cut_for_all(graph: Graph, pairs: Pairs, devices: int, expected: int) -> Baseline:
+def _one_cut_for_all(graph: DemandGraph, pairs: Pairs, devices: int, expected: int) -> Baseline:
     started = time.perf_counter()
     views = devices + np.arange(len(pairs))
     every = np.arange(devices)
@@ -61,7 +61,9 @@ def _one_cut_for_all(graph: Graph, pairs: Pairs, devices: int, expected: int) ->
     return Baseline("one cut, all devices' own graphs", devices, seconds / devices, seconds, False, same)
 
 
-def _one_cut_per_device(graph: Graph, pairs: Pairs, devices: int, some: list[int], expected: list[int]) -> Baseline:
+def _one_cut_per_device(
+    graph: DemandGraph, pairs: Pairs, devices: int, some: list[int], expected: list[int]
+) -> Baseline:
     views = devices + np.arange(len(pairs))
     price = np.ones(1, dtype=np.int64)
     here = np.zeros(len(views), dtype=np.int64)

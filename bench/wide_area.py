@@ -17,12 +17,12 @@ from pathlib import Path
 
 from bench.workloads.wide_area import RECIPES, make_network, make_workload
 from bench.workloads.wide_area_files import read_network
-from headrace.plan.wide_area.fluid import Prediction, Sharing, predict
+from headrace.plan.wide_area.fluid import FlowSharing, Prediction, predict
 from headrace.plan.wide_area.greedy import MODES, admit_greedily
 from headrace.plan.wide_area.search import admit_all
-from headrace.plan.wide_area.streams import Network, Workload
+from headrace.plan.wide_area.streams import SiteNetwork, Workload
 
-Planner = Callable[[Workload, Network], Prediction]
+Planner = Callable[[Workload, SiteNetwork], Prediction]
 
 
 def by_mode(name: str) -> Planner:
@@ -34,7 +34,7 @@ def by_mode(name: str) -> Planner:
 
 def by_search(at_source: bool) -> Planner:
     return lambda workload, network: predict(
-        workload, network, admit_all(workload, network, at_source=at_source).deployment, Sharing.ALL
+        workload, network, admit_all(workload, network, at_source=at_source).deployment, FlowSharing.ALL
     )
 
 
@@ -55,11 +55,11 @@ def latency(prediction: Prediction) -> float:
     return statistics.mean(query.latency_s for query in prediction.queries.values())
 
 
-def compare(workload: Workload, network: Network) -> dict[str, Prediction]:
+def compare(workload: Workload, network: SiteNetwork) -> dict[str, Prediction]:
     return {name: planner(workload, network) for name, planner in PLANNERS.items()}
 
 
-def print_network(title: str, network: Network, answers: dict[str, Prediction]) -> None:
+def print_network(title: str, network: SiteNetwork, answers: dict[str, Prediction]) -> None:
     net = answers["net"]
     print(f"\n{title}: {len(net.queries)} queries, ratios are to NET")
     print(" " * 15, "records/s  ratio per query   MB/s  ratio   latency full links")
@@ -77,7 +77,7 @@ def print_network(title: str, network: Network, answers: dict[str, Prediction]) 
 Rows = list[tuple[float, dict[str, float]]]
 
 
-def sweep(title: str, unit: str, network: Network, points: Iterable[tuple[float, Workload]]) -> Rows:
+def sweep(title: str, unit: str, network: SiteNetwork, points: Iterable[tuple[float, Workload]]) -> Rows:
     """Planned bandwidth of NET, Sana and ours over a parameter; returns what a plot needs."""
     print(f"\n{title} (MB/s planned; share of records that get through)")
     names = ("net", "sana", "ours")
@@ -92,8 +92,8 @@ def sweep(title: str, unit: str, network: Network, points: Iterable[tuple[float,
     return rows
 
 
-def _unlimited(network: Network) -> Network:
-    return Network(network.sites, network.compute, dict.fromkeys(network.bandwidth, 1e12), network.latency)
+def _unlimited(network: SiteNetwork) -> SiteNetwork:
+    return SiteNetwork(network.sites, network.compute, dict.fromkeys(network.bandwidth, 1e12), network.latency)
 
 
 def sharing_ratio(workload: Workload) -> float:

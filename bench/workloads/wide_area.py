@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.workloads.wide_area_files import BYTES_PER_MEGABIT, output_rate
-from headrace.plan.wide_area.streams import Network, Operator, Query, Stream, Workload, operator_fingerprint
+from headrace.plan.wide_area.streams import (
+    QueryOperator,
+    SiteNetwork,
+    SiteStream,
+    StreamQuery,
+    Workload,
+    operator_fingerprint,
+)
 
 COMPUTE = {
     "virginia": (39.04, -77.49),
@@ -266,11 +273,11 @@ def make_workload(tweets_per_s: float = 8000.0, recipes: tuple[Recipe, ...] = RE
         **{f"tweets_packed.{site}": (site, TWEET_SHARE[site] * tweets_per_s, 1500.0) for site in AMERICAS_AND_IRELAND},
         **{f"requests.{site}": (site, rate * scale, 320.0) for site, rate in REQUESTS.items()},
     }
-    made = {name: Stream(name, *parts) for name, parts in streams.items()}
+    made = {name: SiteStream(name, *parts) for name, parts in streams.items()}
     return Workload(made, tuple(_query(recipe, made) for recipe in recipes))
 
 
-def make_network(seed: int) -> Network:
+def make_network(seed: int) -> SiteNetwork:
     """Latency from great circles at two thirds of the speed of light and half as long again; bandwidth falls."""
     rng = random.Random(seed)
     places = COMPUTE | SOURCES
@@ -283,7 +290,7 @@ def make_network(seed: int) -> Network:
                 mbps = min(280.0, max(20.0, 280 - 260 * 2 * one_way / 0.3)) * rng.uniform(0.8, 1.2)
                 latency[a, b] = round(one_way * 1e3, 3) / 1e3
                 bandwidth[a, b] = round(mbps, 2) * BYTES_PER_MEGABIT
-    return Network(tuple(places), frozenset(COMPUTE), bandwidth, latency)
+    return SiteNetwork(tuple(places), frozenset(COMPUTE), bandwidth, latency)
 
 
 def _kilometres(a: tuple[float, float], b: tuple[float, float]) -> float:
@@ -292,12 +299,12 @@ def _kilometres(a: tuple[float, float], b: tuple[float, float]) -> float:
     return 2 * 6371 * math.asin(math.sqrt(half))
 
 
-def _query(recipe: Recipe, streams: Mapping[str, Stream]) -> Query:
-    operators: dict[str, Operator] = {}
+def _query(recipe: Recipe, streams: Mapping[str, SiteStream]) -> StreamQuery:
+    operators: dict[str, QueryOperator] = {}
 
     def add(name: str, what: Step, inputs: tuple[str, ...], selectivity: float, pinned: str | None = None) -> str:
         rate_in = sum((operators[i] if i in operators else streams[i]).rate for i in inputs)
-        operators[name] = Operator(
+        operators[name] = QueryOperator(
             id=name,
             fingerprint=operator_fingerprint(
                 what["kind"], what["params"], [operators[i].fingerprint if i in operators else i for i in inputs]
@@ -321,4 +328,4 @@ def _query(recipe: Recipe, streams: Mapping[str, Stream]) -> Query:
         end = add(f"{recipe.id}.{what['name']}", what, (end,), what.get("selectivity", 1.0))
     sink = step("sink", "sink", operators[end].width, query=recipe.id, site=recipe.sink)
     add(f"{recipe.id}.sink", sink, (end,), 1.0, recipe.sink)
-    return Query(recipe.id, tuple(operators.values()))
+    return StreamQuery(recipe.id, tuple(operators.values()))

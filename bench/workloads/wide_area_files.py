@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headrace.plan.wide_area.streams import Network, Operator, Query, Stream, Workload
+from headrace.plan.wide_area.streams import QueryOperator, SiteNetwork, SiteStream, StreamQuery, Workload
 
 BYTES_PER_MEGABIT = 1e6 / 8
 
@@ -15,17 +15,17 @@ BYTES_PER_MEGABIT = 1e6 / 8
 def read_workload(path: Path) -> Workload:
     document = json.loads(path.read_text())
     streams = {
-        source["id"]: Stream(source["id"], source["site"], float(source["rate"]), float(source["width"]))
+        source["id"]: SiteStream(source["id"], source["site"], float(source["rate"]), float(source["width"]))
         for source in document["sources"]
     }
     return Workload(streams, tuple(_query(query, streams) for query in document["queries"]))
 
 
-def read_network(path: Path, compute: frozenset[str]) -> Network:
+def read_network(path: Path, compute: frozenset[str]) -> SiteNetwork:
     document = json.loads(path.read_text())
     sites: list[str] = document["sites"]
     links = [(i, j) for i in range(len(sites)) for j in range(len(sites)) if i != j]
-    return Network(
+    return SiteNetwork(
         sites=tuple(sites),
         compute=compute,
         bandwidth={(sites[i], sites[j]): document["bandwidth_mbps"][i][j] * BYTES_PER_MEGABIT for i, j in links},
@@ -37,13 +37,13 @@ def compute_sites(path: Path) -> frozenset[str]:
     return frozenset(site["id"] for site in json.loads(path.read_text())["sites"] if site["kind"] == "compute")
 
 
-def _query(document: Mapping[str, Any], streams: Mapping[str, Stream]) -> Query:
+def _query(document: Mapping[str, Any], streams: Mapping[str, SiteStream]) -> StreamQuery:
     rates = {name: stream.rate for name, stream in streams.items()}
     operators = []
     for op in document["operators"]:
         rates[op["id"]] = output_rate(op, sum(rates[name] for name in op["inputs"]))
         operators.append(
-            Operator(
+            QueryOperator(
                 id=op["id"],
                 fingerprint=op["fp"],
                 inputs=tuple(op["inputs"]),
@@ -53,7 +53,7 @@ def _query(document: Mapping[str, Any], streams: Mapping[str, Stream]) -> Query:
                 pinned=document["sink"] if op["kind"] == "sink" else None,
             )
         )
-    return Query(document["id"], tuple(operators))
+    return StreamQuery(document["id"], tuple(operators))
 
 
 def output_rate(operator: Mapping[str, Any], rate_in: float) -> float:

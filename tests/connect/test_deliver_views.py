@@ -25,7 +25,7 @@ from headrace.run.push.engine import NoAnswer
 from headrace.run.rows.arrow import _ours, rows_of_arrow
 from headrace.run.views.deliver import deliver
 from headrace.testing import SCHEMA, changes, queries, tables
-from headrace.testing.worlds import World
+from headrace.testing.worlds import RunningWorld
 from tests.examples import examples
 from tests.run.test_engine import SITES, check, world_of
 
@@ -35,7 +35,7 @@ FEW = settings(
 )
 
 
-def view_of(world: World) -> tuple[Log, tuple[Field, ...], tuple[Output, ...]]:
+def view_of(world: RunningWorld) -> tuple[Log, tuple[Field, ...], tuple[Output, ...]]:
     planned = world.plan.contracts[0]
     name = serving_log(world.program, planned)
     outputs = view_outputs(world.plan, world.program, planned)
@@ -48,7 +48,7 @@ def held(dsn: str, names: list[str]) -> ZSet:
         return ZSet.of(tuple(map(_ours, row)) for row in connection.execute(query))
 
 
-def start(data: st.DataObject, text: str, folder: Path) -> World:
+def start(data: st.DataObject, text: str, folder: Path) -> RunningWorld:
     try:
         world = world_of([text], SITES[0], folder)
         assume(world.plan.contracts)

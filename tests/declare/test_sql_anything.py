@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.declare.recompute import Reader
+from headrace.declare.recompute import FullViewReader
 from headrace.declare.sql import ViewText, read_predicate, read_query, read_views
 from headrace.model.catalogue import Refusal
 from headrace.model.errors import InputError, Location, Problem, UnsupportedSql
@@ -44,7 +44,7 @@ def in_full(sql: str) -> tuple[Problem, ...]:
     texts = {"query": ViewText("query", sql, "query.sql")}
     views, _ = read_views(texts, SOURCES, {})
     try:
-        found = Reader(texts, SOURCES, {}).recomputed(views["query"])
+        found = FullViewReader(texts, SOURCES, {}).recomputed(views["query"])
     except InputError as error:
         return error.problems
     return found.problems if isinstance(found, Refusal) else ()

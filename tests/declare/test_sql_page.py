@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headrace.declare.query.calls import ALIASES, CASTS, REWRITES
 from headrace.declare.query.report import REFUSALS
-from headrace.declare.recompute import ANY_ORDER, Reader
+from headrace.declare.recompute import ANY_ORDER, FullViewReader
 from headrace.declare.sql import ViewText, read_views
 from headrace.meaning.functions import FUNCTION_GROUPS, FUNCTIONS, Function
 from headrace.model.catalogue import Refusal, Source
@@ -54,7 +54,7 @@ def state(sql: str, sources: Mapping[str, Source]) -> str:
     assert not problems
     if not isinstance(views["query"].query, Refusal):
         return "maintained"
-    in_full = Reader(texts, sources, {}).recomputed(views["query"])
+    in_full = FullViewReader(texts, sources, {}).recomputed(views["query"])
     how = f"nor recomputed: {in_full.operator}" if isinstance(in_full, Refusal) else "recomputed in full if asked for"
     return f"refused: {views['query'].query.operator}; {how}"
 

@@ -16,7 +16,7 @@ from headrace.doors.cli.show import show_rows
 from headrace.doors.cli.status_text import status_text
 from headrace.doors.cli.why_text import grounds_lines
 from headrace.model.errors import UsageError
-from headrace.model.explanation import Grounds, Origin, SourceRate
+from headrace.model.explanation import Grounds, SourceRate, StatisticOrigin
 from headrace.model.log import Lease
 from headrace.site.folder import Folder
 from headrace.site.last_status import last_status
@@ -101,10 +101,10 @@ def test_status_tells_what_was_moved_and_why() -> None:
 
 def test_answers_about_what_runs_say_where_their_rates_are_from() -> None:
     rates = (
-        SourceRate("orders", 512.3456, Origin.MEASURED, 50.0),
-        SourceRate("items", 3.0, Origin.MEASURED, None),
-        SourceRate("customers", 2.0, Origin.DECLARED, 2.0),
-        SourceRate("tags", 1.0, Origin.ASSUMED, None),
+        SourceRate("orders", 512.3456, StatisticOrigin.MEASURED, 50.0),
+        SourceRate("items", 3.0, StatisticOrigin.MEASURED, None),
+        SourceRate("customers", 2.0, StatisticOrigin.DECLARED, 2.0),
+        SourceRate("tags", 1.0, StatisticOrigin.ASSUMED, None),
     )
     assert list(grounds_lines(Grounds(True, rates, 1.25))) == [
         "based on the running plan, with these numbers",

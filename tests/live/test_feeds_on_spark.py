@@ -20,7 +20,7 @@ from headrace.connect.tables.follows import read_follows
 from headrace.model.errors import InputError
 from headrace.plan.feeds.decide import decide
 from headrace.plan.feeds.instance import Model, Pricing
-from headrace.plan.feeds.tables import Prices, decide_rows, feeds_from_columns
+from headrace.plan.feeds.tables import DefaultPrices, decide_rows, feeds_from_columns
 from tests.live.standalone_cluster import answer_of, cluster
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ def random_tables(folder: Path, seed: int, form: str = "parquet") -> FollowFiles
     )
 
 
-def prices(model: Model) -> Prices:
-    return Prices(Fraction(3), Fraction(1), Pricing(model, Fraction(1, 2), 5))
+def prices(model: Model) -> DefaultPrices:
+    return DefaultPrices(Fraction(3), Fraction(1), Pricing(model, Fraction(1, 2), 5))
 
 
 def by_spark(spark: SparkSession, files: FollowFiles, model: Model, out: Path | None) -> SparkFeedsResult:

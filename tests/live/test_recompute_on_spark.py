@@ -27,7 +27,7 @@ from headrace.run.push.items import HereRunner
 from headrace.run.push.perform import perform
 from headrace.run.rows.arrow import arrow_table, rows_of_arrow
 from headrace.testing.engines import difference
-from headrace.testing.worlds import World, quick_folder
+from headrace.testing.worlds import RunningWorld, quick_folder
 from tests.live.recomputed_queries import PORTABLE, SPARK_ONLY, read_auctions, recomputed
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def test_histories_of_window_functions_are_those_of_postgresql(
         sources = {name: replace(source, key=()) for name, source in catalogue.sources.items()}
         plan = make_plan(replace(catalogue, sources=sources))
         runner = HereRunner(partial(perform, evaluate=SparkEvaluate(spark)))
-        world = World(plan, {}, Path(folder), runner)
+        world = RunningWorld(plan, {}, Path(folder), runner)
         loaded = False
         for _ in range(4):
             for source, rows in (("bids", BIDS), ("auctions", AUCTIONS)):

@@ -22,7 +22,7 @@ from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
 from headrace.testing import SCHEMA
 from headrace.testing.tables import POOLS
-from headrace.testing.worlds import World, quick_folder
+from headrace.testing.worlds import RunningWorld, quick_folder
 from tests.plan.written import catalogue, contract, mesh, site
 from tests.queries import schemas
 from tests.run.test_engine import check
@@ -90,7 +90,7 @@ def maintain(sql: str, schema: Mapping[str, Source], seed: int = 1) -> None:
     plan = plan_views(project, {"v": blocks_of("v", meaning)}, PlanOptions())
     assert plan.contracts, plan.rejected
     with quick_folder() as folder:
-        world = World(plan, {"v": meaning}, Path(folder))
+        world = RunningWorld(plan, {"v": meaning}, Path(folder))
         world.capture(changed(world.history[world.now], sources, rng, 5, texts_in(sql)))
         world.engine.load()
         assert world.wrong() == []

@@ -17,7 +17,7 @@ from headrace.model.plan import PlanOptions
 from headrace.model.types import DOUBLE
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
-from headrace.testing.worlds import World
+from headrace.testing.worlds import RunningWorld
 from tests.plan.written import catalogue, contract, mesh, site
 from tests.run.test_engine import SITES, SOURCES, check
 
@@ -36,7 +36,7 @@ def test_views_with_functions_are_maintained(name, tmp_path):
     project = catalogue([site(one) for one in SITES], mesh(SITES), SOURCES.values(), [contract("c", "v", "m1", 60)])
     project = replace(project, functions={"root": ROOT})
     plan = plan_views(project, {"v": blocks_of("v", meaning)}, PlanOptions())
-    world = World(plan, {"v": meaning}, tmp_path, python={"root@1": math.sqrt})
+    world = RunningWorld(plan, {"v": meaning}, tmp_path, python={"root@1": math.sqrt})
     row = (1, 1, 1, 1.0, None, "a", None, None, True)
     world.capture({"r": ZSet([(row, 2), ((2, -4, 3_000_000_000, None, None, "b", None, None, None), 1)])})
     world.engine.load()

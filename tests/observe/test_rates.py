@@ -13,7 +13,7 @@ from headrace.model.statistics import rate_of
 from headrace.observe.rates import OVER_S, SECOND, Flow, Meter, Statistics, metered, pushed, started, statistics
 from headrace.plan.share.adapt import look
 from headrace.plan.share.revalue import Measured
-from headrace.plan.share.watch import Condition, Trouble, Watch
+from headrace.plan.share.watch import ConditionKind, ConditionWatch, WatchedCondition
 from tests.plan.share.projects import plan_for, wanted
 
 seconds = st.floats(0.1, 120.0)
@@ -93,14 +93,14 @@ def test_links_have_the_load_of_the_copies_over_them():
         assert load == pytest.approx(plan.totals.link[ends] / (limits[ends] or math.inf), rel=0.05)
 
 
-def looked(plan: Plan, factor: float) -> Watch:
+def looked(plan: Plan, factor: float) -> ConditionWatch:
     found = measured(plan, factor)
-    return look(Watch(), plan, Measured(0.0, found.sources, load=found.load))
+    return look(ConditionWatch(), plan, Measured(0.0, found.sources, load=found.load))
 
 
 def test_rates_that_left_the_plan_are_seen_by_the_watch_over_it():
     plan = plan_for(wanted("sales", "asia"))
-    off = {condition.where for condition in looked(plan, 1.4).since if condition.trouble is Trouble.RATE_OFF}
+    off = {condition.where for condition in looked(plan, 1.4).since if condition.trouble is ConditionKind.RATE_OFF}
     assert off == {"orders", "customers"}
-    assert Condition(Trouble.RATE_OFF, "orders") not in looked(plan, 1.2).since
+    assert WatchedCondition(ConditionKind.RATE_OFF, "orders") not in looked(plan, 1.2).since
     assert not looked(plan, 1.0).since

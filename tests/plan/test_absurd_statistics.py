@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headrace.coordinate.measured import read_measured
 from headrace.declare.sql import read_query
 from headrace.model.catalogue import Catalogue, MeasuredSize, SourceKind
-from headrace.model.explanation import Change
+from headrace.model.explanation import ImaginedChange
 from headrace.model.plan import Plan, PlanOptions
 from headrace.model.statistics import LARGEST
 from headrace.plan.canonical.blocks import blocks_of
@@ -26,7 +26,7 @@ from headrace.plan.make import plan_views
 from headrace.plan.share.adapt import adapt, improve, look, plan_as_measured
 from headrace.plan.share.on_running import arranged_on
 from headrace.plan.share.revalue import Measured
-from headrace.plan.share.watch import Watch
+from headrace.plan.share.watch import ConditionWatch
 from headrace.site.folder import Folder
 from headrace.testing import SCHEMA
 from tests.examples import examples
@@ -120,7 +120,7 @@ def test_every_project_is_planned_checked_and_explained(project: Catalogue):
 def test_every_change_can_be_imagined(project: Catalogue, data: st.DataObject):
     name = data.draw(st.sampled_from(sorted(project.contracts)))
     rates = data.draw(st.dictionaries(st.sampled_from(("r", "s", "t")), NUMBERS))
-    change = Change(data.draw(st.sampled_from((None, 1e-6, 1.0, 1e9))), None, {("m1", "m2"): 1e-30}, rates)
+    change = ImaginedChange(data.draw(st.sampled_from((None, 1e-6, 1.0, 1e9))), None, {("m1", "m2"): 1e-30}, rates)
     check_plan(plan_views(changed(project, name, change), VIEWS, PlanOptions()))
 
 
@@ -132,7 +132,7 @@ def test_whatever_was_measured_a_project_is_planned_on_it_and_moved(project: Cat
     now = plan_as_measured(plan, measured)
     if not measured.down:
         json.dumps(plan_document(now), allow_nan=False)
-    watched = look(Watch(), plan, replace(measured, clock_s=0.0))
+    watched = look(ConditionWatch(), plan, replace(measured, clock_s=0.0))
     adapt(plan, measured, watched)
     for entry in plan.contracts:
         improve(plan, entry.contract, 1e9)

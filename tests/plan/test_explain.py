@@ -7,7 +7,7 @@ import pytest
 from headrace import Project
 from headrace.declare.read import read_project
 from headrace.model.errors import UsageError
-from headrace.model.explanation import Change, Origin, WhyContract, WhyRejected, WhyVertex
+from headrace.model.explanation import ImaginedChange, StatisticOrigin, WhyContract, WhyRejected, WhyVertex
 from headrace.model.plan import Operator, PlanOptions, Sharing
 from headrace.plan.explain import grounds, sources_of, what_if, what_if_running, why
 from headrace.plan.make import make_plan
@@ -114,7 +114,7 @@ def test_alternatives_of_separate_plans_are_separate_too(project):
 
 
 def test_a_stricter_promise_may_be_refused(project):
-    result = what_if(project, "joined_eu", Change(freshness_s=0.1))
+    result = what_if(project, "joined_eu", ImaginedChange(freshness_s=0.1))
     assert result.before.kept
     assert not result.after.kept
     assert result.after.reason == "freshness"
@@ -122,7 +122,7 @@ def test_a_stricter_promise_may_be_refused(project):
 
 
 def test_more_changes_cost_everybody_more(project):
-    result = what_if(project, "joined_eu", Change(rate={"orders": 240.0}))
+    result = what_if(project, "joined_eu", ImaginedChange(rate={"orders": 240.0}))
     assert result.before.cost is not None
     assert result.after.cost is not None
     assert result.after.cost > result.before.cost
@@ -131,10 +131,10 @@ def test_more_changes_cost_everybody_more(project):
 
 
 def test_another_site_or_a_wider_link_is_imagined_without_doing_it(project):
-    moved = what_if(project, "regions_us", Change(site="ap"))
+    moved = what_if(project, "regions_us", ImaginedChange(site="ap"))
     assert moved.after.kept
     assert moved.after.cost != moved.before.cost
-    same = what_if(project, "regions_us", Change(bandwidth={("us", "eu"): 12.5e6}))
+    same = what_if(project, "regions_us", ImaginedChange(bandwidth={("us", "eu"): 12.5e6}))
     assert (same.after, same.others) == (same.before, {})
 
 
@@ -142,15 +142,15 @@ def test_what_runs_is_changed_from_what_was_measured(plan):
     measured = Measured(0, rates={"orders": 360.0}, slowness=dict.fromkeys(plan.graph.edges, 2.0))
     running = plan_as_measured(plan, measured)
     assert running.graph.edges == plan.graph.edges
-    same = what_if_running(running, "joined_eu", Change())
+    same = what_if_running(running, "joined_eu", ImaginedChange())
     assert same.before == same.after and not same.others
-    less = what_if_running(running, "joined_eu", Change(rate={"orders": 120.0}))
+    less = what_if_running(running, "joined_eu", ImaginedChange(rate={"orders": 120.0}))
     assert less.after.cost is not None and less.before.cost is not None and less.after.cost < less.before.cost
     known = grounds(running.catalogue, sources_of(running, "joined_eu"), measured)
     assert known.is_running and known.slowness == 2.0
     assert {one.source: (one.rate, one.origin, one.declared) for one in known.rates}["orders"] == (
         360.0,
-        Origin.MEASURED,
+        StatisticOrigin.MEASURED,
         running.catalogue.sources["orders"].rate,
     )
 
@@ -158,10 +158,10 @@ def test_what_runs_is_changed_from_what_was_measured(plan):
 @pytest.mark.parametrize(
     ("contract", "change", "message"),
     [
-        ("joind_eu", Change(), 'contract "joind_eu" does not exist'),
-        ("joined_eu", Change(site="mars"), 'site "mars" does not exist'),
-        ("joined_eu", Change(rate={"order": 1.0}), 'source "order" does not exist'),
-        ("joined_eu", Change(bandwidth={("us", "mars"): 1.0}), 'link "us>mars" does not exist'),
+        ("joind_eu", ImaginedChange(), 'contract "joind_eu" does not exist'),
+        ("joined_eu", ImaginedChange(site="mars"), 'site "mars" does not exist'),
+        ("joined_eu", ImaginedChange(rate={"order": 1.0}), 'source "order" does not exist'),
+        ("joined_eu", ImaginedChange(bandwidth={("us", "mars"): 1.0}), 'link "us>mars" does not exist'),
     ],
 )
 def test_only_what_exists_can_be_imagined_otherwise(project, contract, change, message):

@@ -20,7 +20,7 @@ from headrace.plan.figures import plan_of
 from headrace.plan.make import plan_views
 from headrace.plan.share.on_running import arranged_on
 from headrace.testing import SCHEMA
-from headrace.testing.worlds import World, quick_folder
+from headrace.testing.worlds import RunningWorld, quick_folder
 from tests.meaning.test_known_queries import REFUSED, changed, texts_in
 from tests.plan.query_pairs import DIFFERENT, EQUAL
 from tests.plan.written import catalogue, contract, mesh, site
@@ -89,7 +89,7 @@ class Project:
         rng, words = random.Random(seed), [word for text in self.texts for word in texts_in(text)]
         sources = self.plan.catalogue.sources
         with quick_folder() as folder:
-            world = World(self.plan, self.meanings, Path(folder))
+            world = RunningWorld(self.plan, self.meanings, Path(folder))
             world.capture(changed(world.history[world.now], sources, rng, 5, words))
             world.engine.load()
             assert world.wrong() == []

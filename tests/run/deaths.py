@@ -12,7 +12,7 @@ from headrace.run.logs.garbage import KEEP_MICROSECONDS
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.push.engine import Engine
 from headrace.testing import changes, tables
-from headrace.testing.worlds import World
+from headrace.testing.worlds import RunningWorld
 from tests.run.test_engine import check
 
 DEATHS = 6
@@ -42,7 +42,7 @@ class MortalLedger:
         return getattr(self.ledger, name)
 
 
-def live_through_deaths(data: st.DataObject, world: World) -> None:
+def live_through_deaths(data: st.DataObject, world: RunningWorld) -> None:
     """Whatever dies when: views are right once they are loaded, and in the end they are up to date."""
     world.capture(data.draw(tables(max_rows=4)))
     loaded = False
@@ -63,7 +63,7 @@ def live_through_deaths(data: st.DataObject, world: World) -> None:
     assert world.wrong() == []
 
 
-def _push_and_keep_up(data: st.DataObject, world: World, engine: Engine) -> None:
+def _push_and_keep_up(data: st.DataObject, world: RunningWorld, engine: Engine) -> None:
     vertices = list(world.program.tasks)
     if data.draw(st.booleans()):
         engine.push(vertices, world.now)

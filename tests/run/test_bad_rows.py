@@ -21,7 +21,7 @@ from headrace.run.push.halted import halted_in, waiting_for
 from headrace.run.rows.arrow import rows_of_arrow
 from headrace.run.views.view import changes_after
 from headrace.testing import changes, tables
-from headrace.testing.worlds import World, quick_folder
+from headrace.testing.worlds import RunningWorld, quick_folder
 from tests.examples import examples
 from tests.run.deaths import Killed, MortalLedger
 from tests.run.test_engine import ANY_SIZE, SITES, SOURCES, world_of
@@ -49,7 +49,7 @@ VIEWS = {
 }
 
 
-def mend(world: World, engine: Engine) -> None:
+def mend(world: RunningWorld, engine: Engine) -> None:
     """What the service does beside pushing: loads what is not there, rebuilds what is halted."""
     for planned in world.plan.contracts:
         log = serving_log(world.program, planned)
@@ -60,14 +60,14 @@ def mend(world: World, engine: Engine) -> None:
                 engine.rebuild(log)
 
 
-def answer(world: World, contract: str, t: int) -> ZSet | None:
+def answer(world: RunningWorld, contract: str, t: int) -> ZSet | None:
     try:
         return world.expected(contract, t)
     except EvaluationError:
         return None
 
 
-def assert_right(world: World) -> None:
+def assert_right(world: RunningWorld) -> None:
     """Every view equals its query as of its time; one that is not up to date says why."""
     times, waiting = world.ledger.times(), waiting_for(world.program, halted_in(world.ledger))
     for planned in world.plan.contracts:
@@ -79,7 +79,7 @@ def assert_right(world: World) -> None:
                 assert actual == expected, f"{planned.view} at {times[log]}, halted: {log in waiting}"
 
 
-def assert_up_to_date(world: World) -> None:
+def assert_up_to_date(world: RunningWorld) -> None:
     """Of every view that has an answer now."""
     times = world.ledger.times()
     for planned in world.plan.contracts:
@@ -90,7 +90,7 @@ def assert_up_to_date(world: World) -> None:
             assert ZSet.of(rows_of_arrow(world.rows(planned.contract))) == expected, planned.view
 
 
-def without_bad_rows(world: World) -> dict[str, ZSet]:
+def without_bad_rows(world: RunningWorld) -> dict[str, ZSet]:
     """The change after which no query of `VIEWS` meets a bad row."""
 
     def is_bad(source: str, row: Row) -> bool:
@@ -104,7 +104,7 @@ def without_bad_rows(world: World) -> dict[str, ZSet]:
     }
 
 
-def push_some(data: st.DataObject, world: World, engine: Engine) -> None:
+def push_some(data: st.DataObject, world: RunningWorld, engine: Engine) -> None:
     there = [name for name in world.program.tasks if name in world.ledger.times()]
     if data.draw(st.booleans()):
         engine.push_chains(dict.fromkeys(there, world.now))
@@ -151,7 +151,7 @@ def a_row(**values: Value) -> ZSet:
     return ZSet.of([tuple({**ROW, **values}.values())])
 
 
-def small_world(folder: str, *views: str) -> World:
+def small_world(folder: str, *views: str) -> RunningWorld:
     """Sources have keys, so that rows can be named. One good row of r."""
     world = world_of([VIEWS.get(view, view) for view in views], "m1", Path(folder), keys={"r": ("id",), "s": ("n",)})
     world.capture({"r": a_row(id=1), "s": ZSet.of([(1, 5, None, "five", None)])})
@@ -159,11 +159,11 @@ def small_world(folder: str, *views: str) -> World:
     return world
 
 
-def push_all(world: World) -> None:
+def push_all(world: RunningWorld) -> None:
     world.engine.push_chains(dict.fromkeys(world.program.tasks, world.now))
 
 
-def reasons(world: World) -> dict[str, str]:
+def reasons(world: RunningWorld) -> dict[str, str]:
     waiting = world.engine.waiting()
     logs = {planned.contract: serving_log(world.program, planned) for planned in world.plan.contracts}
     return {contract: waiting[log] for contract, log in logs.items() if log in waiting}

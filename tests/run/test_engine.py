@@ -19,7 +19,7 @@ from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
 from headrace.run.push.engine import NoAnswer
 from headrace.testing import SCHEMA, changes, queries, tables
-from headrace.testing.worlds import START, World, quick_folder
+from headrace.testing.worlds import START, RunningWorld, quick_folder
 from tests.examples import examples
 from tests.plan.written import catalogue, contract, mesh, site
 
@@ -32,7 +32,7 @@ SOURCES = {
 
 def world_of(
     texts: list[str], target: str, folder: Path, start: int = START, keys: Mapping[str, tuple[str, ...]] | None = None
-) -> World:
+) -> RunningWorld:
     views, meanings = {}, {}
     sources = {name: replace(source, key=(keys or {}).get(name, ())) for name, source in SOURCES.items()}
     for number, sql in enumerate(texts):
@@ -44,7 +44,7 @@ def world_of(
     contracts = [contract(f"c_{name}", name, target, 60) for name in views]
     project = catalogue([site(name) for name in SITES], mesh(SITES), sources.values(), contracts)
     plan = plan_views(project, views, PlanOptions())
-    return World(plan, meanings, folder, start=start)
+    return RunningWorld(plan, meanings, folder, start=start)
 
 
 def run(data: st.DataObject, texts: list[str], target: str, batches: int) -> None:

@@ -18,7 +18,7 @@ from headrace.model.errors import UsageError
 from headrace.run.rows.arrow import rows_of_arrow
 from headrace.site.asked import RowsAsked
 from headrace.site.reading import Reader
-from headrace.testing.worlds import World
+from headrace.testing.worlds import RunningWorld
 from tests.run.test_engine import SITES, world_of
 
 PART = 10
@@ -48,7 +48,7 @@ class Counted:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> RunningWorld:
     """A base of many rows; changes after it repeat some and take others away."""
     found = world_of(["SELECT k, label FROM s"], SITES[0], tmp_path / "world")
     rows = [(number, None, None, f"label {number}", None) for number in range(ROWS)]
@@ -59,7 +59,7 @@ def world(tmp_path: Path) -> World:
     return found
 
 
-def reader_of(world: World) -> Reader:
+def reader_of(world: RunningWorld) -> Reader:
     """Readers say how far a view is behind its databases."""
     catalogue = world.plan.catalogue
     origin = PostgresTable("postgresql://nowhere", "s")
@@ -68,7 +68,7 @@ def reader_of(world: World) -> Reader:
     return Reader(plan, world.program, world.ledger, world.store)
 
 
-def export(world: World, out: Path, limit: int | None = None, asked: RowsAsked | None = None) -> Counted:
+def export(world: RunningWorld, out: Path, limit: int | None = None, asked: RowsAsked | None = None) -> Counted:
     seen, parts = reader_of(world).rows_in_parts("v0", limit, asked, part_rows=PART)
     counted = Counted(parts)
     assert write_tables(counted, seen.rows.schema, out) == sum(counted.passed)
@@ -76,7 +76,7 @@ def export(world: World, out: Path, limit: int | None = None, asked: RowsAsked |
 
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.csv"])
-def test_parts_are_written_one_after_another_and_are_all_rows(world: World, tmp_path: Path, name: str) -> None:
+def test_parts_are_written_one_after_another_and_are_all_rows(world: RunningWorld, tmp_path: Path, name: str) -> None:
     counted = export(world, tmp_path / name)
     assert len(counted.passed) >= ROWS // PART and max(counted.passed) <= PART
     assert counted.most <= 2 * PART, "of the view only a part is held, while the next is read"
@@ -86,7 +86,7 @@ def test_parts_are_written_one_after_another_and_are_all_rows(world: World, tmp_
     assert written.num_rows == ROWS - 2
 
 
-def test_only_what_is_asked_for_is_written(world: World, tmp_path: Path) -> None:
+def test_only_what_is_asked_for_is_written(world: RunningWorld, tmp_path: Path) -> None:
     out = tmp_path / "rows.parquet"
     counted = export(world, out, limit=25)
     assert parquet.read_table(out).num_rows == 25 and len(counted.passed) <= 4, "no more is read than is asked for"
@@ -98,7 +98,7 @@ def test_only_what_is_asked_for_is_written(world: World, tmp_path: Path) -> None
     assert parquet.read_table(out).num_rows == 0
 
 
-def test_an_export_that_is_interrupted_leaves_the_earlier_file(world: World, tmp_path: Path) -> None:
+def test_an_export_that_is_interrupted_leaves_the_earlier_file(world: RunningWorld, tmp_path: Path) -> None:
     out = tmp_path / "out" / "rows.parquet"
     out.parent.mkdir()
     for earlier in (None, b"earlier"):
@@ -117,7 +117,7 @@ def test_an_export_that_is_interrupted_leaves_the_earlier_file(world: World, tmp
         assert earlier is None or out.read_bytes() == earlier
 
 
-def test_files_that_upkeep_deletes_meanwhile_are_read_to_the_end(world: World, tmp_path: Path) -> None:
+def test_files_that_upkeep_deletes_meanwhile_are_read_to_the_end(world: RunningWorld, tmp_path: Path) -> None:
     _, parts = reader_of(world).rows_in_parts("v0", part_rows=PART)
     read = next(parts).num_rows
     for site, file, _ in list(world.store.list()):

@@ -20,7 +20,7 @@ from headrace.model.types import BIGINT
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
 from headrace.site.folder import Folder
-from headrace.testing.worlds import World
+from headrace.testing.worlds import RunningWorld
 from tests.plan.written import catalogue, contract, mesh, site
 from tests.run.test_engine import SITES, SOURCES, check
 
@@ -28,7 +28,7 @@ SCALED = PythonFunction("scaled", "shapes:scaled", (BIGINT,), BIGINT, 1, Locatio
 SHAPES = "from sizes import FACTOR\n\n\ndef scaled(x):\n    return x * FACTOR + 1\n"
 
 
-def ran_project(folder: Path, factor: int) -> World:
+def ran_project(folder: Path, factor: int) -> RunningWorld:
     """What a service leaves behind: a view `v` that calls a function, loaded and pushed once."""
     folder.mkdir()
     for name, text in (
@@ -45,7 +45,7 @@ def ran_project(folder: Path, factor: int) -> World:
     plan = plan_views(project, {"v": blocks_of("v", meaning)}, PlanOptions())
     home = Folder(folder)
     home.prepare()
-    world = World(plan, {"v": meaning}, home.root, python={"scaled@1": lambda x: x * factor + 1})
+    world = RunningWorld(plan, {"v": meaning}, home.root, python={"scaled@1": lambda x: x * factor + 1})
     world.capture({"s": ZSet.of([(1, 10, None, None, None)])})
     world.engine.load()
     world.capture({"s": ZSet.of([(2, 20, None, None, None)])})

@@ -25,7 +25,7 @@ from headrace.site.loading import LOADED_NOTE, Loader, Loading
 from headrace.site.running import make_running
 from headrace.site.sources.captures import Captures
 from headrace.testing import changes, tables
-from headrace.testing.worlds import World, quick_folder
+from headrace.testing.worlds import RunningWorld, quick_folder
 from tests.plan.written import catalogue, contract, mesh, site
 from tests.run.test_engine import SITES, SOURCES, check
 
@@ -54,7 +54,7 @@ def plan_for(names: list[str], target: str, sharing: Sharing) -> Plan:
     return plan_views(project, VIEWS, PlanOptions(sharing=sharing))
 
 
-def go_over(world: World, plan: Plan, push: bool, folder: Path) -> None:
+def go_over(world: RunningWorld, plan: Plan, push: bool, folder: Path) -> None:
     """As the service does it; what runs may be pushed once more just before the new plan does."""
     wanted = make_running(plan)
     program = wanted.program
@@ -70,7 +70,7 @@ def go_over(world: World, plan: Plan, push: bool, folder: Path) -> None:
     world.ledger.commit(world.lease, tidied(program, logs, world.ledger.notes(KEYS_NOTE)))
 
 
-def left_over(world: World) -> list[str]:
+def left_over(world: RunningWorld) -> list[str]:
     """Logs, runs and notes that the plan has no use for."""
     found = [name for name in world.ledger.times() if name not in world.program.logs and not name.startswith("spool:")]
     for name, log in world.ledger.logs(world.program.logs).items():
@@ -93,7 +93,7 @@ names = st.lists(st.sampled_from(sorted(TEXTS)), min_size=1, max_size=4, unique=
 @given(st.data())
 def test_views_stay_right_while_others_come_and_go(data: st.DataObject) -> None:
     with quick_folder() as folder:
-        world = World(plan_for(sorted(TEXTS), "m1", Sharing.MARGINAL), QUERIES, Path(folder))
+        world = RunningWorld(plan_for(sorted(TEXTS), "m1", Sharing.MARGINAL), QUERIES, Path(folder))
         world.capture(data.draw(tables(max_rows=4)))
         world.ledger.commit(world.lease, Round(notes={LOADED_NOTE + name: str(world.now) for name in SOURCES}))
         world.engine.load()

@@ -13,7 +13,7 @@ from headrace.coordinate.replanning import measured_of
 from headrace.doors.cli.why_text import grounds_lines
 from headrace.meaning.zset import ZSet
 from headrace.model.catalogue import Catalogue, MeasuredSize
-from headrace.model.explanation import Change
+from headrace.model.explanation import ImaginedChange
 from headrace.model.plan import Operator, Plan
 from headrace.observe.sizes import held_results
 from headrace.plan.document import plan_document
@@ -21,12 +21,12 @@ from headrace.plan.explain import changed, grounds, results_of, sources_of
 from headrace.plan.make import make_plan, plan_on_running
 from headrace.plan.share.adapt import adapt, look, plan_as_measured
 from headrace.plan.share.revalue import Measured
-from headrace.plan.share.watch import Watch
+from headrace.plan.share.watch import ConditionWatch
 from headrace.plan.versions import Asked, plan_versions
 from headrace.run.logs.upkeep import Upkeep
 from headrace.site.folder import Folder
 from headrace.site.learning import Learning
-from headrace.testing.worlds import World
+from headrace.testing.worlds import RunningWorld
 
 SECOND = 1_000_000
 KINDS = ("click", "view", "sale")
@@ -95,11 +95,11 @@ def events(first: int, count: int) -> ZSet:
     return ZSet.of((number, KINDS[number % len(KINDS)], -number) for number in range(first, first + count))
 
 
-def run(plan: Plan, folder: Path) -> tuple[Measured, World, int]:
+def run(plan: Plan, folder: Path) -> tuple[Measured, RunningWorld, int]:
     """A hundred seconds of fifty events a second; with the bytes that went from site to site."""
     folder.mkdir(parents=True, exist_ok=True)
     meanings = {name: view.query for name, view in plan.catalogue.views.items()}
-    world, learning = World(plan, meanings, folder), Learning(plan)  # type: ignore[arg-type]
+    world, learning = RunningWorld(plan, meanings, folder), Learning(plan)  # type: ignore[arg-type]
     world.capture({"events": events(0, 1000)}, SECOND)
     world.engine.load()
     sent, everything = 0, sorted(world.program.tasks)
@@ -158,7 +158,7 @@ def test_planning_takes_what_was_measured_for_what_it_would_guess(view: str, tmp
 def test_changes_are_in_proportion_to_those_of_the_sources(tmp_path: Path):
     guessed = make_plan(project("latest"))
     before = running(guessed, measured_as(guessed, 12.0, 4.0), tmp_path)
-    twice = changed(before.catalogue, "latest", Change(rate={"events": 100.0}))
+    twice = changed(before.catalogue, "latest", ImaginedChange(rate={"events": 100.0}))
     assert size_in(plan_on_running(before, twice)) == (12.0, 8.0)
 
 
@@ -180,13 +180,15 @@ def test_what_was_measured_stands_until_another_number_is_declared(tmp_path: Pat
 
 def test_a_service_moves_to_a_better_plan_when_a_result_is_not_as_planned():
     plan = make_plan(project("latest"))
-    watched = look(Watch(), plan, measured_as(plan, 3.0, 0.5))
+    watched = look(ConditionWatch(), plan, measured_as(plan, 3.0, 0.5))
     proposal = adapt(plan, measured_as(plan, 3.0, 0.5, clock_s=100.0), watched)
     assert proposal is not None and proposal.saving > 0.0
     assert (shipped(plan), shipped(proposal.plan)) == (["events"], ["latest"])
     (reason,) = proposal.reasons
     assert re.fullmatch(r"latest holds 3 rows instead of \S+ and changes 0.5 rows/s instead of \S+", reason)
-    assert not look(Watch(), proposal.plan, measured_as(plan, 3.0, 0.5)).since, "it is planned for what was measured"
+    assert not look(ConditionWatch(), proposal.plan, measured_as(plan, 3.0, 0.5)).since, (
+        "it is planned for what was measured"
+    )
 
 
 def test_why_says_which_sizes_are_measured():

@@ -13,7 +13,7 @@ from headrace.coordinate.measured import read_measured, running_to_plan_on
 from headrace.declare.units import BANDWIDTH, DURATION, FACTOR, RATE, Unreadable, read_amount
 from headrace.model.catalogue import Catalogue
 from headrace.model.errors import UsageError
-from headrace.model.explanation import Change, Grounds, Outcome, WhatIf, Why
+from headrace.model.explanation import ContractOutcome, Grounds, ImaginedChange, WhatIf, Why
 from headrace.model.plan import Plan, PlannedBlock, PlanOptions
 from headrace.model.statistics import rate_of
 from headrace.plan.explain import grounds, results_of, sources_of, what_if, what_if_running, why
@@ -87,7 +87,7 @@ class Imagined:
 
     answer: WhatIf
     grounds: Grounds
-    on_apply: Outcome | None = None
+    on_apply: ContractOutcome | None = None
 
 
 def imagine(directory: Path, environment: Mapping[str, str], contract: str, wishes: Wishes) -> Imagined:
@@ -109,9 +109,9 @@ def imagine(directory: Path, environment: Mapping[str, str], contract: str, wish
     return Imagined(answer, grounds(catalogue, read, measured, results), on_apply)
 
 
-def _change(catalogue: Catalogue, wishes: Wishes) -> Change:
+def _change(catalogue: Catalogue, wishes: Wishes) -> ImaginedChange:
     try:
-        return Change(
+        return ImaginedChange(
             freshness_s=None if wishes.freshness is None else read_amount(wishes.freshness, DURATION),
             site=wishes.site,
             bandwidth={_ends(name): read_amount(amount, BANDWIDTH) for name, amount in map(_pair, wishes.links)},

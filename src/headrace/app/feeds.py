@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headrace.plan.feeds.instance import Latency
-    from headrace.plan.feeds.tables import Prices
+    from headrace.plan.feeds.tables import DefaultPrices
 
 Progress = Callable[[str], None]
 """Is told what goes on."""
@@ -62,12 +62,12 @@ def decide_feeds(file: Path, question: FeedsQuestion) -> FeedsReport:
     from headrace.connect.text_file import read_text
     from headrace.plan.feeds.document import answer, decide_instance, read_instance
     from headrace.plan.feeds.explain import why
-    from headrace.plan.feeds.latency import Method
+    from headrace.plan.feeds.latency import LatencyMethod
 
     with _no_collection():
         named = read_instance(read_text(file), str(file))
         started = perf_counter()
-        decision = decide_instance(named, Method(question.method))
+        decision = decide_instance(named, LatencyMethod(question.method))
         document = answer(named, decision, perf_counter() - started)
     said = str(why(named, decision.ahead, *question.why, question.unit)) if question.why else None
     return FeedsReport(document, len(decision.ahead), int(decision.ahead.sum()), said)
@@ -80,7 +80,7 @@ def decide_feed_tables(follows: Path, tables: FeedTables, question: FeedsQuestio
     from headrace.connect.tables.output import write_with_column
     from headrace.plan.feeds.decide import decide
     from headrace.plan.feeds.explain_pair import required_pair, why_pair
-    from headrace.plan.feeds.latency import Method
+    from headrace.plan.feeds.latency import LatencyMethod
     from headrace.plan.feeds.tables import TableSize, feeds_from_columns, table_answer
 
     prices, target = _typed(tables)
@@ -89,7 +89,7 @@ def decide_feed_tables(follows: Path, tables: FeedTables, question: FeedsQuestio
     pair = required_pair(table.find(*question.why), *question.why) if question.why else None
     progress("deciding")
     started = perf_counter()
-    decision = decide(feeds, target, Method(question.method))
+    decision = decide(feeds, target, LatencyMethod(question.method))
     seconds = perf_counter() - started
     if tables.out is not None:
         progress(f"writing {tables.out}")
@@ -127,7 +127,7 @@ def decide_feed_tables_on_spark(follows: Path, tables: FeedTables, master: str, 
     return FeedsReport(table_answer(table_decision(*found.costs), size, seconds), size.pairs, size.stored_ahead)
 
 
-def _typed(tables: FeedTables) -> tuple[Prices, Latency | None]:
+def _typed(tables: FeedTables) -> tuple[DefaultPrices, Latency | None]:
     """Prices and target as values, and a look at where to write: mistakes in words come before hours of work."""
     from headrace.connect.tables.output import output_format
     from headrace.plan.feeds.typed import typed_prices, typed_target

@@ -16,7 +16,7 @@ from headrace.connect.text_file import read_text
 from headrace.model.errors import UsageError
 from headrace.plan.place.decide import prepared
 from headrace.plan.place.effort import Effort
-from headrace.plan.place.instance import Decision, Device, Outcome, Single
+from headrace.plan.place.instance import Device, PlacementDecision, PlacementOutcome, Single
 from headrace.plan.place.numbers import Exact, as_json
 from headrace.plan.place.read import read_instance
 from headrace.plan.place.tables import WORDS, decide_table, in_units, settle_conflicts, uniform_star
@@ -24,7 +24,7 @@ from headrace.plan.place.tables import WORDS, decide_table, in_units, settle_con
 Progress = Callable[[str], None]
 
 
-class Engine(StrEnum):
+class PlacementEngine(StrEnum):
     NUMPY = "numpy"
     SPARK = "spark"
 
@@ -41,7 +41,7 @@ class WhyPlaced:
 class PlacedInstance:
     """The answer to a JSON instance. `seconds` is the decision alone."""
 
-    decision: Decision
+    decision: PlacementDecision
     seconds: float
     why: WhyPlaced | None = None
 
@@ -50,7 +50,7 @@ class PlacedInstance:
 class PlacedTable:
     """The answer to a table of pairs; `on_devices` counts the views that left the Cloud."""
 
-    outcome: Outcome
+    outcome: PlacementOutcome
     seconds: float
     devices: int
     pairs: int
@@ -70,7 +70,7 @@ class TableRequest:
     per: str = ""
 
 
-def outcome_document(outcome: Outcome, seconds: float) -> dict[str, object]:
+def outcome_document(outcome: PlacementOutcome, seconds: float) -> dict[str, object]:
     """The numbers of an answer, as `place --json` prints them."""
     return {
         "cost": as_json(outcome.cost),
@@ -172,7 +172,7 @@ def place_table_on_spark(request: TableRequest, master: str, progress: Progress 
         finally:
             session.stop()
     scale = placed.scale * price_scale
-    outcome = Outcome(
+    outcome = PlacementOutcome(
         cost=in_units(placed.cost, scale),
         all_cloud_cost=in_units(placed.all_cloud_cost, scale),
         lower_bound=in_units(placed.twice_bound, 2 * scale),

@@ -22,9 +22,9 @@ from headrace.model.log import Lease, Log, Round
 from headrace.model.plan import Plan
 from headrace.model.words import name_ids
 from headrace.observe.sizes import measure_sizes
-from headrace.plan.share.adapt import Action, Moved, MoveStep, Proposal, adapt, improve, look
+from headrace.plan.share.adapt import Action, MoveRecord, MoveStep, Proposal, adapt, improve, look
 from headrace.plan.share.revalue import Measured
-from headrace.plan.share.watch import Condition, Watch
+from headrace.plan.share.watch import ConditionWatch, WatchedCondition
 from headrace.run.ports import Ledger
 from headrace.run.schedule.next_push import longest_item_s, paths_of
 from headrace.site.learning import Learning
@@ -62,7 +62,7 @@ class Move:
     saving: float
     migration: float
     steps: tuple[MoveStep, ...]
-    parts: tuple[Moved, ...]
+    parts: tuple[MoveRecord, ...]
     error: str | None = None
 
     @property
@@ -74,7 +74,7 @@ class Move:
         return tuple(step.what for step in self.steps if step.action is Action.DRAIN)
 
     @property
-    def history(self) -> Iterator[Moved]:
+    def history(self) -> Iterator[MoveRecord]:
         """For who decides about the next move."""
         return (part if self.error is None else replace(part, after=part.before) for part in self.parts)
 
@@ -89,8 +89,8 @@ class Replanning:
     ledger: Ledger
     lease: Lease
     moves: tuple[Move, ...] = ()
-    watched: Watch = field(default_factory=Watch)
-    _asked_about: frozenset[Condition] = frozenset()
+    watched: ConditionWatch = field(default_factory=ConditionWatch)
+    _asked_about: frozenset[WatchedCondition] = frozenset()
     _asked_at_s: float = float("-inf")
     _plan: Plan | None = None
     _changed_at_s: float = 0.0
@@ -128,7 +128,7 @@ class Replanning:
             self._plan, self._changed_at_s = plan, clock_s
             self._to_improve = tuple(entry.contract for entry in sorted(plan.contracts, key=lambda one: -one.cost))
 
-    def _improvement(self, plan: Plan, clock_s: float, history: tuple[Moved, ...]) -> Proposal | None:
+    def _improvement(self, plan: Plan, clock_s: float, history: tuple[MoveRecord, ...]) -> Proposal | None:
         """Of one contract at a time: planning takes long where there are many."""
         if not self._to_improve or clock_s - self._changed_at_s < IMPROVE_AFTER_S:
             return None

@@ -62,7 +62,7 @@ def with_recomputed(
 
     One that other contracts have maintained is there twice: in full under a name of its own, `VIEW-full`.
     """
-    reader = Reader(texts, sources, {fold(name): function for name, function in functions.items()})
+    reader = FullViewReader(texts, sources, {fold(name): function for name, function in functions.items()})
     found, problems, named = (
         {name: reader.offer_full(view) for name, view in views.items()},
         list[Problem](),
@@ -101,7 +101,7 @@ def _taken(name: str, contract: str, terms: Contract) -> Problem:
 
 
 @dataclass(slots=True)
-class Reader:
+class FullViewReader:
     """Reads views as they are recomputed. Functions are by folded name."""
 
     texts: Mapping[str, ViewText]

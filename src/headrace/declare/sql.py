@@ -17,12 +17,12 @@ from sqlglot import exp
 from headrace.declare.query.environment import Books, BrokenView, Declared, Environment, NamedQuery, Purpose, Rows
 from headrace.declare.query.expressions import read_condition
 from headrace.declare.query.finish import finish
-from headrace.declare.query.items import Item, outputs
+from headrace.declare.query.items import SelectItem, outputs
 from headrace.declare.query.queries import read_query as read_rows
 from headrace.declare.query.report import Report
 from headrace.declare.query.scope import Scope, fold
 from headrace.declare.query.shown_order import find_order
-from headrace.declare.query.stage import Stage
+from headrace.declare.query.stage import QueryStage
 from headrace.declare.query.tables import scan
 from headrace.declare.query.text import Text, parse_condition, parse_query, too_deep
 from headrace.model.catalogue import PythonFunction, Refusal, Source, View
@@ -63,17 +63,17 @@ def read_predicate(text: str, where: Location, source: Source) -> Expr:
         return read_condition(parse_condition(written), stage)
 
 
-def make_stage(text: Text, source: Source, clause: str) -> Stage:
+def make_stage(text: Text, source: Source, clause: str) -> QueryStage:
     """Where expressions over one source's columns are read."""
     if source.columns is None:
         raise InputError([Problem(f'the columns of source "{source.name}" are not known', text.origin)])
     environment = _environment(text, Declared({source.name: source}, {}, lambda *_: None, ()))
     rows = scan(source, source.columns, source.name)
-    return Stage(environment, clause, Scope((rows.as_table(source.name),)), rows.relation)
+    return QueryStage(environment, clause, Scope((rows.as_table(source.name),)), rows.relation)
 
 
 @contextmanager
-def reported(stage: Stage) -> Iterator[None]:
+def reported(stage: QueryStage) -> Iterator[None]:
     """Raises InputError for all mistakes that were found at a stage."""
     try:
         yield
@@ -196,7 +196,7 @@ def _place(problem: Problem) -> Location:
 def _named(rows: Rows, tree: exp.Query, environment: Environment) -> Relation:
     """The rows with the columns of the result, by their names."""
     nodes = tree.selects if len(tree.selects) == len(rows.columns) else [tree] * len(rows.columns)
-    items = [Item(column.name, column.value, node) for column, node in zip(rows.columns, nodes, strict=True)]
+    items = [SelectItem(column.name, column.value, node) for column, node in zip(rows.columns, nodes, strict=True)]
     _check_names(items, environment)
     made = outputs(items, environment)
     fields = [(field.name, Column(field.name, field.type)) for field in fields_of(rows.relation)]
@@ -205,7 +205,7 @@ def _named(rows: Rows, tree: exp.Query, environment: Environment) -> Relation:
     return Project(rows.relation, made)
 
 
-def _check_names(items: list[Item], environment: Environment) -> None:
+def _check_names(items: list[SelectItem], environment: Environment) -> None:
     seen: set[str] = set()
     for item in items:
         if fold(item.name) in seen:

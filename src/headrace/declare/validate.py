@@ -56,7 +56,7 @@ SHAPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reading(Generic[E]):
+class ReadFields(Generic[E]):
     """What could be read. Fields that are `lost` were wrong; needed ones hold their example, to be passed over.
 
     `entry` is None when the fields are right one by one and wrong together.
@@ -67,20 +67,20 @@ class Reading(Generic[E]):
     problems: tuple[Problem, ...]
 
 
-def read_entry(model: type[E], written: object, path: Path, document: Document) -> Reading[E]:
+def read_entry(model: type[E], written: object, path: Path, document: Document) -> ReadFields[E]:
     if not isinstance(written, Mapping):
-        return Reading(None, frozenset(model.model_fields), (wrong_shape(written, "a mapping", path, document),))
+        return ReadFields(None, frozenset(model.model_fields), (wrong_shape(written, "a mapping", path, document),))
     empty = tuple(_empty_fields(written, ()))
     entry, details = _validate(model, _without(written, empty))
     if entry is not None and not empty:
-        return Reading(entry, frozenset(), ())
+        return ReadFields(entry, frozenset(), ())
     problems = [_empty_problem((*path, *place), document) for place in empty]
     # A needed field that is empty is one mistake, not two.
     problems += [_problem(detail, model, path, document) for detail in details if detail["loc"] not in empty]
     lost = frozenset(str(place[0]) for place in (*empty, *(detail["loc"] for detail in details)) if place)
     right = {name: value for name, value in written.items() if name not in lost}
     rest, _ = _validate(model, {**_examples(model, lost), **right})
-    return Reading(rest, lost, tuple(problems))
+    return ReadFields(rest, lost, tuple(problems))
 
 
 def describe(path: Path) -> str:

@@ -71,7 +71,7 @@ class WhyVertex:
 Why = WhyContract | WhyRejected | WhyVertex
 
 
-class Origin(StrEnum):
+class StatisticOrigin(StrEnum):
     """Where a statistic comes from."""
 
     MEASURED = "measured"
@@ -85,7 +85,7 @@ class SourceRate:
 
     source: str
     rate: float
-    origin: Origin
+    origin: StatisticOrigin
     declared: float | None
 
 
@@ -112,7 +112,7 @@ class Grounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ImaginedChange:
     """What to imagine: other terms of a contract, other bandwidths (bytes/s, by link), other rates (rows/s, by
     source).
     """
@@ -124,7 +124,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ContractOutcome:
     """A contract in one of two plans: kept with a score (`cost`), planned money and a critical path, or refused for a
     reason; in full or not.
     """
@@ -142,7 +142,7 @@ class Outcome:
 class WhatIf:
     """Before and after: of the contract asked about, of every other that changes, and of what the whole plan costs."""
 
-    before: Outcome
-    after: Outcome
-    others: Mapping[str, tuple[Outcome, Outcome]]
+    before: ContractOutcome
+    after: ContractOutcome
+    others: Mapping[str, tuple[ContractOutcome, ContractOutcome]]
     rescost: tuple[float, float]

@@ -31,9 +31,9 @@ from headrace.plan.price import (
 )
 from headrace.plan.search.joins import Rules
 from headrace.plan.search.sites import sites_to_search
-from headrace.plan.search.terrain import Resource, Standing, Terrain
-from headrace.plan.search.views import Choice, Found, Places, Wish, cheapest_few, choose, find_plans, rate_of_view
-from headrace.plan.statistics import Core
+from headrace.plan.search.terrain import Resource, StandingVertex, Terrain
+from headrace.plan.search.views import Choice, Places, ViewPlans, Wish, cheapest_few, choose, find_plans, rate_of_view
+from headrace.plan.statistics import CoreStatistics
 
 MOST_EXACT_SOURCES = 4
 MOST_LABELS = 64
@@ -58,7 +58,7 @@ class Question:
 
     catalogue: Catalogue
     contract: Contract
-    cores: tuple[Core, ...]
+    cores: tuple[CoreStatistics, ...]
     rule: Admission
     method: Method
     live: Live
@@ -164,7 +164,7 @@ def next_best_plan(question: Question, taken: Answer) -> Answer | None:
     return min(others, key=lambda answer: (answer.cost, answer.path_s), default=None)
 
 
-def optimistic_plans(question: Question) -> Found:
+def optimistic_plans(question: Question) -> ViewPlans:
     """All plans worth comparing if using what lives cost nothing and no capacity were watched."""
     idle_peak = _idle_peak(rate_of_view(question.wish, question.batch_s), question)
     rules = Rules(Method.CHEAPEST, question.limit_s, idle_peak, _most_labels(question))
@@ -249,7 +249,7 @@ def terrain_of(
     names |= {input_.facts.name for core in question.cores for input_ in core.inputs}
     standing = {} if question.salt else live.standing(question.batch_s, question.freshness_s)
     if shared_is_free:
-        standing = {name: Standing(one.arrival_s) for name, one in standing.items()}
+        standing = {name: StandingVertex(one.arrival_s) for name, one in standing.items()}
     occupied = {v.site for v in live.graph.vertices.values() if standing and names >= set(v.scope)}
     occupied |= {site for places in (question.places or {}).values() for site in places.values()}
     sites = sites_to_search(question.catalogue, question.cores, question.contract.site, occupied, watched)

@@ -11,10 +11,12 @@ from headrace.plan.canonical.block_aliases import with_aliases
 from headrace.plan.outputs import block_facts, facts_of_block
 from headrace.plan.selectivity import share_of, share_of_filter
 from headrace.plan.sizes import size_now
-from headrace.plan.statistics import Core, Facts, facts_of_source
+from headrace.plan.statistics import CoreStatistics, Facts, facts_of_source
 
 
-def cores_of(blocks: Sequence[Block], catalogue: Catalogue, names: Mapping[str, str] | None = None) -> tuple[Core, ...]:
+def cores_of(
+    blocks: Sequence[Block], catalogue: Catalogue, names: Mapping[str, str] | None = None
+) -> tuple[CoreStatistics, ...]:
     """One core per block; the last is the view. `names` gives blocks of equal fingerprints one name in all views."""
     facts = {name: facts_of_source(source) for name, source in catalogue.sources.items()}
     cores = []
@@ -43,7 +45,7 @@ def _shared_alias(input_: BlockInput, facts: Mapping[str, Facts]) -> str:
     return f"{facts[input_.source].name}{hash_}{number}"
 
 
-def _core_of(block: Block, facts: Mapping[str, Facts], catalogue: Catalogue, name: str) -> Core:
+def _core_of(block: Block, facts: Mapping[str, Facts], catalogue: Catalogue, name: str) -> CoreStatistics:
     source_of = {input_.alias: input_.source for input_ in block.inputs}
     distinct = {
         f"{alias}.{column}": count
@@ -55,10 +57,10 @@ def _core_of(block: Block, facts: Mapping[str, Facts], catalogue: Catalogue, nam
         for filter_ in block.filters
     }
     residual_shares = tuple(share_of(residual.predicate, distinct) for residual in block.residuals)
-    return Core(block, facts, shares, residual_shares, name, size_now(catalogue, block.fingerprint))
+    return CoreStatistics(block, facts, shares, residual_shares, name, size_now(catalogue, block.fingerprint))
 
 
-def planned_block(core: Core, inner: bool) -> PlannedBlock:
+def planned_block(core: CoreStatistics, inner: bool) -> PlannedBlock:
     """A block with its estimates, as the plan keeps it."""
     shares = {input_.alias: input_.share for input_ in core.inputs if input_.filter is not None}
     keep = {input_.alias: core.kept(input_.alias) for input_ in core.inputs}
@@ -76,12 +78,12 @@ def planned_block(core: Core, inner: bool) -> PlannedBlock:
     )
 
 
-def source_count(cores: Sequence[Core]) -> int:
+def source_count(cores: Sequence[CoreStatistics]) -> int:
     """How many times the view reads a source."""
     return sum(input_.facts.home is not None for core in cores for input_ in core.inputs)
 
 
-def is_counted_once(cores: Sequence[Core]) -> bool:
+def is_counted_once(cores: Sequence[CoreStatistics]) -> bool:
     """Whether no two blocks of a view read the same source or block: the search adds up blocks as if they shared
     nothing.
     """

@@ -14,7 +14,7 @@ from headrace.model.block import Block, ColumnId
 from headrace.model.catalogue import Stays
 from headrace.model.plan import Vertex, VertexKind
 from headrace.model.rate import Rate
-from headrace.plan.statistics import DELTA_EXTRA_WIDTH, Core, Facts
+from headrace.plan.statistics import DELTA_EXTRA_WIDTH, CoreStatistics, Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def whole_dataset(facts: Facts) -> Dataset:
     )
 
 
-def sub_join(core: Core, subset: int, changed: int) -> Dataset:
+def sub_join(core: CoreStatistics, subset: int, changed: int) -> Dataset:
     """Several inputs joined, after filters and projection, with the changes that come from some of them."""
     return Dataset(
         scope=core.names(subset),
@@ -114,7 +114,7 @@ def sub_join(core: Core, subset: int, changed: int) -> Dataset:
     )
 
 
-def single_input(core: Core, bit: int, whole: Dataset) -> Dataset:
+def single_input(core: CoreStatistics, bit: int, whole: Dataset) -> Dataset:
     """One input after its filter and projection, named after its source: every alias with the same filter and columns
     shares it.
     """

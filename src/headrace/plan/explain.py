@@ -21,13 +21,13 @@ from headrace.model.catalogue import Catalogue, Refresh, Source
 from headrace.model.errors import UsageError, nearest_name
 from headrace.model.explanation import (
     Alternative,
-    Change,
+    ContractOutcome,
     Grounds,
-    Origin,
-    Outcome,
+    ImaginedChange,
     PathVertex,
     ResultSize,
     SourceRate,
+    StatisticOrigin,
     WhatIf,
     Why,
     WhyContract,
@@ -264,20 +264,20 @@ def _made_of(plan: Plan, name: str) -> list[Vertex]:
 
 def _source_rate(source: Source) -> SourceRate:
     measured, declared = source.measured_rate is not None, source.rate is not None or source.static
-    origin = Origin.MEASURED if measured else Origin.DECLARED if declared else Origin.ASSUMED
+    origin = StatisticOrigin.MEASURED if measured else StatisticOrigin.DECLARED if declared else StatisticOrigin.ASSUMED
     return SourceRate(source.name, rate_of(source), origin, 0.0 if source.static else source.rate)
 
 
 # What if
 
 
-def what_if(catalogue: Catalogue, contract: str, change: Change, options: PlanOptions | None = None) -> WhatIf:
+def what_if(catalogue: Catalogue, contract: str, change: ImaginedChange, options: PlanOptions | None = None) -> WhatIf:
     """Plans the project as it is and as it would be. Raises UsageError for names that do not exist."""
     options = options or PlanOptions()
     return _compared(make_plan(catalogue, options), make_plan(changed(catalogue, contract, change), options), contract)
 
 
-def what_if_running(running: Plan, contract: str, change: Change) -> WhatIf:
+def what_if_running(running: Plan, contract: str, change: ImaginedChange) -> WhatIf:
     """What runs, and what it would become: contracts that the change does not concern keep their vertices. Those that
     were refused are judged anew, at today's statistics.
     """
@@ -295,7 +295,7 @@ def _compared(now: Plan, then: Plan, contract: str) -> WhatIf:
     return WhatIf(before[contract], after[contract], others, (now.totals.rescost, then.totals.rescost))
 
 
-def changed(catalogue: Catalogue, contract: str, change: Change) -> Catalogue:
+def changed(catalogue: Catalogue, contract: str, change: ImaginedChange) -> Catalogue:
     """The catalogue with a change made. A contract that asks for another freshness is not forced any more."""
     _check_names(catalogue, contract, change)
     terms = catalogue.contracts[contract]
@@ -313,7 +313,7 @@ def changed(catalogue: Catalogue, contract: str, change: Change) -> Catalogue:
     return replace(catalogue, contracts={**catalogue.contracts, contract: terms}, links=links, sources=sources)
 
 
-def _check_names(catalogue: Catalogue, contract: str, change: Change) -> None:
+def _check_names(catalogue: Catalogue, contract: str, change: ImaginedChange) -> None:
     links = {(link.src, link.dst) for link in catalogue.links}
     for kind, names, known in (
         ("contract", [contract], set(catalogue.contracts)),
@@ -327,20 +327,22 @@ def _check_names(catalogue: Catalogue, contract: str, change: Change) -> None:
                 raise UsageError(f'{kind} "{name}" does not exist', hint)
 
 
-def _outcomes(plan: Plan) -> dict[str, Outcome]:
+def _outcomes(plan: Plan) -> dict[str, ContractOutcome]:
     full = {name: one.refresh is Refresh.FULL for name, one in plan.catalogue.contracts.items()}
     kept = {
-        e.contract: Outcome(True, e.cost, e.money, e.critical_path_s, None, None, full[e.contract])
+        e.contract: ContractOutcome(True, e.cost, e.money, e.critical_path_s, None, None, full[e.contract])
         for e in plan.contracts
     }
     refused = {
-        r.contract: Outcome(False, None, None, r.fastest_cp_s, r.reason, r.smallest_staleness_s, full[r.contract])
+        r.contract: ContractOutcome(
+            False, None, None, r.fastest_cp_s, r.reason, r.smallest_staleness_s, full[r.contract]
+        )
         for r in plan.rejected
     }
     return {**kept, **refused}
 
 
-def _alike(before: Outcome, after: Outcome) -> bool:
+def _alike(before: ContractOutcome, after: ContractOutcome) -> bool:
     if before.cost is None or after.cost is None:
         return before == after
     return abs(before.cost - after.cost) <= 1e-9 * before.cost and before.path_s == after.path_s

@@ -16,7 +16,7 @@ from headrace.plan.price import (
     total_cost,
     upstream_first,
 )
-from headrace.plan.share.arrangement import Arrangement, Kept, collected
+from headrace.plan.share.arrangement import Arrangement, KeptContract, collected
 
 
 def plan_of(arrangement: Arrangement, proven: Collection[str] = ()) -> Plan:
@@ -88,7 +88,7 @@ class Weighed:
     cost: float
 
 
-def _weigh(kept: Kept, live: Live) -> Weighed:
+def _weigh(kept: KeptContract, live: Live) -> Weighed:
     """The contract with its share of what it uses together with others."""
     contract, at = kept.contract, arrivals(live.graph, live.tariff, kept.batch_s, [kept.vertex])
     path_s, peak = at[kept.vertex], busiest(live, kept.batch_s, at)
@@ -99,7 +99,7 @@ def _weigh(kept: Kept, live: Live) -> Weighed:
     return Weighed(at, path_s, peak, p_late, penalty, cost)
 
 
-def _contract_plan(kept: Kept, live: Live, proven: Collection[str]) -> ContractPlan:
+def _contract_plan(kept: KeptContract, live: Live, proven: Collection[str]) -> ContractPlan:
     contract, weighed = kept.contract, _weigh(kept, live)
     return ContractPlan(
         contract=contract.name,
@@ -120,7 +120,7 @@ def _contract_plan(kept: Kept, live: Live, proven: Collection[str]) -> ContractP
     )
 
 
-def _could_share(kept: Kept, live: Live) -> bool:
+def _could_share(kept: KeptContract, live: Live) -> bool:
     """Whether another contract reads what this one does."""
     mine = {vertex.scope for vertex in map(live.graph.vertices.__getitem__, _made_of(kept, live)) if vertex.base}
     others = (promise for promise in live.promises if promise.contract != kept.contract.name)
@@ -128,7 +128,7 @@ def _could_share(kept: Kept, live: Live) -> bool:
     return any(vertex.base and vertex.scope in mine for vertex in read)
 
 
-def _made_of(kept: Kept, live: Live) -> list[str]:
+def _made_of(kept: KeptContract, live: Live) -> list[str]:
     return upstream_first(live.graph, [kept.vertex])
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from headrace.model.catalogue import Catalogue
 from headrace.model.plan import Edge, Graph, Operator, Vertex
 from headrace.plan.price import Bill, Promise, Tariff, arrivals, bill_of, charge, serves, upstream_first
-from headrace.plan.search.terrain import Resource, Standing
+from headrace.plan.search.terrain import Resource, StandingVertex
 
 NOTHING = Graph({}, {})
 ROUNDING = 1e-9
@@ -44,7 +44,7 @@ class Live:
         places = ((name, graph.vertices[name]) for name in narrowed)
         return frozenset(name for name, vertex in places if (vertex.fingerprint, vertex.site) not in logged)
 
-    def standing(self, batch_s: float, freshness_s: float) -> dict[str, Standing]:
+    def standing(self, batch_s: float, freshness_s: float) -> dict[str, StandingVertex]:
         """Every live vertex as a contract with this batch and freshness sees it.
 
         A smaller batch makes shared edges run more often, a larger freshness makes shared logs longer: a vertex costs
@@ -53,7 +53,7 @@ class Live:
         at = arrivals(self.graph, self.tariff, batch_s, self.graph.vertices)
         added = {name: self._added(name, promises, batch_s, freshness_s) for name, promises in self.served.items()}
         if not any(bill.cost_of for bill in added.values()):
-            return {name: Standing(at[name]) for name in self.served}
+            return {name: StandingVertex(at[name]) for name in self.served}
         return {name: self._revived(name, at[name], added) for name in self.served}
 
     def _added(self, name: str, promises: tuple[Promise, ...], batch_s: float, freshness_s: float) -> Bill:
@@ -66,13 +66,13 @@ class Live:
             more = after.minus(before)
         return more
 
-    def _revived(self, name: str, arrival_s: float, added: Mapping[str, Bill]) -> Standing:
+    def _revived(self, name: str, arrival_s: float, added: Mapping[str, Bill]) -> StandingVertex:
         cost, use = 0.0, dict[str, float]()
         for part in upstream_first(self.graph, [name]):
             cost += added[part].rescost
             for resource, amount in used_resources(added[part]).items():
                 use[resource] = use.get(resource, 0.0) + amount
-        return Standing(arrival_s, cost, use)
+        return StandingVertex(arrival_s, cost, use)
 
 
 def used_resources(bill: Bill) -> dict[str, float]:

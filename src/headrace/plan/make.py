@@ -24,7 +24,7 @@ from headrace.plan.share.plumb import climb
 from headrace.plan.share.proof import proven_best
 from headrace.plan.share.replan import replan
 from headrace.plan.share.revalue import cores_of_kept
-from headrace.plan.statistics import Core
+from headrace.plan.statistics import CoreStatistics
 from headrace.plan.views import views_of
 from headrace.plan.wide_area.plan import options_of, schedule
 
@@ -93,7 +93,7 @@ def _finished(now: Arrangement, cores: Cores) -> Arrangement:
             return now
 
 
-def _all_cores(catalogue: Catalogue, views: Views) -> dict[str, tuple[Core, ...]]:
+def _all_cores(catalogue: Catalogue, views: Views) -> dict[str, tuple[CoreStatistics, ...]]:
     """Blocks of equal fingerprints go by one name, a view's if there is one: what one view makes, another finds."""
     known = {name: blocks for name, blocks in views.items() if not isinstance(blocks, Refusal)}
     names: dict[str, str] = {}

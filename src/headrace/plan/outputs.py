@@ -28,13 +28,13 @@ from headrace.model.relation import Output
 from headrace.model.types import default_width
 from headrace.plan.canonical.expression_text import predicate_text
 from headrace.plan.selectivity import OTHERWISE, share_of
-from headrace.plan.statistics import MOST_ROWS, Core, Facts
+from headrace.plan.statistics import MOST_ROWS, CoreStatistics, Facts
 
 WINDOW_WIDTH = 8
 MS_PER_S = 1000.0
 
 
-def facts_of_block(core: Core) -> Facts:
+def facts_of_block(core: CoreStatistics) -> Facts:
     """The output of a block as an input of a later one."""
     top = core.block.top
     found = block_facts(core)
@@ -53,7 +53,7 @@ def facts_of_block(core: Core) -> Facts:
     )
 
 
-def block_facts(core: Core) -> BlockFacts:
+def block_facts(core: CoreStatistics) -> BlockFacts:
     top = core.block.top
     match top:
         case Aggregation():
@@ -73,7 +73,7 @@ def block_facts(core: Core) -> BlockFacts:
     return BlockFacts(rows, rate, widths, found)
 
 
-def _stays(core: Core, aggregated: bool) -> Mapping[str, Stays]:
+def _stays(core: CoreStatistics, aggregated: bool) -> Mapping[str, Stays]:
     """The sources whose columns come out of a block; aggregates of some may leave their sites."""
     kept = {
         source: stays
@@ -84,7 +84,7 @@ def _stays(core: Core, aggregated: bool) -> Mapping[str, Stays]:
     return {source: stays for source, stays in kept.items() if not (aggregated and stays.aggregates_anywhere)}
 
 
-def distinct_of_core(core: Core) -> dict[str, float]:
+def distinct_of_core(core: CoreStatistics) -> dict[str, float]:
     """Distinct values by `alias.column`, before filters."""
     return {
         f"{input_.alias}.{column}": count for input_ in core.inputs for column, count in input_.facts.distinct.items()
@@ -100,7 +100,7 @@ def _distinct(expr: Expr, known: Mapping[str, float], rows: float) -> float:
     return known.get(expr.name, default_distinct(rows)) if isinstance(expr, Column) else default_distinct(rows)
 
 
-def _width(expr: Expr, core: Core) -> float:
+def _width(expr: Expr, core: CoreStatistics) -> float:
     """Bytes of a value: those of the column it is, else of its type."""
     if isinstance(expr, Column):
         for input_ in core.inputs:
@@ -113,7 +113,7 @@ def _width(expr: Expr, core: Core) -> float:
     return default_width(expr.type)
 
 
-def _named(core: Core) -> dict[str, Expr]:
+def _named(core: CoreStatistics) -> dict[str, Expr]:
     """What the names that the top operator gives stand for, where that is one expression over the core."""
     top = core.block.top
     match top:
@@ -128,7 +128,7 @@ def _named(core: Core) -> dict[str, Expr]:
 # Aggregates
 
 
-def _aggregated(core: Core, top: Aggregation) -> tuple[float, Rate, dict[str, float]]:
+def _aggregated(core: CoreStatistics, top: Aggregation) -> tuple[float, Rate, dict[str, float]]:
     card = core.card(core.everything)
     groups = groups_of(core, top)
     distinct = distinct_of_core(core)
@@ -138,7 +138,7 @@ def _aggregated(core: Core, top: Aggregation) -> tuple[float, Rate, dict[str, fl
     return groups * share, rate_of_groups(core, top, core.everything) * share, named
 
 
-def groups_of(core: Core, top: Aggregation) -> float:
+def groups_of(core: CoreStatistics, top: Aggregation) -> float:
     """How many groups there are: at least one. Those that HAVING leaves out were not measured."""
     keys, measured = _values_of_keys(core, top), core.size.rows
     windows = 1.0 if top.window is None else _windows(core, top.window)
@@ -148,7 +148,7 @@ def groups_of(core: Core, top: Aggregation) -> float:
     return max(1.0, measured if top.having is None else max(measured, estimated))
 
 
-def rate_of_groups(core: Core, top: Aggregation, changed: int) -> Rate:
+def rate_of_groups(core: CoreStatistics, top: Aggregation, changed: int) -> Rate:
     """How fast groups change when some inputs do. Rows come about in the order of their times: they touch groups of the
     windows that are open, and those that open while they come.
     """
@@ -163,19 +163,19 @@ def rate_of_groups(core: Core, top: Aggregation, changed: int) -> Rate:
     return Rate(0.0, ((1.0, Groups(count, rows * overlap, opened)),))
 
 
-def _part_of_changes(core: Core, rows: Rate) -> float:
+def _part_of_changes(core: CoreStatistics, rows: Rate) -> float:
     """The part of all changes of the core that some of them are."""
     everything = core.rate(core.everything, core.everything).at(1.0)
     return min(1.0, rows.at(1.0) / everything) if everything > 0.0 else 1.0
 
 
-def _values_of_keys(core: Core, top: Aggregation) -> float:
+def _values_of_keys(core: CoreStatistics, top: Aggregation) -> float:
     """Groups but for their windows."""
     card, distinct = core.card(core.everything), distinct_of_core(core)
     return max(1.0, min(prod(_distinct(key.expr, distinct, card) for key in top.keys), card))
 
 
-def _windows(core: Core, window: Window) -> float:
+def _windows(core: CoreStatistics, window: Window) -> float:
     """How many windows hold rows: as many as begin while the rows that there are came at today's rate; at most one for
     each value of the time column, times those that overlap.
     """
@@ -191,7 +191,7 @@ def _windows(core: Core, window: Window) -> float:
 # Everything else
 
 
-def _derived(core: Core, top: Derivation) -> tuple[float, Rate, dict[str, float]]:
+def _derived(core: CoreStatistics, top: Derivation) -> tuple[float, Rate, dict[str, float]]:
     match top.kind:
         case DerivationKind.UNION_ALL:
             rows = sum(input_.rows for input_ in core.inputs)
@@ -207,7 +207,7 @@ def _derived(core: Core, top: Derivation) -> tuple[float, Rate, dict[str, float]
     return rows, rate, {**distinct, **named}
 
 
-def _of_core(core: Core, top: Derivation) -> tuple[float, Rate]:
+def _of_core(core: CoreStatistics, top: Derivation) -> tuple[float, Rate]:
     card = core.card(core.everything)
     rate = core.rate(core.everything, core.everything)
     distinct = distinct_of_core(core)
@@ -227,7 +227,7 @@ def _combinations(columns: tuple[Output, ...], distinct: Mapping[str, float], ca
     return prod(_distinct(column.expr, distinct, card) for column in columns)
 
 
-def _of_pair(core: Core, top: Derivation) -> tuple[float, Rate]:
+def _of_pair(core: CoreStatistics, top: Derivation) -> tuple[float, Rate]:
     """Two inputs: the pairs that meet, and what is left alone on the kept sides."""
     left, right = core.inputs
     kept_left, kept_right = left.rows_to_divide_by, right.rows_to_divide_by

@@ -20,7 +20,7 @@ from headrace.plan.admit import Answer, Question, admit, best_plan, exhausted, f
 from headrace.plan.live import overloaded
 from headrace.plan.price import arrivals, bill_of, serves, time_of_edge
 from headrace.plan.search.terrain import Resource
-from headrace.plan.statistics import Core
+from headrace.plan.statistics import CoreStatistics
 
 LARGEST_FRESHNESS_S = 1e9
 """About thirty years: what cannot be promised then, cannot be promised."""
@@ -78,7 +78,7 @@ def _released(question: Question, sources: set[str]) -> Question:
     return replace(question, cores=tuple(_released_core(core, sources) for core in question.cores))
 
 
-def _released_core(core: Core, sources: set[str]) -> Core:
+def _released_core(core: CoreStatistics, sources: set[str]) -> CoreStatistics:
     facts = {
         read.source: replace(
             input_.facts, stays={name: stays for name, stays in input_.facts.stays.items() if name not in sources}
@@ -86,7 +86,7 @@ def _released_core(core: Core, sources: set[str]) -> Core:
         for read, input_ in zip(core.block.inputs, core.inputs, strict=True)
     }
     shares = {input_.alias: input_.share for input_ in core.inputs}
-    return Core(core.block, facts, shares, core.residual_shares, core.name, core.size)
+    return CoreStatistics(core.block, facts, shares, core.residual_shares, core.name, core.size)
 
 
 # What binds

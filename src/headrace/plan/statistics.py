@@ -113,7 +113,7 @@ class Input:
         return self.facts.rate * self.share
 
 
-class Core:
+class CoreStatistics:
     """The join core of a block, with statistics for each of its sub-joins (bit sets of inputs).
 
     Everything is computed once.

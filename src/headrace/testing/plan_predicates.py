@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.plan.check.predicates import Condition, Constant, condition_of, conjuncts_of, line_of
+from headrace.plan.check.predicates import ColumnCondition, Constant, condition_of, conjuncts_of, line_of
 
 
 def checksum(*parts: object) -> int:
@@ -58,7 +58,7 @@ class Predicates:
 
 
 def predicates_of(document: Mapping[str, Any]) -> Predicates:
-    conditions: dict[str, list[Condition]] = {}
+    conditions: dict[str, list[ColumnCondition]] = {}
     for view in document["views"]:
         for _, text, _ in view["filters"]:
             for found in map(condition_of, conjuncts_of(text)):

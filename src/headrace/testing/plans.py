@@ -32,12 +32,12 @@ from headrace.testing.plan_run import Run
 
 def simulate(document: Mapping[str, Any], seed: int = 0, changes: int = 40) -> list[str]:
     """The contracts whose views hold other rows than their queries give; empty if all is well."""
-    world = World(document, random.Random(seed), changes)
+    world = PlannedWorld(document, random.Random(seed), changes)
     return [contract["id"] for contract in document["contracts"] if not world.agrees(contract)]
 
 
 @dataclass
-class World:
+class PlannedWorld:
     """Sources with their histories, and what the plan makes of them."""
 
     document: Mapping[str, Any]

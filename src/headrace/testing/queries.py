@@ -51,7 +51,7 @@ def _orders_by_constants(text: str, schema: Schema) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class RandomQuery:
     """A query and its columns, under the names that it gives them."""
 
     text: str
@@ -75,8 +75,8 @@ class QueryMaker:
     portable: bool
     used: int = field(default=0)
 
-    def query(self, depth: int, *, outermost: bool = False) -> Query:
-        makers: list[Callable[[int, bool], Query]] = [
+    def query(self, depth: int, *, outermost: bool = False) -> RandomQuery:
+        makers: list[Callable[[int, bool], RandomQuery]] = [
             self.select,
             self.select,
             self.distinct,
@@ -91,11 +91,11 @@ class QueryMaker:
             makers.append(self.windowed)
         return self.draw(st.sampled_from(makers))(depth, outermost)
 
-    def select(self, depth: int, outermost: bool) -> Query:
+    def select(self, depth: int, outermost: bool) -> RandomQuery:
         families = self.draw(st.lists(st.sampled_from(tuple(Family)), min_size=1, max_size=4))
         return self.select_of(tuple(families), depth)
 
-    def select_of(self, families: tuple[Family, ...], depth: int) -> Query:
+    def select_of(self, families: tuple[Family, ...], depth: int) -> RandomQuery:
         """A plain select with columns of these families."""
         source = self.from_clause(depth)
         scalars = self.scalars(source)
@@ -103,13 +103,15 @@ class QueryMaker:
         if self.draw(st.sampled_from((True, False, False, False))):
             items.append(self.scalar_subquery(source))
         listed = ", ".join(f"{text} AS {column.text}" for text, column in items)
-        return Query(f"SELECT {listed} FROM {source.text}{self.where(source)}", tuple(column for _, column in items))
+        return RandomQuery(
+            f"SELECT {listed} FROM {source.text}{self.where(source)}", tuple(column for _, column in items)
+        )
 
-    def distinct(self, depth: int, outermost: bool) -> Query:
+    def distinct(self, depth: int, outermost: bool) -> RandomQuery:
         inner = self.select(depth, outermost)
-        return Query(inner.text.replace("SELECT", "SELECT DISTINCT", 1), inner.columns)
+        return RandomQuery(inner.text.replace("SELECT", "SELECT DISTINCT", 1), inner.columns)
 
-    def grouped(self, depth: int, outermost: bool) -> Query:
+    def grouped(self, depth: int, outermost: bool) -> RandomQuery:
         source = self.from_clause(depth)
         scalars = self.scalars(source)
         families = self.draw(st.lists(st.sampled_from(tuple(Family)), min_size=1, max_size=2))
@@ -122,15 +124,17 @@ class QueryMaker:
         listed = ", ".join(f"{text} AS {column.text}" for text, column in items)
         grouping = f" GROUP BY {', '.join(text for text, _ in keys)}{self.having(scalars)}"
         text = f"SELECT {listed} FROM {source.text}{self.where(source)}{grouping}"
-        return Query(text, tuple(column for _, column in items))
+        return RandomQuery(text, tuple(column for _, column in items))
 
-    def total(self, depth: int, outermost: bool) -> Query:
+    def total(self, depth: int, outermost: bool) -> RandomQuery:
         """Aggregates of everything: one row."""
         source = self.from_clause(depth)
         scalars = self.scalars(source)
         items = [self.aggregate(scalars, outermost) for _ in range(self.draw(st.integers(1, 3)))]
         listed = ", ".join(f"{text} AS {column.text}" for text, column in items)
-        return Query(f"SELECT {listed} FROM {source.text}{self.where(source)}", tuple(column for _, column in items))
+        return RandomQuery(
+            f"SELECT {listed} FROM {source.text}{self.where(source)}", tuple(column for _, column in items)
+        )
 
     def aggregate(self, scalars: ScalarText, outermost: bool) -> tuple[str, SqlColumn]:
         text, family = scalars.aggregate(inexact=outermost)
@@ -142,20 +146,20 @@ class QueryMaker:
         text, family = scalars.aggregate(inexact=False)
         return f" HAVING {scalars.compare(text, family)}"
 
-    def union_all(self, depth: int, outermost: bool) -> Query:
+    def union_all(self, depth: int, outermost: bool) -> RandomQuery:
         first = self.query(max(depth - 1, 0))
         families = tuple(column.family for column in first.columns)
         second = self.select_of(families, max(depth - 1, 0))
         columns = second.columns[: len(families)]
         listed = ", ".join(column.text for column in columns)
         other = f"SELECT {listed} FROM ({second.text}) AS {self.name('u')}"
-        return Query(f"{self.plain(first)} UNION ALL {other}", first.columns)
+        return RandomQuery(f"{self.plain(first)} UNION ALL {other}", first.columns)
 
-    def plain(self, query: Query) -> str:
+    def plain(self, query: RandomQuery) -> str:
         """Fit to stand beside UNION ALL."""
         return f"SELECT * FROM ({query.text}) AS {self.name('u')}"
 
-    def first_of_group(self, depth: int, outermost: bool) -> Query:
+    def first_of_group(self, depth: int, outermost: bool) -> RandomQuery:
         inner, alias, outer = self.query(max(depth - 1, 0)), self.name("q"), self.name("q")
         rank = SqlColumn(self.name("n"), Family.INT)
         function = self.draw(st.sampled_from(("ROW_NUMBER", "RANK", "DENSE_RANK")))
@@ -166,13 +170,13 @@ class QueryMaker:
             f"SELECT * FROM (SELECT {alias}.*, {over} AS {rank.text} FROM ({inner.text}) AS {alias}) AS {outer} "
             f"WHERE {outer}.{rank.text} <= {self.draw(st.integers(1, 3))}"
         )
-        return Query(text, (*inner.columns, rank))
+        return RandomQuery(text, (*inner.columns, rank))
 
-    def first_of_all(self, depth: int, outermost: bool) -> Query:
+    def first_of_all(self, depth: int, outermost: bool) -> RandomQuery:
         inner, alias = self.query(max(depth - 1, 0)), self.name("q")
         limit = f"LIMIT {self.draw(st.integers(1, 3))}{self.draw(st.sampled_from(('', '', ' OFFSET 1')))}"
         text = f"SELECT * FROM ({inner.text}) AS {alias} ORDER BY {self.order(inner.columns, alias)} {limit}"
-        return Query(text, inner.columns)
+        return RandomQuery(text, inner.columns)
 
     def order(self, columns: tuple[SqlColumn, ...], alias: str) -> str:
         return ", ".join(
@@ -181,7 +185,7 @@ class QueryMaker:
             for column in columns
         )
 
-    def windowed(self, depth: int, outermost: bool) -> Query:
+    def windowed(self, depth: int, outermost: bool) -> RandomQuery:
         source = self.from_clause(depth)
         scalars = self.scalars(source)
         time = scalars.column(Family.TIMESTAMP)
@@ -194,7 +198,7 @@ class QueryMaker:
         text = (
             f"SELECT {window}.start AS {start.text}, {listed} FROM {source.text}{self.where(source)} GROUP BY {window}"
         )
-        return Query(text, (start, *(column for _, column in aggregates)))
+        return RandomQuery(text, (start, *(column for _, column in aggregates)))
 
     def from_clause(self, depth: int) -> From:
         left = self.table(depth)

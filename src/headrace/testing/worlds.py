@@ -45,7 +45,7 @@ def quick_folder() -> tempfile.TemporaryDirectory[str]:
 
 
 @dataclass
-class World:
+class RunningWorld:
     """A plan that runs. `queries` are the views' meanings, `history` the tables at every time that was captured."""
 
     plan: Plan

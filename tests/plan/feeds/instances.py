@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from headrace.plan.feeds.document import answer, decide_instance, read_instance
-from headrace.plan.feeds.latency import Method
+from headrace.plan.feeds.latency import LatencyMethod
 
 Document = dict[str, Any]
 Number = int | float
@@ -22,7 +22,7 @@ RATES: dict[str, Callable[[Random], Number]] = {
 MODELS = ("rpc", "amortised", "batch", "recency")
 
 
-def solve(instance: Document, method: Method = Method.EXACT) -> Document:
+def solve(instance: Document, method: LatencyMethod = LatencyMethod.EXACT) -> Document:
     """The answer of the planner, from text to text."""
     named = read_instance(json.dumps(instance), "instance.json")
     document: Document = json.loads(json.dumps(answer(named, decide_instance(named, method), 0.0)))

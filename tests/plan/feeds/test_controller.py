@@ -20,7 +20,7 @@ from headrace.plan.feeds.controller import (
 )
 from headrace.plan.feeds.cost import price
 from headrace.plan.feeds.instance import Feeds, MeanPulls, Model, Pricing
-from headrace.plan.feeds.latency import Method, meet_target
+from headrace.plan.feeds.latency import LatencyMethod, meet_target
 from headrace.plan.feeds.numbers import Amounts, BoolArray
 from headrace.plan.feeds.per_pair import decide_pairs
 
@@ -102,7 +102,7 @@ def test_where_it_ends_costs_at_most_one_step_more_than_the_least(fetch_prices: 
     for threshold in sorted(score[np.isfinite(score)], reverse=True)[::10]:
         ahead = apply_threshold(score, Threshold(float(threshold)))
         reached = Fraction(mean_pulls(feeds, ahead)) + Fraction(1, 10**12)
-        exact = meet_target(feeds, least, MeanPulls(reached), Method.EXACT)
+        exact = meet_target(feeds, least, MeanPulls(reached), LatencyMethod.EXACT)
         assert price(feeds, ahead).paid == pytest.approx(price(feeds, exact.ahead).paid, rel=1e-9)
 
 

@@ -9,11 +9,11 @@ import pytest
 from headrace.model.errors import UsageError
 from headrace.plan.feeds.document import decide_instance, read_instance
 from headrace.plan.feeds.explain import why
-from headrace.plan.feeds.explain_pair import Why, headline
+from headrace.plan.feeds.explain_pair import PairReason, headline
 from tests.plan.feeds.instances import Document
 
 
-def explain(document: Document, who: str, whom: str) -> Why:
+def explain(document: Document, who: str, whom: str) -> PairReason:
     named = read_instance(json.dumps(document), "instance.json")
     return why(named, decide_instance(named).ahead, who, whom)
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from headrace.plan.feeds.document import decide_instance, read_instance
-from headrace.plan.feeds.latency import Method, QueryTime, most_pulls_within
+from headrace.plan.feeds.latency import LatencyMethod, QueryTime, most_pulls_within
 from tests.plan.feeds.exhaustive import best, exact, feeds_cost, meets_latency
 from tests.plan.feeds.instances import Document, feeds, latency, pushed, solve
 from tests.plan.feeds.milp import least_feeds_cost
@@ -46,8 +46,8 @@ def test_targets_are_met_at_the_cost_of_exhaustive_search_on_thousands_of_instan
 
 
 @pytest.mark.parametrize("model", WITH_TARGETS)
-@pytest.mark.parametrize("method", [Method.GREEDY, Method.WHOLESALE])
-def test_a_method_that_is_not_exact_meets_the_target_and_never_claims_too_much(model: str, method: Method):
+@pytest.mark.parametrize("method", [LatencyMethod.GREEDY, LatencyMethod.WHOLESALE])
+def test_a_method_that_is_not_exact_meets_the_target_and_never_claims_too_much(model: str, method: LatencyMethod):
     random = Random(f"{model} {method}")
     for _ in range(150):
         document = instance(random, model)

@@ -12,7 +12,7 @@ from headrace.plan.feeds.cost import price
 from headrace.plan.feeds.document import decide_instance, read_instance
 from headrace.plan.feeds.exactly import decide_exactly
 from headrace.plan.feeds.instance import Feeds, Model, Pricing
-from headrace.plan.feeds.latency import Method
+from headrace.plan.feeds.latency import LatencyMethod
 from headrace.plan.feeds.numbers import Amounts
 from headrace.plan.feeds.per_pair import decide_pairs, in_whole_units
 from tests.plan.feeds.exhaustive import best, feeds_cost
@@ -156,7 +156,7 @@ def test_whole_consumers_never_cost_less_than_pairs():
     random = Random(11)
     for _ in range(100):
         document = feeds(random, random.choice(MODELS))
-        whole, pairs = solve(document, Method.WHOLESALE), solve(document)
+        whole, pairs = solve(document, LatencyMethod.WHOLESALE), solve(document)
         assert whole["cost"] >= pairs["cost"] * (1 - 1e-12)
         assert whole["lower_bound"] == pytest.approx(pairs["cost"], rel=1e-15)
         assert whole["cost"] <= min(whole["push_all_cost"], whole["pull_all_cost"]) * (1 + 1e-12)

@@ -11,12 +11,12 @@ from fractions import Fraction
 
 import pytest
 
-from headrace.plan.place.adapt import Change, Standing, change, commit_device, stand
+from headrace.plan.place.adapt import PlacementChange, StandingPlacement, change, commit_device, stand
 from headrace.plan.place.adapt_graph import StandingGraph, change_graph, stand_graph, touched_devices
 from headrace.plan.place.decide import decide
 from headrace.plan.place.device import wants
 from headrace.plan.place.infeasible import Infeasible
-from headrace.plan.place.instance import CLOUD, Dag, Device, Operator, PairView, Single
+from headrace.plan.place.instance import CLOUD, Dag, Device, PairView, PlacedOperator, Single
 from headrace.plan.place.numbers import Exact
 from headrace.plan.place.read import read_instance
 from tests.plan.place.documents import (
@@ -43,11 +43,11 @@ def graph_instance(document: Document) -> Dag:
     return found
 
 
-def as_instance(standing: Standing) -> Single:
+def as_instance(standing: StandingPlacement) -> Single:
     return Single(tuple(standing.views.values()), standing.default, standing.devices, standing.cloud_sources)
 
 
-def random_change(rng: random.Random, standing: Standing) -> Change:
+def random_change(rng: random.Random, standing: StandingPlacement) -> PlacementChange:
     known = sorted(standing.views)
     removed = frozenset(rng.sample(known, min(len(known), rng.randint(0, 2))))
     again = [standing.views[name] for name in sorted(removed) if rng.random() < 0.5]
@@ -56,7 +56,7 @@ def random_change(rng: random.Random, standing: Standing) -> Change:
         a, b = rng.sample(["d0", "d1", "d2", "d3", "d4", "d5"], 2)
         added.append(PairView(f"new{rng.random()}-{number}", a, b, rng.randint(0, 9), rng.randint(0, 9)))
     priced = {} if rng.random() < 0.8 or not added else {added[0].a: Device(rng.randint(0, 4), rng.randint(0, 4))}
-    return Change(removed, tuple(added), priced)
+    return PlacementChange(removed, tuple(added), priced)
 
 
 def replace_rates(rng: random.Random, view: PairView) -> PairView:
@@ -89,7 +89,7 @@ def test_a_changed_placement_is_the_one_decided_from_nothing(seed: int):
 def test_a_rate_that_changes_concerns_its_two_devices_alone():
     views = tuple(PairView(f"v{n}", f"d{n}", f"d{n + 1}", n + 1, 2 * n + 1) for n in range(50))
     before = stand(Single(views))
-    after = change(before, Change(frozenset({"v7"}), (views[7]._replace(rate_b=500),)))
+    after = change(before, PlacementChange(frozenset({"v7"}), (views[7]._replace(rate_b=500),)))
     assert after.decided == {"d7", "d8"}
     assert after.settled == {"d7", "d8"}
     assert after.moved.keys() <= {"v6", "v7", "v8"}
@@ -99,7 +99,7 @@ def test_a_conflict_pulls_in_only_its_own_component():
     """Every pair of devices is in conflict with each other, and with nobody else."""
     views = tuple(PairView(f"v{n}", f"a{n}", f"b{n}", 5, 5) for n in range(20))
     before = stand(Single(views, Device(3, 1)))
-    after = change(before, Change(frozenset({"v4"}), (views[4]._replace(rate_a=6),)))
+    after = change(before, PlacementChange(frozenset({"v4"}), (views[4]._replace(rate_a=6),)))
     assert after.settled == {"a4", "b4"}
     assert after.standing.cost == decide(as_instance(after.standing)).cost
 
@@ -142,7 +142,7 @@ def mutated(rng: random.Random, given: Dag) -> Dag:
     elif kind == "add":
         streams = [*given.sources, *(op.id for op in operators)]
         inputs = tuple((name, rng.randint(0, 9)) for name in rng.sample(streams, min(2, len(streams))))
-        operators.append(Operator(f"x{rng.random()}", inputs))
+        operators.append(PlacedOperator(f"x{rng.random()}", inputs))
     else:
         operators[at] = replace(operators[at], load=rng.randint(0, 3))
     known = {*given.sources, *(op.id for op in operators)}
@@ -178,7 +178,7 @@ def test_a_changed_graph_is_placed_as_if_decided_from_nothing(mode: str):
 
 def test_a_change_in_a_graph_touches_the_devices_of_its_stream_and_reader():
     sources = {f"s{n}": f"d{n}" for n in range(10)}
-    operators = tuple(Operator(f"o{n}", ((f"s{n}", n + 1), (f"s{n + 1}", 3))) for n in range(9))
+    operators = tuple(PlacedOperator(f"o{n}", ((f"s{n}", n + 1), (f"s{n + 1}", 3))) for n in range(9))
     before = Dag(sources, operators)
     faster = replace(operators[4], inputs=(("s4", 50), ("s5", 3)))
     after = replace(before, operators=(*operators[:4], faster, *operators[5:]))
@@ -194,10 +194,10 @@ def test_a_failed_device_takes_what_derives_from_it_and_nothing_else():
     given = Dag(
         {"a": "d1", "b": "d2", "c": "d3"},
         (
-            Operator("ab", (("a", 1), ("b", 2))),
-            Operator("abc", (("ab", 1), ("c", 2))),
-            Operator("bc", (("b", 1), ("c", 2))),
-            Operator("show", (("bc", 1),), allowed=("d1",), pin="d1"),
+            PlacedOperator("ab", (("a", 1), ("b", 2))),
+            PlacedOperator("abc", (("ab", 1), ("c", 2))),
+            PlacedOperator("bc", (("b", 1), ("c", 2))),
+            PlacedOperator("show", (("bc", 1),), allowed=("d1",), pin="d1"),
         ),
     )
     failed = without_device(given, "d1")

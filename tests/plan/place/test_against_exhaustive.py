@@ -13,7 +13,7 @@ import pytest
 from headrace.model.errors import InputError
 from headrace.plan.place.decide import decide
 from headrace.plan.place.effort import Effort
-from headrace.plan.place.instance import Decision
+from headrace.plan.place.instance import PlacementDecision
 from headrace.plan.place.read import read_instance
 from tests.plan.place import exhaustive
 from tests.plan.place.documents import (
@@ -64,7 +64,7 @@ GRAPHS: dict[str, Make] = {
 KINDS = {**ONE_LEVEL, **GRAPHS}
 
 
-def decided(document: Document, effort: Effort = Effort()) -> Decision:  # noqa: B008
+def decided(document: Document, effort: Effort = Effort()) -> PlacementDecision:  # noqa: B008
     return decide(read_instance(json.dumps(document), "instance.json"), effort)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.plan.place.decide import decide
-from headrace.plan.place.instance import Dag, Operator
+from headrace.plan.place.instance import Dag, PlacedOperator
 from headrace.plan.place.offline import offline_graph, offline_pairs
 
 
@@ -19,7 +19,9 @@ def test_the_small_table_travels_to_the_large_one():
 
 
 def test_a_graph_is_read_in_sizes_of_its_results():
-    graph = Dag({"a": "d1", "b": "d2"}, (Operator("join", (("a", 1), ("b", 1))), Operator("report", (("join", 1),))))
+    graph = Dag(
+        {"a": "d1", "b": "d2"}, (PlacedOperator("join", (("a", 1), ("b", 1))), PlacedOperator("report", (("join", 1),)))
+    )
     placed = decide(offline_graph(graph, {"a": 100, "b": 5, "join": 2}))
     assert placed.placement == {"join": "d1", "report": "d1"}
     assert placed.cost == 5 + 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.model.errors import InputError
-from headrace.plan.place.instance import Dag, Mode, Single
+from headrace.plan.place.instance import Dag, PlacementMode, Single
 from headrace.plan.place.read import read_instance
 
 PAIR = '{"kind": "single", "pairs": [["a", "b", 1, 2]]'
@@ -128,6 +128,6 @@ def test_a_graph_keeps_pins_allowed_devices_and_streams_that_are_not_shared():
     text = GRAPH + ', "load": 2, "allowed": ["d"], "pin": "d"}], "share": {"s": "sum"}, "mode": "any"}'
     instance = read_instance(text, "f.json")
     assert isinstance(instance, Dag)
-    assert instance.mode is Mode.ANY
+    assert instance.mode is PlacementMode.ANY
     assert instance.sums == {"s"}
     assert (instance.operators[0].load, instance.operators[0].allowed, instance.operators[0].pin) == (2, ("d",), "d")

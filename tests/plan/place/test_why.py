@@ -8,7 +8,7 @@ import pytest
 
 from headrace.model.errors import InputError
 from headrace.plan.place.decide import decide
-from headrace.plan.place.instance import Dag, Device, Operator, PairView, Single
+from headrace.plan.place.instance import Dag, Device, PairView, PlacedOperator, Single
 from headrace.plan.place.why import why_document, why_operator, why_pair, why_text
 from tests.plan.place import exhaustive
 from tests.plan.place.documents import UP_DEARER, dag, single, with_everything, with_own_prices
@@ -71,7 +71,7 @@ def test_alternatives_of_operators_are_the_differences_between_whole_placements(
 
 
 def test_an_operator_is_explained_by_its_inputs():
-    graph = Dag({"gps": "phone", "map": "cloud"}, (Operator("near", (("gps", 60), ("map", 1))),))
+    graph = Dag({"gps": "phone", "map": "cloud"}, (PlacedOperator("near", (("gps", 60), ("map", 1))),))
     why = why_operator(graph, decide(graph).placement, "near")
     assert why_text(why, "min").startswith("on phone's device: 60/min stay local, 1/min comes down; 1 message/min")
 

@@ -14,24 +14,24 @@ from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
 from headrace.plan.figures import plan_of
 from headrace.plan.make import make_plan, plan_on_running
-from headrace.plan.share.adapt import Action, Moved, Proposal, adapt, improve, is_rested, look
+from headrace.plan.share.adapt import Action, MoveRecord, Proposal, adapt, improve, is_rested, look
 from headrace.plan.share.arrangement import Arrangement, arrangement_of
 from headrace.plan.share.change import add_contract
 from headrace.plan.share.difference import difference
 from headrace.plan.share.revalue import Measured, as_measured, cores_of_kept, raw_filter, revalued
-from headrace.plan.share.watch import Condition, Trouble, Watch, concerned
+from headrace.plan.share.watch import ConditionKind, ConditionWatch, WatchedCondition, concerned
 from tests.plan.share.projects import plan_for, shop, wanted, with_contracts
 
 NOWHERE = frozenset[str]()
 
 
-def after(plan: Plan, measured: Measured, seconds: float) -> tuple[Watch, Measured]:
+def after(plan: Plan, measured: Measured, seconds: float) -> tuple[ConditionWatch, Measured]:
     """The same measurement, once and again some seconds later."""
     later = replace(measured, clock_s=measured.clock_s + seconds)
-    return look(look(Watch(), plan, measured), plan, later), later
+    return look(look(ConditionWatch(), plan, measured), plan, later), later
 
 
-def proposed(plan: Plan, measured: Measured, history: tuple[Moved, ...] = ()) -> Proposal | None:
+def proposed(plan: Plan, measured: Measured, history: tuple[MoveRecord, ...] = ()) -> Proposal | None:
     watched, later = after(plan, measured, 100.0)
     return adapt(plan, later, watched, history)
 
@@ -65,15 +65,15 @@ def test_at_the_planned_rates_nothing_changes():
 @pytest.mark.parametrize(
     ("measured", "condition", "lasts_s"),
     [
-        (Measured(0, load={("us", "eu"): 0.95}), Condition(Trouble.LINK_FULL, "us>eu"), 10),
-        (Measured(0, rates={"orders": 70}), Condition(Trouble.RATE_OFF, "orders"), 60),
-        (Measured(0, rates={"orders": 30}), Condition(Trouble.RATE_OFF, "orders"), 60),
-        (Measured(0, down=frozenset(("eu",))), Condition(Trouble.SITE_DOWN, "eu"), 0),
+        (Measured(0, load={("us", "eu"): 0.95}), WatchedCondition(ConditionKind.LINK_FULL, "us>eu"), 10),
+        (Measured(0, rates={"orders": 70}), WatchedCondition(ConditionKind.RATE_OFF, "orders"), 60),
+        (Measured(0, rates={"orders": 30}), WatchedCondition(ConditionKind.RATE_OFF, "orders"), 60),
+        (Measured(0, down=frozenset(("eu",))), WatchedCondition(ConditionKind.SITE_DOWN, "eu"), 0),
     ],
 )
-def test_a_trouble_counts_when_it_has_lasted(measured: Measured, condition: Condition, lasts_s: float):
+def test_a_trouble_counts_when_it_has_lasted(measured: Measured, condition: WatchedCondition, lasts_s: float):
     plan = plan_for(wanted("sales", "eu"))
-    watched = look(Watch(), plan, measured)
+    watched = look(ConditionWatch(), plan, measured)
     assert condition in watched.due(lasts_s)
     assert lasts_s == 0 or condition not in watched.due(lasts_s - 0.1)
 
@@ -82,35 +82,38 @@ def test_a_trouble_counts_when_it_has_lasted(measured: Measured, condition: Cond
     "measured", [Measured(0, load={("us", "eu"): 0.89}), Measured(0, rates={"orders": 64}), Measured(0)]
 )
 def test_small_differences_are_no_trouble(measured: Measured):
-    assert look(Watch(), plan_for(wanted("sales", "eu")), measured).since == {}
+    assert look(ConditionWatch(), plan_for(wanted("sales", "eu")), measured).since == {}
 
 
 def test_an_operator_that_takes_longer_is_a_trouble():
     plan = plan_for(wanted("sales", "eu"))
     slow = Measured(0, slowness={plan.contracts[0].vertex: 1.6})
-    assert Condition(Trouble.OPERATOR_SLOW, plan.contracts[0].vertex) in look(Watch(), plan, slow).since
-    assert look(Watch(), plan, Measured(0, slowness={plan.contracts[0].vertex: 1.4})).since == {}
+    assert (
+        WatchedCondition(ConditionKind.OPERATOR_SLOW, plan.contracts[0].vertex)
+        in look(ConditionWatch(), plan, slow).since
+    )
+    assert look(ConditionWatch(), plan, Measured(0, slowness={plan.contracts[0].vertex: 1.4})).since == {}
 
 
 def test_a_push_that_would_come_close_to_its_limit_is_a_trouble():
     plan = plan_for(wanted("sales", "eu", 1.5, "S"))
     slow = Measured(0, slowness=dict.fromkeys(plan.graph.edges, 4.0))
-    assert Condition(Trouble.PATH_LONG, "S") in look(Watch(), plan, slow).since
-    assert look(Watch(), plan, Measured(0, slowness=dict.fromkeys(plan.graph.edges, 1.1))).since == {}
+    assert WatchedCondition(ConditionKind.PATH_LONG, "S") in look(ConditionWatch(), plan, slow).since
+    assert look(ConditionWatch(), plan, Measured(0, slowness=dict.fromkeys(plan.graph.edges, 1.1))).since == {}
 
 
 def test_a_trouble_that_went_away_starts_anew():
     plan, full = plan_for(wanted("sales", "eu")), Measured(0, load={("us", "eu"): 0.95})
     calm = replace(full, clock_s=5, load={("us", "eu"): 0.5})
-    watched = look(look(look(Watch(), plan, full), plan, calm), plan, replace(full, clock_s=8))
-    assert watched.since == {Condition(Trouble.LINK_FULL, "us>eu"): 8}
+    watched = look(look(look(ConditionWatch(), plan, full), plan, calm), plan, replace(full, clock_s=8))
+    assert watched.since == {WatchedCondition(ConditionKind.LINK_FULL, "us>eu"): 8}
 
 
 def test_those_are_concerned_whose_changes_pass():
     plan = plan_for(wanted("sales", "eu"), wanted("by_product", "us"))
-    assert concerned(plan, Condition(Trouble.LINK_FULL, "us>eu")) <= {"sales_eu"}
-    assert concerned(plan, Condition(Trouble.RATE_OFF, "items")) == {"by_product_us"}
-    assert concerned(plan, Condition(Trouble.RATE_OFF, "orders")) == {"sales_eu"}
+    assert concerned(plan, WatchedCondition(ConditionKind.LINK_FULL, "us>eu")) <= {"sales_eu"}
+    assert concerned(plan, WatchedCondition(ConditionKind.RATE_OFF, "items")) == {"by_product_us"}
+    assert concerned(plan, WatchedCondition(ConditionKind.RATE_OFF, "orders")) == {"sales_eu"}
 
 
 # Moves
@@ -133,7 +136,7 @@ def plan_with_cheap_work_at_eu(*contracts: Contract) -> Plan:
 
 def test_a_site_that_is_down_is_left_and_who_needs_it_waits():
     plan = plan_with_cheap_work_at_eu(wanted("bought_items", "us", 600.0), wanted("sales", "us", 600.0))
-    assert concerned(plan, Condition(Trouble.SITE_DOWN, "eu")) == {"bought_items_us", "sales_us"}
+    assert concerned(plan, WatchedCondition(ConditionKind.SITE_DOWN, "eu")) == {"bought_items_us", "sales_us"}
     proposal = proposed(plan, Measured(0, rates={"items": 160.0}, down=frozenset(("eu",))))
     assert proposal is not None
     assert proposal.contracts == proposal.restores == ("bought_items_us",)
@@ -211,7 +214,7 @@ def test_a_filter_that_lets_less_through_than_planned_moves_the_join():
 def test_what_passes_a_join_says_nothing_about_filters():
     plan = plan_for(wanted("large", "eu"))
     joins = {name: 0.01 for name, edge in plan.graph.edges.items() if edge.op is not Operator.COPY}
-    assert look(Watch(), plan, Measured(0, selectivities=joins)).since == {}
+    assert look(ConditionWatch(), plan, Measured(0, selectivities=joins)).since == {}
 
 
 def test_a_contract_is_planned_on_what_came_after_it():
@@ -224,7 +227,7 @@ def test_a_contract_is_planned_on_what_came_after_it():
     assert proposal.reasons == ("other contracts came or went since it was planned",)
     assert check_document(json.loads(json.dumps(plan_document(proposal.plan)))) == []
     assert improve(proposal.plan, "countries_eu", 2000.0) is None
-    assert improve(plan, "countries_eu", 1000.0, (Moved("countries_eu", 900.0, NOWHERE, NOWHERE, ()),)) is None
+    assert improve(plan, "countries_eu", 1000.0, (MoveRecord("countries_eu", 900.0, NOWHERE, NOWHERE, ()),)) is None
 
 
 def test_new_vertices_are_there_before_readers_switch_and_old_ones_go():
@@ -242,20 +245,20 @@ def test_new_vertices_are_there_before_readers_switch_and_old_ones_go():
 
 def test_a_contract_rests_between_moves_and_longer_when_it_moved_back():
     here, there = frozenset(("a",)), frozenset(("b",))
-    once = (Moved("S", 0.0, here, there, ()),)
-    back = (*once, Moved("S", 400.0, there, here, ()))
-    again = (*back, Moved("S", 1100.0, here, there, ()))
+    once = (MoveRecord("S", 0.0, here, there, ()),)
+    back = (*once, MoveRecord("S", 400.0, there, here, ()))
+    again = (*back, MoveRecord("S", 1100.0, here, there, ()))
     assert (is_rested("S", once, 299), is_rested("S", once, 300), is_rested("T", once, 0)) == (False, True, True)
     assert (is_rested("S", back, 999), is_rested("S", back, 1000)) == (False, True)
     assert (is_rested("S", again, 2299), is_rested("S", again, 2300)) == (False, True)
-    many = tuple(Moved("S", 0.0, *((here, there) if n % 2 else (there, here)), ()) for n in range(20))
+    many = tuple(MoveRecord("S", 0.0, *((here, there) if n % 2 else (there, here)), ()) for n in range(20))
     assert (is_rested("S", many, 3599), is_rested("S", many, 3600)) == (False, True)
 
 
 def test_a_contract_that_moved_just_now_stays():
     plan = plan_for(wanted("sales", "asia", 60.0), wanted("bought_items", "asia", 60.0))
     full = Measured(0, load={crossing(plan): 1.4})
-    recent = tuple(Moved(entry.contract, 50.0, NOWHERE, NOWHERE, ()) for entry in plan.contracts)
+    recent = tuple(MoveRecord(entry.contract, 50.0, NOWHERE, NOWHERE, ()) for entry in plan.contracts)
     assert proposed(plan, full) is not None
     assert proposed(plan, full, recent) is None
 
@@ -265,7 +268,7 @@ def test_nobody_returns_to_a_link_before_it_is_calm():
     full = Measured(0, load={crossing(plan): 1.4})
     proposal = proposed(plan, full)
     assert proposal is not None
-    left = Condition(Trouble.LINK_FULL, "asia>eu")
+    left = WatchedCondition(ConditionKind.LINK_FULL, "asia>eu")
     history = tuple(replace(move, before=move.after, at_s=-1000.0, because=(left,)) for move in proposal.moves)
     watched, later = after(plan, full, 100.0)
     again = adapt(plan, later, watched, history)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.model.catalogue import Contract
 from headrace.model.errors import UsageError
-from headrace.model.explanation import Change
+from headrace.model.explanation import ImaginedChange
 from headrace.model.plan import Plan
 from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
@@ -87,8 +87,8 @@ def test_one_that_is_not_forced_any_more_is_asked_about_again():
 
 def test_whatif_asks_about_another_freshness_as_if_it_were_not_forced():
     running = plan_for(forced(wanted("bought", "us", freshness=1.0)), cores=CORES)
-    assert not what_if_running(running, "bought_us", Change(freshness_s=2.0)).after.kept
-    assert what_if_running(running, "bought_us", Change(freshness_s=20.0)).after.kept
+    assert not what_if_running(running, "bought_us", ImaginedChange(freshness_s=2.0)).after.kept
+    assert what_if_running(running, "bought_us", ImaginedChange(freshness_s=20.0)).after.kept
 
 
 @pytest.mark.parametrize("running", [{}, {"bought_us": 30.0}])

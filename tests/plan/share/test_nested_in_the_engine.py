@@ -13,7 +13,7 @@ from headrace.model.plan import Plan, PlanOptions
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
 from headrace.testing import SCHEMA, changes, tables
-from headrace.testing.worlds import World, quick_folder
+from headrace.testing.worlds import RunningWorld, quick_folder
 from tests.examples import examples
 from tests.plan.written import catalogue, contract, mesh, site
 
@@ -68,7 +68,7 @@ def test_views_equal_their_queries_after_every_batch(data, chosen):
     targets = data.draw(st.lists(st.sampled_from(SITES), min_size=len(chosen), max_size=len(chosen)))
     meanings = {f"v{number}": read_query(QUERIES[number], SOURCES) for number in chosen}
     with quick_folder() as folder:
-        world = World(planned(chosen, targets), meanings, Path(folder))
+        world = RunningWorld(planned(chosen, targets), meanings, Path(folder))
         world.capture(data.draw(tables(max_rows=4)))
         world.engine.load()
         assert world.wrong() == []

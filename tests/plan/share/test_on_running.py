@@ -22,7 +22,7 @@ from headrace.plan.share.change import add_contract, remove_contract
 from headrace.plan.share.difference import difference
 from headrace.plan.share.keeps import late_contracts
 from headrace.plan.share.revalue import Measured, at_rates, cores_of_kept, revalued
-from headrace.plan.share.watch import Watch
+from headrace.plan.share.watch import ConditionWatch
 from tests.examples import examples
 from tests.plan.share import nested
 from tests.plan.share.projects import SITES, VIEWS, plan_for, shop, wanted, with_contracts
@@ -86,7 +86,7 @@ def test_a_contract_whose_view_was_rewritten_is_planned_anew():
 def moved_for(rate: float) -> Plan:
     """A plan that was moved because customers change more than declared."""
     plan, found = plan_for(wanted("sales")), Measured(0, rates={"customers": rate})
-    proposal = adapt(plan, replace(found, clock_s=60.0), look(Watch(), plan, found))
+    proposal = adapt(plan, replace(found, clock_s=60.0), look(ConditionWatch(), plan, found))
     assert proposal is not None
     return proposal.plan
 

@@ -12,7 +12,7 @@ from headrace.plan.make import make_plan
 from headrace.plan.share.arrangement import Arrangement, arrangement_of
 from headrace.plan.share.keeps import keeps_all, late_contracts
 from headrace.plan.share.plumb import climb, copy_of, plumbing
-from headrace.plan.share.rewire import Ledger, Rewiring
+from headrace.plan.share.rewire import Rewiring, RewiringCosts
 from tests.plan.share.projects import plan_for, wanted
 
 MERGED = PlanOptions(sharing=Sharing.MERGE)
@@ -41,7 +41,7 @@ def test_the_ledger_says_what_pricing_everything_says_for_mixed_freshness():
 
 
 def assert_ledger_is_right(now: Arrangement) -> None:
-    ledger, cost = Ledger(now), now.live.bill.rescost
+    ledger, cost = RewiringCosts(now), now.live.bill.rescost
     checked = 0
     for rewiring in plumbing(now):
         saved = ledger.benefit(rewiring)
@@ -57,7 +57,7 @@ def test_a_vertex_is_not_made_of_itself():
     name, edge = next((n, e) for n, e in now.graph.edges.items() if e.op is Operator.COPY)
     source = now.graph.vertices[edge.inputs[0]]
     circle = Rewiring("tap", name, source.id, {source.id: copy_of(now.graph.vertices[name], source)})
-    assert Ledger(now).benefit(circle) is None
+    assert RewiringCosts(now).benefit(circle) is None
 
 
 def test_every_step_of_the_climb_saves_what_it_says_and_keeps_every_promise():

@@ -9,23 +9,23 @@ from pathlib import Path
 import pytest
 
 from bench.workloads.wide_area_files import compute_sites, read_network, read_workload
-from headrace.plan.wide_area.fluid import Deployment, Sharing, max_min_fair, predict
-from headrace.plan.wide_area.streams import Network, Operator, Query, Stream, Workload, stream_of
+from headrace.plan.wide_area.fluid import Deployment, FlowSharing, max_min_fair, predict
+from headrace.plan.wide_area.streams import QueryOperator, SiteNetwork, SiteStream, StreamQuery, Workload, stream_of
 
 PUBLISHED = Path(__file__).parents[3].parent / "shared" / "workloads" / "wide-area"
 
 LINK = ("a", "b")
-NETWORK = Network(("a", "b"), frozenset({"b"}), {LINK: 10e6}, {LINK: 0.05})
+NETWORK = SiteNetwork(("a", "b"), frozenset({"b"}), {LINK: 10e6}, {LINK: 0.05})
 
 
-def sink(query: str, stream: str) -> Query:
-    return Query(query, (Operator(f"{query}.sink", query, (stream,), 1.0, 8.0, pinned="b"),))
+def sink(query: str, stream: str) -> StreamQuery:
+    return StreamQuery(query, (QueryOperator(f"{query}.sink", query, (stream,), 1.0, 8.0, pinned="b"),))
 
 
 def test_two_flows_share_a_full_link_max_min_fairly() -> None:
-    streams = {"x": Stream("x", "a", 2000, 4000), "y": Stream("y", "a", 1000, 4000)}
+    streams = {"x": SiteStream("x", "a", 2000, 4000), "y": SiteStream("y", "a", 1000, 4000)}
     workload = Workload(streams, (sink("X", "x"), sink("Y", "y")))
-    answer = predict(workload, NETWORK, {"X": {"X.sink": "b"}, "Y": {"Y.sink": "b"}}, Sharing.NONE)
+    answer = predict(workload, NETWORK, {"X": {"X.sink": "b"}, "Y": {"Y.sink": "b"}}, FlowSharing.NONE)
     assert answer.queries["X"].records_per_s == pytest.approx(1500)
     assert answer.queries["X"].latency_s == pytest.approx(20.05)
     assert answer.queries["Y"].records_per_s == pytest.approx(1000)
@@ -34,10 +34,10 @@ def test_two_flows_share_a_full_link_max_min_fairly() -> None:
 
 
 def test_one_copy_for_two_readers_gets_through_where_two_copies_do_not() -> None:
-    workload = Workload({"x": Stream("x", "a", 2000, 3000)}, (sink("X", "x"), sink("Y", "x")))
+    workload = Workload({"x": SiteStream("x", "a", 2000, 3000)}, (sink("X", "x"), sink("Y", "x")))
     deployment = {"X": {"X.sink": "b"}, "Y": {"Y.sink": "b"}}
-    apart = predict(workload, NETWORK, deployment, Sharing.NONE)
-    together = predict(workload, NETWORK, deployment, Sharing.ALL)
+    apart = predict(workload, NETWORK, deployment, FlowSharing.NONE)
+    together = predict(workload, NETWORK, deployment, FlowSharing.ALL)
     assert [apart.queries[q].records_per_s for q in "XY"] == pytest.approx([2000 * 5 / 6] * 2)
     assert [together.queries[q].records_per_s for q in "XY"] == pytest.approx([2000] * 2)
     assert (apart.achieved, together.achieved) == pytest.approx((10e6, 6e6))
@@ -48,11 +48,11 @@ def test_max_min_fair_never_exceeds_the_link_and_never_starves_a_small_flow() ->
     assert achieved == {("small",): 1.0, ("middle",): 4.5, ("big",): 4.5}
 
 
-def _at_sink(workload: Workload, network: Network) -> Deployment:
+def _at_sink(workload: Workload, network: SiteNetwork) -> Deployment:
     return {query.id: {op.id: query.sink.pinned or "" for op in query.operators} for query in workload.queries}
 
 
-def _one_source_operators(workload: Workload, where: Callable[[Stream], str]) -> dict[str, dict[str, str]]:
+def _one_source_operators(workload: Workload, where: Callable[[SiteStream], str]) -> dict[str, dict[str, str]]:
     deployment: dict[str, dict[str, str]] = {}
     for query in workload.queries:
         deployment[query.id] = {}
@@ -62,7 +62,7 @@ def _one_source_operators(workload: Workload, where: Callable[[Stream], str]) ->
     return deployment
 
 
-def _placement(name: str, workload: Workload, network: Network) -> Deployment:
+def _placement(name: str, workload: Workload, network: SiteNetwork) -> Deployment:
     if name == "sink":
         return _at_sink(workload, network)
     if name == "source":
@@ -83,7 +83,9 @@ def test_all_published_reference_plans_are_reproduced() -> None:
     assert len(plans) == 54
     for plan in plans:
         network = read_network(PUBLISHED / plan["network"], compute)
-        answer = predict(workload, network, _placement(plan["placement"], workload, network), Sharing(plan["sharing"]))
+        answer = predict(
+            workload, network, _placement(plan["placement"], workload, network), FlowSharing(plan["sharing"])
+        )
         assert answer.planned / 1e6 == pytest.approx(plan["planned"], abs=0.006)
         assert answer.achieved / 1e6 == pytest.approx(plan["achieved"], abs=0.006)
         assert {f"{a}>{b}" for a, b in answer.overloaded(network)} == set(plan["overloaded"])

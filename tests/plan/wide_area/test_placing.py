@@ -12,19 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.workloads.wide_area_files import compute_sites, read_network, read_workload
-from headrace.plan.wide_area.fluid import Sharing, predict
-from headrace.plan.wide_area.greedy import MODES, Mode, admit_greedily
+from headrace.plan.wide_area.fluid import FlowSharing, predict
+from headrace.plan.wide_area.greedy import MODES, SharingMode, admit_greedily
 from headrace.plan.wide_area.running import running_of, settle
 from headrace.plan.wide_area.search import HEADROOM, added_bytes, admit_all, place_query
-from headrace.plan.wide_area.streams import Network, Operator, Query, Stream, Workload
+from headrace.plan.wide_area.streams import QueryOperator, SiteNetwork, SiteStream, StreamQuery, Workload
 
 PUBLISHED = Path(__file__).parents[3].parent / "shared" / "workloads" / "wide-area"
 MB = 1e6
 
 
-def network(sites: str, links: dict[tuple[str, str], tuple[float, float]], compute: str) -> Network:
+def network(sites: str, links: dict[tuple[str, str], tuple[float, float]], compute: str) -> SiteNetwork:
     """Links as (MB/s, seconds)."""
-    return Network(
+    return SiteNetwork(
         tuple(sites.split()),
         frozenset(compute.split()),
         {link: bandwidth * MB for link, (bandwidth, _) in links.items()},
@@ -35,43 +35,43 @@ def network(sites: str, links: dict[tuple[str, str], tuple[float, float]], compu
 def test_hourglass_takes_the_site_with_least_rate_times_latency_squared_over_bandwidth() -> None:
     both = {("X", "Z"): (20.0, 0.04), ("Y", "X"): (5.0, 0.1), ("Y", "Z"): (10.0, 0.08)}
     net = network("X Y Z", both | {(b, a): v for (a, b), v in both.items()}, "X Y Z")
-    streams = {"x": Stream("x", "X", 1, 5 * MB), "y": Stream("y", "Y", 1, 2 * MB)}
-    union = Operator("q.union", "u", ("x", "y"), 1, 1 * MB)
-    query = Query("q", (union, Operator("q.sink", "s", ("q.union",), 1, 1, pinned="Z")))
+    streams = {"x": SiteStream("x", "X", 1, 5 * MB), "y": SiteStream("y", "Y", 1, 2 * MB)}
+    union = QueryOperator("q.union", "u", ("x", "y"), 1, 1 * MB)
+    query = StreamQuery("q", (union, QueryOperator("q.sink", "s", ("q.union",), 1, 1, pinned="Z")))
     running = admit_greedily(Workload(streams, (query,)), net, MODES["net"])
     assert running.deployment["q"]["q.union"] == "Z"
 
 
-def sana_example() -> tuple[Workload, Network]:
+def sana_example() -> tuple[Workload, SiteNetwork]:
     """Two queries over filtered streams of 10 MB/s: Q1 unites US, EU and Asia in London, Q2 sends US and EU to the
     ads.
     """
     sites = ("us", "eu", "asia", "virginia", "london", "singapore", "ads")
     links = [(a, b) for a in sites for b in sites if a != b]
     near = {("us", "virginia"), ("eu", "london"), ("asia", "singapore")}
-    net = Network(
+    net = SiteNetwork(
         sites,
         frozenset(sites[3:]),
         dict.fromkeys(links, 100 * MB),
         {link: 0.005 if link in near else 0.05 for link in links},
     )
-    streams = {site: Stream(site, site, 10_000, 1000) for site in sites[:3]}
+    streams = {site: SiteStream(site, site, 10_000, 1000) for site in sites[:3]}
 
-    def filtered(query: str, site: str) -> Operator:
-        return Operator(f"{query}.{site}", f"filter {site}", (site,), 5_000, 1000, at_source=True)
+    def filtered(query: str, site: str) -> QueryOperator:
+        return QueryOperator(f"{query}.{site}", f"filter {site}", (site,), 5_000, 1000, at_source=True)
 
-    def query(name: str, sites_: tuple[str, ...], sink: str, window_s: int) -> Query:
+    def query(name: str, sites_: tuple[str, ...], sink: str, window_s: int) -> StreamQuery:
         parts = tuple(filtered(name, site) for site in sites_)
-        union = Operator(
+        union = QueryOperator(
             f"{name}.union", " ".join(sites_), tuple(part.id for part in parts), 5_000.0 * len(parts), 1000
         )
-        window = Operator(f"{name}.window", f"{name} {window_s}", (union.id,), 1, 1, pinned=sink)
-        return Query(name, (*parts, union, window))
+        window = QueryOperator(f"{name}.window", f"{name} {window_s}", (union.id,), 1, 1, pinned=sink)
+        return StreamQuery(name, (*parts, union, window))
 
     return Workload(streams, (query("Q1", sites[:3], "london", 60), query("Q2", sites[:2], "ads", 30))), net
 
 
-def flows(deployment: dict[str, dict[str, str]], sharing: Sharing) -> float:
+def flows(deployment: dict[str, dict[str, str]], sharing: FlowSharing) -> float:
     workload, net = sana_example()
     return predict(workload, net, deployment, sharing).planned / MB
 
@@ -87,33 +87,35 @@ def as_in_the_paper() -> dict[str, dict[str, str]]:
 
 
 def test_the_illustrative_example_sends_75_apart_and_50_shared() -> None:
-    assert flows(as_in_the_paper(), Sharing.NONE) == pytest.approx(75)
-    assert flows(as_in_the_paper(), Sharing.ALL) == pytest.approx(50)
+    assert flows(as_in_the_paper(), FlowSharing.NONE) == pytest.approx(75)
+    assert flows(as_in_the_paper(), FlowSharing.ALL) == pytest.approx(50)
 
 
 def test_search_needs_no_more_than_the_illustrative_example_and_less_with_filters_at_the_source() -> None:
     workload, net = sana_example()
-    at_compute = predict(workload, net, admit_all(workload, net).deployment, Sharing.ALL).planned / MB
-    at_source = predict(workload, net, admit_all(workload, net, at_source=True).deployment, Sharing.ALL).planned / MB
+    at_compute = predict(workload, net, admit_all(workload, net).deployment, FlowSharing.ALL).planned / MB
+    at_source = (
+        predict(workload, net, admit_all(workload, net, at_source=True).deployment, FlowSharing.ALL).planned / MB
+    )
     assert at_compute <= 50
     assert at_source < at_compute
     assert at_source <= 25
 
 
 @st.composite
-def workloads(draw: st.DrawFn) -> tuple[Workload, Network]:
+def workloads(draw: st.DrawFn) -> tuple[Workload, SiteNetwork]:
     """Up to five queries over up to four streams and five sites, some with equal operators, on thin links."""
     rng = random.Random(draw(st.integers(0, 2**32)))
     sites = tuple(f"s{i}" for i in range(rng.randint(2, 5)))
     links = [(a, b) for a in sites for b in sites if a != b]
-    net = Network(
+    net = SiteNetwork(
         sites,
         frozenset(sites),
         {link: rng.choice((4.0, 8.0, 20.0)) * MB for link in links},
         {link: rng.uniform(0.005, 0.2) for link in links},
     )
     streams = {
-        f"r{i}": Stream(f"r{i}", rng.choice(sites), rng.choice((100, 1000)), 1000) for i in range(rng.randint(1, 4))
+        f"r{i}": SiteStream(f"r{i}", rng.choice(sites), rng.choice((100, 1000)), 1000) for i in range(rng.randint(1, 4))
     }
     queries = []
     for number in range(rng.randint(1, 5)):
@@ -121,23 +123,23 @@ def workloads(draw: st.DrawFn) -> tuple[Workload, Network]:
         kind = rng.choice(("wide", "narrow"))
         width = {"wide": 900, "narrow": 200}[kind]
         parts = tuple(
-            Operator(f"q{number}.{name}", f"{kind} {name}", (name,), streams[name].rate, width, at_source=True)
+            QueryOperator(f"q{number}.{name}", f"{kind} {name}", (name,), streams[name].rate, width, at_source=True)
             for name in read
         )
-        union = Operator(
+        union = QueryOperator(
             f"q{number}.union",
             f"{kind} {sorted(read)}",
             tuple(part.id for part in parts),
             sum(part.rate for part in parts),
             width,
         )
-        end = Operator(f"q{number}.sink", f"sink {number}", (union.id,), 1, 8, pinned=rng.choice(sites))
-        queries.append(Query(f"q{number}", (*parts, union, end)))
+        end = QueryOperator(f"q{number}.sink", f"sink {number}", (union.id,), 1, 8, pinned=rng.choice(sites))
+        queries.append(StreamQuery(f"q{number}", (*parts, union, end)))
     return Workload(streams, tuple(queries)), net
 
 
 @given(workloads(), st.sampled_from(sorted(MODES)))
-def test_every_operator_of_every_query_has_an_allowed_site(made: tuple[Workload, Network], mode: str) -> None:
+def test_every_operator_of_every_query_has_an_allowed_site(made: tuple[Workload, SiteNetwork], mode: str) -> None:
     workload, net = made
     for running in (admit_greedily(workload, net, MODES[mode]), admit_all(workload, net)):
         for query in workload.queries:
@@ -148,29 +150,29 @@ def test_every_operator_of_every_query_has_an_allowed_site(made: tuple[Workload,
 
 @given(workloads())
 def test_queries_arriving_together_never_overbook_a_link_unless_marked_contended(
-    made: tuple[Workload, Network],
+    made: tuple[Workload, SiteNetwork],
 ) -> None:
     workload, net = made
     deployment: dict[str, Mapping[str, str]] = {}
     contended = False
     for query in workload.queries:
-        running = running_of(workload, net, deployment, Sharing.ALL)
+        running = running_of(workload, net, deployment, FlowSharing.ALL)
         placed = place_query(workload, net, query, running, at_source=False)
         deployment[query.id] = placed.sites
         contended = contended or placed.contended
-        load = predict(workload, net, deployment, Sharing.ALL).load
+        load = predict(workload, net, deployment, FlowSharing.ALL).load
         assert load == pytest.approx({link: running.used.get(link, 0) + placed.added.get(link, 0) for link in load})
         over = [link for link in load if load[link] > (1 - HEADROOM) * net.bandwidth[link] * (1 + 1e-9)]
         assert contended or not over
 
 
 @given(workloads())
-def test_on_thick_links_the_search_adds_as_few_bytes_as_any_choice_of_sites(made: tuple[Workload, Network]) -> None:
+def test_on_thick_links_the_search_adds_as_few_bytes_as_any_choice_of_sites(made: tuple[Workload, SiteNetwork]) -> None:
     workload, thin = made
-    net = Network(thin.sites, thin.compute, dict.fromkeys(thin.bandwidth, 1e12), thin.latency)
+    net = SiteNetwork(thin.sites, thin.compute, dict.fromkeys(thin.bandwidth, 1e12), thin.latency)
     deployment: dict[str, Mapping[str, str]] = {}
     for query in workload.queries[:2]:
-        running = running_of(workload, net, deployment, Sharing.ALL)
+        running = running_of(workload, net, deployment, FlowSharing.ALL)
         placed = place_query(workload, net, query, running, at_source=False)
         free = [op.id for op in query.operators if op.pinned is None]
         if len(net.sites) ** len(free) <= 625:
@@ -199,12 +201,12 @@ def test_search_carries_every_record_with_a_fraction_of_the_bandwidth_of_unshare
     workload = read_workload(PUBLISHED / "workload.json")
     net = read_network(PUBLISHED / name, compute_sites(PUBLISHED / "workload.json"))
 
-    def greedy(mode: Mode) -> tuple[dict[str, float], float]:
+    def greedy(mode: SharingMode) -> tuple[dict[str, float], float]:
         answer = predict(workload, net, admit_greedily(workload, net, mode).deployment, mode.sharing)
         return {query: flow.records_per_s for query, flow in answer.queries.items()}, answer.planned
 
-    ours = predict(workload, net, admit_all(workload, net).deployment, Sharing.ALL)
-    at_source = predict(workload, net, admit_all(workload, net, at_source=True).deployment, Sharing.ALL)
+    ours = predict(workload, net, admit_all(workload, net).deployment, FlowSharing.ALL)
+    at_source = predict(workload, net, admit_all(workload, net, at_source=True).deployment, FlowSharing.ALL)
     unshared, unshared_bytes = greedy(MODES["net"])
     most_shared, _ = greedy(MODES["max-share"])
     assert not ours.overloaded(net)

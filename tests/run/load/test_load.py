@@ -9,7 +9,7 @@ import pytest
 
 from headrace.meaning.zset import ZSet
 from headrace.run.load.load import Sent
-from headrace.testing.worlds import World
+from headrace.testing.worlds import RunningWorld
 from tests.run.test_engine import SOURCES, check, world_of
 
 OF_R = "SELECT r.id, r.k FROM r WHERE r.k > 0"
@@ -25,7 +25,7 @@ def some_of_r() -> ZSet:
     return ZSet((tuple(row.get(column.name) for column in columns), 1) for row in rows)
 
 
-def loaded(world: World) -> Counter[tuple[str, str]]:
+def loaded(world: RunningWorld) -> Counter[tuple[str, str]]:
     """Bytes by link."""
     sent: Counter[tuple[str, str]] = Counter()
 

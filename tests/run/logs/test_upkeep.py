@@ -12,7 +12,7 @@ from headrace.model.log import PieceKind, Round
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.rows.changes import TIME
 from headrace.testing import changes, tables
-from headrace.testing.worlds import World, quick_folder
+from headrace.testing.worlds import RunningWorld, quick_folder
 from tests.run.test_engine import check, world_of
 
 VIEWS = [
@@ -67,7 +67,7 @@ def test_gathered_history_is_what_it_was(data):
         assert world.wrong() == []
 
 
-def history_of(world: World) -> dict[str, list[str]]:
+def history_of(world: RunningWorld) -> dict[str, list[str]]:
     """All changes that logs have since they start."""
     return {
         name: sorted(

@@ -26,7 +26,7 @@ from headrace.run.push.evaluate_here import evaluate_here
 from headrace.run.push.perform import needs_session
 from headrace.run.push.work import Files
 from headrace.testing import SCHEMA, changes, queries, tables
-from headrace.testing.worlds import START, World, quick_folder
+from headrace.testing.worlds import START, RunningWorld, quick_folder
 from tests.examples import examples
 from tests.plan.written import catalogue, contract, mesh, site
 from tests.run.deaths import live_through_deaths
@@ -34,7 +34,7 @@ from tests.run.test_crashes import VIEWS
 from tests.run.test_engine import ANY_SIZE, MINUTE, SITES, SOURCES, TIMED, check
 
 
-def world_in_full(texts: list[str], targets: list[str], folder: Path, start: int = START) -> World:
+def world_in_full(texts: list[str], targets: list[str], folder: Path, start: int = START) -> RunningWorld:
     """Each view recomputed for a contract at each target."""
     meanings = {f"v{number}": read_query(text, SOURCES) for number, text in enumerate(texts)}
     contracts = [
@@ -46,7 +46,7 @@ def world_in_full(texts: list[str], targets: list[str], folder: Path, start: int
     views = {name: (recomputed_block(name, in_full(query), project),) for name, query in meanings.items()}
     plan = plan_views(project, views, PlanOptions())
     assert not plan.rejected
-    return World(plan, meanings, folder, start=start)
+    return RunningWorld(plan, meanings, folder, start=start)
 
 
 def in_full(query):
@@ -54,7 +54,7 @@ def in_full(query):
     return FullQuery(f"SELECT {hash(query)}", reads, fields_of(query), query)
 
 
-def run(data: st.DataObject, world: World, batches: int, step: st.SearchStrategy[int]) -> None:
+def run(data: st.DataObject, world: RunningWorld, batches: int, step: st.SearchStrategy[int]) -> None:
     world.capture(data.draw(tables(max_rows=4)))
     world.engine.load()
     assert world.wrong() == []

@@ -20,14 +20,14 @@ from headrace.run.push.work import Produced, WorkItem, is_free, perform_push
 from headrace.run.rows.arrow import rows_of_arrow
 from headrace.run.rows.changes import WEIGHT
 from headrace.testing import changes, tables
-from headrace.testing.worlds import World, quick_folder
+from headrace.testing.worlds import RunningWorld, quick_folder
 from tests.examples import examples
 from tests.run.test_engine import ANY_SIZE, check, world_of
 
 JOIN = "SELECT r.n, s.label, r.k FROM r JOIN s ON r.k = s.k WHERE r.n > 0"
 
 
-def items_of(world: World) -> list[WorkItem]:
+def items_of(world: RunningWorld) -> list[WorkItem]:
     """All pushes of joins and filters that are due, everything before them done."""
     found = []
     for level in world.engine.levels(list(world.program.tasks)):
@@ -40,7 +40,7 @@ def items_of(world: World) -> list[WorkItem]:
     return found
 
 
-def rows_made(world: World, item: WorkItem, produced: Produced) -> ZSet:
+def rows_made(world: RunningWorld, item: WorkItem, produced: Produced) -> ZSet:
     names = schema_of(item.log.columns).names
     files = [piece.file for log, piece in produced.pieces if piece.kind is PieceKind.CHANGE and log == item.name]
     tables_ = [world.store.read(item.log.site, file, names) for file in files]
@@ -63,7 +63,7 @@ def test_parts_of_a_push_make_what_the_push_makes(data, rows):
             assert rows_made(world, item, made) == rows_made(world, item, perform_push(item))
 
 
-def world_with_changes(folder: Path) -> World:
+def world_with_changes(folder: Path) -> RunningWorld:
     world = world_of([JOIN], "m2", folder)
     row = (1, 1, 2, 1.0, None, "a", None, None, True)
     world.capture({"r": ZSet([(row, 1)])})

@@ -19,7 +19,7 @@ from headrace.run.schedule.next_job import next_job
 from headrace.run.schedule.next_push import Due, Paths, Promised, Scene
 from headrace.run.schedule.next_round import Move
 from headrace.testing import changes, tables
-from headrace.testing.worlds import World, quick_folder
+from headrace.testing.worlds import RunningWorld, quick_folder
 from tests.examples import examples
 from tests.run.push.test_evaluate_here import world_in_full
 from tests.run.test_crashes import VIEWS
@@ -74,7 +74,7 @@ def test_what_is_made_of_it_is_pushed_by_rounds_once_it_is_there():
     assert set(aside.paths.upstream["slowly"]) == {"a", "b", "slow", "copy"}
 
 
-def begin_any(world: World, t: int) -> WorkItem | None:
+def begin_any(world: RunningWorld, t: int) -> WorkItem | None:
     """The push of a view in full, prepared; what it reads is there."""
     for name in sorted(world.engine.apart()):
         check(world.engine.push(list(world.program.tasks[name].reads), t))
@@ -113,7 +113,7 @@ def test_views_are_right_whatever_is_done_while_one_is_computed(data):
         assert world.wrong() == []
 
 
-def do_something(data: st.DataObject, world: World) -> None:
+def do_something(data: st.DataObject, world: RunningWorld) -> None:
     """What others do meanwhile: capture, push, forget and load anew, merge, trim, delete what nobody names."""
     for _ in range(data.draw(st.integers(0, 2))):
         world.capture(data.draw(changes(world.history[world.now])))

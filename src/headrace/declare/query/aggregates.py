@@ -11,7 +11,7 @@ from headrace.declare.query import calls, operators
 from headrace.declare.query.expressions import read, read_condition
 from headrace.declare.query.known_functions import AGGREGATES, MAINTAINED_AGGREGATES
 from headrace.declare.query.mistakes import Mistake, NotMaintained
-from headrace.declare.query.stage import Stage
+from headrace.declare.query.stage import QueryStage
 from headrace.model.expr import Expr, Literal
 from headrace.model.promotion import average_type, sum_type
 from headrace.model.relation import AggregateCall, AggregateFunction
@@ -20,12 +20,12 @@ from headrace.model.types import BIGINT, DOUBLE, INT, INTERVALS, NULL, Array, Ty
 _ONE = Literal(1, INT)
 
 
-def aggregates_in(nodes: Iterable[exp.Expr], stage: Stage) -> list[exp.Expr]:
+def aggregates_in(nodes: Iterable[exp.Expr], stage: QueryStage) -> list[exp.Expr]:
     """The aggregates of a query's own expressions, outermost first; those of its subqueries are their own."""
     return [found for node in nodes for found in _found(node, stage)]
 
 
-def _found(node: exp.Expr, stage: Stage) -> Iterator[exp.Expr]:
+def _found(node: exp.Expr, stage: QueryStage) -> Iterator[exp.Expr]:
     if isinstance(node, exp.Query):
         return
     if _is_aggregate(node, stage):
@@ -39,7 +39,7 @@ def _found(node: exp.Expr, stage: Stage) -> Iterator[exp.Expr]:
         yield from _found(part, stage)
 
 
-def _is_aggregate(node: exp.Expr, stage: Stage) -> bool:
+def _is_aggregate(node: exp.Expr, stage: QueryStage) -> bool:
     call = node.this if isinstance(node, exp.Filter) else node
     if not isinstance(call, exp.Anonymous):
         return False
@@ -47,7 +47,7 @@ def _is_aggregate(node: exp.Expr, stage: Stage) -> bool:
     return name in AGGREGATES and name not in stage.environment.declared.functions
 
 
-def read_aggregate(node: exp.Expr, stage: Stage, name: str) -> AggregateCall:
+def read_aggregate(node: exp.Expr, stage: QueryStage, name: str) -> AggregateCall:
     """One aggregate over the rows at hand. FILTER (WHERE p) counts other rows as NULL."""
     call = node.this if isinstance(node, exp.Filter) else node
     function = call.name.lower()

@@ -19,7 +19,7 @@ from headrace.declare.query.expressions import read_value
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import same_name
-from headrace.declare.query.stage import Placed, Stage
+from headrace.declare.query.stage import PlacedMistakes, QueryStage
 from headrace.declare.query.time_windows import is_time_window, open_window
 from headrace.model.expr import Call, Column, Expr, columns_of
 from headrace.model.relation import Aggregate, AggregateCall, AggregateFunction, Output, fields_of
@@ -29,7 +29,7 @@ _SETS = {exp.Rollup: "rollup", exp.Cube: "cube", exp.GroupingSets: "grouping set
 
 
 @dataclass(frozen=True, slots=True)
-class Groups:
+class GroupKeys:
     """The keys by the expressions they stand for, and the fields that rows had before they were grouped."""
 
     keys: Mapping[Expr, Column]
@@ -48,17 +48,17 @@ class Groups:
         return expr
 
 
-def is_aggregated(select: exp.Select, stage: Stage) -> bool:
+def is_aggregated(select: exp.Select, stage: QueryStage) -> bool:
     """Whether a query has groups, if only one."""
     return bool(select.args.get("group") or select.args.get("having") or _aggregates(select, stage))
 
 
-def _aggregates(select: exp.Select, stage: Stage) -> list[exp.Expr]:
+def _aggregates(select: exp.Select, stage: QueryStage) -> list[exp.Expr]:
     clauses = (select.args.get(name) for name in ("having", "qualify", "order"))
     return aggregates_in((*select.expressions, *filter(None, clauses)), stage)
 
 
-def group(select: exp.Select, stage: Stage, purpose: Purpose) -> Stage:
+def group(select: exp.Select, stage: QueryStage, purpose: Purpose) -> QueryStage:
     """The stage after GROUP BY, where the rows at hand are groups."""
     return _Grouper(select, stage, purpose).grouped()
 
@@ -66,10 +66,10 @@ def group(select: exp.Select, stage: Stage, purpose: Purpose) -> Stage:
 @dataclass(slots=True)
 class _Grouper:
     select: exp.Select
-    stage: Stage
+    stage: QueryStage
     purpose: Purpose
 
-    def grouped(self) -> Stage:
+    def grouped(self) -> QueryStage:
         stage, keys = self.stage, list(self._keys())
         columns = {key.expr: Column(key.name, key.expr.type) for key in keys}
         calls, values = self._calls()
@@ -83,7 +83,7 @@ class _Grouper:
             clause="SELECT",
             relation=relation,
             values=values,
-            grouping=Groups(columns, before),
+            grouping=GroupKeys(columns, before),
             not_null=frozenset(never_null | counts),
             correlated=correlated,
             places={},
@@ -120,7 +120,7 @@ class _Grouper:
             for part in node.expressions:
                 yield from self._key(part)
             return
-        with Placed(self.stage, node):
+        with PlacedMistakes(self.stage, node):
             node, alias = self._meant(node.unnest())
             if isinstance(node, exp.Anonymous) and is_time_window(node):
                 self.stage.window = open_window(node, self.stage)
@@ -173,7 +173,7 @@ class _Grouper:
         calls: dict[object, AggregateCall] = {}
         values: dict[int, Expr] = {}
         for node in _aggregates(self.select, self.stage):
-            with Placed(self.stage, node):
+            with PlacedMistakes(self.stage, node):
                 call = read_aggregate(node, self.stage, "")
                 key = (call.function, call.argument, call.distinct)
                 if key not in calls:

@@ -19,8 +19,8 @@ from headrace.declare.query.expressions import read, read_value
 from headrace.declare.query.items import read_items
 from headrace.declare.query.known_functions import AGGREGATES
 from headrace.declare.query.report import refuse
-from headrace.declare.query.scope import Scope, Table, Visible, fold
-from headrace.declare.query.stage import Placed, Stage, unknown_column_hint
+from headrace.declare.query.scope import FromTable, Scope, Visible, fold
+from headrace.declare.query.stage import PlacedMistakes, QueryStage, unknown_column_hint
 from headrace.declare.query.text import Text, is_quoted
 from headrace.model.errors import UnsupportedSql, nearest_name
 from headrace.model.expr import Column
@@ -81,7 +81,7 @@ class Answers:
         stage = self._stage(Scope())
         made = []
         for one, other in zip(left, right, strict=True):
-            with Placed(stage, node.expression):
+            with PlacedMistakes(stage, node.expression):
                 made.append(_column(one.name, operators.unify([one.value, other.value])[0].type))
         return tuple(made)
 
@@ -92,7 +92,7 @@ class Answers:
         stage = self._stage(scope)
         values = _Values(self, stage, _groups_by_window(node))
         for item in node.expressions:
-            with Placed(stage, item):
+            with PlacedMistakes(stage, item):
                 values.place(item)
         items = read_items(node.expressions, stage, named=not self.outer)
         aliases = {fold(item.name) for item in items}
@@ -102,11 +102,11 @@ class Answers:
                 self.check(inner, scope, aliases, values.has_window)
         return tuple(_column(item.name, item.value.type) for item in items)
 
-    def _stage(self, scope: Scope) -> Stage:
-        outer: Stage | None = None
+    def _stage(self, scope: Scope) -> QueryStage:
+        outer: QueryStage | None = None
         for around in reversed(self.outer):
-            outer = Stage(self.environment, "SELECT", around, NO_ROWS, outer=outer)
-        return Stage(self.environment, "SELECT", scope, NO_ROWS, outer=outer)
+            outer = QueryStage(self.environment, "SELECT", around, NO_ROWS, outer=outer)
+        return QueryStage(self.environment, "SELECT", scope, NO_ROWS, outer=outer)
 
     def inside(self, scope: Scope) -> Answers:
         """For a query that stands in an expression."""
@@ -148,9 +148,9 @@ class Answers:
 
     def _item(self, node: exp.Expr) -> Scope:
         if isinstance(node, exp.Table):
-            scope = Scope((Table(node.alias or node.name, self._renamed(node, self._table(node))),))
+            scope = Scope((FromTable(node.alias or node.name, self._renamed(node, self._table(node))),))
         elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
-            scope = Scope((Table(node.alias, self._renamed(node, self.of(node.this))),))
+            scope = Scope((FromTable(node.alias, self._renamed(node, self.of(node.this))),))
         elif isinstance(node, exp.Subquery):
             scope = self._item(node.this)
         else:
@@ -184,7 +184,7 @@ class Answers:
             if len(values) != 2:
                 self.environment.error(f'column "{name}" is not once on each side of the join', node)
                 continue
-            with Placed(self._stage(both), node):
+            with PlacedMistakes(self._stage(both), node):
                 merged.append(_column(name, operators.unify(values)[0].type))
         folded = {fold(name) for name in names}
         hidden = {(fold(t.alias), fold(c.name)) for t in both.tables for c in t.columns if fold(c.name) in folded}
@@ -217,7 +217,7 @@ class _Values:
     """Values of known type for what is not read, by the identity of its node."""
 
     answers: Answers
-    stage: Stage
+    stage: QueryStage
     has_window: bool
 
     def place(self, node: exp.Expr) -> None:
@@ -275,7 +275,7 @@ def _queries(node: exp.Expr) -> Iterator[exp.Query]:
             yield inner
 
 
-def _is_aggregate(node: exp.Expr, stage: Stage) -> bool:
+def _is_aggregate(node: exp.Expr, stage: QueryStage) -> bool:
     call = node.this if isinstance(node, exp.Filter | exp.WithinGroup) else node
     if isinstance(call, exp.WithinGroup):
         call = call.this

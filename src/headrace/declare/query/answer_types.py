@@ -7,7 +7,7 @@ from sqlglot import exp
 from headrace.declare.query.expressions import read, window_function
 from headrace.declare.query.known_functions import AGGREGATES
 from headrace.declare.query.report import refuse
-from headrace.declare.query.stage import Stage
+from headrace.declare.query.stage import QueryStage
 from headrace.model.promotion import average_type, sum_type
 from headrace.model.types import BIGINT, BOOLEAN, DOUBLE, INT, TINYINT, Type, is_numeric
 
@@ -24,7 +24,7 @@ _OF_ARGUMENT = ("min", "max", "min_by", "max_by", "bit_and", "bit_or", "bit_xor"
 _OF_ARGUMENT_OVER = ("lag", "lead", "nth_value", "first_value", "last_value", "first", "last", "any_value")
 
 
-def window_type(node: exp.Window, stage: Stage) -> Type:
+def window_type(node: exp.Window, stage: QueryStage) -> Type:
     """Of a function with OVER."""
     name, call = window_function(node), node.this
     while not isinstance(call, exp.Anonymous):
@@ -34,7 +34,7 @@ def window_type(node: exp.Window, stage: Stage) -> Type:
     return _type(name, call, stage, "window function")
 
 
-def aggregate_type(node: exp.Expr, stage: Stage) -> Type:
+def aggregate_type(node: exp.Expr, stage: QueryStage) -> Type:
     """Of a function over a group."""
     call = node
     while not isinstance(call, exp.Anonymous):
@@ -42,14 +42,14 @@ def aggregate_type(node: exp.Expr, stage: Stage) -> Type:
     return _type(call.name.lower(), call, stage, "aggregate")
 
 
-def _type(name: str, call: exp.Anonymous, stage: Stage, kind: str) -> Type:
+def _type(name: str, call: exp.Anonymous, stage: QueryStage, kind: str) -> Type:
     found = _FIXED.get(name) or _type_of_argument(name, call, stage)
     if found is None:
         refuse(f"{kind}: {name}", stage.environment.at(call))
     return found
 
 
-def _type_of_argument(name: str, call: exp.Anonymous, stage: Stage) -> Type | None:
+def _type_of_argument(name: str, call: exp.Anonymous, stage: QueryStage) -> Type | None:
     arguments = call.expressions
     if arguments and isinstance(arguments[0], exp.Distinct):
         arguments = arguments[0].expressions

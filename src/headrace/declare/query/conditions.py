@@ -15,7 +15,7 @@ from headrace.declare.query.expressions import checked, read_condition, read_val
 from headrace.declare.query.forms import check_parts, operands
 from headrace.declare.query.mistakes import Mistake
 from headrace.declare.query.ranking import keep_first
-from headrace.declare.query.stage import Placed, Stage
+from headrace.declare.query.stage import PlacedMistakes, QueryStage
 from headrace.model.expr import TRUE, Call, Column, Expr, Literal, columns_of, conjunction, conjuncts
 from headrace.model.promotion import common_type
 from headrace.model.relation import Filter, Join, JoinKind, Relation, fields_of
@@ -26,7 +26,7 @@ _STRICT = frozenset(("=", "<>", "<", "<=", ">", ">=", "+", "-", "*", "/", "div",
 _COMPARISONS = frozenset(("=", "<>", "<", "<=", ">", ">=", "like", "in"))
 
 
-def keep_where(node: exp.Expr, stage: Stage) -> None:
+def keep_where(node: exp.Expr, stage: QueryStage) -> None:
     """Keep the rows at hand for which a condition holds. Plain parts come first, then EXISTS and IN, then the rest."""
     parts = operands(node) if isinstance(node.unnest(), exp.And) else [node.unnest()]
     members = [part for part in parts if _membership(part) is not None]
@@ -34,7 +34,7 @@ def keep_where(node: exp.Expr, stage: Stage) -> None:
     plain = [part for part in parts if part not in members and part not in others]
     _keep([read_condition(part, stage) for part in plain], stage)
     for part in members:
-        with Placed(stage, part):
+        with PlacedMistakes(stage, part):
             _keep_members(part, stage)
     for part in others:
         before = stage.relation
@@ -43,7 +43,7 @@ def keep_where(node: exp.Expr, stage: Stage) -> None:
         _keep([condition], stage)
 
 
-def _keep(conditions: Sequence[Expr], stage: Stage) -> None:
+def _keep(conditions: Sequence[Expr], stage: QueryStage) -> None:
     """Filter the rows at hand. Conditions that name columns of the query around wait for their place there."""
     parts = tuple(part for condition in conditions for part in conjuncts(condition))
     stage.relation, parts = keep_first(stage.relation, parts)
@@ -56,7 +56,7 @@ def _keep(conditions: Sequence[Expr], stage: Stage) -> None:
         stage.relation = Filter(stage.relation, conjunction(kept))
 
 
-def _place_in_join(part: Expr, stage: Stage) -> bool:
+def _place_in_join(part: Expr, stage: QueryStage) -> bool:
     """Make `FROM a, b WHERE a.k = b.k` the join that it is. What could fail stays behind the conditions that may guard
     it.
     """
@@ -135,7 +135,7 @@ def _membership(node: exp.Expr) -> tuple[exp.Exists | exp.In, bool] | None:
     return None
 
 
-def _keep_members(part: exp.Expr, stage: Stage) -> None:
+def _keep_members(part: exp.Expr, stage: QueryStage) -> None:
     found = _membership(part)
     assert found is not None
     node, negated = found
@@ -145,11 +145,11 @@ def _keep_members(part: exp.Expr, stage: Stage) -> None:
     stage.relation = Join(kind, stage.relation, right, conjunction(matches))
 
 
-def _exists(node: exp.Exists, stage: Stage) -> tuple[Rows, tuple[Expr, ...]]:
+def _exists(node: exp.Exists, stage: QueryStage) -> tuple[Rows, tuple[Expr, ...]]:
     return _rows(node.this, "exists", stage, Purpose.EXISTENCE), ()
 
 
-def _in(node: exp.In, stage: Stage, negated: bool) -> tuple[Rows, tuple[Expr, ...]]:
+def _in(node: exp.In, stage: QueryStage, negated: bool) -> tuple[Rows, tuple[Expr, ...]]:
     check_parts(node)
     values = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
     left = [read_value(value, stage) for value in values]
@@ -183,7 +183,7 @@ def _never_null(expr: Expr, not_null: frozenset[str]) -> bool:
     return False
 
 
-def _rows(node: exp.Expr, name: str, stage: Stage, purpose: Purpose) -> Rows:
+def _rows(node: exp.Expr, name: str, stage: QueryStage, purpose: Purpose) -> Rows:
     query = node.unnest()
     while isinstance(query, exp.Subquery) and not query.args.get("limit"):
         query = query.this

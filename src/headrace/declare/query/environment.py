@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from headrace.declare.query.report import Report
-from headrace.declare.query.scope import Scope, Table, Visible, fold
+from headrace.declare.query.scope import FromTable, Scope, Visible, fold
 from headrace.declare.query.text import Text
 from headrace.model.catalogue import PythonFunction, Source
 from headrace.model.errors import InputError, Location, Problem
@@ -18,7 +18,7 @@ from headrace.model.expr import Expr
 from headrace.model.relation import Relation
 
 if TYPE_CHECKING:
-    from headrace.declare.query.stage import Stage
+    from headrace.declare.query.stage import QueryStage
 
 MOST_SCANS = 1_000
 """A query that reads more tables than this, with all views and common table expressions expanded, is a mistake."""
@@ -57,12 +57,12 @@ class Rows:
     size: Size = Size.ANY
     counts: frozenset[str] = frozenset()
 
-    def as_table(self, alias: str) -> Table:
-        return Table(alias, self.columns, self.complete)
+    def as_table(self, alias: str) -> FromTable:
+        return FromTable(alias, self.columns, self.complete)
 
 
 @dataclass(frozen=True, slots=True)
-class Core:
+class FromClause:
     """What FROM gives, before anything is chosen from it."""
 
     relation: Relation
@@ -144,7 +144,7 @@ class BrokenView:
     """A view that exists but has mistakes, which are reported at its own text."""
 
 
-ReadQuery = Callable[[exp.Query, "Environment", "Stage | None", Purpose], Rows]
+ReadQuery = Callable[[exp.Query, "Environment", "QueryStage | None", Purpose], Rows]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,29 +15,29 @@ from headrace.declare.query.forms import FORMS, check_parts, in_list
 from headrace.declare.query.known_functions import AGGREGATES, MAINTAINED_AGGREGATES, WINDOW_FUNCTIONS
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.spelling import refused_expression
-from headrace.declare.query.stage import Placed, Stage
+from headrace.declare.query.stage import PlacedMistakes, QueryStage
 from headrace.declare.query.text import DEEPEST, too_deep
 from headrace.model.expr import Expr
 
 
-def read_value(node: exp.Expr, stage: Stage) -> Expr:
+def read_value(node: exp.Expr, stage: QueryStage) -> Expr:
     """A whole expression, over the rows at hand."""
     return checked(node, stage, lambda: stage.finished(read(node, stage)))
 
 
-def read_condition(node: exp.Expr, stage: Stage) -> Expr:
+def read_condition(node: exp.Expr, stage: QueryStage) -> Expr:
     """A whole condition, over the rows at hand."""
     return checked(node, stage, lambda: operators.condition(stage.finished(read(node, stage))))
 
 
-def checked(node: exp.Expr, stage: Stage, make: Callable[[], Expr]) -> Expr:
+def checked(node: exp.Expr, stage: QueryStage, make: Callable[[], Expr]) -> Expr:
     """What `make` makes of a node, or UNKNOWN after a mistake, which is reported at the node's place."""
-    with Placed(stage, node):
+    with PlacedMistakes(stage, node):
         return make()
     return operators.UNKNOWN
 
 
-def read(node: exp.Expr, stage: Stage) -> Expr:
+def read(node: exp.Expr, stage: QueryStage) -> Expr:
     """What an expression means at a stage, before grouping is considered."""
     known = stage.values.get(id(node))
     if known is not None:
@@ -52,7 +52,7 @@ def read(node: exp.Expr, stage: Stage) -> Expr:
         books.depth -= 1
 
 
-def _read(node: exp.Expr, stage: Stage) -> Expr:
+def _read(node: exp.Expr, stage: QueryStage) -> Expr:
     if isinstance(node, exp.Query):
         return _value_of_query(node, stage)
     check_parts(node)
@@ -67,7 +67,7 @@ def _read(node: exp.Expr, stage: Stage) -> Expr:
     return value
 
 
-def _column(node: exp.Column, stage: Stage) -> Expr:
+def _column(node: exp.Column, stage: QueryStage) -> Expr:
     if isinstance(node.this, exp.Star):
         raise Mistake('"*" stands for columns of a SELECT list, not for a value')
     if node.catalog:
@@ -82,7 +82,7 @@ def _column(node: exp.Column, stage: Stage) -> Expr:
     return stage.column(node)
 
 
-def _function(node: exp.Anonymous, stage: Stage) -> Expr:
+def _function(node: exp.Anonymous, stage: QueryStage) -> Expr:
     name, declared = node.name.lower(), stage.environment.declared.functions
     if name not in declared:
         _refuse_misplaced(name, stage)
@@ -91,7 +91,7 @@ def _function(node: exp.Anonymous, stage: Stage) -> Expr:
     return calls.function(name, [read(argument, stage) for argument in node.expressions], declared)
 
 
-def _refuse_misplaced(name: str, stage: Stage) -> None:
+def _refuse_misplaced(name: str, stage: QueryStage) -> None:
     """Functions that mean something only in certain places, elsewhere."""
     if name in ("window", "session_window"):
         raise _window_refusal(name, stage)
@@ -104,13 +104,13 @@ def _refuse_misplaced(name: str, stage: Stage) -> None:
         raise Mistake(f'"{name}" needs OVER (...)')
 
 
-def _window_refusal(name: str, stage: Stage) -> NotMaintained:
+def _window_refusal(name: str, stage: QueryStage) -> NotMaintained:
     if name == "session_window":
         return NotMaintained("session window")
     return NotMaintained("struct column" if stage.window is not None else "window outside group by")
 
 
-def _field(node: exp.Dot, stage: Stage) -> Expr:
+def _field(node: exp.Dot, stage: QueryStage) -> Expr:
     """`window(...).start`."""
     if stage.window is not None and node.this == stage.window.node:
         return stage.window.bound(node.expression.name)
@@ -119,7 +119,7 @@ def _field(node: exp.Dot, stage: Stage) -> Expr:
     raise NotMaintained("struct column", "keep the parts in columns of their own")
 
 
-def _ranked(node: exp.Window, stage: Stage) -> Expr:
+def _ranked(node: exp.Window, stage: QueryStage) -> Expr:
     name = window_function(node)
     if stage.ranking is None:
         raise NotMaintained(f"window function: {name}")
@@ -136,30 +136,30 @@ def window_function(node: exp.Window) -> str:
     return inner.name.lower()
 
 
-def _value_of_query(node: exp.Expr, stage: Stage) -> Expr:
+def _value_of_query(node: exp.Expr, stage: QueryStage) -> Expr:
     if stage.subquery is None:
         raise NotMaintained("subquery in ON" if stage.clause == "ON" else "subquery as a value")
     return stage.subquery(stage, node)
 
 
-def _in(node: exp.In, stage: Stage) -> Expr:
+def _in(node: exp.In, stage: QueryStage) -> Expr:
     if node.args.get("query"):
         raise _subquery_refusal(node, stage)
     return in_list(node, lambda part: read(part, stage))
 
 
-def _exists(node: exp.Exists, stage: Stage) -> Expr:
+def _exists(node: exp.Exists, stage: QueryStage) -> Expr:
     raise _subquery_refusal(node, stage)
 
 
-def _subquery_refusal(node: exp.Expr, stage: Stage) -> NotMaintained:
+def _subquery_refusal(node: exp.Expr, stage: QueryStage) -> NotMaintained:
     if stage.clause == "ON":
         return NotMaintained("subquery in ON")
     around = node.find_ancestor(exp.Or, exp.Query)
     return NotMaintained("subquery under OR" if isinstance(around, exp.Or) else "subquery as a value")
 
 
-_READERS: Mapping[type[exp.Expr], Callable[[Any, Stage], Expr]] = {
+_READERS: Mapping[type[exp.Expr], Callable[[Any, QueryStage], Expr]] = {
     exp.Column: _column,
     exp.Anonymous: _function,
     exp.Filter: lambda node, stage: read(node.this, stage),  # no aggregate here: its reader says why

@@ -13,7 +13,7 @@ from headrace.declare.query.environment import Environment
 from headrace.declare.query.expressions import checked, read_value
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.scope import Visible, fold
-from headrace.declare.query.stage import Placed, Stage
+from headrace.declare.query.stage import PlacedMistakes, QueryStage
 from headrace.model.errors import nearest_name
 from headrace.model.expr import Column, Expr
 from headrace.model.relation import Output
@@ -23,7 +23,7 @@ LONGEST_NAME = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class SelectItem:
     """One column of the result, and the node it was written as."""
 
     name: str
@@ -31,11 +31,11 @@ class Item:
     node: exp.Expr
 
 
-def read_items(nodes: Sequence[exp.Expr], stage: Stage, *, named: bool) -> tuple[Item, ...]:
+def read_items(nodes: Sequence[exp.Expr], stage: QueryStage, *, named: bool) -> tuple[SelectItem, ...]:
     """The columns of a SELECT list. An alias is known to the items after it. Without `named`, names do not matter."""
-    items: list[Item] = []
+    items: list[SelectItem] = []
     for node in nodes:
-        with Placed(stage, node):
+        with PlacedMistakes(stage, node):
             for item in _read(node, stage, named, items):
                 items.append(item)
                 if isinstance(node, exp.Alias):
@@ -43,7 +43,7 @@ def read_items(nodes: Sequence[exp.Expr], stage: Stage, *, named: bool) -> tuple
     return tuple(items)
 
 
-def _read(node: exp.Expr, stage: Stage, named: bool, before: list[Item]) -> Iterator[Item]:
+def _read(node: exp.Expr, stage: QueryStage, named: bool, before: list[SelectItem]) -> Iterator[SelectItem]:
     if isinstance(node, exp.Star):
         yield from _starred(node, tuple(stage.scope.all()), node, stage)
     elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
@@ -51,15 +51,15 @@ def _read(node: exp.Expr, stage: Stage, named: bool, before: list[Item]) -> Iter
     elif isinstance(node, exp.Alias):
         if not isinstance(node.args["alias"], exp.Identifier):
             raise Mistake("an alias is a name")
-        yield Item(node.alias, read_value(node.this, stage), node)
+        yield SelectItem(node.alias, read_value(node.this, stage), node)
     elif isinstance(node, exp.Aliases):
         raise NotMaintained("clause: several aliases")
     else:
         value = read_value(node, stage)
-        yield Item(_own_name(node, stage, named, before), value, node)
+        yield SelectItem(_own_name(node, stage, named, before), value, node)
 
 
-def _table(node: exp.Column, stage: Stage) -> tuple[Visible, ...]:
+def _table(node: exp.Column, stage: QueryStage) -> tuple[Visible, ...]:
     table = stage.scope.table(node.table)
     if table is None:
         near = nearest_name(node.table, [table.alias for table in stage.scope.tables])
@@ -67,7 +67,7 @@ def _table(node: exp.Column, stage: Stage) -> tuple[Visible, ...]:
     return stage.scope.all_of(table)
 
 
-def _starred(star: exp.Star, columns: tuple[Visible, ...], node: exp.Expr, stage: Stage) -> Iterator[Item]:
+def _starred(star: exp.Star, columns: tuple[Visible, ...], node: exp.Expr, stage: QueryStage) -> Iterator[SelectItem]:
     if any(star.args.get(part) for part in ("replace", "rename", "ilike")):
         raise NotMaintained("clause: * with replace or rename")
     left_out = {fold(column.name): column for column in star.args.get("except_") or ()}
@@ -79,10 +79,10 @@ def _starred(star: exp.Star, columns: tuple[Visible, ...], node: exp.Expr, stage
             stage.environment.error(f'column "{column.name}" does not exist', column, near)
     for visible in columns:
         if fold(visible.name) not in left_out:
-            yield Item(visible.name, checked(node, stage, partial(stage.finished, visible.value)), node)
+            yield SelectItem(visible.name, checked(node, stage, partial(stage.finished, visible.value)), node)
 
 
-def _own_name(node: exp.Expr, stage: Stage, named: bool, before: list[Item]) -> str:
+def _own_name(node: exp.Expr, stage: QueryStage, named: bool, before: list[SelectItem]) -> str:
     """A column keeps the name of its declaration; an expression gets one from its text."""
     inner = node.unnest()
     if isinstance(inner, exp.Column):
@@ -108,7 +108,7 @@ def name_from_text(text: str, taken: Sequence[str]) -> str:
     return name
 
 
-def outputs(items: Sequence[Item], environment: Environment) -> tuple[Output, ...]:
+def outputs(items: Sequence[SelectItem], environment: Environment) -> tuple[Output, ...]:
     """The items as fields of rows of their own: names become unique, types are such that a column may have."""
     taken: set[str] = set()
     made = []
@@ -123,14 +123,14 @@ def outputs(items: Sequence[Item], environment: Environment) -> tuple[Output, ..
     return tuple(made)
 
 
-def _check_type(item: Item, environment: Environment) -> None:
+def _check_type(item: SelectItem, environment: Environment) -> None:
     if item.value.type in INTERVALS:
         environment.report.refuse("interval column", environment.at(item.node))
     if item.value.type == NULL and not environment.report.errors and not environment.report.blocked:
         environment.error(f'the type of column "{item.name}" is not known', item.node, "CAST(NULL AS ...)")
 
 
-def as_fields(items: Sequence[Item], made: Sequence[Output]) -> tuple[Item, ...]:
+def as_fields(items: Sequence[SelectItem], made: Sequence[Output]) -> tuple[SelectItem, ...]:
     """The items over the rows that were made of them."""
     pairs = zip(items, made, strict=True)
     return tuple(replace(item, value=Column(output.name, item.value.type)) for item, output in pairs)

@@ -14,13 +14,13 @@ from sqlglot import exp
 
 from headrace.declare.query import operators
 from headrace.declare.query.arguments import apply
-from headrace.declare.query.environment import Core, Environment
+from headrace.declare.query.environment import Environment, FromClause
 from headrace.declare.query.expressions import checked, read_condition
 from headrace.declare.query.mistakes import Mistake
 from headrace.declare.query.ranking import keep_first
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import Scope, Visible, fold
-from headrace.declare.query.stage import Stage
+from headrace.declare.query.stage import QueryStage
 from headrace.declare.query.tables import read_item, refuse_clauses
 from headrace.meaning.functions import FUNCTIONS
 from headrace.model.errors import nearest_name
@@ -36,7 +36,9 @@ _FILLS_LEFT = (JoinKind.RIGHT, JoinKind.FULL)
 _FILLS_RIGHT = (JoinKind.LEFT, JoinKind.FULL)
 
 
-def read_from(node: exp.Expr, joins: Sequence[exp.Join], environment: Environment, outer: Stage | None) -> Core:
+def read_from(
+    node: exp.Expr, joins: Sequence[exp.Join], environment: Environment, outer: QueryStage | None
+) -> FromClause:
     """The rows of FROM, and the names that are in sight after it."""
     core = _item(node, environment, outer)
     for join in joins:
@@ -44,7 +46,7 @@ def read_from(node: exp.Expr, joins: Sequence[exp.Join], environment: Environmen
     return core
 
 
-def _item(node: exp.Expr, environment: Environment, outer: Stage | None) -> Core:
+def _item(node: exp.Expr, environment: Environment, outer: QueryStage | None) -> FromClause:
     """A table, or joins in parentheses."""
     if isinstance(node, exp.Subquery) and not isinstance(node.this, exp.Query):
         refuse_clauses(node, environment, "this", "joins")
@@ -56,11 +58,11 @@ def _item(node: exp.Expr, environment: Environment, outer: Stage | None) -> Core
     return core
 
 
-def _joined(left: Core, node: exp.Join, environment: Environment, outer: Stage | None) -> Core:
+def _joined(left: FromClause, node: exp.Join, environment: Environment, outer: QueryStage | None) -> FromClause:
     kind = _kind(node, environment)
     right = _item(node.this, environment, outer)
     _check_aliases(left.scope, right.scope, node, environment)
-    stage = Stage(environment, "ON", _side_by_side(left.scope, right.scope), left.relation, outer=outer)
+    stage = QueryStage(environment, "ON", _side_by_side(left.scope, right.scope), left.relation, outer=outer)
     columns = tuple(name.name for name in node.args.get("using") or ())
     parts = _using(columns, left.scope, right.scope, node, stage) if columns else _on(node, stage)
     return _Pair(left, right, kind, parts, columns).joined(node, environment)
@@ -90,12 +92,12 @@ def _check_aliases(left: Scope, right: Scope, node: exp.Join, environment: Envir
             environment.error(f'"{table.alias}" occurs twice in FROM', node, "give one of them another name with AS")
 
 
-def _on(node: exp.Join, stage: Stage) -> tuple[Expr, ...]:
+def _on(node: exp.Join, stage: QueryStage) -> tuple[Expr, ...]:
     on = node.args.get("on")
     return () if on is None else conjuncts(read_condition(on, stage))
 
 
-def _using(names: tuple[str, ...], left: Scope, right: Scope, node: exp.Join, stage: Stage) -> tuple[Expr, ...]:
+def _using(names: tuple[str, ...], left: Scope, right: Scope, node: exp.Join, stage: QueryStage) -> tuple[Expr, ...]:
     def equal(name: str) -> Expr:
         return operators.compare("=", _one(name, left), _one(name, right))
 
@@ -119,13 +121,13 @@ def _one(name: str, scope: Scope) -> Expr:
 class _Pair:
     """Two sides with the parts of their condition. `using` are the columns that become one."""
 
-    left: Core
-    right: Core
+    left: FromClause
+    right: FromClause
     kind: JoinKind
     parts: tuple[Expr, ...]
     using: tuple[str, ...]
 
-    def joined(self, node: exp.Expr, environment: Environment) -> Core:
+    def joined(self, node: exp.Expr, environment: Environment) -> FromClause:
         left, right, parts = self._ranked()
         inner = self.kind == JoinKind.INNER
         if not inner and (left.correlated or right.correlated):
@@ -140,11 +142,11 @@ class _Pair:
             right = _computed(right, columns_of(on), node, environment)
         relation: Relation = Join(self.kind, left.relation, right.relation, on)
         relation = Filter(relation, conjunction(timed)) if timed else relation
-        return Core(
+        return FromClause(
             relation, self._scope(left, right), self._not_null(), (*left.correlated, *right.correlated, *correlated)
         )
 
-    def _ranked(self) -> tuple[Core, Core, tuple[Expr, ...]]:
+    def _ranked(self) -> tuple[FromClause, FromClause, tuple[Expr, ...]]:
         """Conditions on a rank decide how many rows a side keeps, where the join does not have to keep them all."""
         left, right, parts = self.left, self.right, self.parts
         if self.kind in (JoinKind.INNER, JoinKind.RIGHT):
@@ -160,7 +162,7 @@ class _Pair:
         kept_right = frozenset() if self.kind in (*_FILLS_RIGHT, *_LEFT_ONLY) else self.right.not_null
         return kept_left | kept_right
 
-    def _scope(self, left: Core, right: Core) -> Scope:
+    def _scope(self, left: FromClause, right: FromClause) -> Scope:
         seen = left.scope if self.kind in _LEFT_ONLY else _side_by_side(left.scope, right.scope)
         for name in self.using:
             seen = self._merged(name, left.scope, right.scope, seen)
@@ -180,7 +182,7 @@ class _Pair:
         return Scope(seen.tables, (*others, Visible(spelled, value)), seen.hidden | frozenset(owners))
 
 
-def _computed(side: Core, also: frozenset[str], node: exp.Expr, environment: Environment) -> Core:
+def _computed(side: FromClause, also: frozenset[str], node: exp.Expr, environment: Environment) -> FromClause:
     """The side with every visible column a field. `also` are fields that the join's condition reads."""
     visible = [
         (f"{table.alias}.{column.name}", column.value) for table in side.scope.tables for column in table.columns

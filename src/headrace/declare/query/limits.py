@@ -9,12 +9,12 @@ from sqlglot import exp
 
 from headrace.declare.query.environment import Environment, Purpose, Size
 from headrace.declare.query.expressions import read_value
-from headrace.declare.query.items import Item, as_fields, outputs
+from headrace.declare.query.items import SelectItem, as_fields, outputs
 from headrace.declare.query.mistakes import Mistake
 from headrace.declare.query.ranking import sort_key
 from headrace.declare.query.scope import fold
 from headrace.declare.query.spelling import refused_fetch
-from headrace.declare.query.stage import Placed, Stage
+from headrace.declare.query.stage import PlacedMistakes, QueryStage
 from headrace.model.expr import Column, Expr, Literal
 from headrace.model.relation import Order, Output, Project, Relation, TopK
 
@@ -27,8 +27,8 @@ class Sorted:
     made of.
     """
 
-    stage: Stage
-    items: tuple[Item, ...]
+    stage: QueryStage
+    items: tuple[SelectItem, ...]
     purpose: Purpose
     size: Size
     fields: Mapping[Expr, Expr] | None = None
@@ -43,7 +43,7 @@ def is_limited(node: exp.Expr, before: Sorted) -> bool:
     return not (irrelevant and not node.args.get("offset") and (_count(limit, before.stage) or 0) >= 1)
 
 
-def keep_limit(node: exp.Expr, before: Sorted) -> tuple[Relation, tuple[Item, ...]]:
+def keep_limit(node: exp.Expr, before: Sorted) -> tuple[Relation, tuple[SelectItem, ...]]:
     """The rows that ORDER BY and LIMIT leave, and the items over them."""
     order, offset = node.args.get("order"), node.args.get("offset")
     stage, environment = before.stage, before.stage.environment
@@ -65,10 +65,10 @@ def keep_limit(node: exp.Expr, before: Sorted) -> tuple[Relation, tuple[Item, ..
     return _first(before, keys, limit or 0, skipped or 0)
 
 
-def _count(node: exp.Expr, stage: Stage) -> int | None:
+def _count(node: exp.Expr, stage: QueryStage) -> int | None:
     """The number in LIMIT, OFFSET or FETCH."""
     value = node.args.get("count") if isinstance(node, exp.Fetch) else node.args.get("expression")
-    with Placed(stage, node):
+    with PlacedMistakes(stage, node):
         if node.args.get("limit_options"):
             raise refused_fetch(node)
         if isinstance(value, exp.Literal) and not value.is_string and value.name.isdigit() and int(value.name) < 2**31:
@@ -83,13 +83,13 @@ def _keys(order: exp.Expr, before: Sorted) -> tuple[Order, ...]:
     stage = replace(before.stage, clause="ORDER BY", aliases=aliases, aliases_first=True)
     keys = []
     for part in order.expressions:
-        with Placed(stage, part):
+        with PlacedMistakes(stage, part):
             keys.append(sort_key(part, _key(part.this, stage, before)))
     before.stage.relation = stage.relation
     return tuple(key for key in keys if not isinstance(key.expr, Literal))
 
 
-def _key(node: exp.Expr, stage: Stage, before: Sorted) -> Expr:
+def _key(node: exp.Expr, stage: QueryStage, before: Sorted) -> Expr:
     if isinstance(node, exp.Literal) and not node.is_string:
         position = int(node.name) if node.name.isdigit() else 0
         if not 1 <= position <= len(before.items):
@@ -103,7 +103,7 @@ def _key(node: exp.Expr, stage: Stage, before: Sorted) -> Expr:
     return before.fields[value]
 
 
-def _first(before: Sorted, keys: Sequence[Order], limit: int, offset: int) -> tuple[Relation, tuple[Item, ...]]:
+def _first(before: Sorted, keys: Sequence[Order], limit: int, offset: int) -> tuple[Relation, tuple[SelectItem, ...]]:
     environment = before.stage.environment
     if before.fields is not None:
         return TopK(before.stage.relation, (), tuple(keys), limit, offset), before.items

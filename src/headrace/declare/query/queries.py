@@ -13,12 +13,12 @@ from headrace.declare.query.report import Report, refuse
 from headrace.declare.query.scope import fold
 from headrace.declare.query.select import read_select
 from headrace.declare.query.sets import limited_rows, read_set
-from headrace.declare.query.stage import Stage
+from headrace.declare.query.stage import QueryStage
 from headrace.declare.query.tables import refuse_clauses
 from headrace.model.errors import UnsupportedSql
 
 
-def read_query(node: exp.Query, environment: Environment, outer: Stage | None, purpose: Purpose) -> Rows:
+def read_query(node: exp.Query, environment: Environment, outer: QueryStage | None, purpose: Purpose) -> Rows:
     """The rows of any query. `outer` is where it stands inside another query, whose columns it may name."""
     with_ = node.args.get("with_")
     inside = environment if with_ is None else _with(with_, environment)
@@ -28,7 +28,7 @@ def read_query(node: exp.Query, environment: Environment, outer: Stage | None, p
     return rows
 
 
-def _body(node: exp.Query, environment: Environment, outer: Stage | None, purpose: Purpose) -> Rows:
+def _body(node: exp.Query, environment: Environment, outer: QueryStage | None, purpose: Purpose) -> Rows:
     if isinstance(node, exp.Select):
         return read_select(node, environment, outer, purpose)
     if isinstance(node, exp.SetOperation):

@@ -16,7 +16,7 @@ from headrace.declare.query.expressions import read_value, window_function
 from headrace.declare.query.forms import check_parts
 from headrace.declare.query.known_functions import RANKINGS
 from headrace.declare.query.mistakes import Mistake, NotMaintained
-from headrace.declare.query.stage import Stage
+from headrace.declare.query.stage import QueryStage
 from headrace.model.expr import Call, Column, Expr, Literal
 from headrace.model.relation import Filter, Join, JoinKind, Order, Project, Ranking, Relation, TopK
 from headrace.model.types import BIGINT, INT
@@ -28,7 +28,7 @@ _KEEPS_RIGHT = (JoinKind.INNER, JoinKind.RIGHT)
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def read_ranking(stage: Stage, node: exp.Window) -> Expr:
+def read_ranking(stage: QueryStage, node: exp.Window) -> Expr:
     """ROW_NUMBER, RANK or DENSE_RANK: the rank of each row at hand. One order per query."""
     name = window_function(node)
     if name not in RANKINGS:
@@ -46,7 +46,7 @@ def read_ranking(stage: Stage, node: exp.Window) -> Expr:
     return _ranked(stage, node, (Ranking(name), partition, order))
 
 
-def _ranked(stage: Stage, node: exp.Window, key: tuple[Ranking, tuple[Expr, ...], tuple[Order, ...]]) -> Expr:
+def _ranked(stage: QueryStage, node: exp.Window, key: tuple[Ranking, tuple[Expr, ...], tuple[Order, ...]]) -> Expr:
     if stage.ranked is not None:
         if stage.ranked[0] != key:
             raise NotMaintained("several window functions")
@@ -61,7 +61,7 @@ def _ranked(stage: Stage, node: exp.Window, key: tuple[Ranking, tuple[Expr, ...]
     return value
 
 
-def read_order(node: exp.Expr, stage: Stage) -> tuple[Order, ...]:
+def read_order(node: exp.Expr, stage: QueryStage) -> tuple[Order, ...]:
     """The keys of an ORDER BY, over the rows at hand. Constants order nothing."""
     keys = (sort_key(part, read_value(part.this, stage)) for part in node.expressions)
     return tuple(key for key in keys if not isinstance(key.expr, Literal))

@@ -20,7 +20,7 @@ class Visible:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class FromTable:
     """What one item of FROM shows. `complete` is False when its columns are not known because of a mistake reported
     elsewhere.
     """
@@ -39,7 +39,7 @@ class Scope:
     from are `hidden`.
     """
 
-    tables: tuple[Table, ...] = ()
+    tables: tuple[FromTable, ...] = ()
     merged: tuple[Visible, ...] = ()
     hidden: frozenset[tuple[str, str]] = frozenset()
 
@@ -47,7 +47,7 @@ class Scope:
     def complete(self) -> bool:
         return all(table.complete for table in self.tables)
 
-    def table(self, alias: str) -> Table | None:
+    def table(self, alias: str) -> FromTable | None:
         return next((table for table in self.tables if same_name(table.alias, alias)), None)
 
     def find(self, name: str, qualifier: str | None) -> tuple[Expr, ...]:
@@ -63,7 +63,7 @@ class Scope:
         for table in self.tables:
             yield from (column for column in table.columns if not self._is_hidden(table, column))
 
-    def all_of(self, table: Table) -> tuple[Visible, ...]:
+    def all_of(self, table: FromTable) -> tuple[Visible, ...]:
         """What `t.*` means: columns that USING named stand first."""
         first = [
             c
@@ -73,7 +73,7 @@ class Scope:
         ]
         return (*first, *(c for c in table.columns if c not in first))
 
-    def _is_hidden(self, table: Table, column: Visible) -> bool:
+    def _is_hidden(self, table: FromTable, column: Visible) -> bool:
         return (fold(table.alias), fold(column.name)) in self.hidden
 
     def names(self) -> tuple[str, ...]:

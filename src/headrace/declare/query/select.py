@@ -16,7 +16,7 @@ from headrace.declare.query.limits import Sorted, is_limited, keep_limit
 from headrace.declare.query.ranking import read_ranking
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import Visible, fold
-from headrace.declare.query.stage import Stage
+from headrace.declare.query.stage import QueryStage
 from headrace.declare.query.subqueries import read_scalar
 from headrace.declare.query.tables import refuse_clauses
 from headrace.model.expr import Column
@@ -28,13 +28,13 @@ _CLAUSES = (
 )
 
 
-def read_select(node: exp.Select, environment: Environment, outer: Stage | None, purpose: Purpose) -> Rows:
+def read_select(node: exp.Select, environment: Environment, outer: QueryStage | None, purpose: Purpose) -> Rows:
     """The rows of a SELECT and its columns as expressions over them."""
     refuse_clauses(node, environment, *_CLAUSES)
     if node.args.get("from_") is None:
         refuse("select without from", environment.at(node))
     core = read_from(node.args["from_"].this, node.args.get("joins") or (), environment, outer)
-    stage = Stage(
+    stage = QueryStage(
         environment,
         "WHERE",
         core.scope,
@@ -59,7 +59,7 @@ def _size(node: exp.Select, aggregated: bool) -> Size:
     return Size.AT_MOST_ONE if node.args.get("having") else Size.ONE
 
 
-def _selected(node: exp.Select, stage: Stage, purpose: Purpose, size: Size) -> Rows:
+def _selected(node: exp.Select, stage: QueryStage, purpose: Purpose, size: Size) -> Rows:
     """What is left after HAVING, SELECT, QUALIFY, DISTINCT, ORDER BY and LIMIT."""
     counts = _counts(stage.relation)
     if node.args.get("having"):
@@ -92,7 +92,7 @@ def _counts(relation: Relation) -> frozenset[str]:
     return frozenset(call.name for call in calls if call.function == AggregateFunction.COUNT)
 
 
-def _keep_having(node: exp.Select, stage: Stage) -> None:
+def _keep_having(node: exp.Select, stage: QueryStage) -> None:
     """HAVING, which may name items of SELECT by their aliases."""
     condition = node.args["having"].this
     named = {fold(column.name) for column in condition.find_all(exp.Column) if not column.table}

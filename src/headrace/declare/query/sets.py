@@ -11,11 +11,11 @@ from sqlglot import exp
 from headrace.declare.query import operators
 from headrace.declare.query.environment import Environment, Purpose, Rows, Size
 from headrace.declare.query.expressions import checked
-from headrace.declare.query.items import Item, outputs
+from headrace.declare.query.items import SelectItem, outputs
 from headrace.declare.query.limits import Sorted, keep_limit
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import Scope, Visible
-from headrace.declare.query.stage import Stage
+from headrace.declare.query.stage import QueryStage
 from headrace.declare.query.tables import refuse_clauses
 from headrace.model.errors import InputError, Problem
 from headrace.model.expr import Call, Column, Expr, conjunction
@@ -23,7 +23,7 @@ from headrace.model.relation import Distinct, Join, JoinKind, Output, Project, R
 from headrace.model.types import BOOLEAN, NULL, Type
 
 
-def read_set(node: exp.SetOperation, environment: Environment, outer: Stage | None, purpose: Purpose) -> Rows:
+def read_set(node: exp.SetOperation, environment: Environment, outer: QueryStage | None, purpose: Purpose) -> Rows:
     """The rows of queries combined by UNION [ALL], INTERSECT or EXCEPT, with the ORDER BY and LIMIT that may follow."""
     refuse_clauses(node, environment, "with_", "this", "expression", "distinct", "order", "limit", "offset")
     kind = type(node).__name__.lower()
@@ -57,7 +57,7 @@ def _place(kind: str, environment: Environment) -> Environment:
     return environment.inside_another(kind)
 
 
-def _branch(node: exp.Expr, environment: Environment, outer: Stage | None) -> Rows:
+def _branch(node: exp.Expr, environment: Environment, outer: QueryStage | None) -> Rows:
     if isinstance(node, exp.Values):
         refuse("values", environment.at(node))
     if not isinstance(node, exp.Query):
@@ -87,7 +87,7 @@ def _combined(
 
 
 def _types(results: Sequence[Rows], branches: Sequence[exp.Expr], places: Sequence[Environment]) -> list[Type]:
-    stage = Stage(places[0], "UNION", Scope(), results[0].relation)
+    stage = QueryStage(places[0], "UNION", Scope(), results[0].relation)
     columns = zip(*(rows.columns for rows in results), strict=True)
     values = [[column.value for column in same_place] for same_place in columns]
     return [checked(branches[-1], stage, partial(_first_unified, each)).type for each in values]
@@ -100,12 +100,12 @@ def _first_unified(values: Sequence[Expr]) -> Expr:
 def _projected(
     rows: Rows, types: Sequence[Type], names: Sequence[str], node: exp.Expr, environment: Environment
 ) -> Relation:
-    stage = Stage(environment, "UNION", Scope(), rows.relation)
+    stage = QueryStage(environment, "UNION", Scope(), rows.relation)
     items = []
     for column, type_, name in zip(rows.columns, types, names, strict=True):
         # Columns without a common type are reported, and have none.
         value = column.value if type_ == NULL else checked(node, stage, partial(operators.convert, column.value, type_))
-        items.append(Item(name, value, node))
+        items.append(SelectItem(name, value, node))
     made = outputs(items, environment)
     return rows.relation if _is_identity(rows.relation, made) else Project(rows.relation, made)
 
@@ -137,8 +137,8 @@ def limited_rows(node: exp.Expr, rows: Rows, environment: Environment, purpose: 
     """Rows of a finished query after another ORDER BY and LIMIT, which may name its columns only."""
     if not any(node.args.get(clause) for clause in ("order", "limit", "offset")):
         return rows
-    stage = Stage(environment, "ORDER BY", Scope((rows.as_table(""),)), rows.relation, not_null=rows.not_null)
-    items = tuple(Item(column.name, column.value, node) for column in rows.columns)
+    stage = QueryStage(environment, "ORDER BY", Scope((rows.as_table(""),)), rows.relation, not_null=rows.not_null)
+    items = tuple(SelectItem(column.name, column.value, node) for column in rows.columns)
     whole = [item.value for item in items] == [Column(field.name, field.type) for field in fields_of(rows.relation)]
     relation, items = keep_limit(node, Sorted(stage, items, purpose, Size.ANY, {} if whole else None))
     return replace(rows, relation=relation, columns=tuple(Visible(item.name, item.value) for item in items))

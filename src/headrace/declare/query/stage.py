@@ -21,7 +21,7 @@ from headrace.model.expr import Column, Expr, columns_of
 from headrace.model.relation import Relation
 
 
-class Grouping(Protocol):
+class GroupByResult(Protocol):
     """What GROUP BY made of the rows."""
 
     def regrouped(self, expr: Expr, places: Mapping[str, exp.Expr]) -> Expr:
@@ -45,7 +45,7 @@ class TimeWindow:
 
 
 @dataclass(slots=True)
-class Stage:
+class QueryStage:
     """`clause` is its name for messages. `values` are nodes whose values are known: aggregates, once they are computed.
 
     `aliases` are columns of the SELECT list, found where no column has the name, or before columns if `aliases_first`.
@@ -59,14 +59,14 @@ class Stage:
     scope: Scope
     relation: Relation
     not_null: frozenset[str] = frozenset()
-    outer: Stage | None = None
+    outer: QueryStage | None = None
     aliases: Mapping[str, Expr] = field(default_factory=dict)
     aliases_first: bool = False
     values: Mapping[int, Expr] = field(default_factory=dict)
     window: TimeWindow | None = None
-    grouping: Grouping | None = None
-    subquery: Callable[[Stage, exp.Expr], Expr] | None = None
-    ranking: Callable[[Stage, exp.Window], Expr] | None = None
+    grouping: GroupByResult | None = None
+    subquery: Callable[[QueryStage, exp.Expr], Expr] | None = None
+    ranking: Callable[[QueryStage, exp.Window], Expr] | None = None
     ranked: tuple[object, Expr] | None = None
     correlated: tuple[Expr, ...] = ()
     places: dict[str, exp.Expr] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class Stage:
 
     def _all_known(self, qualifier: str | None) -> bool:
         """False when the name may belong to a table whose columns are not known because of another mistake."""
-        stage: Stage | None = self
+        stage: QueryStage | None = self
         while stage is not None:
             table = None if qualifier is None else stage.scope.table(qualifier)
             if not (stage.scope.complete if table is None else table.complete):
@@ -149,10 +149,10 @@ def unknown_column_hint(written: str, scope: Scope, quoted: bool) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedMistakes:
     """Gives mistakes and refusals inside it the place of a node. After either the rest of the block is left out."""
 
-    stage: Stage
+    stage: QueryStage
     node: exp.Expr
 
     def __enter__(self) -> None:

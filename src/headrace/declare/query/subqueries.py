@@ -11,13 +11,13 @@ from sqlglot import exp
 
 from headrace.declare.query.environment import Purpose, Rows, Size
 from headrace.declare.query.mistakes import Mistake, NotMaintained
-from headrace.declare.query.stage import Stage
+from headrace.declare.query.stage import QueryStage
 from headrace.model.expr import TRUE, Call, Column, Expr, Literal, conjunction, substitute
 from headrace.model.relation import Join, JoinKind, Output, Project
 from headrace.model.types import BIGINT
 
 
-def read_scalar(stage: Stage, node: exp.Expr) -> Expr:
+def read_scalar(stage: QueryStage, node: exp.Expr) -> Expr:
     """The value of a query in parentheses for each row at hand, to which its row is joined."""
     query = node.unnest()
     if not isinstance(query, exp.Query):
@@ -31,7 +31,7 @@ def read_scalar(stage: Stage, node: exp.Expr) -> Expr:
     return _attached(stage, rows, f"{inner.output}value")
 
 
-def _attached(stage: Stage, rows: Rows, name: str) -> Expr:
+def _attached(stage: QueryStage, rows: Rows, name: str) -> Expr:
     value = rows.columns[0].value
     if rows.size == Size.ONE and not rows.correlated:
         stage.relation = Join(JoinKind.INNER, stage.relation, rows.relation, TRUE)

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from headrace.declare.query.environment import BrokenView, Core, Environment, NamedQuery, Purpose, Rows
+from headrace.declare.query.environment import BrokenView, Environment, FromClause, NamedQuery, Purpose, Rows
 from headrace.declare.query.report import refuse
-from headrace.declare.query.scope import Scope, Table, Visible, fold, same_name
+from headrace.declare.query.scope import FromTable, Scope, Visible, fold, same_name
 from headrace.declare.query.spelling import refused_clause
 from headrace.model.catalogue import Source, SourceColumn
 from headrace.model.errors import nearest_name
@@ -33,15 +33,15 @@ def refuse_clauses(node: exp.Expr, environment: Environment, *handled: str) -> N
             environment.report.refuse(refused.operator, where, refused.hint)
 
 
-def read_item(node: exp.Expr, environment: Environment) -> Core:
+def read_item(node: exp.Expr, environment: Environment) -> FromClause:
     """What one item of FROM shows, without the joins that may follow it."""
     with environment.report.gathering():
         return _read_item(node, environment)
     alias = node.alias_or_name
-    return Core(_nothing_known(alias, environment).relation, Scope((Table(alias, (), complete=False),)))
+    return FromClause(_nothing_known(alias, environment).relation, Scope((FromTable(alias, (), complete=False),)))
 
 
-def _read_item(node: exp.Expr, environment: Environment) -> Core:
+def _read_item(node: exp.Expr, environment: Environment) -> FromClause:
     if isinstance(node, exp.Table):
         return _named(node, environment)
     if not isinstance(node, exp.Subquery) or not isinstance(node.this, exp.Query):
@@ -49,7 +49,7 @@ def _read_item(node: exp.Expr, environment: Environment) -> Core:
     return _query(node, environment)
 
 
-def _named(node: exp.Table, environment: Environment) -> Core:
+def _named(node: exp.Table, environment: Environment) -> FromClause:
     if not isinstance(node.this, exp.Identifier):
         refuse(f"table function: {name_table_function(node)}", environment.at(node))
     refuse_clauses(node, environment, "this", "alias", "db", "joins")
@@ -71,7 +71,7 @@ def name_table_function(node: exp.Table) -> str:
     return "rows from" if node.this is None else str(node.this.name).lower()
 
 
-def _view(name: str, alias: str, node: exp.Table, environment: Environment) -> Core:
+def _view(name: str, alias: str, node: exp.Table, environment: Environment) -> FromClause:
     view = environment.declared.view(name, environment, environment.at(node))
     if view is None:
         near = nearest_name(name, (*environment.declared.table_names(), *environment.common_tables))
@@ -99,7 +99,7 @@ def _expanded(named: NamedQuery, alias: str, environment: Environment) -> Rows:
     return replace(rows, columns=tuple(replace(column, name=name) for name, column in columns))
 
 
-def _query(node: exp.Subquery, environment: Environment) -> Core:
+def _query(node: exp.Subquery, environment: Environment) -> FromClause:
     refuse_clauses(node, environment, "this", "alias", "joins")
     alias = _alias(node, environment.books.fresh("subquery"), environment)
     inner = environment.inside(alias)
@@ -137,7 +137,7 @@ def _nothing_known(alias: str, environment: Environment) -> Rows:
     return Rows(Scan(alias, environment.books.fresh(f"{environment.path}{alias}"), (), ()), (), complete=False)
 
 
-def _shown(rows: Rows, alias: str, node: exp.Expr, environment: Environment) -> Core:
+def _shown(rows: Rows, alias: str, node: exp.Expr, environment: Environment) -> FromClause:
     """Rows as a table of FROM, with the column names that the alias may give: `t AS x(a, b)`."""
     table = rows.as_table(alias)
     given = node.args["alias"].columns if node.args.get("alias") else []
@@ -147,4 +147,4 @@ def _shown(rows: Rows, alias: str, node: exp.Expr, environment: Environment) -> 
     elif given:
         columns = zip(given, table.columns, strict=False)
         table = replace(table, columns=tuple(replace(column, name=name.name) for name, column in columns))
-    return Core(rows.relation, Scope((table,)), rows.not_null, rows.correlated)
+    return FromClause(rows.relation, Scope((table,)), rows.not_null, rows.correlated)

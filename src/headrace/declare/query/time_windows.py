@@ -11,7 +11,7 @@ from headrace.declare.query import literals
 from headrace.declare.query.arguments import widen
 from headrace.declare.query.expressions import read_value
 from headrace.declare.query.mistakes import Mistake, NotMaintained
-from headrace.declare.query.stage import Stage, TimeWindow
+from headrace.declare.query.stage import QueryStage, TimeWindow
 from headrace.model.expr import Column
 from headrace.model.relation import Windows
 from headrace.model.types import TIMESTAMP
@@ -23,7 +23,7 @@ def is_time_window(node: exp.Anonymous) -> bool:
     return node.name.lower() in ("window", "session_window")
 
 
-def open_window(node: exp.Anonymous, stage: Stage) -> TimeWindow:
+def open_window(node: exp.Anonymous, stage: QueryStage) -> TimeWindow:
     """Put the rows at hand into windows; the bounds are fields from now on."""
     if node.name.lower() == "session_window":
         raise NotMaintained("session window")

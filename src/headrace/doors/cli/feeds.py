@@ -24,12 +24,12 @@ MOST_LISTED = 20
 feeds = typer.Typer(help="Store feeds ahead or assemble them on read.", no_args_is_help=True)
 
 
-class Engine(StrEnum):
+class FeedsEngine(StrEnum):
     NUMPY = "numpy"
     SPARK = "spark"
 
 
-class Method(StrEnum):
+class FeedsMethod(StrEnum):
     EXACT = "exact"
     GREEDY = "greedy"
     WHOLESALE = "wholesale"
@@ -54,9 +54,9 @@ def decide(
     percentile: Annotated[str | None, typer.Option(help="Share of queries with at most --max-pulls.")] = None,
     max_pulls: Annotated[int, typer.Option(help="The most pulls of that share of queries.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the follows with a column decision: push or pull.")] = None,
-    engine: Annotated[Engine, typer.Option(help="Where to decide tables.")] = Engine.NUMPY,
+    engine: Annotated[FeedsEngine, typer.Option(help="Where to decide tables.")] = FeedsEngine.NUMPY,
     master: Annotated[str, typer.Option(help="Where Spark runs.")] = "local[2]",
-    method: Annotated[Method, typer.Option(help="How to meet a latency target.")] = Method.EXACT,
+    method: Annotated[FeedsMethod, typer.Option(help="How to meet a latency target.")] = FeedsMethod.EXACT,
     why: Annotated[str | None, typer.Option(help="Explain one pair: consumer<-producer.")] = None,
     per: Annotated[str, typer.Option(help="Time unit of the rates, for --why.")] = "h",
     json: Json = False,
@@ -77,7 +77,7 @@ def decide(
                 "--percentile": percentile is not None,
                 "--max-pulls": max_pulls != 0,
                 "--out": out is not None,
-                "--engine": engine is not Engine.NUMPY,
+                "--engine": engine is not FeedsEngine.NUMPY,
             }
         )
         report = feeds.decide_feeds(file, question)
@@ -91,8 +91,8 @@ def decide(
         producers, consumers, store_price, fetch_price, batch_price, model, shown, mean_pulls, percentile, max_pulls,
         out,
     )  # fmt: skip
-    if engine is Engine.SPARK:
-        if (mean_pulls, percentile, why, method) != (None, None, None, Method.EXACT):
+    if engine is FeedsEngine.SPARK:
+        if (mean_pulls, percentile, why, method) != (None, None, None, FeedsMethod.EXACT):
             raise UsageError("targets, methods and --why need all pairs in one place", "--engine numpy")
         return _show(json, feeds.decide_feed_tables_on_spark(file, tables, master, progress()), out)
     return _show(json, feeds.decide_feed_tables(file, tables, question, progress()), out)

@@ -42,8 +42,8 @@ def place(
     """Decide where each view runs, so that the fewest messages are sent."""
     from headrace.app import placing
 
-    if engine not in tuple(placing.Engine):
-        raise UsageError(f'no engine "{engine}"', hint=f"one of: {', '.join(placing.Engine)}")
+    if engine not in tuple(placing.PlacementEngine):
+        raise UsageError(f'no engine "{engine}"', hint=f"one of: {', '.join(placing.PlacementEngine)}")
     if not placing.is_table(file):
         if (up, down, out, engine) != (None, None, None, "numpy"):
             raise UsageError(
@@ -53,7 +53,7 @@ def place(
         placed = placing.place_instance(file, why, per)
         return _show(json, lambda: instance_text(placed), lambda: instance_document(placed))
     request = placing.TableRequest(file, _price(up, "--up"), _price(down, "--down"), out, why, per)
-    if engine == placing.Engine.SPARK:
+    if engine == placing.PlacementEngine.SPARK:
         if why is not None:
             raise UsageError("--why works only with the numpy engine")
         table = placing.place_table_on_spark(request, master, progress())

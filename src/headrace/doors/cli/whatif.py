@@ -14,7 +14,7 @@ from headrace.doors.cli.output import Exit, show, table, wrap
 
 if TYPE_CHECKING:
     from headrace.app.explaining import Imagined
-    from headrace.model.explanation import Outcome
+    from headrace.model.explanation import ContractOutcome
 
 
 def whatif(
@@ -55,7 +55,7 @@ def _text(contract: str, found: Imagined) -> str:
     return "\n".join(lines)
 
 
-def _said(outcome: Outcome) -> str:
+def _said(outcome: ContractOutcome) -> str:
     from headrace.doors.cli.plan_text import dollars_per_hour
     from headrace.model.amounts import format_seconds
     from headrace.model.words import name_reason

@@ -16,9 +16,9 @@ from headrace.model import amounts
 from headrace.model.explanation import (
     Alternative,
     Grounds,
-    Origin,
     ResultSize,
     SourceRate,
+    StatisticOrigin,
     Why,
     WhyContract,
     WhyRejected,
@@ -68,7 +68,7 @@ def grounds_lines(grounds: Grounds) -> Iterator[str]:
 def _rate(one: SourceRate) -> list[str]:
     """Nobody needs more than three digits of what is measured."""
     rate = amounts.format_rate(float(f"{one.rate:.3g}"))
-    if one.origin is not Origin.MEASURED:
+    if one.origin is not StatisticOrigin.MEASURED:
         return [rate, one.origin.value]
     return [rate, "measured" + ("" if one.declared is None else f", {amounts.format_rate(one.declared)} declared")]
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from headrace.model.expr import Expr, Literal, columns_of, rename_columns, substitute
 from headrace.model.relation import JoinKind
 from headrace.plan.canonical.drafts import (
-    Core,
     Deduplicated,
+    DraftCore,
+    DraftQuery,
     Grouped,
     Node,
-    Query,
     Ranked,
     Sided,
     United,
@@ -39,7 +39,7 @@ from headrace.plan.canonical.predicates import conditions_of
 class Absorbed:
     """What became of a node, as a query of the same outputs, and the predicates that stay above it."""
 
-    query: Query
+    query: DraftQuery
     left_over: tuple[Expr, ...]
 
 
@@ -48,7 +48,7 @@ def absorbed(alias: str, node: Node, predicates: tuple[Expr, ...]) -> Absorbed:
     fields = {f"{alias}.{field.name}": field.name for field in fields_of_node(node)}
     touching = [rename_columns(predicate, fields) for predicate in predicates if alias in aliases_in(predicate)]
     node_or_query = _with_nulls_rejected(node, touching)
-    if isinstance(node_or_query, Query):
+    if isinstance(node_or_query, DraftQuery):
         return Absorbed(node_or_query, predicates)
     below, above = node_or_query, []
     for predicate in predicates:
@@ -92,7 +92,7 @@ def _into_groups(node: Grouped, predicate: Expr) -> Grouped:
     return replace(node, having=(*node.having, predicate))
 
 
-def _with_nulls_rejected(node: Node, predicates: Iterable[Expr]) -> Node | Query:
+def _with_nulls_rejected(node: Node, predicates: Iterable[Expr]) -> Node | DraftQuery:
     """The join without rows that it fills up with NULLs, where a predicate drops all of these anyway."""
     if not isinstance(node, Sided) or node.kind not in (JoinKind.LEFT, JoinKind.FULL):
         return node
@@ -108,13 +108,13 @@ def _with_nulls_rejected(node: Node, predicates: Iterable[Expr]) -> Node | Query
     return replace(node, kind=JoinKind.LEFT, left=node.right, right=node.left) if needs_right else node
 
 
-def rejects_nulls(predicate: Expr, side: Query) -> bool:
+def rejects_nulls(predicate: Expr, side: DraftQuery) -> bool:
     """Whether the predicate is true for no row in which all outputs of that side are NULL."""
     nulls = {name: Literal(None, expr.type) for name, expr in side.values.items() if name in columns_of(predicate)}
     return bool(nulls) and conditions_of((substitute(predicate, nulls),)).is_empty
 
 
-def _inner(node: Sided) -> Query:
+def _inner(node: Sided) -> DraftQuery:
     left, right = node.left, node.right
-    core = Core((*left.core.inputs, *right.core.inputs), (*left.core.predicates, *right.core.predicates))
-    return filtered(Query(core, (*left.outputs, *right.outputs)), node.on)
+    core = DraftCore((*left.core.inputs, *right.core.inputs), (*left.core.predicates, *right.core.predicates))
+    return filtered(DraftQuery(core, (*left.outputs, *right.outputs)), node.on)

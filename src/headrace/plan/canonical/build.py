@@ -24,11 +24,11 @@ from headrace.plan.canonical.assemble import (
 )
 from headrace.plan.canonical.block_key import block_json, fingerprint_of_block
 from headrace.plan.canonical.drafts import (
-    Core,
     Deduplicated,
+    DraftCore,
+    DraftQuery,
     Grouped,
     Node,
-    Query,
     Ranked,
     Sided,
     United,
@@ -59,7 +59,7 @@ class Built:
         return f"@{self.block.fingerprint}"
 
 
-def build(query: Query, salt: str) -> Built:
+def build(query: DraftQuery, salt: str) -> Built:
     """The block of a settled query."""
     node = node_of(query)
     if node is None:
@@ -83,7 +83,7 @@ def _local(expr: Expr, alias: str) -> Expr:
     return rename_columns(expr, {column: field_of(column) for column in columns_of(expr) if alias_of(column) == alias})
 
 
-def _built_core(core: Core, readers: Iterable[Expr], finish: Callable[[Rename], Finish], salt: str) -> Built:
+def _built_core(core: DraftCore, readers: Iterable[Expr], finish: Callable[[Rename], Finish], salt: str) -> Built:
     """A block over a join core; nodes among its inputs become inner blocks, of the fields that are read."""
     read = frozenset(column for expr in (*readers, *core.predicates) for column in columns_of(expr))
     inner = {i.alias: _built_node(i.alias, i.of, read, salt) for i in core.inputs if not isinstance(i.of, Scan)}
@@ -113,7 +113,7 @@ def _built_node(alias: str, node: Node, read: frozenset[str], salt: str) -> Buil
     if isinstance(node, Grouped | Deduplicated):
         return build(whole, salt)
     outputs = tuple(output for output in whole.outputs if columns_of(output.expr) <= read)
-    return build(Query(whole.core, outputs), salt)
+    return build(DraftQuery(whole.core, outputs), salt)
 
 
 # Joins with sides, and unions: each input goes to the operator as it is
@@ -138,7 +138,7 @@ class _Operand:
         return canonical(rename_columns(expr, {column: f"{alias}.{field_of(column)}" for column in columns_of(expr)}))
 
 
-def _operand(query: Query, salt: str, becomes_null: bool = False) -> _Operand:
+def _operand(query: DraftQuery, salt: str, becomes_null: bool = False) -> _Operand:
     """A source with its filter, or a block. Values that NULLs in all columns do not make NULL must be computed before
     the join.
     """
@@ -239,7 +239,7 @@ def _united(node: United, outputs: Mapping[str, Expr], salt: str) -> Built:
     return Built(block, names, tuple(inner for operand in ordered for inner in operand.inner))
 
 
-def _projected(branch: Query, outputs: Mapping[str, Expr]) -> Query:
+def _projected(branch: DraftQuery, outputs: Mapping[str, Expr]) -> DraftQuery:
     values = branch.values
     exprs = (Output(name, canonical(substitute(expr, values))) for name, expr in outputs.items())
-    return Query(branch.core, tuple(exprs))
+    return DraftQuery(branch.core, tuple(exprs))

@@ -25,14 +25,14 @@ class CoreInput:
 
 
 @dataclass(frozen=True, slots=True)
-class Core:
+class DraftCore:
     inputs: tuple[CoreInput, ...]
     predicates: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    core: Core
+class DraftQuery:
+    core: DraftCore
     outputs: tuple[Output, ...]
 
     @property
@@ -42,7 +42,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class TimeWindow:
+class DraftWindow:
     """Lengths in milliseconds; `start` and `end` name the bounds among the node's fields."""
 
     time: Expr
@@ -57,10 +57,10 @@ class TimeWindow:
 class Grouped:
     """One row per group (and window). `having` reads the fields: names of keys, window bounds and calls."""
 
-    core: Core
+    core: DraftCore
     keys: tuple[Output, ...]
     calls: tuple[AggregateCall, ...]
-    window: TimeWindow | None = None
+    window: DraftWindow | None = None
     having: tuple[Expr, ...] = ()
 
     @property
@@ -74,15 +74,15 @@ class Grouped:
 class Windowed:
     """Each row once for every window that holds its time. Exists only until the group-by above it takes it in."""
 
-    query: Query
-    window: TimeWindow
+    query: DraftQuery
+    window: DraftWindow
 
 
 @dataclass(frozen=True, slots=True)
 class Deduplicated:
     """Each row of `columns` once."""
 
-    core: Core
+    core: DraftCore
     columns: tuple[Output, ...]
 
     @property
@@ -96,7 +96,7 @@ class Ranked:
     row_number.
     """
 
-    core: Core
+    core: DraftCore
     columns: tuple[Output, ...]
     partition: tuple[Expr, ...]
     order: tuple[Order, ...]
@@ -115,8 +115,8 @@ class Sided:
     """A left, full, semi or anti join; `on` reads the outputs of both sides by name."""
 
     kind: JoinKind
-    left: Query
-    right: Query
+    left: DraftQuery
+    right: DraftQuery
     on: tuple[Expr, ...]
 
     @property
@@ -129,7 +129,7 @@ class Sided:
 class United:
     """Rows of all branches, whose outputs have equal names in equal order."""
 
-    branches: tuple[Query, ...]
+    branches: tuple[DraftQuery, ...]
 
 
 Node = Grouped | Windowed | Deduplicated | Ranked | Sided | United
@@ -161,10 +161,10 @@ def _fields(outputs: Iterable[Output]) -> tuple[Field, ...]:
     return tuple(Field(output.name, output.expr.type) for output in outputs)
 
 
-def query_of_node(node: Node, alias: str) -> Query:
+def query_of_node(node: Node, alias: str) -> DraftQuery:
     """All fields of a node, as a query that reads it and nothing else."""
     outputs = (Output(field.name, column_at(alias, field)) for field in fields_of_node(node))
-    return Query(Core((CoreInput(alias, node),)), tuple(outputs))
+    return DraftQuery(DraftCore((CoreInput(alias, node),)), tuple(outputs))
 
 
 def column_at(alias: str, field: Field) -> Column:
@@ -183,25 +183,25 @@ def aliases_in(expr: Expr) -> frozenset[str]:
     return frozenset(map(alias_of, columns_of(expr)))
 
 
-def node_of(query: Query) -> Node | None:
+def node_of(query: DraftQuery) -> Node | None:
     """The node that a query only renames or computes from, if it has no predicate and no other input."""
     if len(query.core.inputs) == 1 and not query.core.predicates and not isinstance(query.core.inputs[0].of, Scan):
         return query.core.inputs[0].of
     return None
 
 
-def filtered(query: Query, predicates: Iterable[Expr]) -> Query:
+def filtered(query: DraftQuery, predicates: Iterable[Expr]) -> DraftQuery:
     """The query with more predicates, which read its outputs by name."""
     more = (substitute(predicate, query.values) for predicate in predicates)
-    return Query(Core(query.core.inputs, (*query.core.predicates, *more)), query.outputs)
+    return DraftQuery(DraftCore(query.core.inputs, (*query.core.predicates, *more)), query.outputs)
 
 
-def filtered_core(core: Core, predicates: Iterable[Expr]) -> Core:
+def filtered_core(core: DraftCore, predicates: Iterable[Expr]) -> DraftCore:
     """The core with more predicates over its own inputs."""
-    return Core(core.inputs, (*core.predicates, *predicates))
+    return DraftCore(core.inputs, (*core.predicates, *predicates))
 
 
-def scans_below(core: Core) -> tuple[Scan, ...]:
+def scans_below(core: DraftCore) -> tuple[Scan, ...]:
     return tuple(scan for input_ in core.inputs for scan in _scans_of(input_.of))
 
 
@@ -219,12 +219,12 @@ def _scans_of(of: Scan | Node) -> tuple[Scan, ...]:
             return scans_below(core)
 
 
-def nothing(query: Query) -> Query:
+def nothing(query: DraftQuery) -> DraftQuery:
     """A query of the same outputs without rows: it reads the first source by name, and keeps none of its rows."""
     scan = min(scans_below(query.core), key=lambda scan: scan.source)
     outputs = tuple(Output(output.name, Literal(None, output.expr.type)) for output in query.outputs)
-    return Query(Core((CoreInput("none", scan),), (FALSE,)), outputs)
+    return DraftQuery(DraftCore((CoreInput("none", scan),), (FALSE,)), outputs)
 
 
-def is_nothing(query: Query) -> bool:
+def is_nothing(query: DraftQuery) -> bool:
     return FALSE in query.core.predicates

@@ -29,7 +29,7 @@ def fingerprint_of(query: Relation, view: str = "") -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SubJoin:
     """A sub-join: some inputs with their filters, classes and residuals, and the columns that are needed of it.
 
     `columns` are in the block's own aliases. `aliases` maps these to the ones that equal parts of all blocks share: the
@@ -45,7 +45,7 @@ def fingerprint_of_part(block: Block, aliases: frozenset[str]) -> str:
     return part_of(block, aliases).fingerprint
 
 
-def part_of(block: Block, aliases: frozenset[str]) -> Part:
+def part_of(block: Block, aliases: frozenset[str]) -> SubJoin:
     columns = needed_columns(block, aliases)
     outputs = tuple(Output(f"{alias}.{column}", _column(alias, column)) for alias, column in columns)
     identities = {
@@ -56,7 +56,7 @@ def part_of(block: Block, aliases: frozenset[str]) -> Part:
     core = JoinCore(identities, tuple(_predicates(block, aliases)))
     view = block.id.partition("/")[0]
     assembled = core.assembled(lambda rename: plain_finish(outputs, rename), view)
-    return Part(assembled.block.fingerprint, assembled.aliases, columns)
+    return SubJoin(assembled.block.fingerprint, assembled.aliases, columns)
 
 
 def needed_columns(block: Block, aliases: frozenset[str]) -> tuple[ColumnId, ...]:

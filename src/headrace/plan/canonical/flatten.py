@@ -32,15 +32,15 @@ from headrace.model.relation import (
     fields_of,
 )
 from headrace.plan.canonical.drafts import (
-    Core,
     CoreInput,
     Deduplicated,
+    DraftCore,
+    DraftQuery,
+    DraftWindow,
     Grouped,
     Node,
-    Query,
     Ranked,
     Sided,
-    TimeWindow,
     United,
     Windowed,
     column_at,
@@ -53,7 +53,7 @@ MAX_EXPRESSION_SIZE = 20_000
 """Calls in one substituted expression. Views that double an expression at every level would grow without bound."""
 
 
-def flatten(relation: Relation) -> Query:
+def flatten(relation: Relation) -> DraftQuery:
     return _Flattener().query(relation)
 
 
@@ -61,7 +61,7 @@ def flatten(relation: Relation) -> Query:
 class _Flattener:
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
-    def query(self, relation: Relation) -> Query:
+    def query(self, relation: Relation) -> DraftQuery:
         match relation:
             case Scan():
                 return self._scan(relation)
@@ -69,14 +69,14 @@ class _Flattener:
                 return filtered(self.query(input_), conjuncts(predicate))
             case Project(input_, outputs):
                 query = self.query(input_)
-                return Query(query.core, tuple(substituted(output, query) for output in outputs))
+                return DraftQuery(query.core, tuple(substituted(output, query) for output in outputs))
             case Join(JoinKind.INNER, left, right, on):
                 return filtered(_product(self.query(left), self.query(right)), conjuncts(on))
             case Join(JoinKind.RIGHT, left, right, on):
                 swapped = self.query(Join(JoinKind.LEFT, right, left, on))
                 values = swapped.values
                 # Unions go by position, and top-k breaks ties by it.
-                return Query(swapped.core, tuple(Output(f.name, values[f.name]) for f in fields_of(relation)))
+                return DraftQuery(swapped.core, tuple(Output(f.name, values[f.name]) for f in fields_of(relation)))
             case Aggregate():
                 return self._aggregate(relation)
             case Negate() | Matching():
@@ -87,21 +87,21 @@ class _Flattener:
     def _alias(self) -> str:
         return f"n{next(self._numbers)}"
 
-    def _scan(self, scan: Scan) -> Query:
+    def _scan(self, scan: Scan) -> DraftQuery:
         assert scan.version is Version.NOW, f'a query reads rows as they are now: "{scan.source}"'
         alias = f"s{next(self._numbers)}"
         outputs = (
             Output(f"{scan.alias}.{column}", column_at(alias, Field(column, type_)))
             for column, type_ in zip(scan.columns, scan.types, strict=True)
         )
-        return Query(Core((CoreInput(alias, scan),)), tuple(outputs))
+        return DraftQuery(DraftCore((CoreInput(alias, scan),)), tuple(outputs))
 
     def _node(self, relation: Distinct | Join | TopK | UnionAll | Windows) -> Node:
         match relation:
             case Join(kind, left, right, on):
                 return Sided(kind, self.query(left), self.query(right), conjuncts(on))
             case Windows(input_):
-                window = TimeWindow(
+                window = DraftWindow(
                     relation.time,
                     relation.size_ms,
                     relation.slide_ms,
@@ -118,7 +118,7 @@ class _Flattener:
             case UnionAll(inputs):
                 return _united(tuple(self.query(input_) for input_ in inputs))
 
-    def _aggregate(self, relation: Aggregate) -> Query:
+    def _aggregate(self, relation: Aggregate) -> DraftQuery:
         query = self.query(relation.input)
         keys = tuple(substituted(key, query) for key in relation.keys)
         calls = tuple(
@@ -141,11 +141,11 @@ class _Flattener:
         )
 
 
-def substituted(output: Output, query: Query) -> Output:
+def substituted(output: Output, query: DraftQuery) -> Output:
     return Output(output.name, _substituted(output.expr, query))
 
 
-def _substituted(expr: Expr, query: Query) -> Expr:
+def _substituted(expr: Expr, query: DraftQuery) -> Expr:
     values = query.values
     size = sum(
         _size(values[node.name]) if isinstance(node, Column) and node.name in values else 1 for node in walk(expr)
@@ -163,16 +163,18 @@ def _size(expr: Expr) -> int:
     return sum(1 for _ in walk(expr)) if isinstance(expr, Call) else 1
 
 
-def _product(left: Query, right: Query) -> Query:
-    core = Core((*left.core.inputs, *right.core.inputs), (*left.core.predicates, *right.core.predicates))
-    return Query(core, (*left.outputs, *right.outputs))
+def _product(left: DraftQuery, right: DraftQuery) -> DraftQuery:
+    core = DraftCore((*left.core.inputs, *right.core.inputs), (*left.core.predicates, *right.core.predicates))
+    return DraftQuery(core, (*left.outputs, *right.outputs))
 
 
-def _united(branches: tuple[Query, ...]) -> United:
+def _united(branches: tuple[DraftQuery, ...]) -> United:
     """Outputs of all branches get the names of the first one's."""
     names = [output.name for output in branches[0].outputs]
     renamed = (
-        Query(branch.core, tuple(Output(name, output.expr) for name, output in zip(names, branch.outputs, strict=True)))
+        DraftQuery(
+            branch.core, tuple(Output(name, output.expr) for name, output in zip(names, branch.outputs, strict=True))
+        )
         for branch in branches
     )
     return United(tuple(renamed))

@@ -8,12 +8,12 @@ from dataclasses import replace
 from headrace.model.expr import Expr, columns_of
 from headrace.model.relation import Output, Ranking, Scan
 from headrace.plan.canonical.drafts import (
-    Core,
     CoreInput,
     Deduplicated,
+    DraftCore,
+    DraftQuery,
     Grouped,
     Node,
-    Query,
     Ranked,
     Sided,
     United,
@@ -23,12 +23,12 @@ from headrace.plan.canonical.drafts import (
 )
 
 
-def pruned(query: Query) -> Query:
+def pruned(query: DraftQuery) -> DraftQuery:
     """The query with all of its own outputs, and below it only what these need."""
-    return Query(_core(query.core, (output.expr for output in query.outputs)), query.outputs)
+    return DraftQuery(_core(query.core, (output.expr for output in query.outputs)), query.outputs)
 
 
-def _core(core: Core, readers: Iterable[Expr]) -> Core:
+def _core(core: DraftCore, readers: Iterable[Expr]) -> DraftCore:
     read = frozenset(column for expr in (*readers, *core.predicates) for column in columns_of(expr))
     inputs = (
         input_
@@ -36,7 +36,7 @@ def _core(core: Core, readers: Iterable[Expr]) -> Core:
         else CoreInput(input_.alias, _node(input_.of, {field_of(c) for c in read if alias_of(c) == input_.alias}))
         for input_ in core.inputs
     )
-    return Core(tuple(inputs), core.predicates)
+    return DraftCore(tuple(inputs), core.predicates)
 
 
 def _node(node: Node, read: set[str]) -> Node:
@@ -56,8 +56,8 @@ def _node(node: Node, read: set[str]) -> Node:
             return node
 
 
-def _only(query: Query, names: set[str]) -> Query:
-    return pruned(Query(query.core, tuple(output for output in query.outputs if output.name in names)))
+def _only(query: DraftQuery, names: set[str]) -> DraftQuery:
+    return pruned(DraftQuery(query.core, tuple(output for output in query.outputs if output.name in names)))
 
 
 def _grouped(node: Grouped, read: set[str]) -> Node:

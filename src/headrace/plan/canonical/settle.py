@@ -13,11 +13,11 @@ from headrace.model.expr import Expr
 from headrace.model.relation import Output, Scan
 from headrace.plan.canonical.absorb import absorbed
 from headrace.plan.canonical.drafts import (
-    Core,
     Deduplicated,
+    DraftCore,
+    DraftQuery,
     Grouped,
     Node,
-    Query,
     Ranked,
     Sided,
     United,
@@ -31,7 +31,7 @@ from headrace.plan.canonical.simplify import inlined, simplified
 from headrace.plan.canonical.time_windows import misplaced_window
 
 
-def settle(query: Query) -> Query:
+def settle(query: DraftQuery) -> DraftQuery:
     while True:
         better = pruned(_settled(query))
         if better == query or all(isinstance(input_.of, Scan) for input_ in query.core.inputs):
@@ -39,23 +39,23 @@ def settle(query: Query) -> Query:
         query = better
 
 
-def _settled(query: Query) -> Query:
+def _settled(query: DraftQuery) -> DraftQuery:
     """One pass, top down for predicates and bottom up for nodes."""
     conditions = conditions_of(query.core.predicates)
     if conditions.is_empty:
         return nothing(query)
     predicates = (*equalities(conditions.classes), *conditions.conjuncts)
     outputs = tuple(Output(output.name, canonical(output.expr)) for output in query.outputs)
-    query = Query(Core(query.core.inputs, predicates), outputs)
+    query = DraftQuery(DraftCore(query.core.inputs, predicates), outputs)
     for input_ in query.core.inputs:
         if not isinstance(input_.of, Scan):
             query = _with_node_settled(query, input_.alias, input_.of)
     return query
 
 
-def _with_node_settled(query: Query, alias: str, node: Node) -> Query:
+def _with_node_settled(query: DraftQuery, alias: str, node: Node) -> DraftQuery:
     taken = absorbed(alias, node, query.core.predicates)
-    query = Query(Core(query.core.inputs, taken.left_over), query.outputs)
+    query = DraftQuery(DraftCore(query.core.inputs, taken.left_over), query.outputs)
     inner = taken.query.core.inputs
     if len(inner) == 1 and inner[0].alias == alias and not isinstance(inner[0].of, Scan):
         return inlined(query, alias, simplified(_with_inputs_settled(inner[0].of), alias))
@@ -95,7 +95,7 @@ def _with_inputs_settled(node: Node) -> Node:
             raise misplaced_window()
 
 
-def _settled_below(core: Core, exprs: list[Expr]) -> tuple[Core, list[Expr]]:
+def _settled_below(core: DraftCore, exprs: list[Expr]) -> tuple[DraftCore, list[Expr]]:
     """A core, and expressions over it, after it was settled."""
-    query = _settled(Query(core, tuple(Output(str(number), expr) for number, expr in enumerate(exprs))))
+    query = _settled(DraftQuery(core, tuple(Output(str(number), expr) for number, expr in enumerate(exprs))))
     return query.core, [output.expr for output in query.outputs]

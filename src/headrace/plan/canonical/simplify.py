@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from headrace.model.expr import FALSE, TRUE, Column, Expr, Literal, columns_of, rename_columns, substitute
 from headrace.model.relation import AggregateCall, AggregateFunction, JoinKind, Order, Output
 from headrace.plan.canonical.drafts import (
-    Core,
     CoreInput,
     Deduplicated,
+    DraftCore,
+    DraftQuery,
     Grouped,
     Node,
-    Query,
     Ranked,
     Sided,
     United,
@@ -34,7 +34,7 @@ from headrace.plan.canonical.predicates import conditions_of, equalities
 from headrace.plan.canonical.time_windows import misplaced_window
 
 
-def simplified(node: Node, alias: str) -> Query:
+def simplified(node: Node, alias: str) -> DraftQuery:
     match node:
         case Grouped():
             return _grouped(node, alias)
@@ -73,15 +73,15 @@ class _Columns:
             kept[""] = Output(next(iter(constants)), TRUE)
         return cls(tuple(kept.values()), constants, same_as)
 
-    def restored(self, query: Query) -> Query:
+    def restored(self, query: DraftQuery) -> DraftQuery:
         """A query of the kept columns (and others) with the left-out ones added again."""
         values = query.values
         found = {name: values[original] for name, original in self.same_as.items()}
         all_values = {**values, **found, **self.constants}
-        return Query(query.core, tuple(Output(name, expr) for name, expr in all_values.items()))
+        return DraftQuery(query.core, tuple(Output(name, expr) for name, expr in all_values.items()))
 
 
-def _grouped(node: Grouped, alias: str) -> Query:
+def _grouped(node: Grouped, alias: str) -> DraftQuery:
     whole = query_of_node(node, alias)
     if FALSE in node.core.predicates and (node.keys or node.window):
         return nothing(whole)
@@ -97,7 +97,7 @@ def _grouped(node: Grouped, alias: str) -> Query:
     moved = tuple(substitute(rename_columns(part, same), keys.constants) for part in having)
     below = tuple(part for part in moved if columns_of(part) and columns_of(part) <= {key.name for key in keys.kept})
     key_values = {key.name: key.expr for key in keys.kept}
-    core = Core(node.core.inputs, (*node.core.predicates, *(substitute(part, key_values) for part in below)))
+    core = DraftCore(node.core.inputs, (*node.core.predicates, *(substitute(part, key_values) for part in below)))
     above = tuple(part for part in moved if part not in below)
     smaller = query_of_node(Grouped(core, keys.kept, kept_calls, node.window, above), alias)
     return _Columns((), keys.constants, same).restored(smaller)
@@ -119,8 +119,8 @@ def _call_key(call: AggregateCall) -> str:
     return compact([call.function, argument, call.distinct, str(call.type)])
 
 
-def _deduplicated(node: Deduplicated, alias: str) -> Query:
-    rows = Query(node.core, node.columns)
+def _deduplicated(node: Deduplicated, alias: str) -> DraftQuery:
+    rows = DraftQuery(node.core, node.columns)
     if is_nothing(rows):
         return nothing(rows)
     if _is_distinct(rows):
@@ -130,7 +130,7 @@ def _deduplicated(node: Deduplicated, alias: str) -> Query:
     return columns.restored(query_of_node(Deduplicated(rows.core, columns.kept), alias))
 
 
-def _is_distinct(query: Query) -> bool:
+def _is_distinct(query: DraftQuery) -> bool:
     """Whether no row can occur twice: all that tells the rows of one node apart is among the outputs."""
     node = node_of(query) if len(query.core.inputs) == 1 else None
     alias = query.core.inputs[0].alias
@@ -144,18 +144,18 @@ def _is_distinct(query: Query) -> bool:
     return False
 
 
-def without_distinct(query: Query) -> Query:
+def without_distinct(query: DraftQuery) -> DraftQuery:
     """The query without the distincts that it reads, for readers that do not count rows."""
     for input_ in query.core.inputs:
         if isinstance(input_.of, Deduplicated):
-            query = inlined(query, input_.alias, Query(input_.of.core, input_.of.columns))
+            query = inlined(query, input_.alias, DraftQuery(input_.of.core, input_.of.columns))
         elif isinstance(input_.of, United):
             branches = tuple(without_distinct(branch) for branch in input_.of.branches)
             query = inlined(query, input_.alias, query_of_node(United(branches), input_.alias))
     return query
 
 
-def inlined(query: Query, alias: str, by: Query) -> Query:
+def inlined(query: DraftQuery, alias: str, by: DraftQuery) -> DraftQuery:
     """The query with the input of that alias replaced by a query of the same fields."""
     values = {f"{alias}.{name}": expr for name, expr in by.values.items()}
     inputs = tuple(
@@ -165,10 +165,10 @@ def inlined(query: Query, alias: str, by: Query) -> Query:
     )
     predicates = (*(substitute(predicate, values) for predicate in query.core.predicates), *by.core.predicates)
     outputs = tuple(Output(output.name, substitute(output.expr, values)) for output in query.outputs)
-    return Query(Core(inputs, predicates), outputs)
+    return DraftQuery(DraftCore(inputs, predicates), outputs)
 
 
-def _ranked(node: Ranked, alias: str) -> Query:
+def _ranked(node: Ranked, alias: str) -> DraftQuery:
     if FALSE in node.core.predicates or node.limit <= 0:
         return nothing(query_of_node(node, alias))
     columns = _Columns.of(node.columns, keep_one=False)
@@ -181,14 +181,14 @@ def _ranked(node: Ranked, alias: str) -> Query:
     return columns.restored(query_of_node(smaller, alias))
 
 
-def _united(node: United, alias: str) -> Query:
+def _united(node: United, alias: str) -> DraftQuery:
     branches = tuple(inner for branch in node.branches if not is_nothing(branch) for inner in _branches_of(branch))
     if not branches:
         return nothing(query_of_node(node, alias))
     return branches[0] if len(branches) == 1 else query_of_node(United(branches), alias)
 
 
-def _branches_of(query: Query) -> tuple[Query, ...]:
+def _branches_of(query: DraftQuery) -> tuple[DraftQuery, ...]:
     node = node_of(query)
     if not isinstance(node, United):
         return (query,)
@@ -199,7 +199,7 @@ def _branches_of(query: Query) -> tuple[Query, ...]:
 # Joins with sides
 
 
-def _sided(node: Sided, alias: str) -> Query:
+def _sided(node: Sided, alias: str) -> DraftQuery:
     whole = query_of_node(node, alias)
     conditions = conditions_of(node.on)
     no_match = conditions.is_empty or is_nothing(node.right)
@@ -214,16 +214,16 @@ def _sided(node: Sided, alias: str) -> Query:
     return query_of_node(split, alias)
 
 
-def _with_nulls(side: Query, whole: Query) -> Query:
+def _with_nulls(side: DraftQuery, whole: DraftQuery) -> DraftQuery:
     """One side's rows, with NULLs for the other's fields."""
     values = side.values
-    return Query(
+    return DraftQuery(
         side.core,
         tuple(Output(o.name, values.get(o.name, Literal(None, o.expr.type))) for o in whole.outputs),
     )
 
 
-def _without_match(node: Sided, whole: Query, right_is_empty: bool) -> Query:
+def _without_match(node: Sided, whole: DraftQuery, right_is_empty: bool) -> DraftQuery:
     """What is left of a join in which no pair matches."""
     match node.kind:
         case JoinKind.SEMI:
@@ -231,8 +231,9 @@ def _without_match(node: Sided, whole: Query, right_is_empty: bool) -> Query:
         case JoinKind.ANTI:
             return node.left
         case JoinKind.FULL if not right_is_empty:
-            return Query(
-                Core(tuple(CoreInput(i.alias, replace(node, on=(FALSE,))) for i in whole.core.inputs)), whole.outputs
+            return DraftQuery(
+                DraftCore(tuple(CoreInput(i.alias, replace(node, on=(FALSE,))) for i in whole.core.inputs)),
+                whole.outputs,
             )
     return _with_nulls(node.left, whole)
 

@@ -15,11 +15,11 @@ from headrace.model.expr import Call, Column, Expr, columns_of, substitute
 from headrace.model.relation import AggregateCall, Field, Output
 from headrace.model.types import BOOLEAN, TIMESTAMP
 from headrace.plan.canonical.drafts import (
-    Core,
     CoreInput,
+    DraftCore,
+    DraftQuery,
+    DraftWindow,
     Grouped,
-    Query,
-    TimeWindow,
     Windowed,
     column_at,
     fields_of_node,
@@ -31,7 +31,7 @@ END = "window end"
 """Names of the bounds among the node's fields: no output can have them by accident."""
 
 
-def grouped_by_window(node: Grouped, alias: str) -> Query:
+def grouped_by_window(node: Grouped, alias: str) -> DraftQuery:
     """The node under an alias, with the windows that its core reads taken into it."""
     windows = [input_ for input_ in node.core.inputs if isinstance(input_.of, Windowed)]
     if not windows:
@@ -54,8 +54,8 @@ class _Taking:
     """A group-by, the windowed rows among its inputs, and how its expressions read without them."""
 
     node: Grouped
-    rows: Query
-    window: TimeWindow
+    rows: DraftQuery
+    window: DraftWindow
     rest: tuple[CoreInput, ...]
     bounds: Mapping[str, str]
     values: Mapping[str, Expr]
@@ -72,7 +72,7 @@ class _Taking:
     def reads_bounds(self, expr: Expr) -> bool:
         return bool(columns_of(expr) & set(self.bounds))
 
-    def query(self, alias: str) -> Query:
+    def query(self, alias: str) -> DraftQuery:
         self._check()
         if not any(self.reads_bounds(key.expr) for key in self.node.keys):
             return query_of_node(self._without_windows(), alias)
@@ -82,7 +82,7 @@ class _Taking:
         computed = {key.name: substitute(key.expr, named) for key in self.node.keys if self.reads_bounds(key.expr)}
         fields = fields_of_node(self.node)
         outputs = (Output(field.name, computed.get(field.name, column_at(alias, field))) for field in fields)
-        return Query(Core((CoreInput(alias, node),)), tuple(outputs))
+        return DraftQuery(DraftCore((CoreInput(alias, node),)), tuple(outputs))
 
     def _check(self) -> None:
         keys = [key.expr for key in self.node.keys if self.reads_bounds(key.expr)]
@@ -96,10 +96,10 @@ class _Taking:
         if not by_window and self.window.slide_ms != self.window.size_ms:
             raise misplaced_window()  # a row counts once for each of its windows
 
-    def _core(self, more: Iterable[Expr] = ()) -> Core:
+    def _core(self, more: Iterable[Expr] = ()) -> DraftCore:
         plain = (predicate for predicate in self.node.core.predicates if not self.reads_bounds(predicate))
         kept = (substitute(predicate, self.values) for predicate in plain)
-        return Core((*self.rows.core.inputs, *self.rest), (*self.rows.core.predicates, *kept, *more))
+        return DraftCore((*self.rows.core.inputs, *self.rest), (*self.rows.core.predicates, *kept, *more))
 
     def _without_windows(self) -> Grouped:
         """Tumbling windows that nobody reads: every row has exactly one, unless its time is NULL."""

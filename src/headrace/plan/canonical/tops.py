@@ -13,7 +13,7 @@ from headrace.model.expr import Column, Expr, conjunction, rename_columns
 from headrace.model.relation import AggregateCall, Output, Ranking
 from headrace.plan.canonical.assemble import Finish, Rename, named_outputs
 from headrace.plan.canonical.block_key import call_json
-from headrace.plan.canonical.drafts import Deduplicated, Grouped, Ranked, TimeWindow
+from headrace.plan.canonical.drafts import Deduplicated, DraftWindow, Grouped, Ranked
 from headrace.plan.canonical.expression_key import compact, key_of
 from headrace.plan.canonical.expressions import canonical, in_order
 from headrace.plan.canonical.naming import stem_of, unique_names
@@ -53,7 +53,7 @@ def _grouped(node: Grouped, rename: Rename) -> tuple[Aggregation, Mapping[str, s
     return Aggregation(keys, calls, window, conjunction(having) if having else None), names
 
 
-def _window(window: TimeWindow, rename: Rename) -> Window:
+def _window(window: DraftWindow, rename: Rename) -> Window:
     lengths = (window.size_ms, window.slide_ms, window.offset_ms)
     return Window(rename(window.time), *lengths, WINDOW_START, WINDOW_END)
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pydantic import ValidationError
 
 from headrace.plan.check.derive import Meanings
-from headrace.plan.check.form import Document
+from headrace.plan.check.form import PlanForm
 from headrace.plan.check.numbers import Numbers
 from headrace.plan.check.places import check_places
 from headrace.plan.check.rates import Rates
@@ -32,7 +32,7 @@ def check_document(document: Mapping[str, object]) -> list[Problem]:
     Numbers are checked only where the graph is right, and the graph only where the form is.
     """
     try:
-        read = Document.model_validate(document)
+        read = PlanForm.model_validate(document)
     except ValidationError as error:
         return [("/".join(map(str, entry["loc"])), entry["msg"]) for entry in error.errors()]
     problems = check_shape(read)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
 
-from headrace.plan.check.form import Document, Edge, Read, Vertex, View
+from headrace.plan.check.form import EdgeForm, PlanForm, ReadForm, VertexForm, ViewForm
 from headrace.plan.check.meaning import (
     Meaning,
     closed,
@@ -28,7 +28,7 @@ from headrace.plan.check.shape import Problem
 class Meanings:
     """Derives the meaning of every vertex; `problems` collects what has none."""
 
-    document: Document
+    document: PlanForm
     problems: list[Problem] = field(default_factory=list)
     of: dict[str, Meaning] = field(default_factory=dict)
 
@@ -47,16 +47,16 @@ class Meanings:
                 self.of[name] = self._source(self.vertices[name]) if edge is None else self._made(edge)
         self._check_logs()
 
-    def _problem(self, edge: Edge, what: str) -> None:
+    def _problem(self, edge: EdgeForm, what: str) -> None:
         self.problems.append((f"edges/{edge.id}", what))
 
-    def _source(self, vertex: Vertex) -> Meaning:
+    def _source(self, vertex: VertexForm) -> Meaning:
         homes = {source.id: source.site for source in self.document.catalogue.sources}
         if len(vertex.scope) != 1 or homes.get(vertex.scope[0]) != vertex.site:
             self.problems.append((f"vertices/{vertex.id}", "is not a source at its own site"))
         return Meaning(frozenset(vertex.scope), dict.fromkeys(vertex.scope, 1))
 
-    def _made(self, edge: Edge) -> Meaning:
+    def _made(self, edge: EdgeForm) -> Meaning:
         inputs = [self.of[name] for name in edge.inputs]
         match edge.op:
             case "capture":
@@ -75,7 +75,7 @@ class Meanings:
             case "derive":
                 return self._derived(edge)
 
-    def _check_complete(self, edge: Edge, meaning: Meaning) -> None:
+    def _check_complete(self, edge: EdgeForm, meaning: Meaning) -> None:
         """Everyone's changes exactly once; those that never change may be missing."""
         for name in sorted(meaning.scope | set(meaning.terms)):
             count = meaning.terms.get(name, 0)
@@ -84,7 +84,7 @@ class Meanings:
         if meaning.partial is not None and edge.op == "apply":
             self._problem(edge, "apply gets partial aggregates")
 
-    def _united(self, edge: Edge, inputs: list[Meaning]) -> Meaning:
+    def _united(self, edge: EdgeForm, inputs: list[Meaning]) -> Meaning:
         first = inputs[0].with_select(edge.select)
         terms: Counter[str] = Counter()
         for meaning in inputs:
@@ -104,7 +104,7 @@ class Meanings:
 
     # Joins
 
-    def _joined(self, edge: Edge) -> Meaning:
+    def _joined(self, edge: EdgeForm) -> Meaning:
         relation, delta = sorted((self.vertices[name] for name in edge.inputs), key=lambda v: v.kind == "delta")
         out = self.vertices[edge.out]
         state, changes = self._with_aliases(edge, self.of[relation.id], self.of[delta.id], out)
@@ -118,7 +118,9 @@ class Meanings:
         equalities = closed((*state.equalities, *changes.equalities, *(frozenset(pair) for pair in edge.on)))
         return Meaning(state.scope | changes.scope, changes.terms, filters, equalities)
 
-    def _with_aliases(self, edge: Edge, state: Meaning, changes: Meaning, out: Vertex) -> tuple[Meaning, Meaning]:
+    def _with_aliases(
+        self, edge: EdgeForm, state: Meaning, changes: Meaning, out: VertexForm
+    ) -> tuple[Meaning, Meaning]:
         """A source in a join goes by an alias: the one that the output has and the other input has not."""
         aliases, changed = set(out.scope), (out.delta_of or ())[:1] if len(out.delta_of or ()) == 1 else ()
         if changes.is_single:
@@ -141,13 +143,13 @@ class Meanings:
 
     # Operators on top
 
-    def _block(self, edge: Edge, candidates: Iterable[View]) -> View | None:
+    def _block(self, edge: EdgeForm, candidates: Iterable[ViewForm]) -> ViewForm | None:
         """Of blocks that differ only in columns, the one that the output's scope names, or that its contracts read."""
         out, found = self.vertices[edge.out], list(candidates)
         wanted = {*out.scope, *(c.block_id for c in self.document.contracts if c.id in out.serves)}
         return next((view for view in found if view.id in wanted), found[0] if found else None)
 
-    def _aggregated(self, edge: Edge, meaning: Meaning) -> Meaning:
+    def _aggregated(self, edge: EdgeForm, meaning: Meaning) -> Meaning:
         wanted = dict(edge.aggregate or {})
         stage = wanted.pop("stage", "full")
         meaning = meaning.with_select(edge.select)
@@ -164,20 +166,20 @@ class Meanings:
         self._check_complete(edge, meaning)
         return output_of(block.id)
 
-    def _partial_of(self, view: View, meaning: Meaning) -> bool:
+    def _partial_of(self, view: ViewForm, meaning: Meaning) -> bool:
         return meaning.partial == view.id or (meaning.partial is not None and self._same_block(meaning.partial, view))
 
-    def _is_core(self, meaning: Meaning, view: View, complete: bool = True) -> bool:
+    def _is_core(self, meaning: Meaning, view: ViewForm, complete: bool = True) -> bool:
         """Whether a meaning is the whole join of a view: sources, filters, conditions."""
         return not self._missing(self._under_view(meaning, view), view, complete)
 
-    def _under_view(self, meaning: Meaning, view: View) -> Meaning:
+    def _under_view(self, meaning: Meaning, view: ViewForm) -> Meaning:
         """A single source by the alias that the view gives it."""
         if meaning.is_single and len(view.sources) == 1 and self._may_be(meaning, view.sources[0].alias):
             return meaning.under(view.sources[0].alias)
         return meaning
 
-    def _missing(self, meaning: Meaning, view: View, complete: bool = True) -> list[str]:
+    def _missing(self, meaning: Meaning, view: ViewForm, complete: bool = True) -> list[str]:
         """What a meaning lacks, or has too much, to be the join of a view."""
         found = []
         aliases = {read.alias for read in view.sources}
@@ -200,7 +202,7 @@ class Meanings:
             found.append(f"does not have each change of {', '.join(sorted(missing))} exactly once")
         return found
 
-    def _derived(self, edge: Edge) -> Meaning:
+    def _derived(self, edge: EdgeForm) -> Meaning:
         deltas = [name for name in edge.inputs if self.vertices[name].kind == "delta"]
         relations = [name for name in edge.inputs if self.vertices[name].kind != "delta"]
         alike = (view for view in self.views.values() if view.derive == edge.derive)
@@ -213,7 +215,7 @@ class Meanings:
             self._problem(edge, f"{kind} needs the relation of each of its inputs")
         return output_of(block.id)
 
-    def _reads(self, view: View, deltas: list[str], edge: Edge) -> bool:
+    def _reads(self, view: ViewForm, deltas: list[str], edge: EdgeForm) -> bool:
         """Whether deltas are exactly what a view reads: each input whole and filtered, or all of them joined."""
         if len(deltas) == 1 and self._is_core(self.of[deltas[0]].with_select(edge.select), view):
             return True
@@ -225,7 +227,7 @@ class Meanings:
             left.remove(match)
         return not left
 
-    def _is_input(self, meaning: Meaning, read: Read, view: View, edge: Edge) -> bool:
+    def _is_input(self, meaning: Meaning, read: ReadForm, view: ViewForm, edge: EdgeForm) -> bool:
         """Whether a delta is what a view reads under an alias, complete and filtered."""
         inner = self.views.get(read.source)
         if inner is not None and inner.aggregate is None and inner.derive is None:
@@ -270,7 +272,7 @@ class Meanings:
             elif meaning.block is None or not self._same_block(meaning.block, view):
                 yield where, f'is read from a vertex that is not the output of view "{view.id}"'
 
-    def _same_block(self, name: str, view: View) -> bool:
+    def _same_block(self, name: str, view: ViewForm) -> bool:
         """Two views that ask for the same are one."""
         other = self.views.get(name)
         fields = ("sources", "classes", "filters", "keep", "residual", "aggregate", "derive")

@@ -10,11 +10,11 @@ Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 ColumnId = tuple[str, str]
 
 
-class Part(BaseModel):
+class FormPart(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class Site(Part):
+class SiteForm(FormPart):
     id: str
     cpu_price_h: Number
     disk_price_gb_month: Number
@@ -24,12 +24,12 @@ class Site(Part):
     host: str | None = None
 
 
-class Host(Part):
+class HostForm(FormPart):
     id: str
     cpu_cap: Number
 
 
-class Link(Part):
+class LinkForm(FormPart):
     src: str
     dst: str
     bandwidth: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
@@ -37,7 +37,7 @@ class Link(Part):
     price_gb: Number
 
 
-class Staying(Part):
+class StayingForm(FormPart):
     sites: tuple[str, ...]
     aggregates: str | None = None
 
@@ -46,7 +46,7 @@ def _staying(value: object) -> object:
     return {"sites": value} if isinstance(value, list) else value
 
 
-class Source(Part):
+class SourceForm(FormPart):
     id: str
     site: str
     rows: Number
@@ -56,31 +56,31 @@ class Source(Part):
     key: tuple[str, ...] = ()
     static: bool = False
     fk_parent_first: bool = False
-    stays: Annotated[Staying | None, BeforeValidator(_staying)] = None
+    stays: Annotated[StayingForm | None, BeforeValidator(_staying)] = None
 
 
-class Time(Part):
+class TimeForm(FormPart):
     fixed: Number
     per_in: Number
     per_out: Number
 
 
-class Headroom(Part):
+class HeadroomForm(FormPart):
     cpu: Number = 0.0
     link: Number = 0.0
     blocking: Number = 0.0
 
 
-class Catalogue(Part):
-    sites: tuple[Site, ...]
-    hosts: tuple[Host, ...] = ()
-    links: tuple[Link, ...]
-    sources: tuple[Source, ...]
-    times: dict[str, Time]
-    headroom: Headroom = Headroom()
+class CatalogueForm(FormPart):
+    sites: tuple[SiteForm, ...]
+    hosts: tuple[HostForm, ...] = ()
+    links: tuple[LinkForm, ...]
+    sources: tuple[SourceForm, ...]
+    times: dict[str, TimeForm]
+    headroom: HeadroomForm = HeadroomForm()
 
 
-class Read(Part):
+class ReadForm(FormPart):
     """A source or block that a view reads, under an alias."""
 
     alias: str
@@ -91,9 +91,9 @@ def _read(value: object) -> object:
     return {"alias": value, "source": value} if isinstance(value, str) else value
 
 
-class View(Part):
+class ViewForm(FormPart):
     id: str
-    sources: tuple[Annotated[Read, BeforeValidator(_read)], ...]
+    sources: tuple[Annotated[ReadForm, BeforeValidator(_read)], ...]
     classes: tuple[tuple[ColumnId, ...], ...]
     filters: tuple[tuple[str, str, Number], ...]
     keep: dict[str, tuple[str, ...]]
@@ -107,7 +107,7 @@ class View(Part):
     unsupported: str | None = None
 
 
-class Contract(Part):
+class ContractForm(FormPart):
     id: str
     view: str
     site: str
@@ -128,7 +128,7 @@ class Contract(Part):
         return self.view if self.block is None else self.block
 
 
-class Vertex(Part):
+class VertexForm(FormPart):
     id: str
     kind: Literal["relation", "delta", "view"]
     site: str
@@ -143,7 +143,7 @@ class Vertex(Part):
     serves: tuple[str, ...]
 
 
-class Edge(Part):
+class EdgeForm(FormPart):
     id: str
     op: Literal["capture", "copy", "join", "union", "apply", "aggregate", "derive"]
     inputs: tuple[str, ...] = Field(alias="in")
@@ -160,26 +160,26 @@ class Edge(Part):
         return self.op == "derive" and (self.derive or {}).get("kind") == "recompute"
 
 
-class Totals(Part):
+class TotalsForm(FormPart):
     rescost: Number
     cpu: dict[str, Number]
     link: dict[str, Number]
     disk: dict[str, Number]
 
 
-class Rejected(Part):
+class RejectedForm(FormPart):
     contract: str
     reason: str
     fastest_cp_s: Number | None = None
     smallest_staleness: Number | None = None
 
 
-class Document(Part):
+class PlanForm(FormPart):
     format: Literal["plan/1"]
-    catalogue: Catalogue
-    views: tuple[View, ...]
-    contracts: tuple[Contract, ...]
-    vertices: tuple[Vertex, ...]
-    edges: tuple[Edge, ...]
-    totals: Totals
-    rejected: tuple[Rejected, ...]
+    catalogue: CatalogueForm
+    views: tuple[ViewForm, ...]
+    contracts: tuple[ContractForm, ...]
+    vertices: tuple[VertexForm, ...]
+    edges: tuple[EdgeForm, ...]
+    totals: TotalsForm
+    rejected: tuple[RejectedForm, ...]

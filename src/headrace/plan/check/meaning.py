@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from headrace.plan.check.form import ColumnId, Document
+from headrace.plan.check.form import ColumnId, PlanForm
 from headrace.plan.check.predicates import implies
 
 Filter = tuple[str, str]
@@ -77,7 +77,7 @@ def closed(sets: Iterable[frozenset[ColumnId]]) -> frozenset[frozenset[ColumnId]
     return frozenset(found)
 
 
-def static_names(document: Document) -> frozenset[str]:
+def static_names(document: PlanForm) -> frozenset[str]:
     """Sources that never change, blocks over such sources, and their aliases."""
     static = {source.id for source in document.catalogue.sources if source.static}
     for _ in document.views:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from graphlib import TopologicalSorter
 from itertools import pairwise
 
-from headrace.plan.check.form import Contract, Edge, Vertex
+from headrace.plan.check.form import ContractForm, EdgeForm, VertexForm
 from headrace.plan.check.rates import TOLERANCE, Rates, differ
 from headrace.plan.check.shape import Problem
 
@@ -36,7 +36,7 @@ class Numbers:
 
     # Times
 
-    def time(self, edge: Edge, contract: str, batch_s: float) -> tuple[float, float]:
+    def time(self, edge: EdgeForm, contract: str, batch_s: float) -> tuple[float, float]:
         """Core seconds and seconds of a push of `batch_s` seconds of changes."""
         times, vertex = self.document.catalogue.times[edge.op], self.vertices[edge.out]
         rows_in, rows_out = self._rows(edge, contract, batch_s)
@@ -47,7 +47,7 @@ class Numbers:
         sending = 0.0 if link.bandwidth is None else rows_out * vertex.width / link.bandwidth
         return work, work + link.latency + sending
 
-    def _rows(self, edge: Edge, contract: str, batch_s: float) -> tuple[float, float]:
+    def _rows(self, edge: EdgeForm, contract: str, batch_s: float) -> tuple[float, float]:
         """Changes that a push reads and makes; what is recomputed reads and makes all rows, whatever has changed."""
         if edge.is_recomputed:
             relations = [name for name in edge.inputs if self.vertices[name].kind != "delta"]
@@ -67,7 +67,7 @@ class Numbers:
                 at[name] = 0.0 if edge is None else latest + self.time(edge, contract, batch_s)[1]
         return at
 
-    def _check_contract(self, contract: Contract) -> Iterator[Problem]:
+    def _check_contract(self, contract: ContractForm) -> Iterator[Problem]:
         where, paper = f"contracts/{contract.id}", contract.rule == "paper"
         batch_s = 1.0 if paper else contract.staleness / 2
         if differ(contract.batch_s, batch_s):
@@ -86,7 +86,7 @@ class Numbers:
             if name in self.edges and self.time(self.edges[name], contract.id, batch_s)[1] >= batch_s:
                 yield where, f"edge {self.edges[name].id} takes longer than the {batch_s:.6g} s it has"
 
-    def _check_path(self, contract: Contract, at: Mapping[str, float]) -> Iterator[Problem]:
+    def _check_path(self, contract: ContractForm, at: Mapping[str, float]) -> Iterator[Problem]:
         """The path goes from a base relation along edges to the view, always through the latest input."""
         where, path = f"contracts/{contract.id}", contract.critical_path
         if not path or path[-1] != contract.vertex or path[0] in self.edges:
@@ -123,7 +123,7 @@ class Numbers:
         yield from self._check_costs(costs)
         yield from self._check_capacities()
 
-    def _charge(self, vertex: Vertex, serves: Collection[str], loads: Loads) -> float:
+    def _charge(self, vertex: VertexForm, serves: Collection[str], loads: Loads) -> float:
         """Adds what a vertex and its producer use for some contracts; $/s."""
         cpu, link, disk = loads
         eager, site, cost = self.rates.eager_of(serves), self.sites[vertex.site], 0.0
@@ -153,7 +153,7 @@ class Numbers:
             if differ(contract.cost, found):
                 yield f"contracts/{contract.id}", f"costs {found:.6g} $/s, not {contract.cost:.6g}"
 
-    def _penalty(self, contract: Contract, mine: set[str]) -> float:
+    def _penalty(self, contract: ContractForm, mine: set[str]) -> float:
         """Rows per second that come late in an M/M/1 queue with the busiest operator's load, times their price."""
         edge = self.edges.get(contract.vertex)
         if edge is None:
@@ -166,7 +166,7 @@ class Numbers:
         late = 1.0 if peak >= 1 else math.exp(rate * (1 - 1 / peak) * contract.staleness)
         return rate * late * contract.penalty
 
-    def _view_rate(self, contract: Contract, edge: Edge) -> float:
+    def _view_rate(self, contract: ContractForm, edge: EdgeForm) -> float:
         """Of the delta that the view is made of, after a filter that only the last edge applies."""
         changes, view = self.rates.meanings.of[edge.inputs[0]], self.rates.meanings.of[edge.out]
         return self.rates.rate(edge.inputs[0], contract.id) * self.rates.lost_share(view, changes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.plan.check.form import Source, View
+from headrace.plan.check.form import SourceForm, ViewForm
 from headrace.plan.check.meaning import Meaning
 from headrace.plan.check.rates import Rates
 from headrace.plan.check.shape import Problem
@@ -31,25 +31,25 @@ def _bound(rates: Rates, meaning: Meaning, name: str) -> Iterator[Bound]:
         source = rates.source(alias)
         if len(meaning.scope) > 1 and not _carries(rates, meaning, alias, name):
             continue
-        if isinstance(source, View):
+        if isinstance(source, ViewForm):
             yield from _bound_output(rates, source)
         elif source is not None and source.stays is not None:
             yield source.id, source.stays.sites
 
 
-def _bound_output(rates: Rates, view: View) -> Iterator[Bound]:
+def _bound_output(rates: Rates, view: ViewForm) -> Iterator[Bound]:
     """The same for what comes out of a view; aggregates of some sources may leave, however deep these are read."""
     for read in view.sources:
         source = rates.source(read.source)
         if view.keep and not view.keep.get(read.alias):
             continue
-        if isinstance(source, View):
+        if isinstance(source, ViewForm):
             yield from (bound for bound in _bound_output(rates, source) if not _may_leave(rates, view, bound[0]))
-        elif isinstance(source, Source) and source.stays is not None and not _may_leave(rates, view, source.id):
+        elif isinstance(source, SourceForm) and source.stays is not None and not _may_leave(rates, view, source.id):
             yield source.id, source.stays.sites
 
 
-def _may_leave(rates: Rates, view: View, source: str) -> bool:
+def _may_leave(rates: Rates, view: ViewForm, source: str) -> bool:
     stays = rates.sources[source].stays
     return view.aggregate is not None and stays is not None and stays.aggregates == "anywhere"
 
@@ -61,7 +61,7 @@ def _carries(rates: Rates, meaning: Meaning, alias: str, name: str) -> bool:
     return True
 
 
-def _carriers(view: View, scope: frozenset[str]) -> set[str]:
+def _carriers(view: ViewForm, scope: frozenset[str]) -> set[str]:
     """The aliases whose columns a sub-join of a view holds."""
     if not view.keep:
         return set(scope)

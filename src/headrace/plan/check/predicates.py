@@ -26,7 +26,7 @@ Constant = tuple[str, Fraction | str]
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class ColumnCondition:
     """One column compared with constants."""
 
     column: str
@@ -74,7 +74,7 @@ def _follows(conjunct: str, known: Sequence[str]) -> bool:
     return all(wanted.holds_at(place, line) for place in places if all(one.holds_at(place, line) for one in same))
 
 
-def line_of(conditions: Sequence[Condition]) -> list[Constant] | None:
+def line_of(conditions: Sequence[ColumnCondition]) -> list[Constant] | None:
     """All constants in order; None if they do not compare."""
     constants = {constant for condition in conditions for constant in condition.constants}
     return sorted(constants) if len({kind for kind, _ in constants}) <= 1 else None
@@ -94,10 +94,10 @@ def conjuncts_of(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in parts) if parts[0] and not has_or else (text,)
 
 
-def condition_of(conjunct: str) -> Condition | None:
+def condition_of(conjunct: str) -> ColumnCondition | None:
     """The conjunct, if it compares one column with constants of one kind."""
     if found := _PRESENT.fullmatch(conjunct):
-        return Condition(found["column"], found["operator"])
+        return ColumnCondition(found["column"], found["operator"])
     found = _COMPARED.fullmatch(conjunct) or _LISTED.fullmatch(conjunct)
     if found is None:
         return None
@@ -105,7 +105,9 @@ def condition_of(conjunct: str) -> Condition | None:
     constants = tuple(map(_constant, texts))
     same_kind = len({constant[0] for constant in constants if constant is not None}) == 1
     known = tuple(constant for constant in constants if constant is not None)
-    return Condition(found["column"], found["operator"], known) if same_kind and len(known) == len(texts) else None
+    return (
+        ColumnCondition(found["column"], found["operator"], known) if same_kind and len(known) == len(texts) else None
+    )
 
 
 def _constant(text: str) -> Constant | None:

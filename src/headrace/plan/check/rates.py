@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 
 from headrace.plan.check.derive import Meanings
-from headrace.plan.check.form import Document, Source, View
+from headrace.plan.check.form import PlanForm, SourceForm, ViewForm
 from headrace.plan.check.meaning import Meaning
 from headrace.plan.check.shape import Problem
 
@@ -24,7 +24,7 @@ def differ(said: float, found: float) -> bool:
 
 
 class Rates:
-    def __init__(self, document: Document, meanings: Meanings) -> None:
+    def __init__(self, document: PlanForm, meanings: Meanings) -> None:
         self.document, self.meanings = document, meanings
         self.vertices = {vertex.id: vertex for vertex in document.vertices}
         self.edges = {edge.out: edge for edge in document.edges}
@@ -133,7 +133,7 @@ class Rates:
             return self._source_rows(alias) * self._share(meaning, alias)
         return self._card(meaning, name)
 
-    def source(self, alias: str) -> Source | View | None:
+    def source(self, alias: str) -> SourceForm | ViewForm | None:
         name = self._reads.get(alias, alias)
         return self.sources.get(alias) or self.sources.get(name) or self.meanings.views.get(name)
 
@@ -144,7 +144,7 @@ class Rates:
     def _source_rate(self, alias: str, contract: str) -> float:
         """Of a source, or of a block's output as the vertices have it."""
         source = self.source(alias)
-        if isinstance(source, Source):
+        if isinstance(source, SourceForm):
             return 0.0 if source.static else source.rate
         for name, meaning in self.meanings.of.items():
             vertex = self.vertices[name]
@@ -176,7 +176,7 @@ class Rates:
         if column in source.distinct:
             return source.distinct[column]
         rows = source.rows or 0.0
-        single_key = isinstance(source, Source) and source.key == (column,)
+        single_key = isinstance(source, SourceForm) and source.key == (column,)
         return rows if single_key else min(rows, 0.1 * rows + 10)
 
     def _residual_share(self, meaning: Meaning, name: str) -> float:
@@ -186,7 +186,7 @@ class Rates:
                 return math.prod(share for aliases, _, share in view.residual if set(aliases) <= meaning.scope)
         return 1.0
 
-    def views_for(self, name: str) -> Iterator[View]:
+    def views_for(self, name: str) -> Iterator[ViewForm]:
         """The views, with the blocks inside them, of the contracts that a vertex serves."""
         pending = [self.contracts[contract].block_id for contract in sorted(self.serves[name])]
         while pending:
@@ -198,7 +198,7 @@ class Rates:
     def _is_parent(self, meaning: Meaning, alias: str) -> bool:
         """A parent that comes before its children changes no join with them."""
         source = self.source(alias)
-        if not isinstance(source, Source) or not source.fk_parent_first:
+        if not isinstance(source, SourceForm) or not source.fk_parent_first:
             return False
         joined = {
             column

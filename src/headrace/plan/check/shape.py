@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from graphlib import CycleError, TopologicalSorter
 
-from headrace.plan.check.form import Document, Edge, Vertex
+from headrace.plan.check.form import EdgeForm, PlanForm, VertexForm
 
 Problem = tuple[str, str]
 """(where, what)"""
@@ -14,7 +14,7 @@ Problem = tuple[str, str]
 INPUT_COUNTS = {"capture": 1, "copy": 1, "apply": 1, "aggregate": 1, "join": 2}
 
 
-def check_shape(document: Document) -> list[Problem]:
+def check_shape(document: PlanForm) -> list[Problem]:
     """All that is wrong with names and edges. The rest can be checked only when nothing is."""
     problems = [*_doubled(document), *_unknown_names(document)]
     if problems:
@@ -23,7 +23,7 @@ def check_shape(document: Document) -> list[Problem]:
     return [*_producers(document), *_cycles(document), *_sites(document, vertices)]
 
 
-def _doubled(document: Document) -> Iterator[Problem]:
+def _doubled(document: PlanForm) -> Iterator[Problem]:
     named: dict[str, Iterable[str]] = {
         "catalogue/sites": (site.id for site in document.catalogue.sites),
         "catalogue/sources": (source.id for source in document.catalogue.sources),
@@ -42,7 +42,7 @@ def _doubled(document: Document) -> Iterator[Problem]:
             yield f"rejected/{rejected.contract}", "is also among the contracts that are kept"
 
 
-def _unknown_names(document: Document) -> Iterator[Problem]:
+def _unknown_names(document: PlanForm) -> Iterator[Problem]:
     sites = {site.id for site in document.catalogue.sites}
     readable = {source.id for source in document.catalogue.sources} | {view.id for view in document.views}
     vertices = {vertex.id for vertex in document.vertices}
@@ -66,7 +66,7 @@ def _unknown_names(document: Document) -> Iterator[Problem]:
             yield f"contracts/{contract.id}", f'vertex "{contract.vertex}" does not exist'
 
 
-def _producers(document: Document) -> Iterator[Problem]:
+def _producers(document: PlanForm) -> Iterator[Problem]:
     """Every vertex but base relations has exactly one producer."""
     made = Counter(edge.out for edge in document.edges)
     for vertex in document.vertices:
@@ -76,7 +76,7 @@ def _producers(document: Document) -> Iterator[Problem]:
             yield f"vertices/{vertex.id}", f"has {made[vertex.id]} producers instead of {wanted}"
 
 
-def _cycles(document: Document) -> Iterator[Problem]:
+def _cycles(document: PlanForm) -> Iterator[Problem]:
     graph: dict[str, list[str]] = {}
     for edge in document.edges:
         graph.setdefault(edge.out, []).extend(edge.inputs)
@@ -86,7 +86,7 @@ def _cycles(document: Document) -> Iterator[Problem]:
         yield "edges", f"form a cycle: {' -> '.join(error.args[1])}"
 
 
-def _sites(document: Document, vertices: dict[str, Vertex]) -> Iterator[Problem]:
+def _sites(document: PlanForm, vertices: dict[str, VertexForm]) -> Iterator[Problem]:
     links = {(link.src, link.dst) for link in document.catalogue.links}
     for edge in document.edges:
         where, target = f"edges/{edge.id}", vertices[edge.out].site
@@ -104,7 +104,7 @@ def _sites(document: Document, vertices: dict[str, Vertex]) -> Iterator[Problem]
             yield from _kinds(edge, where, vertices)
 
 
-def _kinds(edge: Edge, where: str, vertices: dict[str, Vertex]) -> Iterator[Problem]:
+def _kinds(edge: EdgeForm, where: str, vertices: dict[str, VertexForm]) -> Iterator[Problem]:
     """Which operators read and make relations, and which deltas."""
     deltas = [vertices[name].kind == "delta" for name in edge.inputs]
     makes_delta = vertices[edge.out].kind == "delta"

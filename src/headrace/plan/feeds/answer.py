@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from headrace.plan.feeds.instance import Decision
+from headrace.plan.feeds.instance import FeedsDecision
 from headrace.plan.feeds.numbers import as_json, as_json_bound
 
 
-def summary(decision: Decision, seconds: float) -> dict[str, object]:
+def summary(decision: FeedsDecision, seconds: float) -> dict[str, object]:
     """`seconds` is what deciding took."""
     return {
         "cost": as_json(decision.cost),

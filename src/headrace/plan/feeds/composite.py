@@ -19,8 +19,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from headrace.plan.feeds.instance import Composite, Decision
-from headrace.plan.feeds.network import Network, asked_rates, network_of, output_rates
+from headrace.plan.feeds.instance import Composite, FeedsDecision
+from headrace.plan.feeds.network import FollowNetwork, asked_rates, network_of, output_rates
 from headrace.plan.feeds.numbers import BoolArray, IntArray, NumberArray, common_scale, integers
 
 
@@ -33,17 +33,17 @@ class EdgeCosts:
     scale: int
 
 
-def decide_composite(composite: Composite) -> Decision:
+def decide_composite(composite: Composite) -> FeedsDecision:
     """With accounting by paths there must be no circles."""
     network = network_of(composite)
     costs = edge_costs(composite, network)
     ahead = _close(composite, costs)
     paid = Fraction(int(np.where(ahead, costs.ahead, costs.on_read).sum()), costs.scale)
     all_ahead, all_on_read = (Fraction(int(cost.sum()), costs.scale) for cost in (costs.ahead, costs.on_read))
-    return Decision(ahead, paid, all_ahead, all_on_read, paid, optimal=True)
+    return FeedsDecision(ahead, paid, all_ahead, all_on_read, paid, optimal=True)
 
 
-def edge_costs(composite: Composite, network: Network) -> EdgeCosts:
+def edge_costs(composite: Composite, network: FollowNetwork) -> EdgeCosts:
     events, asked = output_rates(composite, network), asked_rates(composite, network)
     ahead = [edge.store_price * events[edge.source] for edge in composite.edges]
     on_read = [edge.fetch_price * asked[edge.target] for edge in composite.edges]

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 from headrace.model.errors import nearest_name
 from headrace.plan.exact_json import Path
-from headrace.plan.feeds.fields import Fields
-from headrace.plan.feeds.instance import Composite, Edge, Node, PullAccounting
+from headrace.plan.feeds.fields import FeedsFields
+from headrace.plan.feeds.instance import Composite, FollowEdge, FollowNode, PullAccounting
 from headrace.plan.feeds.network import network_of
 from headrace.plan.feeds.numbers import IntArray
 
@@ -32,7 +32,7 @@ class NamedComposite:
         return next((number for number, end in enumerate(ends) if end == (whom, who)), None)
 
 
-def read_composite(fields: Fields, document: object) -> NamedComposite:
+def read_composite(fields: FeedsFields, document: object) -> NamedComposite:
     known = ("kind", "H", "L", "pull_accounting", "nodes", "edges")
     given = fields.fields(document, (), "the instance", known, ("nodes", "edges"))
     accounting = fields.choice(
@@ -48,19 +48,19 @@ def read_composite(fields: Fields, document: object) -> NamedComposite:
     return named
 
 
-def _read_node(fields: Fields, name: str, value: object) -> Node:
+def _read_node(fields: FeedsFields, name: str, value: object) -> FollowNode:
     path: Path = ("nodes", name)
     entry = fields.fields(value, path, f'node "{name}"', ("event_rate", "query_rate", "pass"))
-    return Node(
+    return FollowNode(
         fields.amount(entry.get("event_rate", 0), (*path, "event_rate"), f'the event rate of node "{name}"'),
         fields.amount(entry.get("query_rate", 0), (*path, "query_rate"), f'the query rate of node "{name}"'),
         fields.amount(entry.get("pass", 1), (*path, "pass"), f'what node "{name}" passes'),
     )
 
 
-def _read_edges(fields: Fields, given: Mapping[str, object], position: dict[str, int]) -> dict[int, Edge]:
+def _read_edges(fields: FeedsFields, given: Mapping[str, object], position: dict[str, int]) -> dict[int, FollowEdge]:
     """Edges by their place in the list."""
-    edges: dict[int, Edge] = {}
+    edges: dict[int, FollowEdge] = {}
     ends: set[tuple[str, str]] = set()
     for number, value in enumerate(fields.items(given.get("edges", []), ("edges",), '"edges"')):
         path: Path = ("edges", number)
@@ -73,11 +73,11 @@ def _read_edges(fields: Fields, given: Mapping[str, object], position: dict[str,
         own = value[2] if isinstance(value, list) and len(value) == 3 else {}
         prices = fields.fields(own, (*path, 2), "the third entry of an edge", ("H", "L"))
         store, fetch = (_price(fields, given, prices, path, name) for name in ("H", "L"))
-        edges[number] = Edge(position[named[0]], position[named[1]], store, fetch)
+        edges[number] = FollowEdge(position[named[0]], position[named[1]], store, fetch)
     return edges
 
 
-def _read_ends(fields: Fields, value: object, path: Path, position: dict[str, int]) -> tuple[str, str] | None:
+def _read_ends(fields: FeedsFields, value: object, path: Path, position: dict[str, int]) -> tuple[str, str] | None:
     entries = fields.items(value, path, "an edge")
     if not isinstance(value, list):
         return None
@@ -91,7 +91,9 @@ def _read_ends(fields: Fields, value: object, path: Path, position: dict[str, in
     return None if unknown else (str(entries[0]), str(entries[1]))
 
 
-def _price(fields: Fields, given: Mapping[str, object], own: Mapping[str, object], edge: Path, name: str) -> Fraction:
+def _price(
+    fields: FeedsFields, given: Mapping[str, object], own: Mapping[str, object], edge: Path, name: str
+) -> Fraction:
     """Of an edge: its own, or that of the instance."""
     if name in own:
         return fields.amount(own[name], (*edge, 2, name), f'"{name}" of an edge')
@@ -103,7 +105,7 @@ def _price(fields: Fields, given: Mapping[str, object], own: Mapping[str, object
     return fields.amount(given[name], (name,), f'"{name}"')
 
 
-def _check_circles(fields: Fields, named: NamedComposite, numbers: tuple[int, ...]) -> None:
+def _check_circles(fields: FeedsFields, named: NamedComposite, numbers: tuple[int, ...]) -> None:
     """Circles need fetches counted once per query, and nodes that do not multiply events."""
     nodes = named.composite.nodes
     for circle in network_of(named.composite).true_circles():

@@ -86,7 +86,7 @@ def greedy(cover: Cover, ladder: Ladder) -> IntArray:
 
 
 @dataclass(frozen=True, slots=True)
-class Relaxed:
+class CoverBound:
     """The bound for the multiplier `price / per`, the cost per gain of the last step taken.
 
     `base` is the best option of each class at that price. `excess` says by how much an option is worse than it, and
@@ -106,7 +106,7 @@ class Relaxed:
         return -(-self.scaled_bound // self.per)
 
 
-def relax(cover: Cover, ladder: Ladder) -> Relaxed:
+def relax(cover: Cover, ladder: Ladder) -> CoverBound:
     price, per = int(ladder.cost[ladder.taken - 1]), int(ladder.gain[ladder.taken - 1])
     reduced = cover.cost * per - cover.gain * price
     starts = np.flatnonzero(_starts(cover.owner))
@@ -114,7 +114,7 @@ def relax(cover: Cover, ladder: Ladder) -> Relaxed:
     best = np.flatnonzero((reduced == least[cover.owner]) & (reduced < 0))
     base = np.full(cover.classes, NONE)
     base[cover.owner[best]] = best
-    return Relaxed(price, per, base, reduced - least[cover.owner], -least, price * cover.need + int(least.sum()))
+    return CoverBound(price, per, base, reduced - least[cover.owner], -least, price * cover.need + int(least.sum()))
 
 
 def _starts(owner: IntArray) -> BoolArray:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.plan.feeds.cover import NONE, Cover, Relaxed, climb, greedy, relax
+from headrace.plan.feeds.cover import NONE, Cover, CoverBound, climb, greedy, relax
 from headrace.plan.feeds.numbers import IntArray, NumberArray
 
 EFFORT = 5_000_000
@@ -68,7 +68,7 @@ class _Front:
 
 
 class _Search:
-    def __init__(self, cover: Cover, relaxed: Relaxed, known: Covering) -> None:
+    def __init__(self, cover: Cover, relaxed: CoverBound, known: Covering) -> None:
         self.cover, self.relaxed, self.known = cover, relaxed, known
         taken = relaxed.base[relaxed.base != NONE]
         self.base_cost = int(cover.cost[taken].sum())
@@ -145,7 +145,7 @@ def _by_gain_then_cost(gain: NumberArray, cost: NumberArray) -> IntArray:
     return by_cost[np.argsort(-gain[by_cost], kind="stable")]
 
 
-def _zeros(core: list[_Class], relaxed: Relaxed) -> tuple[NumberArray, NumberArray]:
+def _zeros(core: list[_Class], relaxed: CoverBound) -> tuple[NumberArray, NumberArray]:
     """The base itself, in int64 where no sum can overflow, else in Python's integers."""
     gain = sum(int(abs(which.gain).max()) for which in core)
     cost = sum(int(abs(which.cost).max()) for which in core)
@@ -153,7 +153,7 @@ def _zeros(core: list[_Class], relaxed: Relaxed) -> tuple[NumberArray, NumberArr
     return np.zeros(1, dtype=dtype), np.zeros(1, dtype=dtype)
 
 
-def _core(cover: Cover, relaxed: Relaxed, limit: int) -> list[_Class]:
+def _core(cover: Cover, relaxed: CoverBound, limit: int) -> list[_Class]:
     """Classes with an alternative to their base within the limit, the nearest first."""
     option = np.flatnonzero((relaxed.excess <= limit) & (relaxed.base[cover.owner] != np.arange(len(cover.owner))))
     empty = np.flatnonzero((relaxed.none_excess <= limit) & (relaxed.base != NONE))

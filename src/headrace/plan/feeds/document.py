@@ -14,14 +14,14 @@ from headrace.plan.feeds.composite_document import NamedComposite, read_composit
 from headrace.plan.feeds.cover_search import EFFORT
 from headrace.plan.feeds.decide import decide
 from headrace.plan.feeds.feeds_document import NamedFeeds, read_feeds
-from headrace.plan.feeds.fields import Fields
-from headrace.plan.feeds.instance import Decision
-from headrace.plan.feeds.latency import Method
+from headrace.plan.feeds.fields import FeedsFields
+from headrace.plan.feeds.instance import FeedsDecision
+from headrace.plan.feeds.latency import LatencyMethod
 
 Named = NamedFeeds | NamedComposite
 
 
-class Kind(StrEnum):
+class InstanceKind(StrEnum):
     FEEDS = "feeds"
     COMPOSITE = "composite"
 
@@ -29,16 +29,16 @@ class Kind(StrEnum):
 def read_instance(text: str, file: str) -> Named:
     """Raises InputError with all mistakes."""
     document = read_json(text, file)
-    fields = Fields(text, file)
+    fields = FeedsFields(text, file)
     members = fields.members(document, (), "an instance")
     if isinstance(document, dict) and "kind" not in members:
         fields.wrong((), 'the instance has no "kind"', 'it is "feeds" or "composite"')
-    kind = fields.choice(members.get("kind", "feeds"), ("kind",), "the kind of an instance", Kind)
+    kind = fields.choice(members.get("kind", "feeds"), ("kind",), "the kind of an instance", InstanceKind)
     fields.end()
-    return read_feeds(fields, document) if kind is Kind.FEEDS else read_composite(fields, document)
+    return read_feeds(fields, document) if kind is InstanceKind.FEEDS else read_composite(fields, document)
 
 
-def decide_instance(named: Named, method: Method = Method.EXACT, effort: int = EFFORT) -> Decision:
+def decide_instance(named: Named, method: LatencyMethod = LatencyMethod.EXACT, effort: int = EFFORT) -> FeedsDecision:
     """For an instance as it was read. Networks are always decided exactly."""
     match named:
         case NamedFeeds(feeds, latency):
@@ -49,6 +49,6 @@ def decide_instance(named: Named, method: Method = Method.EXACT, effort: int = E
             assert_never(named)
 
 
-def answer(named: Named, decision: Decision, seconds: float) -> dict[str, object]:
+def answer(named: Named, decision: FeedsDecision, seconds: float) -> dict[str, object]:
     """The answer document; `seconds` is what deciding took."""
     return {**summary(decision, seconds), "push": named.pairs(np.flatnonzero(decision.ahead))}

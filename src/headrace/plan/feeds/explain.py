@@ -8,14 +8,14 @@ from typing import assert_never
 from headrace.plan.feeds.composite import edge_costs
 from headrace.plan.feeds.composite_document import NamedComposite
 from headrace.plan.feeds.document import Named
-from headrace.plan.feeds.explain_pair import Why, both_ways, headline, required_pair, why_pair
+from headrace.plan.feeds.explain_pair import PairReason, both_ways, headline, required_pair, why_pair
 from headrace.plan.feeds.feeds_document import NamedFeeds
 from headrace.plan.feeds.instance import Composite
 from headrace.plan.feeds.network import asked_rates, network_of, output_rates
 from headrace.plan.feeds.numbers import BoolArray
 
 
-def why(named: Named, ahead: BoolArray, who: str, whom: str, unit: str = "h") -> Why:
+def why(named: Named, ahead: BoolArray, who: str, whom: str, unit: str = "h") -> PairReason:
     """For the pair or edge of a decided instance by which one follows another. Raises UsageError if there is none."""
     number = required_pair(named.find(who, whom), who, whom)
     match named:
@@ -27,7 +27,7 @@ def why(named: Named, ahead: BoolArray, who: str, whom: str, unit: str = "h") ->
             assert_never(named)
 
 
-def why_edge(composite: Composite, names: tuple[str, ...], ahead: BoolArray, edge: int, unit: str = "h") -> Why:
+def why_edge(composite: Composite, names: tuple[str, ...], ahead: BoolArray, edge: int, unit: str = "h") -> PairReason:
     """For one edge of a decided network."""
     network, chosen = network_of(composite), composite.edges[edge]
     costs = edge_costs(composite, network)
@@ -43,4 +43,4 @@ def why_edge(composite: Composite, names: tuple[str, ...], ahead: BoolArray, edg
         details.append(f'"{names[chosen.source]}" pulls "{pulled[0]}", so it has nothing to store ahead')
     if ahead[edge] and stored > on_read:
         details.append(f'stored ahead for what "{names[chosen.target]}" stores ahead in turn')
-    return Why(headline(bool(ahead[edge]), events, asked, unit), tuple(details))
+    return PairReason(headline(bool(ahead[edge]), events, asked, unit), tuple(details))

@@ -16,7 +16,7 @@ from headrace.plan.feeds.per_pair import columns_in_doubles, followed_rate
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class PairReason:
     """The decision in one line, and the numbers behind it."""
 
     headline: str
@@ -38,7 +38,7 @@ def headline(ahead: bool, event_rate: Fraction | float, query_rate: Fraction | f
     return f"{'stored ahead' if ahead else 'on read'}: {events} events/{unit} against {reads} reads/{unit}"
 
 
-def why_pair(feeds: Feeds, ahead: BoolArray, pair: int, unit: str = "h") -> Why:
+def why_pair(feeds: Feeds, ahead: BoolArray, pair: int, unit: str = "h") -> PairReason:
     """For one pair of a decided instance; what a pair costs is shown to rounding."""
     consumer = int(feeds.consumer[pair])
     mine = np.flatnonzero(feeds.consumer == consumer)
@@ -58,7 +58,7 @@ def why_pair(feeds: Feeds, ahead: BoolArray, pair: int, unit: str = "h") -> Why:
     elif overruled:
         more = format_number(float(stored[here] - on_read[here]))
         details.append(f"moved ahead for the latency target, for {more}/{unit} more")
-    return Why(first, tuple(details))
+    return PairReason(first, tuple(details))
 
 
 def both_ways(stored: float, on_read: float, unit: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from headrace.model.errors import nearest_name
 from headrace.plan.exact_json import Path
-from headrace.plan.feeds.fields import Fields
+from headrace.plan.feeds.fields import FeedsFields
 from headrace.plan.feeds.instance import Feeds, Latency, MeanPulls, Model, Percentile, Pricing
 from headrace.plan.feeds.numbers import Amounts, IntArray
 
@@ -48,7 +48,7 @@ class NamedFeeds:
         return int(found[0]) if len(found) else None
 
 
-def read_feeds(fields: Fields, document: object) -> NamedFeeds:
+def read_feeds(fields: FeedsFields, document: object) -> NamedFeeds:
     known = ("kind", "H", "L", "L0", "model", "k", "producers", "consumers", "latency")
     given = fields.fields(document, (), "the instance", known, ("producers", "consumers"))
     pricing = Pricing(
@@ -65,7 +65,7 @@ def read_feeds(fields: Fields, document: object) -> NamedFeeds:
     return NamedFeeds(feeds, latency, tuple(consumers), tuple(producers.position))
 
 
-def _read_latency(fields: Fields, value: object, model: Model) -> Latency:
+def _read_latency(fields: FeedsFields, value: object, model: Model) -> Latency:
     path: Path = ("latency",)
     kind = fields.members(value, path, '"latency"').get("kind")
     if model not in WITH_LATENCY:
@@ -89,7 +89,7 @@ class _Producers:
     fetch: Amounts
 
 
-def _read_producers(fields: Fields, given: Mapping[str, object]) -> _Producers:
+def _read_producers(fields: FeedsFields, given: Mapping[str, object]) -> _Producers:
     members = fields.members(given.get("producers", {}), ("producers",), '"producers"')
     rates: list[Fraction] = []
     own_prices: dict[str, dict[int, Fraction]] = {"H": {}, "L": {}}
@@ -107,7 +107,9 @@ def _read_producers(fields: Fields, given: Mapping[str, object]) -> _Producers:
     return _Producers({name: number for number, name in enumerate(members)}, Amounts.of(rates), store, fetch)
 
 
-def _prices(fields: Fields, given: Mapping[str, object], name: str, own: dict[int, Fraction], count: int) -> Amounts:
+def _prices(
+    fields: FeedsFields, given: Mapping[str, object], name: str, own: dict[int, Fraction], count: int
+) -> Amounts:
     """Prices by producer: its own, or that of the instance, which is needed if one has none."""
     if name not in given and len(own) < count:
         fields.wrong((), f'the instance has no "{name}"', "H is the price of storing an event, L that of one pull")
@@ -118,7 +120,7 @@ def _prices(fields: Fields, given: Mapping[str, object], name: str, own: dict[in
 
 
 def _read_consumers(
-    fields: Fields, consumers: dict[str, object], position: dict[str, int]
+    fields: FeedsFields, consumers: dict[str, object], position: dict[str, int]
 ) -> tuple[Amounts, IntArray, IntArray]:
     rates: list[Fraction] = []
     follows: list[list[object]] = []
@@ -144,7 +146,7 @@ def _looked_up(follows: list[list[object]], position: dict[str, int]) -> list[in
 
 
 def _report_follows(
-    fields: Fields, consumers: dict[str, object], follows: list[list[object]], position: dict[str, int]
+    fields: FeedsFields, consumers: dict[str, object], follows: list[list[object]], position: dict[str, int]
 ) -> None:
     entries = chain.from_iterable(
         zip(repeat(name), enumerate(some)) for name, some in zip(consumers, follows, strict=True)

@@ -20,7 +20,7 @@ MOST_DIGITS = 300
 Choice = TypeVar("Choice", bound=StrEnum)
 
 
-class Fields:
+class FeedsFields:
     """The mistakes of one document, and the readers that note them. After a mistake a reader returns a stand-in."""
 
     def __init__(self, text: str, file: str) -> None:

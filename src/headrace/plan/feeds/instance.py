@@ -26,7 +26,7 @@ class Model(StrEnum):
     """Only calls to those that an index knows to own one of the newest events."""
 
 
-class Served(StrEnum):
+class ServingWay(StrEnum):
     """How events of a producer reach a consumer."""
 
     STORE_AHEAD = "push"
@@ -93,7 +93,7 @@ class PullAccounting(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class FollowNode:
     """`passed` is the share of arriving events that leave again, on top of the node's own events."""
 
     event_rate: Fraction = Fraction(0)
@@ -102,7 +102,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class FollowEdge:
     """`target` follows `source`; both are positions."""
 
     source: int
@@ -115,13 +115,13 @@ class Edge:
 class Composite:
     """A network in which a node may follow and be followed. No edge occurs twice."""
 
-    nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
+    nodes: tuple[FollowNode, ...]
+    edges: tuple[FollowEdge, ...]
     accounting: PullAccounting = PullAccounting.PATHS
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class FeedsDecision:
     """`ahead[n]`: whether pair or edge n is stored ahead. Costs are fractions where that is possible, else doubles.
 
     No assignment that keeps the target costs less than `lower_bound`.

@@ -26,7 +26,7 @@ from headrace.plan.feeds.instance import Feeds, Latency, MeanPulls, Model, Perce
 from headrace.plan.feeds.numbers import BoolArray, IntArray, NumberArray
 
 
-class Method(StrEnum):
+class LatencyMethod(StrEnum):
     """How pairs are moved to meet a target: for the least cost, cheapest per gain first, or consumers as a whole."""
 
     EXACT = "exact"
@@ -36,7 +36,7 @@ class Method(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MovedPairs:
     """`ahead` after moving, its extra cost, and a bound that no assignment undercuts."""
 
     ahead: BoolArray
@@ -48,18 +48,20 @@ class Moved:
         return self.extra_cost == self.extra_bound
 
 
-def meet_target(feeds: Feeds, ahead: BoolArray, target: Latency, method: Method, effort: int = EFFORT) -> Moved:
+def meet_target(
+    feeds: Feeds, ahead: BoolArray, target: Latency, method: LatencyMethod, effort: int = EFFORT
+) -> MovedPairs:
     """From the decisions of least cost. Model `rpc` or `batch`; storing everything ahead meets any target."""
     pulls = _pulls(feeds, ahead)
     options = _options(pulls, target)
-    best = cover_cheaply(_cover(pulls, options, target), effort if method is Method.EXACT else 0)
+    best = cover_cheaply(_cover(pulls, options, target), effort if method is LatencyMethod.EXACT else 0)
     bound = best.bound
-    if method is Method.WHOLESALE:
+    if method is LatencyMethod.WHOLESALE:
         options = _whole_consumers(pulls, target)
         best = cover_cheaply(_cover(pulls, options, target), 0)
     moved = ahead.copy()
     moved[_pairs(pulls, options, best)] = True
-    return Moved(moved, pulls.amounts.cost(best.cost), pulls.amounts.cost(bound))
+    return MovedPairs(moved, pulls.amounts.cost(best.cost), pulls.amounts.cost(bound))
 
 
 @dataclass(frozen=True, slots=True)

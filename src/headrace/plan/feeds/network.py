@@ -28,7 +28,7 @@ BLOCK = 8192
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class FollowNetwork:
     """Neighbours of every node, and its circles: sets of nodes that reach each other, everyone else alone.
 
     Circles stand in an order in which followers come before those they follow.
@@ -43,7 +43,7 @@ class Network:
         return (nodes for nodes in self.circles if len(nodes) > 1 or nodes[0] in self.targets[nodes[0]])
 
 
-def network_of(composite: Composite) -> Network:
+def network_of(composite: Composite) -> FollowNetwork:
     graph = rustworkx.PyDiGraph()
     graph.add_nodes_from(range(len(composite.nodes)))
     graph.add_edges_from_no_data([(edge.source, edge.target) for edge in composite.edges])
@@ -54,13 +54,13 @@ def network_of(composite: Composite) -> Network:
         targets[edge.source].append(edge.target)
     # Tarjan's algorithm ends a component after all that it leads to.
     circles = tuple(tuple(sorted(nodes)) for nodes in rustworkx.strongly_connected_components(graph))
-    return Network(tuple(map(tuple, sources)), tuple(map(tuple, targets)), circles)
+    return FollowNetwork(tuple(map(tuple, sources)), tuple(map(tuple, targets)), circles)
 
 
 # Events
 
 
-def output_rates(composite: Composite, network: Network) -> list[Fraction]:
+def output_rates(composite: Composite, network: FollowNetwork) -> list[Fraction]:
     """Events that each node gives out per unit of time."""
     rates = [Fraction(0)] * len(composite.nodes)
     for circle in reversed(network.circles):
@@ -78,7 +78,7 @@ def output_rates(composite: Composite, network: Network) -> list[Fraction]:
 
 
 def _entering(
-    composite: Composite, network: Network, rates: list[Fraction], node: int, inside: frozenset[int]
+    composite: Composite, network: FollowNetwork, rates: list[Fraction], node: int, inside: frozenset[int]
 ) -> Fraction:
     """What a node gives out of its own events, and of those that arrive from outside its circle."""
     arriving = sum((rates[source] for source in network.sources[node] if source not in inside), start=Fraction(0))
@@ -86,7 +86,7 @@ def _entering(
 
 
 def _passed_on(
-    composite: Composite, network: Network, entry: int, inside: frozenset[int]
+    composite: Composite, network: FollowNetwork, entry: int, inside: frozenset[int]
 ) -> Iterator[tuple[int, Fraction]]:
     """For every node of a circle, the share of what enters at `entry` that it gives out: by Dijkstra's algorithm."""
     best = {entry: Fraction(1)}
@@ -108,14 +108,14 @@ def _passed_on(
 # Queries
 
 
-def asked_rates(composite: Composite, network: Network) -> list[Fraction]:
+def asked_rates(composite: Composite, network: FollowNetwork) -> list[Fraction]:
     """How often each node is asked, by itself and by those below, if everything below is pulled."""
     if composite.accounting is PullAccounting.PATHS:
         return _asked_by_paths(composite, network)
     return _asked_by_nodes(composite, network)
 
 
-def _asked_by_paths(composite: Composite, network: Network) -> list[Fraction]:
+def _asked_by_paths(composite: Composite, network: FollowNetwork) -> list[Fraction]:
     """Once per path: finite only without circles."""
     asked = [node.query_rate for node in composite.nodes]
     for (node,) in network.circles:
@@ -123,7 +123,7 @@ def _asked_by_paths(composite: Composite, network: Network) -> list[Fraction]:
     return asked
 
 
-def _asked_by_nodes(composite: Composite, network: Network) -> list[Fraction]:
+def _asked_by_nodes(composite: Composite, network: FollowNetwork) -> list[Fraction]:
     """Once per query: the rates of all nodes that can be reached, each counted once."""
     asking = [number for number, node in enumerate(composite.nodes) if node.query_rate]
     rates = [composite.nodes[node].query_rate for node in asking]
@@ -140,7 +140,7 @@ def _asked_by_nodes(composite: Composite, network: Network) -> list[Fraction]:
     return [Fraction(rate, scale) for rate in asked]
 
 
-def _reached(network: Network, some: list[int]) -> Iterator[tuple[tuple[int, ...], int]]:
+def _reached(network: FollowNetwork, some: list[int]) -> Iterator[tuple[tuple[int, ...], int]]:
     """For every circle which of these nodes it reaches, as the bits of an integer."""
     bit = {node: 1 << position for position, node in enumerate(some)}
     reached = [0] * len(network.sources)

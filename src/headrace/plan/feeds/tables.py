@@ -13,13 +13,13 @@ import numpy as np
 
 from headrace.plan.feeds.answer import summary
 from headrace.plan.feeds.coherency import on_read_and_ahead
-from headrace.plan.feeds.instance import Decision, Feeds, Model, Pricing
+from headrace.plan.feeds.instance import Feeds, FeedsDecision, Model, Pricing
 from headrace.plan.feeds.numbers import Amounts, BoolArray, FloatArray, IntArray
 from headrace.plan.feeds.per_pair import columns_in_doubles, decide_pairs, followed_rate
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
+class DefaultPrices:
     """H and L of producers that have none of their own."""
 
     store: Fraction
@@ -28,7 +28,7 @@ class Prices:
 
 
 def feeds_from_columns(
-    consumer: IntArray, producer: IntArray, query_rate: FloatArray, event_rate: FloatArray, prices: Prices,
+    consumer: IntArray, producer: IntArray, query_rate: FloatArray, event_rate: FloatArray, prices: DefaultPrices,
     own_prices: Mapping[str, FloatArray],
 ) -> Feeds:  # fmt: skip
     """Positions by pair, rates by position; `own_prices` may have H and L by producer."""
@@ -44,7 +44,7 @@ def feeds_from_columns(
 
 
 def decide_rows(
-    rows: Mapping[str, FloatArray], consumer: IntArray, prices: Prices
+    rows: Mapping[str, FloatArray], consumer: IntArray, prices: DefaultPrices
 ) -> tuple[BoolArray, dict[str, FloatArray]]:
     """Rows with columns query_rate and event_rate, perhaps H and L; all rows of each of their consumers.
 
@@ -76,9 +76,9 @@ def _firsts(consumer: IntArray, among: BoolArray) -> BoolArray:
     return first
 
 
-def table_decision(paid: float, all_ahead: float, all_on_read: float) -> Decision:
+def table_decision(paid: float, all_ahead: float, all_on_read: float) -> FeedsDecision:
     """What sums over rows say, when the rows themselves are elsewhere."""
-    return Decision(np.empty(0, dtype=np.bool_), paid, all_ahead, all_on_read, paid, optimal=True)
+    return FeedsDecision(np.empty(0, dtype=np.bool_), paid, all_ahead, all_on_read, paid, optimal=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class TableSize:
     producers: int
 
 
-def table_answer(decision: Decision, size: TableSize, seconds: float) -> dict[str, object]:
+def table_answer(decision: FeedsDecision, size: TableSize, seconds: float) -> dict[str, object]:
     """The answer document for tables: decisions are rows of a file, so it counts them."""
     counts = {
         "pairs": size.pairs,

@@ -10,10 +10,10 @@ from headrace.plan.exact_json import exact_amount
 from headrace.plan.feeds.feeds_document import MOST_SHOWN, WITH_LATENCY
 from headrace.plan.feeds.fields import MOST_DIGITS
 from headrace.plan.feeds.instance import Latency, MeanPulls, Model, Percentile, Pricing
-from headrace.plan.feeds.tables import Prices
+from headrace.plan.feeds.tables import DefaultPrices
 
 
-def typed_prices(store: str, fetch: str, batch: str, model: str, shown: int) -> Prices:
+def typed_prices(store: str, fetch: str, batch: str, model: str, shown: int) -> DefaultPrices:
     """H, L and L0 exactly as typed, with the model they are for."""
     if model not in tuple(Model):
         known = ", ".join(Model)
@@ -21,7 +21,7 @@ def typed_prices(store: str, fetch: str, batch: str, model: str, shown: int) -> 
     if not 1 <= shown <= MOST_SHOWN:
         raise UsageError(f"-k must be from 1 to {MOST_SHOWN}, not {shown}", "it is the number of events of a feed")
     pricing = Pricing(Model(model), typed_amount(batch, "--L0"), shown)
-    return Prices(typed_amount(store, "-H"), typed_amount(fetch, "-L"), pricing)
+    return DefaultPrices(typed_amount(store, "-H"), typed_amount(fetch, "-L"), pricing)
 
 
 def typed_target(mean_pulls: str | None, percentile: str | None, most_pulls: int, model: Model) -> Latency | None:

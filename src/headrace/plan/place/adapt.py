@@ -22,7 +22,7 @@ Names = frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PlacementChange:
     """Views to take away (by id) and to put in, in this order: a new rate is both.
 
     `devices` are those with new prices.
@@ -34,7 +34,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StandingPlacement:
     """A decided instance, kept so that it can change.
 
     `own` are the devices' own optima, `limit` what was decided; they differ only for devices in conflict. `contested`
@@ -77,19 +77,19 @@ class Standing:
 class Changed:
     """What a change did: the devices decided anew, those whose conflicts were settled anew, and views that moved."""
 
-    standing: Standing
+    standing: StandingPlacement
     decided: Names
     settled: Names
     moved: Mapping[str, str]
 
 
-def stand(instance: Single, effort: Effort = Effort()) -> Standing:  # noqa: B008
+def stand(instance: Single, effort: Effort = Effort()) -> StandingPlacement:  # noqa: B008
     """Decides an instance from nothing."""
-    empty = Standing(instance.default, instance.devices, instance.cloud_sources, {}, {}, {}, {}, {}, {}, 0)
-    return change(empty, Change(added=instance.views), effort).standing
+    empty = StandingPlacement(instance.default, instance.devices, instance.cloud_sources, {}, {}, {}, {}, {}, {}, 0)
+    return change(empty, PlacementChange(added=instance.views), effort).standing
 
 
-def change(before: Standing, what: Change, effort: Effort = Effort()) -> Changed:  # noqa: B008
+def change(before: StandingPlacement, what: PlacementChange, effort: Effort = Effort()) -> Changed:  # noqa: B008
     """Decides the touched devices again. Ids of removed views must be known, those of added ones must not be left."""
     after, touched = _with_views(before, what)
     decided = touched - before.cloud_sources
@@ -102,7 +102,7 @@ def change(before: Standing, what: Change, effort: Effort = Effort()) -> Changed
     return Changed(after, decided, settled, moved)
 
 
-def _with_views(before: Standing, what: Change) -> tuple[Standing, Names]:
+def _with_views(before: StandingPlacement, what: PlacementChange) -> tuple[StandingPlacement, Names]:
     """The views after the change, and every device of a view or price that changed."""
     gone = [before.views[view] for view in sorted(what.removed)]
     views = {name: view for name, view in before.views.items() if name not in what.removed}
@@ -116,7 +116,7 @@ def _with_views(before: Standing, what: Change) -> tuple[Standing, Names]:
     return replace(before, views=views, views_of=views_of, devices=devices), frozenset(touched)
 
 
-def _with_own_optima(after: Standing, decided: Names) -> Standing:
+def _with_own_optima(after: StandingPlacement, decided: Names) -> StandingPlacement:
     own = dict(after.own)
     for device in decided:
         own[device] = cheapest_limit(device, after.kind(device), after.ends(device))
@@ -132,12 +132,12 @@ def _with_own_optima(after: Standing, decided: Names) -> Standing:
     return replace(after, own=own, contested={device: views for device, views in contested.items() if views})
 
 
-def _ends(after: Standing, view: str) -> tuple[str, ...]:
+def _ends(after: StandingPlacement, view: str) -> tuple[str, ...]:
     found = after.views.get(view)
     return (found.a, found.b) if found is not None else ()
 
 
-def _both_want(after: Standing, own: Mapping[str, Exact], view: PairView) -> bool:
+def _both_want(after: StandingPlacement, own: Mapping[str, Exact], view: PairView) -> bool:
     if after.cloud_sources & {view.a, view.b}:
         return False
     return wants(view, view.a, own[view.a]) and wants(view, view.b, own[view.b])
@@ -163,7 +163,7 @@ def _connected(
     return frozenset(reached)
 
 
-def _settled(before: Standing, after: Standing, devices: Names, effort: Effort) -> Standing:
+def _settled(before: StandingPlacement, after: StandingPlacement, devices: Names, effort: Effort) -> StandingPlacement:
     """New limits for some devices. Their partners outside play the part of feeds in the Cloud: they want nothing."""
     near = {view for device in devices for view in after.views_of.get(device, ())}
     views = tuple(after.views[view] for view in sorted(near))
@@ -183,7 +183,7 @@ def _settled(before: Standing, after: Standing, devices: Names, effort: Effort) 
     return replace(after, limit=limit, gap=gap, cost=cost.numerator if cost.denominator == 1 else cost)
 
 
-def _paid(standing: Standing, device: str) -> Exact:
+def _paid(standing: StandingPlacement, device: str) -> Exact:
     if device in standing.cloud_sources or device not in standing.limit:
         return 0
     return device_cost(device, standing.kind(device), standing.ends(device), standing.limit[device])

@@ -14,10 +14,10 @@ from fractions import Fraction
 import numpy as np
 
 from headrace.plan.place.allowed import allowed_devices, in_order
-from headrace.plan.place.dag import Placed, own_optima, place_on_star, refuse_overfull, settle, troubled_devices
+from headrace.plan.place.dag import DagPlacement, own_optima, place_on_star, refuse_overfull, settle, troubled_devices
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.graph import Numbered, numbered
-from headrace.plan.place.instance import CLOUD, Dag, Mode
+from headrace.plan.place.instance import CLOUD, Dag, PlacementMode
 from headrace.plan.place.located import closure, nothing
 from headrace.plan.place.numbers import BoolArray, Exact
 
@@ -62,7 +62,7 @@ def change_graph(before: StandingGraph, dag: Dag, effort: Effort = Effort()) -> 
     """The graph becomes `dag`. Streams are the same if their names are."""
     given = numbered(dag)
     refuse_overfull(given)
-    asked = closure(given) if dag.mode == Mode.LOCATED else nothing()
+    asked = closure(given) if dag.mode == PlacementMode.LOCATED else nothing()
     everyone = frozenset(given.devices)
     decided = touched_devices(before.dag, dag) & everyone
     own = {device: names for device, names in before.own.items() if device in everyone}
@@ -80,13 +80,13 @@ def change_graph(before: StandingGraph, dag: Dag, effort: Effort = Effort()) -> 
     return ChangedGraph(standing, decided, settled, moved)
 
 
-def _placement(given: Numbered, placed: Placed) -> dict[str, str]:
+def _placement(given: Numbered, placed: DagPlacement) -> dict[str, str]:
     places = [CLOUD, *given.devices]
     at = placed.device[given.sources :].tolist()
     return {operator.id: places[device + 1] for operator, device in zip(given.operators, at, strict=True)}
 
 
-def _gaps(before: StandingGraph, given: Numbered, placed: Placed, settled: Names) -> dict[str, Exact]:
+def _gaps(before: StandingGraph, given: Numbered, placed: DagPlacement, settled: Names) -> dict[str, Exact]:
     gap = {name: amount for name, amount in before.gap.items() if name in given.devices and name not in settled}
     off = given.exact(2 * placed.cost - placed.twice_bound, halves=True)
     return {**gap, min(settled): off} if off else gap

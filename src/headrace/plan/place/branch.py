@@ -19,7 +19,7 @@ from headrace.plan.place.numbers import BoolArray, IntArray, total
 from headrace.plan.place.rows import Row, obeys
 
 
-class Found(NamedTuple):
+class BranchResult(NamedTuple):
     """The best choices known (None: none was found) and twice a lower bound; they are optimal if `finished`."""
 
     chosen: BoolArray | None
@@ -27,7 +27,7 @@ class Found(NamedTuple):
     finished: bool
 
 
-class Relaxed(NamedTuple):
+class RelaxedChoices(NamedTuple):
     """A problem without rows that bounds the one with them; its costs are `fineness` times as large."""
 
     choices: Choices
@@ -35,7 +35,7 @@ class Relaxed(NamedTuple):
     fineness: int
 
 
-class Node(NamedTuple):
+class BranchNode(NamedTuple):
     twice_bound: int
     number: int
     free: BoolArray
@@ -43,21 +43,21 @@ class Node(NamedTuple):
     open: BoolArray
 
 
-def branch(choices: Choices, rows: tuple[Row, ...], start: BoolArray | None, nodes: int) -> Found:
+def branch(choices: Choices, rows: tuple[Row, ...], start: BoolArray | None, nodes: int) -> BranchResult:
     """Searches for better choices than `start`, visiting at most so many nodes."""
     best = start
     best_cost = None if start is None else choices.cost(start)
     numbers = itertools.count()
     never = 2 * _more_than_any(choices)
-    relaxed = Relaxed(*priced_rows(choices, rows), FINENESS) if rows else Relaxed(choices, (), 1)
+    relaxed = RelaxedChoices(*priced_rows(choices, rows), FINENESS) if rows else RelaxedChoices(choices, (), 1)
     everything = np.ones(choices.count, dtype=np.bool_)
     queue = [_bounded(relaxed, rows, everything, ~everything, next(numbers))]
     while queue:
         node = heapq.heappop(queue)
         if node.twice_bound >= (never if best_cost is None else 2 * best_cost - 1):
-            return Found(best, 2 * best_cost if best_cost is not None else node.twice_bound, True)
+            return BranchResult(best, 2 * best_cost if best_cost is not None else node.twice_bound, True)
         if next(numbers) > nodes:
-            return Found(best, node.twice_bound, False)
+            return BranchResult(best, node.twice_bound, False)
         if choices.allows(node.values) and obeys(rows, node.values):
             cost = choices.cost(node.values)
             if best_cost is None or cost < best_cost:
@@ -69,7 +69,7 @@ def branch(choices: Choices, rows: tuple[Row, ...], start: BoolArray | None, nod
             free, values = node.free.copy(), node.values.copy()
             free[variable], values[variable] = False, value
             heapq.heappush(queue, _bounded(relaxed, rows, free, values, next(numbers)))
-    return Found(best, never if best_cost is None else 2 * best_cost, True)
+    return BranchResult(best, never if best_cost is None else 2 * best_cost, True)
 
 
 def _more_than_any(choices: Choices) -> int:
@@ -77,7 +77,9 @@ def _more_than_any(choices: Choices) -> int:
     return choices.constant + sum(map(total, costs)) + 1
 
 
-def _bounded(relaxed: Relaxed, rows: tuple[Row, ...], free: BoolArray, values: BoolArray, number: int) -> Node:
+def _bounded(
+    relaxed: RelaxedChoices, rows: tuple[Row, ...], free: BoolArray, values: BoolArray, number: int
+) -> BranchNode:
     """A node with its bound.
 
     Variables on which the two copies agree are settled for good, unless a row may want them otherwise.
@@ -89,10 +91,12 @@ def _bounded(relaxed: Relaxed, rows: tuple[Row, ...], free: BoolArray, values: B
     still_open = np.zeros_like(free)
     still_open[free] = half.open
     # Costs are whole, so that a fraction of a bound counts as the next whole.
-    return Node(-(-half.twice_bound // relaxed.fineness), number, free if rows else still_open, values, still_open)
+    return BranchNode(
+        -(-half.twice_bound // relaxed.fineness), number, free if rows else still_open, values, still_open
+    )
 
 
-def _to_branch_on(choices: Choices, rows: tuple[Row, ...], priced: tuple[Row, ...], node: Node) -> int | None:
+def _to_branch_on(choices: Choices, rows: tuple[Row, ...], priced: tuple[Row, ...], node: BranchNode) -> int | None:
     """The free variable that weighs most among those that keep the node from being decided; None if it is.
 
     Copies that disagree come first, then rows that are broken, then rows with a price: one that holds with room to
@@ -106,7 +110,7 @@ def _to_branch_on(choices: Choices, rows: tuple[Row, ...], priced: tuple[Row, ..
     return None
 
 
-def _in_rows(rows: Iterable[Row], node: Node) -> BoolArray:
+def _in_rows(rows: Iterable[Row], node: BranchNode) -> BoolArray:
     wanted = np.zeros_like(node.free)
     wanted[[variable for row in rows for variable in row.variables]] = True
     return wanted

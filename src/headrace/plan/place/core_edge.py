@@ -21,9 +21,9 @@ from headrace.plan.place.cut import FOREVER, Choices, minimum_cut
 from headrace.plan.place.dag import PER_DEVICE, capacities, place_on_star, problem_of, same_operator
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.graph import NOWHERE, Numbered
-from headrace.plan.place.instance import Core, Dag, Decision, Mode
+from headrace.plan.place.instance import CloudTree, Dag, PlacementDecision, PlacementMode
 from headrace.plan.place.located import Closure, closure, nothing
-from headrace.plan.place.networks import Graph, Places, network
+from headrace.plan.place.networks import DemandGraph, Places, network
 from headrace.plan.place.numbers import Exact, Index, IntArray, scaled, total
 from headrace.plan.place.search import Solved, solve
 
@@ -51,13 +51,13 @@ class Attached:
     tree: Tree
     device_node: Index
     source_node: Index
-    graph: Graph
+    graph: DemandGraph
 
 
-def decide_core(dag: Dag, core: Core, given: Numbered, effort: Effort) -> Decision:
+def decide_core(dag: Dag, core: CloudTree, given: Numbered, effort: Effort) -> PlacementDecision:
     """Places operators on devices and nodes; the answer names nodes. Weights must be whole in the given scale."""
     attached = attach(dag, core, given)
-    asked = closure(given) if dag.mode == Mode.LOCATED else nothing()
+    asked = closure(given) if dag.mode == PlacementMode.LOCATED else nothing()
     star = place_on_star(given, asked, effort)
     device, cost = star.device, _cost(given, attached, star.device)
     twice_bound = star.twice_bound + 2 * _least_core_cost(given, attached)
@@ -67,7 +67,7 @@ def decide_core(dag: Dag, core: Core, given: Numbered, effort: Effort) -> Decisi
         methods += [TOGETHER, *sorted(solved.methods)]
         twice_bound = max(twice_bound, solved.twice_bound)
         cost, device = min((cost, device), (_cost(given, attached, joint), joint), key=lambda answer: answer[0])
-    return Decision(
+    return PlacementDecision(
         placement=_names(given, attached, device),
         cost=given.exact(cost),
         all_cloud_cost=given.exact(_cost(given, attached, given.pinned)),
@@ -76,7 +76,7 @@ def decide_core(dag: Dag, core: Core, given: Numbered, effort: Effort) -> Decisi
     )
 
 
-def rooted(core: Core, scale: int) -> Tree:
+def rooted(core: CloudTree, scale: int) -> Tree:
     """The core, which must be a tree, from its first node; weights times the scale."""
     near: dict[str, dict[str, Exact]] = {}
     for link in core.links:
@@ -99,7 +99,7 @@ def rooted(core: Core, scale: int) -> Tree:
     return Tree(tuple(number), np.array(parents, dtype=np.int64), scaled(weights, scale), below)
 
 
-def attach(dag: Dag, core: Core, given: Numbered) -> Attached:
+def attach(dag: Dag, core: CloudTree, given: Numbered) -> Attached:
     tree = rooted(core, given.price_scale)
     number = {name: position for position, name in enumerate(tree.nodes)}
     device_node = np.array([number[core.attach[name]] for name in given.devices], dtype=np.int64)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from headrace.plan.place.cut import widened
-from headrace.plan.place.networks import Graph
+from headrace.plan.place.networks import DemandGraph
 from headrace.plan.place.numbers import BoolArray, Index, IntArray, total
 
 
-def device_costs(graph: Graph, device: Index, up: IntArray, down: IntArray) -> IntArray:
+def device_costs(graph: DemandGraph, device: Index, up: IntArray, down: IntArray) -> IntArray:
     """What each device pays when every stream is made at `device` (negative: in the Cloud)."""
     largest = (total(up) + total(down) + 1) * (total(graph.rate) + 1)
     up, down = widened(2 * largest, up, down)
@@ -24,13 +24,13 @@ def device_costs(graph: Graph, device: Index, up: IntArray, down: IntArray) -> I
     return paid
 
 
-def crossing_rate(graph: Graph, side: BoolArray) -> int:
+def crossing_rate(graph: DemandGraph, side: BoolArray) -> int:
     """The rate that crosses a link when streams are made and read on these sides of it."""
     crossing = np.flatnonzero(side[graph.stream] != side[graph.reader])
     return total(shared_rates(graph, crossing, graph.stream[crossing])[1])
 
 
-def shared_rates(graph: Graph, demands: Index, key: Index) -> tuple[Index, IntArray]:
+def shared_rates(graph: DemandGraph, demands: Index, key: Index) -> tuple[Index, IntArray]:
     """The rate at which each key's demands are served together: one demand of each, and the rate."""
     _, first, number = np.unique(key, return_index=True, return_inverse=True)
     rate = graph.rate[demands].astype(object) if total(graph.rate) >= 1 << 62 else graph.rate[demands]

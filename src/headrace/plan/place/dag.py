@@ -16,7 +16,7 @@ from headrace.plan.place.cut import FOREVER, Choices, minimum_cut
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.graph import NOWHERE, Numbered
 from headrace.plan.place.infeasible import Infeasible
-from headrace.plan.place.instance import CLOUD, Dag, Decision, Mode
+from headrace.plan.place.instance import CLOUD, Dag, PlacementDecision, PlacementMode
 from headrace.plan.place.located import Closure, closure, nothing, within
 from headrace.plan.place.networks import network
 from headrace.plan.place.numbers import BoolArray, Index, total
@@ -27,7 +27,7 @@ PER_DEVICE = "minimum cut per device"
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class DagPlacement:
     """The device of every stream (NOWHERE: in the Cloud), the cost, and twice a lower bound."""
 
     device: Index
@@ -36,10 +36,10 @@ class Placed:
     methods: frozenset[str]
 
 
-def decide_dag(dag: Dag, given: Numbered, effort: Effort) -> Decision:
-    placed = place_on_star(given, closure(given) if dag.mode == Mode.LOCATED else nothing(), effort)
+def decide_dag(dag: Dag, given: Numbered, effort: Effort) -> PlacementDecision:
+    placed = place_on_star(given, closure(given) if dag.mode == PlacementMode.LOCATED else nothing(), effort)
     at = placed.device[given.sources :].tolist()
-    return Decision(
+    return PlacementDecision(
         placement={
             operator.id: CLOUD if device == NOWHERE else given.devices[device]
             for operator, device in zip(given.operators, at, strict=True)
@@ -51,7 +51,7 @@ def decide_dag(dag: Dag, given: Numbered, effort: Effort) -> Decision:
     )
 
 
-def place_on_star(given: Numbered, asked: Closure, effort: Effort) -> Placed:
+def place_on_star(given: Numbered, asked: Closure, effort: Effort) -> DagPlacement:
     refuse_overfull(given)
     chosen = own_optima(given, asked, np.ones(len(given.devices), dtype=np.bool_))
     troubled = troubled_devices(given, chosen)
@@ -71,7 +71,7 @@ def own_optima(given: Numbered, asked: Closure, devices: BoolArray) -> BoolArray
 
 def settle(
     given: Numbered, asked: Closure, chosen: BoolArray, troubled: BoolArray, effort: Effort
-) -> tuple[Placed, BoolArray]:
+) -> tuple[DagPlacement, BoolArray]:
     """Decides the troubled devices together, inside their own optima; the others keep theirs."""
     if not troubled.any():
         return _placed(given, chosen, None, troubled), chosen
@@ -90,7 +90,7 @@ def refuse_overfull(given: Numbered) -> None:
             raise Infeasible(f'what is pinned to device "{given.devices[device]}" is more than its capacity')
 
 
-def _searched_whole(given: Numbered, asked: Closure, twice_bound: int, effort: Effort) -> Placed:
+def _searched_whole(given: Numbered, asked: Closure, twice_bound: int, effort: Effort) -> DagPlacement:
     """Everything at once: rows of mode `located` do not stay inside the devices' own optima."""
     everyone = np.ones(len(given.member_device), dtype=np.bool_)
     problem = _with_conflicts(given, problem_of(given, asked, everyone), everyone)
@@ -173,11 +173,11 @@ def _pinned_load(given: Numbered) -> dict[int, int]:
     return held
 
 
-def _placed(given: Numbered, chosen: BoolArray, solved: Solved | None, troubled: BoolArray) -> Placed:
+def _placed(given: Numbered, chosen: BoolArray, solved: Solved | None, troubled: BoolArray) -> DagPlacement:
     device = given.pinned.copy()
     device[given.member_operator[chosen]] = given.member_device[chosen]
     paid = device_costs(given.graph, device, given.up, given.down)
     cost = total(paid)
     if solved is None:
-        return Placed(device, cost, 2 * cost, frozenset())
-    return Placed(device, cost, 2 * total(paid[~troubled]) + solved.twice_bound, solved.methods)
+        return DagPlacement(device, cost, 2 * cost, frozenset())
+    return DagPlacement(device, cost, 2 * total(paid[~troubled]) + solved.twice_bound, solved.methods)

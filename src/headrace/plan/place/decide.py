@@ -8,20 +8,20 @@ from functools import partial
 from headrace.model.errors import InputError, Problem
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.infeasible import Infeasible
-from headrace.plan.place.instance import CLOUD, Core, Dag, Decision, Operator, Single
+from headrace.plan.place.instance import CLOUD, CloudTree, Dag, PlacedOperator, PlacementDecision, Single
 from headrace.plan.place.single import as_columns, decide_single
 
 
-def decide(instance: Single | Dag, effort: Effort = Effort()) -> Decision:  # noqa: B008
+def decide(instance: Single | Dag, effort: Effort = Effort()) -> PlacementDecision:  # noqa: B008
     """The cheapest placement. Raises InputError if pins and capacities leave none."""
     return prepared(instance)(effort)
 
 
-def prepared(instance: Single | Dag) -> Callable[[Effort], Decision]:
+def prepared(instance: Single | Dag) -> Callable[[Effort], PlacementDecision]:
     """The instance in numbers, ready to be decided: for those who want to know how long deciding alone takes."""
     ready = _prepared(instance)
 
-    def decide_now(effort: Effort) -> Decision:
+    def decide_now(effort: Effort) -> PlacementDecision:
         try:
             return ready(effort)
         except Infeasible as error:
@@ -30,7 +30,7 @@ def prepared(instance: Single | Dag) -> Callable[[Effort], Decision]:
     return decide_now
 
 
-def _prepared(instance: Single | Dag) -> Callable[[Effort], Decision]:
+def _prepared(instance: Single | Dag) -> Callable[[Effort], PlacementDecision]:
     if isinstance(instance, Single) and instance.core is None:
         return partial(decide_single, instance, as_columns(instance))
     # Operator graphs need SciPy, which takes longer to load than most decisions over pairs.
@@ -55,11 +55,11 @@ def as_dag(single: Single) -> Dag:
     core = single.core
     if core is not None:
         kept = {(mark + name if name in single.cloud_sources else name): node for name, node in core.attach.items()}
-        core = Core(core.links, kept)
+        core = CloudTree(core.links, kept)
     return Dag(
         sources={mark + name: CLOUD if name in single.cloud_sources else name for name in names},
         operators=tuple(
-            Operator(view.id, ((mark + view.a, view.rate_a), (mark + view.b, view.rate_b)), view.load)
+            PlacedOperator(view.id, ((mark + view.a, view.rate_a), (mark + view.b, view.rate_b)), view.load)
             for view in single.views
         ),
         default=single.default,

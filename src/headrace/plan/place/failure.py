@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from headrace.plan.place.adapt import Change, Standing
+from headrace.plan.place.adapt import PlacementChange, StandingPlacement
 from headrace.plan.place.allowed import derived_from, in_order
-from headrace.plan.place.instance import Core, Dag, Operator
+from headrace.plan.place.instance import CloudTree, Dag, PlacedOperator
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def without_device(dag: Dag, device: str) -> Failed:
     sources = {name: home for name, home in dag.sources.items() if home != device}
     core = dag.core
     if core is not None:
-        core = Core(core.links, {name: node for name, node in core.attach.items() if name != device})
+        core = CloudTree(core.links, {name: node for name, node in core.attach.items() if name != device})
     return Failed(
         replace(
             dag,
@@ -47,7 +47,7 @@ def without_device(dag: Dag, device: str) -> Failed:
     )
 
 
-def _elsewhere(operator: Operator, device: str) -> Operator:
+def _elsewhere(operator: PlacedOperator, device: str) -> PlacedOperator:
     allowed = operator.allowed
     return replace(
         operator,
@@ -56,6 +56,6 @@ def _elsewhere(operator: Operator, device: str) -> Operator:
     )
 
 
-def failure_of(standing: Standing, device: str) -> Change:
+def failure_of(standing: StandingPlacement, device: str) -> PlacementChange:
     """One level: the change that removes a device's views. Only its partners are decided again."""
-    return Change(removed=standing.views_of.get(device, frozenset()))
+    return PlacementChange(removed=standing.views_of.get(device, frozenset()))

@@ -16,7 +16,7 @@ LARGEST = 10**MOST_DIGITS
 """Beyond this a ratio of two costs may be no double."""
 
 
-class Fields:
+class PlacementFields:
     """One document and the mistakes found in it so far."""
 
     def __init__(self, document: dict[str, Any], problems: Problems) -> None:

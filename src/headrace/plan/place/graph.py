@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 
 from headrace.plan.place.allowed import allowed_devices, in_order
-from headrace.plan.place.instance import CLOUD, Dag, Operator
-from headrace.plan.place.networks import Graph, Places
+from headrace.plan.place.instance import CLOUD, Dag, PlacedOperator
+from headrace.plan.place.networks import DemandGraph, Places
 from headrace.plan.place.numbers import Exact, Index, IntArray, common_scale, scaled
 
 NOWHERE = -1
@@ -22,9 +22,9 @@ class Numbered:
     """Streams are numbered sources first, then operators, inputs before readers; devices by name."""
 
     devices: tuple[str, ...]
-    operators: tuple[Operator, ...]
+    operators: tuple[PlacedOperator, ...]
     sources: int
-    graph: Graph
+    graph: DemandGraph
     home: Index
     """The device of each source, NOWHERE if it is in the Cloud."""
     pinned: Index
@@ -69,7 +69,7 @@ def numbered(dag: Dag, other_prices: Sequence[Exact] = ()) -> Numbered:
     home = np.array([device_number.get(device, NOWHERE) for device in dag.sources.values()], dtype=np.int64)
     pins = [device_number.get(operator.pin or CLOUD, NOWHERE) for operator in operators]
     members = np.array(list(_members(dag, operators, number, device_number)), dtype=np.int64).reshape(-1, 2)
-    graph = Graph(
+    graph = DemandGraph(
         count=len(names),
         stream=np.array([stream for stream, _, _ in demands], dtype=np.int64),
         reader=np.array([reader for _, reader, _ in demands], dtype=np.int64),
@@ -95,7 +95,7 @@ def numbered(dag: Dag, other_prices: Sequence[Exact] = ()) -> Numbered:
 
 
 def _members(
-    dag: Dag, operators: Sequence[Operator], number: dict[str, int], device_number: dict[str, int]
+    dag: Dag, operators: Sequence[PlacedOperator], number: dict[str, int], device_number: dict[str, int]
 ) -> Iterator[tuple[int, int]]:
     allowed = allowed_devices(dag, operators)
     for operator in operators:

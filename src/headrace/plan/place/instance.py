@@ -1,7 +1,7 @@
 """What is to be placed, and the answer, as values.
 
 `Single`: one view per pair of devices. `Dag`: any acyclic graph of operators over the devices' streams. Both may have
-a `Core`: a tree of Cloud nodes to which the devices are attached. Rates, prices and loads are exact numbers in the
+a `CloudTree`: a tree of Cloud nodes to which the devices are attached. Rates, prices and loads are exact numbers in the
 user's own units.
 """
 
@@ -47,7 +47,7 @@ class CoreLink:
 
 
 @dataclass(frozen=True, slots=True)
-class Core:
+class CloudTree:
     """A tree of Cloud nodes.
 
     A device's or Cloud source's data enter at `attach`; a Cloud source that is not attached is at all nodes.
@@ -68,10 +68,10 @@ class Single:
     default: Device = field(default=Device(1, 1))
     devices: Mapping[str, Device] = field(default_factory=dict)
     cloud_sources: frozenset[str] = frozenset()
-    core: Core | None = None
+    core: CloudTree | None = None
 
 
-class Mode(StrEnum):
+class PlacementMode(StrEnum):
     """Where an operator may run: where its data come from, where one of its inputs is, or on any device.
 
     Always also in the Cloud.
@@ -83,7 +83,7 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class PlacedOperator:
     """Reads streams (sources or operators) at the demanded rates. `allowed` replaces what the mode would allow."""
 
     id: str
@@ -101,16 +101,16 @@ class Dag:
     """
 
     sources: Mapping[str, str]
-    operators: tuple[Operator, ...]
-    mode: Mode = Mode.DERIVE
+    operators: tuple[PlacedOperator, ...]
+    mode: PlacementMode = PlacementMode.DERIVE
     default: Device = field(default=Device(1, 1))
     devices: Mapping[str, Device] = field(default_factory=dict)
     sums: frozenset[str] = frozenset()
-    core: Core | None = None
+    core: CloudTree | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PlacementOutcome:
     """What a placement costs and how good it is: no placement costs less than `lower_bound`.
 
     `all_cloud_cost` is the price of running everything in the Cloud that is not pinned to a device.
@@ -131,7 +131,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision(Outcome):
+class PlacementDecision(PlacementOutcome):
     """An outcome with the place of every view."""
 
     placement: Mapping[str, str]

@@ -22,7 +22,7 @@ from headrace.plan.place.numbers import BoolArray, Index, IntArray, total
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
+class DemandGraph:
     """Demands: operator `reader` reads `stream` at `rate`.
 
     Streams are numbered, sources and operators alike; `sums` are not shared.
@@ -50,7 +50,7 @@ class Places:
     free_operator: Index
 
 
-def network(graph: Graph, places: Places) -> Choices:
+def network(graph: DemandGraph, places: Places) -> Choices:
     """Variable k says whether free operator k is inside its place; helper variables follow."""
     status = _Status(graph, places)
     largest = (total(places.up) + total(places.down) + 1) * (total(graph.rate) + 1)
@@ -67,7 +67,7 @@ INSIDE, OUTSIDE = -1, -2
 class _Status:
     """Looks up (place, stream): its variable, INSIDE or OUTSIDE."""
 
-    def __init__(self, graph: Graph, places: Places) -> None:
+    def __init__(self, graph: DemandGraph, places: Places) -> None:
         self._width = graph.count
         place, stream, values = _touching(places)
         keys = self.key(place, stream)
@@ -100,7 +100,7 @@ class _Terms:
     upload: bool
 
 
-def _uploads(graph: Graph, places: Places, status: _Status, price: IntArray) -> _Terms:
+def _uploads(graph: DemandGraph, places: Places, status: _Status, price: IntArray) -> _Terms:
     """Streams that are or may be inside, with their readers that are or may be outside."""
     place, stream, variable = _touching(places)
     which, demand = _expand(stream, graph.stream, graph.count)
@@ -110,7 +110,7 @@ def _uploads(graph: Graph, places: Places, status: _Status, price: IntArray) -> 
     return _terms(graph, status, place[kept], demand[kept], maker[kept], reader[kept], price, upload=True)
 
 
-def _downloads(graph: Graph, places: Places, status: _Status, price: IntArray) -> _Terms:
+def _downloads(graph: DemandGraph, places: Places, status: _Status, price: IntArray) -> _Terms:
     """Operators that are or may be inside, with their inputs that are or may be outside."""
     place, operator, variable = _touching(places)
     which, demand = _expand(operator, graph.reader, graph.count)
@@ -141,7 +141,7 @@ def _expand(wanted: Index, keys: Index, count: int) -> tuple[Index, Index]:
 
 
 def _terms(
-    graph: Graph,
+    graph: DemandGraph,
     status: _Status,
     place: Index,
     demand: Index,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.model.errors import nearest_name
 from headrace.plan.exact_json import Problems, read_json, shown
-from headrace.plan.place.fields import Fields
+from headrace.plan.place.fields import PlacementFields
 from headrace.plan.place.instance import CLOUD, Dag, Device, Single
 from headrace.plan.place.read_core import read_core
 from headrace.plan.place.read_graph import check_graph, read_mode, read_operators, read_sources, read_sums
@@ -22,9 +22,9 @@ def read_instance(text: str, file: str) -> Single | Dag:
     problems = Problems(text, file)
     kind = document.get("kind")
     if kind == "single":
-        return _single(Fields(document, problems))
+        return _single(PlacementFields(document, problems))
     if kind == "dag":
-        return _dag(Fields(document, problems))
+        return _dag(PlacementFields(document, problems))
     found = f", not {shown(kind)}" if kind is not None else ""
     hint = '{"kind": "single", "pairs": [...]}'
     problems.add(f'a placement instance has the kind "single" or "dag"{found}', ("kind",), hint)
@@ -32,7 +32,7 @@ def read_instance(text: str, file: str) -> Single | Dag:
     raise AssertionError("unreachable: a problem was just added")
 
 
-def _single(fields: Fields) -> Single:
+def _single(fields: PlacementFields) -> Single:
     fields.fields(fields.document, (), SINGLE_FIELDS)
     default = Device(fields.number("cu", 1), fields.number("cd", 1))
     views = read_views(fields)
@@ -44,7 +44,7 @@ def _single(fields: Fields) -> Single:
     return read
 
 
-def _dag(fields: Fields) -> Dag:
+def _dag(fields: PlacementFields) -> Dag:
     fields.fields(fields.document, (), DAG_FIELDS)
     default = Device(fields.number("cu", 1), fields.number("cd", 1))
     sources = read_sources(fields)
@@ -66,7 +66,7 @@ def _dag(fields: Fields) -> Dag:
     return read
 
 
-def _devices(fields: Fields, default: Device, known: set[str]) -> dict[str, Device]:
+def _devices(fields: PlacementFields, default: Device, known: set[str]) -> dict[str, Device]:
     found = fields.object(fields.document.get("devices", {}), ("devices",))
     read = {}
     for name, entry in found.items():

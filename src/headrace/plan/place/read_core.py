@@ -7,11 +7,11 @@ from typing import Any
 
 from headrace.model.errors import nearest_name
 from headrace.plan.exact_json import Path, shown
-from headrace.plan.place.fields import Fields
-from headrace.plan.place.instance import Core, CoreLink
+from headrace.plan.place.fields import PlacementFields
+from headrace.plan.place.instance import CloudTree, CoreLink
 
 
-def read_core(fields: Fields, devices: set[str], in_cloud: frozenset[str]) -> Core | None:
+def read_core(fields: PlacementFields, devices: set[str], in_cloud: frozenset[str]) -> CloudTree | None:
     found = fields.document.get("core")
     if found is None:
         return None
@@ -25,10 +25,10 @@ def read_core(fields: Fields, devices: set[str], in_cloud: frozenset[str]) -> Co
     nodes = {node for link in links for node in (link.one, link.other)} or set(attach.values())
     _check_attached(fields, attach, nodes, devices, in_cloud)
     _check_tree(fields, links, nodes)
-    return Core(links, attach)
+    return CloudTree(links, attach)
 
 
-def _core_links(fields: Fields, found: Any) -> tuple[CoreLink, ...]:
+def _core_links(fields: PlacementFields, found: Any) -> tuple[CoreLink, ...]:
     if not isinstance(found, list):
         fields.problems.add(f"expected a list of links, not {shown(found)}", ("core", "links"))
         return ()
@@ -44,7 +44,7 @@ def _core_links(fields: Fields, found: Any) -> tuple[CoreLink, ...]:
 
 
 def _check_attached(
-    fields: Fields, attach: Mapping[str, str], nodes: set[str], devices: set[str], in_cloud: frozenset[str]
+    fields: PlacementFields, attach: Mapping[str, str], nodes: set[str], devices: set[str], in_cloud: frozenset[str]
 ) -> None:
     for name, node in attach.items():
         path = ("core", "attach", name)
@@ -60,7 +60,7 @@ def _check_attached(
         fields.problems.add("the core has no nodes", ("core",), '{"links": [["n1", "n2", 1]], "attach": {"d1": "n1"}}')
 
 
-def _check_tree(fields: Fields, links: tuple[CoreLink, ...], nodes: set[str]) -> None:
+def _check_tree(fields: PlacementFields, links: tuple[CoreLink, ...], nodes: set[str]) -> None:
     group = {node: node for node in nodes}
 
     def root(node: str) -> str:

@@ -9,29 +9,29 @@ from typing import Any
 from headrace.model.errors import nearest_name
 from headrace.plan.exact_json import Path, shown
 from headrace.plan.place.allowed import allowed_devices, in_order
-from headrace.plan.place.fields import Fields
-from headrace.plan.place.instance import CLOUD, Dag, Mode, Operator
+from headrace.plan.place.fields import PlacementFields
+from headrace.plan.place.instance import CLOUD, Dag, PlacedOperator, PlacementMode
 from headrace.plan.place.numbers import Exact
 
 OPERATOR_FIELDS = ("id", "inputs", "load", "allowed", "pin")
 
 
-def read_mode(fields: Fields) -> Mode:
-    found = fields.document.get("mode", Mode.DERIVE)
-    if found in tuple(Mode):
-        return Mode(found)
-    fields.problems.add(f"mode is {shown(found)}", ("mode",), f"one of: {', '.join(Mode)}")
-    return Mode.DERIVE
+def read_mode(fields: PlacementFields) -> PlacementMode:
+    found = fields.document.get("mode", PlacementMode.DERIVE)
+    if found in tuple(PlacementMode):
+        return PlacementMode(found)
+    fields.problems.add(f"mode is {shown(found)}", ("mode",), f"one of: {', '.join(PlacementMode)}")
+    return PlacementMode.DERIVE
 
 
-def read_sources(fields: Fields) -> dict[str, str]:
+def read_sources(fields: PlacementFields) -> dict[str, str]:
     if "sources" not in fields.document:
         fields.problems.add('"sources" is missing', ())
     found = fields.object(fields.document.get("sources", {}), ("sources",))
     return {name: fields.name(home, "a device", ("sources", name), place=home != CLOUD) for name, home in found.items()}
 
 
-def read_operators(fields: Fields, sources: Mapping[str, str]) -> tuple[Operator, ...]:
+def read_operators(fields: PlacementFields, sources: Mapping[str, str]) -> tuple[PlacedOperator, ...]:
     taken = set(sources)
     operators = []
     for at, entry in enumerate(fields.list("ops")):
@@ -44,7 +44,7 @@ def read_operators(fields: Fields, sources: Mapping[str, str]) -> tuple[Operator
         taken.add(name)
         allowed, pin = entry.get("allowed"), entry.get("pin")
         operators.append(
-            Operator(
+            PlacedOperator(
                 name,
                 _inputs(fields, entry.get("inputs"), (*path, "inputs")),
                 fields.number("load", 1, entry, path),
@@ -56,7 +56,7 @@ def read_operators(fields: Fields, sources: Mapping[str, str]) -> tuple[Operator
     return tuple(operators)
 
 
-def _inputs(fields: Fields, found: Any, path: Path) -> tuple[tuple[str, Exact], ...]:
+def _inputs(fields: PlacementFields, found: Any, path: Path) -> tuple[tuple[str, Exact], ...]:
     if not isinstance(found, list):
         fields.problems.add("inputs are [[stream, rate], ...]" if found is None else f"inputs are {shown(found)}", path)
         return ()
@@ -70,7 +70,9 @@ def _inputs(fields: Fields, found: Any, path: Path) -> tuple[tuple[str, Exact], 
     return tuple(inputs)
 
 
-def _check_names(fields: Fields, operators: list[Operator], sources: Mapping[str, str], streams: set[str]) -> None:
+def _check_names(
+    fields: PlacementFields, operators: list[PlacedOperator], sources: Mapping[str, str], streams: set[str]
+) -> None:
     devices = {home for home in sources.values() if home != CLOUD}
     for at, operator in enumerate(operators):
         for k, (name, _) in enumerate(operator.inputs):
@@ -88,7 +90,7 @@ def _check_names(fields: Fields, operators: list[Operator], sources: Mapping[str
             fields.problems.add(f'device "{operator.pin}" is unknown', ("ops", at, "pin"), hint)
 
 
-def read_sums(fields: Fields, streams: set[str]) -> frozenset[str]:
+def read_sums(fields: PlacementFields, streams: set[str]) -> frozenset[str]:
     found = fields.object(fields.document.get("share", {}), ("share",))
     for name, how in found.items():
         if name not in streams:
@@ -98,7 +100,7 @@ def read_sums(fields: Fields, streams: set[str]) -> frozenset[str]:
     return frozenset(name for name, how in found.items() if how == "sum")
 
 
-def check_graph(fields: Fields, dag: Dag) -> None:
+def check_graph(fields: PlacementFields, dag: Dag) -> None:
     """No circles; and every pin is where the operator may run."""
     try:
         operators = tuple(in_order(dag))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.plan.exact_json import Path, shown
-from headrace.plan.place.fields import LARGEST, Fields
+from headrace.plan.place.fields import LARGEST, PlacementFields
 from headrace.plan.place.instance import CLOUD, PairView
 
 
-def read_views(fields: Fields) -> tuple[PairView, ...]:
+def read_views(fields: PlacementFields) -> tuple[PairView, ...]:
     given: dict[str, int] = {}
     taken: set[str] = set()
     views = []
@@ -47,7 +47,7 @@ def _default_id(a: str, b: str, given: dict[str, int]) -> str:
     return name if count == 1 else f"{name}#{count}"
 
 
-def _view(fields: Fields, pair: Any, path: Path, given: dict[str, int]) -> PairView | None:
+def _view(fields: PlacementFields, pair: Any, path: Path, given: dict[str, int]) -> PairView | None:
     if not isinstance(pair, list) or not 4 <= len(pair) <= 6:
         fields.problems.add(
             f"a pair is [i, j, rate of i, rate of j, optional id, optional load], not {shown(pair)}", path

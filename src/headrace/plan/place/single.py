@@ -1,5 +1,5 @@
 """One view per pair of devices: from columns of pairs to a decided column, and from a `Single` instance to a
-`Decision`.
+`PlacementDecision`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from headrace.plan.place.conflicts import clashes, curves_of, devices_of, resolve
 from headrace.plan.place.effort import Effort
-from headrace.plan.place.instance import CLOUD, Decision, Device, Single
+from headrace.plan.place.instance import CLOUD, Device, PlacementDecision, Single
 from headrace.plan.place.numbers import Exact, IntArray, common_scale, scaled, total
 from headrace.plan.place.pairs import AT_A, AT_B, Pairs, Star, Where, exact_in_int64, wanted_twice
 from headrace.plan.place.several import added_downloads
@@ -93,10 +93,10 @@ class Columns:
         return int(amount) if amount.denominator == 1 else amount
 
 
-def decide_single(instance: Single, columns: Columns, effort: Effort) -> Decision:
+def decide_single(instance: Single, columns: Columns, effort: Effort) -> PlacementDecision:
     decided = decide_pairs(columns.pairs, columns.star, effort)
     where = where_views_run(columns.pairs, decided.limit)
-    return Decision(
+    return PlacementDecision(
         placement={
             view.id: (CLOUD, view.a, view.b)[at] for view, at in zip(instance.views, where.tolist(), strict=True)
         },

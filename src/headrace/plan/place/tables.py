@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from headrace.plan.place.conflicts import Clashes, resolve
 from headrace.plan.place.effort import Effort
-from headrace.plan.place.instance import Outcome
+from headrace.plan.place.instance import PlacementOutcome
 from headrace.plan.place.numbers import Exact, IntArray, common_scale
 from headrace.plan.place.pairs import Pairs, Star, Where
 from headrace.plan.place.single import LOCAL, decide_pairs, where_views_run
@@ -21,7 +21,7 @@ WORDS = ("cloud", "a", "b")
 
 
 @dataclass(frozen=True, slots=True)
-class TableDecision(Outcome):
+class TableDecision(PlacementOutcome):
     """Costs in the user's units, which are rates of the table times prices, and the place of every row."""
 
     where: Where

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headrace.plan.place.instance import CLOUD, Dag, Device, Operator
+from headrace.plan.place.instance import CLOUD, Dag, Device, PlacedOperator
 from headrace.plan.place.numbers import Exact
 
 Row = Mapping[str, Any]
@@ -74,7 +74,7 @@ class Instantiated:
         """
         read = {stream for demands in self.demands.values() for stream in demands}
         operators = tuple(
-            Operator(view, tuple((stream, max(rates)) for stream, rates in sorted(self.demands[view].items())))
+            PlacedOperator(view, tuple((stream, max(rates)) for stream, rates in sorted(self.demands[view].items())))
             for view in sorted(self.demands)
         )
         sources = {stream: self.homes[stream] for stream in sorted(read - self.demands.keys())}

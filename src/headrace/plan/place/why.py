@@ -22,7 +22,7 @@ from headrace.plan.place.numbers import Exact, as_json, total
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class PlacementReason:
     """One view's decision.
 
     `alternatives`: how much more the whole placement would cost with the view there; 0 is a tie.
@@ -40,7 +40,7 @@ class Why:
     alternatives: Mapping[str, Exact]
 
 
-def why_pair(instance: Single, placement: Mapping[str, str], wanted: str) -> Why:
+def why_pair(instance: Single, placement: Mapping[str, str], wanted: str) -> PlacementReason:
     """`wanted` is a view's id, or the two devices with a comma between them (the first view of that pair)."""
     view = _find(instance, wanted)
     at = placement[view.id]
@@ -53,7 +53,7 @@ def why_pair(instance: Single, placement: Mapping[str, str], wanted: str) -> Why
         kinds[name].down * rate for name, rate in down.items()
     )
     in_cloud = sum(kinds[name].up * rate for name, rate in rates.items() if name not in instance.cloud_sources)
-    return Why(
+    return PlacementReason(
         view=view.id,
         at=at,
         local={at: rates[at]} if at != CLOUD else {},
@@ -65,7 +65,7 @@ def why_pair(instance: Single, placement: Mapping[str, str], wanted: str) -> Why
     )
 
 
-def why_operator(dag: Dag, placement: Mapping[str, str], wanted: str) -> Why:
+def why_operator(dag: Dag, placement: Mapping[str, str], wanted: str) -> PlacementReason:
     """The same for an operator of a graph without a core."""
     operators = {operator.id: operator for operator in dag.operators}
     if wanted not in operators:
@@ -82,10 +82,10 @@ def why_operator(dag: Dag, placement: Mapping[str, str], wanted: str) -> Why:
         dag.devices.get(homes[name], dag.default).up * rate for name, rate in operator.inputs if homes[name] != CLOUD
     )
     alternatives = _operator_moves(dag, placement, wanted)
-    return Why(wanted, at, here, up, down, _plain(alone), _plain(in_cloud), alternatives)
+    return PlacementReason(wanted, at, here, up, down, _plain(alone), _plain(in_cloud), alternatives)
 
 
-def why_document(why: Why) -> dict[str, object]:
+def why_document(why: PlacementReason) -> dict[str, object]:
     """For `--json`."""
 
     def numbers(amounts: Mapping[str, Exact]) -> dict[str, int | float]:
@@ -103,7 +103,7 @@ def why_document(why: Why) -> dict[str, object]:
     }
 
 
-def why_text(why: Why, per: str = "") -> str:
+def why_text(why: PlacementReason, per: str = "") -> str:
     """In words. `per` is the unit of time of the rates: "h" makes 360 into 360/h."""
     unit = f"/{per}" if per else ""
 

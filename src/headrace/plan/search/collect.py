@@ -12,7 +12,7 @@ from headrace.plan.search.terrain import Floats
 
 
 @dataclass(slots=True)
-class Found:
+class CollectedDeltas:
     """Deltas of one dataset while they are collected.
 
     A maker is a recipe type, its constant arguments, and its columns.

@@ -23,14 +23,26 @@ from headrace.model.block import BlockFilter
 from headrace.model.plan import Method, Operator
 from headrace.model.rate import Rate
 from headrace.plan.datasets import Dataset, single_input, sub_join
-from headrace.plan.search.collect import Found, no_deltas, recipes_of
+from headrace.plan.search.collect import CollectedDeltas, no_deltas, recipes_of
 from headrace.plan.search.labels import thinned, undominated
-from headrace.plan.search.recipes import Captured, Joined, JoinedOnce, Standing, Supplied
+from headrace.plan.search.recipes import CapturedDelta, Joined, JoinedOnce, StandingDelta, Supplied
 from headrace.plan.search.register import Register
 from headrace.plan.search.steps import TimedOperator, matching, product
-from headrace.plan.search.supply import Deltas, Flags, Ints, Labels, Moves, Sides, States, reach, sides, stacked, states
-from headrace.plan.search.terrain import Floats, Steps, Terrain
-from headrace.plan.statistics import Core
+from headrace.plan.search.supply import (
+    Deltas,
+    Flags,
+    Ints,
+    JoinSides,
+    Labels,
+    Moves,
+    States,
+    reach,
+    sides,
+    stacked,
+    states,
+)
+from headrace.plan.search.terrain import Floats, OperatorAtSites, Terrain
+from headrace.plan.statistics import CoreStatistics
 
 OUTPUT = 0
 """Stands for the output of a block among its sub-joins."""
@@ -103,7 +115,7 @@ class Search:
 
     def __init__(
         self,
-        core: Core,
+        core: CoreStatistics,
         terrain: Terrain,
         rules: Rules,
         supplies: Mapping[int, Supply],
@@ -117,7 +129,7 @@ class Search:
         self._deltas: dict[int, Deltas] = {}
         self._moves: dict[int, Moves] = {}
         self._states: dict[int, States] = {}
-        self._sides: dict[int, Sides] = {}
+        self._sides: dict[int, JoinSides] = {}
 
     # Datasets and steps
 
@@ -188,7 +200,7 @@ class Search:
         made, terrain = self.dataset(subset), self.terrain
         return [n for n, site in enumerate(terrain.sites) if made.relation_at(site).id in terrain.unlogged]
 
-    def sides(self, subset: int) -> Sides:
+    def sides(self, subset: int) -> JoinSides:
         if subset not in self._sides:
             tables = self.deltas(subset), self.states(subset), self.moves(subset)
             self._sides[subset] = sides(*tables, self.terrain.batch_s)
@@ -209,7 +221,7 @@ class Search:
         time, one = np.array([capture.arrival_s]), np.ones(1, dtype=bool)
         owned = np.array([self.register.capture_bit(bit)])
         labels = Labels(capture.use[None, :], time, np.array([capture.busy]), owned)
-        return Deltas(np.array([capture.home]), time, ~one, one, labels, (Captured(bit),))
+        return Deltas(np.array([capture.home]), time, ~one, one, labels, (CapturedDelta(bit),))
 
     def _with_standing(self, subset: int, made: Deltas) -> Deltas:
         """Adds the places where the delta lives already."""
@@ -228,7 +240,7 @@ class Search:
             np.concatenate((made.tied, nothing > 0)),
             np.concatenate((made.raw, nothing > 0)),
             stacked((made.labels, labels)),
-            (*made.recipes, *(Standing(int(site)) for site in sites)),
+            (*made.recipes, *(StandingDelta(int(site)) for site in sites)),
         )
 
     def _one_per_site(self, found: States) -> States:
@@ -252,7 +264,7 @@ class Search:
     # Joins
 
     def _joined(self, subset: int) -> Deltas:
-        found = Found()
+        found = CollectedDeltas()
         for left, right in self._splits(subset):
             if self.core.is_static(left) or self.core.is_static(right):
                 self._join_once(found, left, right)
@@ -288,11 +300,11 @@ class Search:
         made = Terms(rows_a, rows_b, j1, j2, first.time, second.time, labels)
         return made.take(both.valid & self.fits(labels, np.maximum(first.time, second.time)))
 
-    def _join_steps(self, subset: int, changed: int) -> Steps:
+    def _join_steps(self, subset: int, changed: int) -> OperatorAtSites:
         made = self.dataset(subset, self.core.complete(changed))
         return self.terrain.run(Operator.JOIN, made, self.dataset(changed).rate)
 
-    def _join_and_unite(self, found: Found, left: int, right: int) -> None:
+    def _join_and_unite(self, found: CollectedDeltas, left: int, right: int) -> None:
         terms = self.terms(left, right)
         if not len(terms.labels):
             return
@@ -309,13 +321,13 @@ class Search:
 
     def _unite(
         self,
-        found: Found,
+        found: CollectedDeltas,
         split: tuple[int, int],
         terms: Terms,
         site: int,
         tied: Flags,
-        copies: list[Steps],
-        union: Steps,
+        copies: list[OperatorAtSites],
+        union: OperatorAtSites,
     ) -> None:
         x = self.terrain.batch_s
         nothing, here = np.zeros(len(tied)), np.full(len(tied), site)
@@ -326,7 +338,7 @@ class Search:
         maker = (Joined, split, terms.left_side, terms.right_side, here)
         found.add(here, last.time, tied, labels, maker, self.fits(labels, last.time))
 
-    def _join_once(self, found: Found, left: int, right: int) -> None:
+    def _join_once(self, found: CollectedDeltas, left: int, right: int) -> None:
         """The term of the side that changes; if neither does, of the side that stands for both."""
         subset = left | right
         changed, fixed = (left, right) if self.core.complete(subset) & left else (right, left)
@@ -347,7 +359,7 @@ class Search:
             maker = (JoinedOnce, (changed, fixed), rows_d, rows_s, here)
             found.add(here, step.time, here < 0, labels, maker, both.valid & self.fits(labels, step.time))
 
-    def kept(self, found: Found) -> Deltas:
+    def kept(self, found: CollectedDeltas) -> Deltas:
         """The deltas that no other beats, at each site, tied and free ones apart."""
         if not found.sites:
             return no_deltas(self.terrain.width)

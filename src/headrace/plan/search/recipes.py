@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Standing(NamedTuple):
+class StandingDelta(NamedTuple):
     """The delta lives at this site already."""
 
     site: int
 
 
-class Captured(NamedTuple):
+class CapturedDelta(NamedTuple):
     """The changes of a source, at its home."""
 
     bit: int
@@ -60,7 +60,7 @@ class Aggregated(NamedTuple):
     site: int
 
 
-class Merged(NamedTuple):
+class MergedAggregate(NamedTuple):
     """Both terms of the last join aggregated where they arise, united and merged at `site`."""
 
     left: int

@@ -15,7 +15,7 @@ import numpy as np
 from headrace.plan.datasets import Dataset, single_input
 from headrace.plan.search.supply import Flags, Ints, Labels, Moves
 from headrace.plan.search.terrain import Floats, Terrain
-from headrace.plan.statistics import Core
+from headrace.plan.statistics import CoreStatistics
 
 MOST_BITS = 62
 
@@ -29,7 +29,7 @@ class Sum:
 
 
 class Register:
-    def __init__(self, core: Core, terrain: Terrain, wholes: Mapping[int, Dataset]) -> None:
+    def __init__(self, core: CoreStatistics, terrain: Terrain, wholes: Mapping[int, Dataset]) -> None:
         self._core, self._terrain, self._wholes = core, terrain, wholes
         names = {bit: single_input(core, bit, whole).fingerprint for bit, whole in wholes.items()}
         repeated = [name for name, count in sorted(Counter(names.values()).items()) if count > 1]

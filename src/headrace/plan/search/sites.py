@@ -10,11 +10,15 @@ from collections.abc import Iterable, Sequence
 
 from headrace.model.catalogue import Catalogue
 from headrace.plan.search.terrain import Resource
-from headrace.plan.statistics import Core
+from headrace.plan.statistics import CoreStatistics
 
 
 def sites_to_search(
-    catalogue: Catalogue, cores: Sequence[Core], target: str, occupied: Iterable[str], resources: Sequence[Resource]
+    catalogue: Catalogue,
+    cores: Sequence[CoreStatistics],
+    target: str,
+    occupied: Iterable[str],
+    resources: Sequence[Resource],
 ) -> tuple[str, ...]:
     """All sites that can make a difference; of idle sites that are alike, the first by name."""
     homes = {input_.facts.home for core in cores for input_ in core.inputs}
@@ -27,7 +31,7 @@ def sites_to_search(
     return tuple(kept)
 
 
-def _alike(catalogue: Catalogue, cores: Sequence[Core], a: str, b: str) -> bool:
+def _alike(catalogue: Catalogue, cores: Sequence[CoreStatistics], a: str, b: str) -> bool:
     """Whether exchanging two sites changes nothing."""
     first, second = catalogue.sites[a], catalogue.sites[b]
     same = (first.cpu_price_h, first.disk_price_gb_month, first.speed) == (

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from headrace.plan.search.supply import Ints, Labels, Sides
-from headrace.plan.search.terrain import Floats, Steps
+from headrace.plan.search.supply import Ints, JoinSides, Labels
+from headrace.plan.search.terrain import Floats, OperatorAtSites
 
 
 class TimedOperator:
     """One operator after given starts: where its output lives already it stands, elsewhere it is made."""
 
-    def __init__(self, steps: Steps, place: Any, lag: Floats, start: Floats, batch_s: float) -> None:
+    def __init__(self, steps: OperatorAtSites, place: Any, lag: Floats, start: Floats, batch_s: float) -> None:
         output = place[-1] if isinstance(place, tuple) else place
         stays = place[0] == place[1] if isinstance(place, tuple) else np.zeros(len(start), dtype=bool)
         stands = ~np.isnan(steps.standing[output]) & ~stays
@@ -32,7 +32,7 @@ class TimedOperator:
         )
 
 
-def matching(a: Sides, b: Sides, size: int) -> tuple[Ints, Ints]:
+def matching(a: JoinSides, b: JoinSides, size: int) -> tuple[Ints, Ints]:
     """All pairs of rows where each side's delta is at the site of the other's state."""
     sites = np.arange(size)
     group_a = (sites[:, None] * size + sites[None, :]).ravel()

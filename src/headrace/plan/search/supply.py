@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from headrace.plan.search.labels import undominated_by_group
-from headrace.plan.search.terrain import Floats, Steps
+from headrace.plan.search.terrain import Floats, OperatorAtSites
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -83,10 +83,10 @@ class Moves:
     `lag` longer, and uses `lag_use` more. Bits are set for an input that has several aliases.
     """
 
-    copy: Steps
-    copy_raw: Steps
-    apply: Steps
-    apply_raw: Steps
+    copy: OperatorAtSites
+    copy_raw: OperatorAtSites
+    apply: OperatorAtSites
+    apply_raw: OperatorAtSites
     home: int
     lag: Floats
     lag_use: Floats
@@ -182,7 +182,7 @@ def states(deltas: Deltas, moves: Moves, batch_s: float) -> States:
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class JoinSides:
     """One side of a join: relation at `state`, ready at `ready`; delta at `site`, there at `arrives`, from `source`.
 
     A join that reads the delta takes `lag` longer because it is raw. Rows of equal (state, site) are together, in that
@@ -202,8 +202,8 @@ class Sides:
     def __len__(self) -> int:
         return len(self.ready)
 
-    def take(self, rows: Any, starts: Ints) -> Sides:
-        return Sides(
+    def take(self, rows: Any, starts: Ints) -> JoinSides:
+        return JoinSides(
             self.delta[rows],
             self.state[rows],
             self.site[rows],
@@ -219,7 +219,7 @@ class Sides:
 NOT_GROUPED = np.zeros(0, dtype=np.int64)
 
 
-def sides(deltas: Deltas, at: States, moves: Moves, batch_s: float) -> Sides:
+def sides(deltas: Deltas, at: States, moves: Moves, batch_s: float) -> JoinSides:
     """All ways to have the relation at one site and the delta at another, copied from any site that has it."""
     size = moves.apply.time.shape[0]
     origins = _origins(deltas, at, moves)
@@ -237,8 +237,8 @@ def sides(deltas: Deltas, at: States, moves: Moves, batch_s: float) -> Sides:
     return found.take(kept, np.searchsorted(group, np.arange(size * size + 1)))
 
 
-def _all_of(tables: Sequence[Sides]) -> Sides:
-    return Sides(
+def _all_of(tables: Sequence[JoinSides]) -> JoinSides:
+    return JoinSides(
         np.concatenate([table.delta for table in tables]),
         np.concatenate([table.state for table in tables]),
         np.concatenate([table.site for table in tables]),
@@ -278,7 +278,7 @@ def _origins(deltas: Deltas, at: States, moves: Moves) -> list[_Origin]:
     return found
 
 
-def _delivered(deltas: Deltas, at: States, moves: Moves, batch_s: float, target: int, origin: _Origin) -> Sides:
+def _delivered(deltas: Deltas, at: States, moves: Moves, batch_s: float, target: int, origin: _Origin) -> JoinSides:
     """The delta of each state at a target site: it is there, lives there, or is copied from an origin."""
     made = deltas.site[at.delta]
     held = (target == at.site) | (target == made)
@@ -302,7 +302,7 @@ def _delivered(deltas: Deltas, at: States, moves: Moves, batch_s: float, target:
         np.maximum(at.labels.peak, np.where(copied, step, 0.0) / batch_s),
         owned,
     )
-    table = Sides(
+    table = JoinSides(
         delta=at.delta,
         state=at.site,
         site=np.full(len(at), target),

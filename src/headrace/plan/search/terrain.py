@@ -46,7 +46,7 @@ class Resource:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StandingVertex:
     """A live vertex as a new contract sees it: its arrival at the contract's batch, and what using it adds to
     resources and cost.
     """
@@ -57,7 +57,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class OperatorAtSites:
     """An operator at every site (or a copy from every site to every other): seconds, and what it uses. Impossible
     ones take forever.
 
@@ -72,7 +72,7 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True)
-class Captured:
+class CapturedSource:
     """A source's changes at its home: when they are there, how busy that keeps the site, and what it uses."""
 
     home: int
@@ -89,7 +89,7 @@ class Terrain:
         batch_s: float,
         freshness_s: float,
         resources: Sequence[Resource] = (),
-        live: Mapping[str, Standing] | None = None,
+        live: Mapping[str, StandingVertex] | None = None,
         salt: str = "",
         free: bool = False,
         unlogged: Collection[str] = (),
@@ -129,40 +129,40 @@ class Terrain:
         np.fill_diagonal(latency, 0.0)
         return latency, slowness, price
 
-    def run(self, op: Operator, made: Dataset, rate_in: Rate) -> Steps:
+    def run(self, op: Operator, made: Dataset, rate_in: Rate) -> OperatorAtSites:
         """An operator that makes a delta, at every site."""
         work = self._work(op, rate_in, made.rate)
         kept = made.rate.at(self.batch_s) * 2 * self.freshness_s * made.delta_width
         return self._steps(work, work, np.full(self.size, kept), made, "d")
 
-    def recompute(self, made: Dataset, rows_in: float) -> Steps:
+    def recompute(self, made: Dataset, rows_in: float) -> OperatorAtSites:
         """All rows of a view from all rows of its inputs, at every site; its changes are kept."""
         work = self._worked(Operator.DERIVE, rows_in, made.rows)
         kept = made.rate.at(self.batch_s) * 2 * self.freshness_s * made.delta_width
         return self._steps(work, work, np.full(self.size, kept), made, "d")
 
-    def capture(self, whole: Dataset) -> Captured:
+    def capture(self, whole: Dataset) -> CapturedSource:
         """The changes of a source at its home: base vertices take no disk of ours."""
         assert whole.home is not None
         home = self.index[whole.home]
         steps = self.run(Operator.CAPTURE, whole, Rate())
         if not np.isnan(steps.standing[home]):
-            return Captured(home, float(steps.standing[home]), 0.0, steps.revival[home])
+            return CapturedSource(home, float(steps.standing[home]), 0.0, steps.revival[home])
         work = self._work(Operator.CAPTURE, Rate(), whole.rate)
         use = self._steps(work, work, np.zeros(self.size), whole, "d").use
-        return Captured(home, float(work[home]), float(work[home]) / self.batch_s, use[home])
+        return CapturedSource(home, float(work[home]), float(work[home]) / self.batch_s, use[home])
 
     def more_input(self, op: Operator, less: Rate, more: Rate) -> tuple[Floats, Floats]:
         """Seconds that an operator takes longer at every site because it reads more, and what it uses more."""
         lag = self._work(op, more, Rate()) - self._work(op, less, Rate())
         return lag, self._uses(lag, np.zeros(self.size))
 
-    def apply(self, made: Dataset, rate_in: Rate) -> Steps:
+    def apply(self, made: Dataset, rate_in: Rate) -> OperatorAtSites:
         """The relation of a dataset from its delta, at every site."""
         work = self._work(Operator.APPLY, rate_in, Rate())
         return self._steps(work, work, np.full(self.size, made.rows * made.width), made, "r")
 
-    def copy(self, made: Dataset, rate_in: Rate) -> Steps:
+    def copy(self, made: Dataset, rate_in: Rate) -> OperatorAtSites:
         """A delta from every site to every other; staying takes no time."""
         work = self._work(Operator.COPY, rate_in, made.rate)
         sent = made.rate.at(self.batch_s) * made.delta_width
@@ -179,14 +179,14 @@ class Terrain:
 
     def _steps(
         self, time: Floats, work: Floats, disk: Floats, made: Dataset, kind: str, sent: float | None = None
-    ) -> Steps:
+    ) -> OperatorAtSites:
         use = self._uses(work, disk, sent)
         time = np.where(self._allowed(made), time, np.inf)
         if sent is not None:
             diagonal = np.arange(self.size)
             time[diagonal, diagonal] = 0.0
             use[diagonal, diagonal] = 0.0
-        return Steps(time, use, *self._standing(made, kind))
+        return OperatorAtSites(time, use, *self._standing(made, kind))
 
     def _uses(self, work: Floats, disk: Floats, sent: float | None = None) -> Floats:
         """Cost and scarce resources of work and disk at every site; with something sent, from every site to every

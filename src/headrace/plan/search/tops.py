@@ -21,12 +21,12 @@ from headrace.model.relation import AggregateFunction
 from headrace.model.types import default_width
 from headrace.plan.datasets import Dataset, as_output, whole_dataset
 from headrace.plan.outputs import WINDOW_WIDTH, facts_of_block, groups_of, rate_of_groups
-from headrace.plan.search.collect import Found
+from headrace.plan.search.collect import CollectedDeltas
 from headrace.plan.search.joins import OUTPUT, Search, Terms
-from headrace.plan.search.recipes import Aggregated, Derived, Merged
+from headrace.plan.search.recipes import Aggregated, Derived, MergedAggregate
 from headrace.plan.search.steps import TimedOperator, product
 from headrace.plan.search.supply import Deltas, Ints, Labels, reach
-from headrace.plan.search.terrain import Steps
+from headrace.plan.search.terrain import OperatorAtSites
 from headrace.plan.statistics import fingerprint_of
 
 
@@ -54,8 +54,8 @@ def output_deltas(search: Search) -> Deltas:
 # Aggregates
 
 
-def _aggregated(search: Search, top: Aggregation) -> Found:
-    found, everything = Found(), search.core.everything
+def _aggregated(search: Search, top: Aggregation) -> CollectedDeltas:
+    found, everything = CollectedDeltas(), search.core.everything
     deltas, moves = search.deltas(everything), search.moves(everything)
     at = reach(deltas, moves, search.terrain.batch_s)
     made = output_dataset(search)
@@ -123,7 +123,7 @@ def _partial_width(search: Search, top: Aggregation) -> float:
     return keys + calls + (0 if top.window is None else 2 * WINDOW_WIDTH)
 
 
-def _merged(search: Search, found: Found, left: int, right: int) -> None:
+def _merged(search: Search, found: CollectedDeltas, left: int, right: int) -> None:
     """Partial aggregates pay only where the terms arise at different sites: else the full one is made there."""
     terms = search.terms(left, right)
     terms = terms.take(terms.left_site != terms.right_site)
@@ -131,7 +131,7 @@ def _merged(search: Search, found: Found, left: int, right: int) -> None:
         return
     for site in range(search.terrain.size):
         time, labels, here = _merge_at(search, terms, left, right, site)
-        maker = (Merged, (left, right), terms.left_side, terms.right_side, here)
+        maker = (MergedAggregate, (left, right), terms.left_side, terms.right_side, here)
         found.add(here, time, here < 0, labels, maker, search.fits(labels, time))
 
 
@@ -161,9 +161,9 @@ def _merge_at(search: Search, terms: Terms, left: int, right: int, site: int) ->
 # Everything else
 
 
-def _derived(search: Search, inputs: tuple[int, ...]) -> Found:
+def _derived(search: Search, inputs: tuple[int, ...]) -> CollectedDeltas:
     """All combinations of the inputs' states (for union all, of their deltas) at one site."""
-    found = Found()
+    found = CollectedDeltas()
     for site in range(search.terrain.size):
         tables = [_available(search, subset, site) for subset in inputs]
         rows, times, labels, rates = reduce(lambda a, b: _combined(search, a, b), tables)
@@ -179,7 +179,7 @@ def _derived(search: Search, inputs: tuple[int, ...]) -> Found:
     return found
 
 
-def _derive_steps(search: Search, rate_in: Rate) -> Steps:
+def _derive_steps(search: Search, rate_in: Rate) -> OperatorAtSites:
     made = output_dataset(search)
     if not is_recomputed(search):
         return search.terrain.run(Operator.DERIVE, made, rate_in)

@@ -11,7 +11,7 @@ from headrace.model.block import BlockFilter
 from headrace.model.plan import Edge, Operator, Vertex
 from headrace.plan.datasets import Dataset
 from headrace.plan.search.joins import Search
-from headrace.plan.search.recipes import Captured, Joined, JoinedOnce, Standing, Supplied
+from headrace.plan.search.recipes import CapturedDelta, Joined, JoinedOnce, StandingDelta, Supplied
 from headrace.plan.search.supply import Deltas
 
 
@@ -71,9 +71,9 @@ class Trace:
         search = plan.search
         recipe = search.deltas(subset).recipes[row]
         match recipe:
-            case Standing(site):
+            case StandingDelta(site):
                 return self._vertex(search, search.dataset(subset), site)
-            case Captured(bit):
+            case CapturedDelta(bit):
                 return self._capture(search, bit)
             case Supplied(bit, inner_row):
                 return self.output(plan.inner[bit], inner_row)

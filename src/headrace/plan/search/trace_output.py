@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from headrace.model.block import Aggregation, BlockFilter, Derivation
 from headrace.model.plan import Edge, Grouping, Operator, Stage
-from headrace.plan.search.recipes import Aggregated, Derived, Merged
+from headrace.plan.search.recipes import Aggregated, Derived, MergedAggregate
 from headrace.plan.search.tops import derived_from, needs_relations, partial_dataset
 from headrace.plan.search.trace import BlockPlan, Trace
 
@@ -27,7 +27,7 @@ class OutputTrace:
         match recipe:
             case Aggregated(delta, site):
                 return self._aggregate(delta, site)
-            case Merged():
+            case MergedAggregate():
                 return self._merge(recipe)
             case Derived(rows, site):
                 return self._derive(rows, site)
@@ -52,7 +52,7 @@ class OutputTrace:
             ),
         )
 
-    def _merge(self, recipe: Merged) -> str:
+    def _merge(self, recipe: MergedAggregate) -> str:
         search, terrain = self.plan.search, self.plan.search.terrain
         left, right, site = recipe.left, recipe.right, terrain.sites[recipe.site]
         top, id_ = search.core.block.top, search.core.block.id

@@ -21,7 +21,7 @@ from headrace.plan.search.terrain import Floats, Terrain
 from headrace.plan.search.tops import output_dataset, output_deltas
 from headrace.plan.search.trace import BlockPlan, Trace
 from headrace.plan.search.trace_output import make_output
-from headrace.plan.statistics import Core
+from headrace.plan.statistics import CoreStatistics
 
 EQUAL = 1e-9
 """Costs and critical paths that differ by a smaller share are equal."""
@@ -36,14 +36,14 @@ class Wish:
     that are given: by block, of sub-joins and outputs.
     """
 
-    cores: tuple[Core, ...]
+    cores: tuple[CoreStatistics, ...]
     target: str
     penalty: float
     places: Places | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ViewPlans:
     """The plans of a view that no other beats: relation at the target, and what each costs in all."""
 
     plan: BlockPlan
@@ -71,7 +71,7 @@ def rate_of_view(wish: Wish, batch_s: float) -> float:
     return block_facts(wish.cores[-1]).rate.at(batch_s)
 
 
-def find_plans(wish: Wish, terrain: Terrain, rules: Rules) -> Found:
+def find_plans(wish: Wish, terrain: Terrain, rules: Rules) -> ViewPlans:
     """All plans worth comparing, within limit and capacities."""
     target = terrain.index[wish.target]
     plans: dict[str, BlockPlan] = {}
@@ -83,11 +83,11 @@ def find_plans(wish: Wish, terrain: Terrain, rules: Rules) -> Found:
     plan = plans[wish.cores[-1].name]
     at_target = _states_at(plan, target)
     at_target = at_target.take(plan.search.fits(at_target.labels, at_target.ready))
-    return Found(plan, at_target, _cost(wish, terrain, at_target), terrain)
+    return ViewPlans(plan, at_target, _cost(wish, terrain, at_target), terrain)
 
 
 def _block_plan(
-    core: Core,
+    core: CoreStatistics,
     terrain: Terrain,
     rules: Rules,
     plans: Mapping[str, BlockPlan],
@@ -135,7 +135,7 @@ def _cost(wish: Wish, terrain: Terrain, found: States) -> Floats:
     return found.labels.use[:, 0] * (1 + found.ready / terrain.freshness_s) + rate * late * wish.penalty
 
 
-def choose(found: Found) -> Choice | None:
+def choose(found: ViewPlans) -> Choice | None:
     """The cheapest plan; ties as said above."""
     rows = _least(np.arange(len(found)), found.cost, EQUAL)
     rows = _least(rows, found.states.ready, EQUAL)
@@ -144,7 +144,7 @@ def choose(found: Found) -> Choice | None:
     return min(choices, key=_edge_list, default=None)
 
 
-def cheapest_few(found: Found, count: int) -> list[Choice]:
+def cheapest_few(found: ViewPlans, count: int) -> list[Choice]:
     """The cheapest plans, in order."""
     order = np.lexsort((found.states.labels.total, found.states.ready, found.cost))
     return [trace(found, int(row)) for row in order[:count]]
@@ -162,7 +162,7 @@ def _edge_list(choice: Choice) -> list[tuple[str, tuple[str, ...], str]]:
     return sorted((edge.op.value, edge.inputs, edge.output) for edge in choice.edges.values())
 
 
-def trace(found: Found, row: int) -> Choice:
+def trace(found: ViewPlans, row: int) -> Choice:
     """One of the plans as vertices and edges."""
     parts, search, table = Trace(make_output), found.plan.search, found.states
     delta, site = int(table.delta[row]), int(table.site[row])

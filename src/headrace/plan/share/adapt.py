@@ -22,7 +22,7 @@ from headrace.plan.share.keeps import has_room, late_contracts
 from headrace.plan.share.order import Cores
 from headrace.plan.share.place import place
 from headrace.plan.share.revalue import Measured, as_measured
-from headrace.plan.share.watch import Condition, Trouble, Watch, concerned, conditions, watch
+from headrace.plan.share.watch import ConditionKind, ConditionWatch, WatchedCondition, concerned, conditions, watch
 
 MOST_MOVES = 3
 """Contracts moved in one round."""
@@ -39,14 +39,14 @@ REST_S, LONGEST_REST_S = 300.0, 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class MoveRecord:
     """A move that was made: what the contract was made of before and after, and what it was made for."""
 
     contract: str
     at_s: float
     before: frozenset[str]
     after: frozenset[str]
-    because: tuple[Condition, ...]
+    because: tuple[WatchedCondition, ...]
 
 
 class Action(StrEnum):
@@ -72,27 +72,29 @@ class Proposal:
 
     contracts: tuple[str, ...]
     stranded: tuple[str, ...]
-    because: tuple[Condition, ...]
+    because: tuple[WatchedCondition, ...]
     reasons: tuple[str, ...]
     restores: tuple[str, ...]
     saving: float
     migration: float
     plan: Plan
     steps: tuple[MoveStep, ...]
-    moves: tuple[Moved, ...]
+    moves: tuple[MoveRecord, ...]
 
 
-def look(before: Watch, plan: Plan, measured: Measured) -> Watch:
+def look(before: ConditionWatch, plan: Plan, measured: Measured) -> ConditionWatch:
     """The watch after one more measurement."""
     return watch(before, plan, _as_measured(plan, measured)[0], measured)
 
 
-def adapt(plan: Plan, measured: Measured, watched: Watch, history: tuple[Moved, ...] = ()) -> Proposal | None:
+def adapt(
+    plan: Plan, measured: Measured, watched: ConditionWatch, history: tuple[MoveRecord, ...] = ()
+) -> Proposal | None:
     """What to move now; None if nothing lasts, nobody may move, or no move is worth it."""
     due = watched.due(measured.clock_s)
     now, cores = _as_measured(plan, measured)
     names = _candidates(plan, due, history, measured.clock_s)
-    is_down = any(condition.trouble is Trouble.SITE_DOWN for condition in due)
+    is_down = any(condition.trouble is ConditionKind.SITE_DOWN for condition in due)
     for chosen in [names] if is_down else _choices(names):
         proposal = _proposal(plan, now, cores, chosen, due, measured)
         if proposal is not None and not _returns_too_soon(proposal, history, watched, measured.clock_s):
@@ -100,7 +102,7 @@ def adapt(plan: Plan, measured: Measured, watched: Watch, history: tuple[Moved, 
     return None
 
 
-def improve(plan: Plan, contract: str, clock_s: float, history: tuple[Moved, ...] = ()) -> Proposal | None:
+def improve(plan: Plan, contract: str, clock_s: float, history: tuple[MoveRecord, ...] = ()) -> Proposal | None:
     """A better place for a contract although nothing is wrong: others came or went since it was planned.
 
     At the statistics of the plan: what is measured wavers, and what differs for long is `adapt`'s.
@@ -120,7 +122,9 @@ def _as_measured(plan: Plan, measured: Measured) -> tuple[Arrangement, Cores]:
     return as_measured(arrangement_of(plan), measured)
 
 
-def _candidates(plan: Plan, due: Iterable[Condition], history: tuple[Moved, ...], clock_s: float) -> tuple[str, ...]:
+def _candidates(
+    plan: Plan, due: Iterable[WatchedCondition], history: tuple[MoveRecord, ...], clock_s: float
+) -> tuple[str, ...]:
     """Contracts that are concerned and rested, the most expensive first."""
     names = frozenset[str]().union(*(concerned(plan, condition) for condition in due))
     cost = {entry.contract: entry.cost for entry in plan.contracts}
@@ -134,7 +138,7 @@ def _choices(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     yield from ((name,) for name in names[MOST_MOVES:MOST_TRIED])
 
 
-def is_rested(contract: str, history: Iterable[Moved], clock_s: float) -> bool:
+def is_rested(contract: str, history: Iterable[MoveRecord], clock_s: float) -> bool:
     """Whether a contract may move again: after five minutes, twice as long for every time it moved back."""
     mine = [move for move in history if move.contract == contract]
     if not mine:
@@ -145,7 +149,12 @@ def is_rested(contract: str, history: Iterable[Moved], clock_s: float) -> bool:
 
 
 def _proposal(
-    plan: Plan, now: Arrangement, cores: Cores, names: tuple[str, ...], due: tuple[Condition, ...], measured: Measured
+    plan: Plan,
+    now: Arrangement,
+    cores: Cores,
+    names: tuple[str, ...],
+    due: tuple[WatchedCondition, ...],
+    measured: Measured,
 ) -> Proposal | None:
     then = _placed_anew(now, cores, names)
     moved = tuple(name for name in names if any(kept.contract.name == name for kept in then.kept))
@@ -175,7 +184,7 @@ def _proposal(
         migration=migration,
         plan=new,
         steps=steps_of(plan, new),
-        moves=tuple(Moved(name, clock_s, _parts(before, name), _parts(then, name), due) for name in moved),
+        moves=tuple(MoveRecord(name, clock_s, _parts(before, name), _parts(then, name), due) for name in moved),
     )
 
 
@@ -243,12 +252,14 @@ def steps_of(old: Plan, new: Plan) -> tuple[MoveStep, ...]:
     )
 
 
-def _returns_too_soon(proposal: Proposal, history: Iterable[Moved], watched: Watch, clock_s: float) -> bool:
+def _returns_too_soon(
+    proposal: Proposal, history: Iterable[MoveRecord], watched: ConditionWatch, clock_s: float
+) -> bool:
     """Whether a contract would return to a place that it left for a link which is not calm yet."""
     for move in proposal.moves:
         for earlier in history:
             if earlier.contract == move.contract and earlier.before == move.after:
-                links = [c.where for c in earlier.because if c.trouble is Trouble.LINK_FULL]
+                links = [c.where for c in earlier.because if c.trouble is ConditionKind.LINK_FULL]
                 if not all(watched.is_calm(link, clock_s) for link in links):
                     return True
     return False

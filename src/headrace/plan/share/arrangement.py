@@ -12,11 +12,11 @@ from headrace.plan.admit import Answer, Question
 from headrace.plan.live import NOTHING, Live
 from headrace.plan.price import Promise, Tariff, tariff_of, upstream_first
 from headrace.plan.search.views import rate_of_view
-from headrace.plan.statistics import Core
+from headrace.plan.statistics import CoreStatistics
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptContract:
     """A contract that is kept: which vertex it reads, and the batch, with the view's rate at it (rows per second)."""
 
     contract: Contract
@@ -39,7 +39,7 @@ class Arrangement:
     options: PlanOptions
     blocks: tuple[PlannedBlock, ...]
     graph: Graph = NOTHING
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[KeptContract, ...] = ()
     rejected: tuple[Rejection, ...] = ()
     goes_on: tuple[GoesOn, ...] = ()
 
@@ -59,7 +59,7 @@ class Arrangement:
             return self.live
         return Live(self.tariff, collected(self.graph, (promise.vertex for promise in promises)), promises)
 
-    def question(self, contract: Contract, cores: tuple[Core, ...]) -> Question:
+    def question(self, contract: Contract, cores: tuple[CoreStatistics, ...]) -> Question:
         """A contract on top of what lives; or apart from it, if nothing is shared."""
         return Question(
             catalogue=self.catalogue,
@@ -71,7 +71,7 @@ class Arrangement:
             salt=f"#{contract.name}" if self.options.sharing is Sharing.NONE else "",
         )
 
-    def limit_s(self, kept: Kept) -> float:
+    def limit_s(self, kept: KeptContract) -> float:
         """The longest critical path that keeps a promise."""
         return replace(self.question(kept.contract, ()), rule=kept.rule).limit_s
 
@@ -79,7 +79,7 @@ class Arrangement:
         """With one more contract. What lives already stays as it is, but for what lives only for contracts that are
         forced: where another makes the same in its own way, they take that.
         """
-        kept = Kept(
+        kept = KeptContract(
             contract=question.contract,
             rule=question.rule,
             vertex=answer.promise.vertex,
@@ -123,7 +123,9 @@ def both(first: Graph, second: Graph) -> Graph:
 def arrangement_of(plan: Plan) -> Arrangement:
     """A plan without its figures."""
     kept = tuple(
-        Kept(plan.catalogue.contracts[entry.contract], entry.rule, entry.vertex, entry.batch_s, entry.rate, entry.exact)
+        KeptContract(
+            plan.catalogue.contracts[entry.contract], entry.rule, entry.vertex, entry.batch_s, entry.rate, entry.exact
+        )
         for entry in plan.contracts
     )
     return Arrangement(plan.catalogue, plan.options, plan.blocks, plan.graph, kept, plan.rejected, plan.goes_on)

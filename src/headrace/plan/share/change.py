@@ -19,7 +19,7 @@ from headrace.plan.refuse import refuse_unsupported
 from headrace.plan.share.arrangement import Arrangement, arrangement_of
 from headrace.plan.share.forms import is_borrowed
 from headrace.plan.share.place import place
-from headrace.plan.statistics import Core
+from headrace.plan.statistics import CoreStatistics
 from headrace.plan.views import blocks_of_view
 
 
@@ -43,7 +43,9 @@ def remove_contract(plan: Plan, name: str) -> Plan:
     return plan_of(replace(arrangement_of(plan).without(name), catalogue=replace(plan.catalogue, contracts=contracts)))
 
 
-def cores_for(blocks: tuple[PlannedBlock, ...], catalogue: Catalogue, view: str) -> tuple[Core, ...] | Refusal:
+def cores_for(
+    blocks: tuple[PlannedBlock, ...], catalogue: Catalogue, view: str
+) -> tuple[CoreStatistics, ...] | Refusal:
     """The blocks of a view with their statistics, under the names that they have in the plan. Where a view has been
     read from another one, it is taken as it is declared.
     """
@@ -57,7 +59,7 @@ def _is_of(block: Block, view: str) -> bool:
     return block.id == view or block.id.startswith(f"{view}/")
 
 
-def _knowing(now: Arrangement, cores: tuple[Core, ...]) -> Arrangement:
+def _knowing(now: Arrangement, cores: tuple[CoreStatistics, ...]) -> Arrangement:
     """With the blocks of a view that was not planned before."""
     known = {planned.block.id for planned in now.blocks}
     new = (planned_block(core, core is not cores[-1]) for core in cores if core.block.id not in known)

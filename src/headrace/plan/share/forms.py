@@ -18,13 +18,15 @@ from headrace.plan.canonical.assemble import filters_of, kept
 from headrace.plan.canonical.subsume import Remainder, subsumes
 from headrace.plan.cores import cores_of, planned_block
 from headrace.plan.share.arrangement import Arrangement
-from headrace.plan.statistics import Core
+from headrace.plan.statistics import CoreStatistics
 
 Blocks = Mapping[str, PlannedBlock]
 """By id."""
 
 
-def coarser_forms(now: Arrangement, view: str, cores: tuple[Core, ...]) -> Iterator[tuple[Core, ...]]:
+def coarser_forms(
+    now: Arrangement, view: str, cores: tuple[CoreStatistics, ...]
+) -> Iterator[tuple[CoreStatistics, ...]]:
     """Ways to read a view that groups from finer groups that live."""
     own = cores[-1].block
     if not isinstance(own.top, Aggregation) or not _may_change(now, view, own):
@@ -39,7 +41,7 @@ def coarser_forms(now: Arrangement, view: str, cores: tuple[Core, ...]) -> Itera
             yield cores_of(blocks, now.catalogue, _names(now))
 
 
-def present_form(now: Arrangement, view: str, cores: tuple[Core, ...]) -> tuple[Core, ...] | None:
+def present_form(now: Arrangement, view: str, cores: tuple[CoreStatistics, ...]) -> tuple[CoreStatistics, ...] | None:
     """The form that the contracts of a view have; None if there are none."""
     if all(entry.contract.view != view for entry in now.kept):
         return None
@@ -47,7 +49,7 @@ def present_form(now: Arrangement, view: str, cores: tuple[Core, ...]) -> tuple[
     return cores if known[view].block == cores[-1].block else form_of(now, view)
 
 
-def form_of(now: Arrangement, view: str) -> tuple[Core, ...]:
+def form_of(now: Arrangement, view: str) -> tuple[CoreStatistics, ...]:
     """The blocks of a view as they are planned, with their statistics."""
     return cores_of(tuple(blocks_in_form(now, view)), now.catalogue, _names(now))
 
@@ -58,7 +60,7 @@ def blocks_in_form(now: Arrangement, view: str) -> Iterator[Block]:
     return _with_inner(known, known[view].block)
 
 
-def in_form(now: Arrangement, view: str, cores: tuple[Core, ...]) -> Arrangement:
+def in_form(now: Arrangement, view: str, cores: tuple[CoreStatistics, ...]) -> Arrangement:
     """With the view's last block as it is in the given cores."""
     blocks = tuple(
         planned_block(cores[-1], inner=False) if entry.block.id == view and entry.block != cores[-1].block else entry

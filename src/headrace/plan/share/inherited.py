@@ -15,7 +15,7 @@ from headrace.model.block import Block, BlockFilter
 from headrace.model.catalogue import Refusal
 from headrace.model.plan import Edge, Graph, Operator, PlannedBlock, Vertex
 from headrace.plan.price import upstream_first
-from headrace.plan.share.arrangement import Arrangement, Kept
+from headrace.plan.share.arrangement import Arrangement, KeptContract
 from headrace.plan.share.subject import subject_of_join
 
 Declared = Mapping[str, str]
@@ -67,7 +67,7 @@ def _has_filter(heir: PlannedBlock, filter_: BlockFilter, old: PlannedBlock) -> 
     return reads_same and any(one == filter_ for one in heir.block.filters)
 
 
-def names_stand(kept: Kept, now: Arrangement, declared: Declared) -> bool:
+def names_stand(kept: KeptContract, now: Arrangement, declared: Declared) -> bool:
     """Whether no block that a contract depends on has lost its name to another."""
     old = {entry.block.id: entry.block for entry in now.blocks}
     used = blocks_used(now, kept.vertex)

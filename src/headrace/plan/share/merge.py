@@ -18,11 +18,11 @@ from headrace.plan.refuse import refuse
 from headrace.plan.share.arrangement import Arrangement
 from headrace.plan.share.keeps import keeps_all
 from headrace.plan.share.place import place
-from headrace.plan.share.rewire import Ledger, Rewiring
-from headrace.plan.statistics import Core
+from headrace.plan.share.rewire import Rewiring, RewiringCosts
+from headrace.plan.statistics import CoreStatistics
 
 
-def merge(now: Arrangement, contract: Contract, cores: tuple[Core, ...]) -> Arrangement:
+def merge(now: Arrangement, contract: Contract, cores: tuple[CoreStatistics, ...]) -> Arrangement:
     """With a contract that is planned as if nothing lived. If the plans do not fit together, it is planned on top of
     what lives instead.
     """
@@ -48,7 +48,7 @@ def _same(one: Edge, other: Edge) -> bool:
 
 def _better(usual: Arrangement, rewiring: Rewiring) -> Arrangement:
     """The cheaper of two ways that keeps all promises; the usual one if neither does and it is cheaper."""
-    saved = Ledger(usual).benefit(rewiring)
+    saved = RewiringCosts(usual).benefit(rewiring)
     if saved is None:
         return usual
     other = replace(usual, graph=rewiring.applied(usual.graph))

@@ -24,7 +24,7 @@ from headrace.plan.cores import cores_of, planned_block
 from headrace.plan.live import ROUNDING
 from headrace.plan.price import upstream_first
 from headrace.plan.refuse import refuse_unsupported
-from headrace.plan.share.arrangement import Arrangement, Kept, arrangement_of, both
+from headrace.plan.share.arrangement import Arrangement, KeptContract, arrangement_of, both
 from headrace.plan.share.carry import carry_measured
 from headrace.plan.share.forms import blocks_in_form
 from headrace.plan.share.inherited import blocks_used, declared_blocks, given_to_others, names_stand
@@ -32,7 +32,7 @@ from headrace.plan.share.keeps import has_room, late_contracts
 from headrace.plan.share.order import small_first
 from headrace.plan.share.place import place
 from headrace.plan.share.revalue import cores_of_kept, revalued
-from headrace.plan.statistics import Core
+from headrace.plan.statistics import CoreStatistics
 
 Views = Mapping[str, tuple[Block, ...] | Refusal]
 
@@ -58,7 +58,7 @@ def arranged_on(running: Plan, catalogue: Catalogue, views: Views, held: Collect
     return _with_forced(_with_held(unforced, held, views), kept, views)
 
 
-def _is_same(kept: Kept, old: Arrangement, catalogue: Catalogue, views: Views) -> bool:
+def _is_same(kept: KeptContract, old: Arrangement, catalogue: Catalogue, views: Views) -> bool:
     """Whether a contract asks for what it did, and everything that it is made of is still there."""
     wanted, blocks = catalogue.contracts.get(kept.contract.name), views.get(kept.contract.view)
     if wanted is None or blocks is None or isinstance(blocks, Refusal):
@@ -79,7 +79,7 @@ def _means_the_same(planned: Block, declared: Block) -> bool:
     return planned.outputs == declared.outputs or (planned.inputs, planned.keep) == (declared.inputs, declared.keep)
 
 
-def _stands(kept: Kept, old: Arrangement, catalogue: Catalogue) -> bool:
+def _stands(kept: KeptContract, old: Arrangement, catalogue: Catalogue) -> bool:
     """Whether sites, links and sources of all that a contract is made of are as they were, and rows may be there."""
     links, held = {(link.src, link.dst) for link in catalogue.links}, dict[str, frozenset[str]]()
     for name in upstream_first(old.graph, [kept.vertex]):
@@ -128,7 +128,7 @@ def _declared(catalogue: Catalogue, source: str) -> object:
     return found.site, found.kind, found.key, columns, found.static
 
 
-def _carried_over(old: Arrangement, same: Iterable[Kept], catalogue: Catalogue, views: Views) -> Arrangement:
+def _carried_over(old: Arrangement, same: Iterable[KeptContract], catalogue: Catalogue, views: Views) -> Arrangement:
     """What stays, under the new catalogue: terms, blocks and statistics are today's."""
     now = replace(old, catalogue=catalogue, rejected=(), goes_on=())
     now = replace(now, kept=tuple(_under_rule(now, entry) for entry in same)).with_graph(old.graph)
@@ -136,7 +136,7 @@ def _carried_over(old: Arrangement, same: Iterable[Kept], catalogue: Catalogue, 
     return revalued(now, catalogue, cores_of_kept(now, catalogue))
 
 
-def _under_rule(now: Arrangement, kept: Kept) -> Kept:
+def _under_rule(now: Arrangement, kept: KeptContract) -> KeptContract:
     """A contract under the rule and the terms of today's catalogue."""
     question = now.question(now.catalogue.contracts[kept.contract.name], ())
     return replace(kept, contract=question.contract, rule=question.rule, batch_s=question.batch_s)
@@ -247,7 +247,7 @@ def _with_forced(now: Arrangement, before: Arrangement, views: Views) -> Arrange
     return _with_all(now, list(forced.values()), views)
 
 
-def _joins_unlogged(now: Arrangement, kept: Kept) -> bool:
+def _joins_unlogged(now: Arrangement, kept: KeptContract) -> bool:
     """Whether a contract joins what others have left without changes of its own."""
     edges = (now.graph.edges.get(name) for name in upstream_first(now.graph, [kept.vertex]))
     joined = {name for edge in edges if edge is not None and edge.op is Operator.JOIN for name in edge.inputs}
@@ -256,7 +256,7 @@ def _joins_unlogged(now: Arrangement, kept: Kept) -> bool:
 
 def _with_all(now: Arrangement, wanted: list[Contract], views: Views) -> Arrangement:
     names = {entry.block.fingerprint: entry.name for entry in now.blocks}
-    cores: dict[str, tuple[Core, ...]] = {}
+    cores: dict[str, tuple[CoreStatistics, ...]] = {}
     for view, blocks in views.items():
         if not isinstance(blocks, Refusal):
             cores[view] = cores_of(blocks, now.catalogue, names)

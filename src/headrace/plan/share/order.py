@@ -8,9 +8,9 @@ from headrace.model.catalogue import Contract
 from headrace.plan.cores import source_count
 from headrace.plan.search.views import rate_of_view
 from headrace.plan.share.arrangement import Arrangement
-from headrace.plan.statistics import Core
+from headrace.plan.statistics import CoreStatistics
 
-Cores = Mapping[str, tuple[Core, ...]]
+Cores = Mapping[str, tuple[CoreStatistics, ...]]
 """The blocks of every view that can be maintained, with their statistics."""
 
 

@@ -15,10 +15,10 @@ from headrace.plan.share.plumb import climb
 from headrace.plan.share.subject import Offers, offers_of
 from headrace.plan.share.subsume import from_wider
 from headrace.plan.share.widen import wide_variants
-from headrace.plan.statistics import Core
+from headrace.plan.statistics import CoreStatistics
 
 
-def place(now: Arrangement, contract: Contract, cores: tuple[Core, ...]) -> Arrangement:
+def place(now: Arrangement, contract: Contract, cores: tuple[CoreStatistics, ...]) -> Arrangement:
     """With the contract among those kept or refused. All others stay as they are, but for what is forced."""
     if now.options.sharing is not Sharing.MARGINAL:
         question = now.question(contract, cores)
@@ -32,7 +32,7 @@ def place(now: Arrangement, contract: Contract, cores: tuple[Core, ...]) -> Arra
     return climb(then, from_wider(found[1].edges))[0]
 
 
-def questions_of(now: Arrangement, contract: Contract, cores: tuple[Core, ...]) -> tuple[Question, ...]:
+def questions_of(now: Arrangement, contract: Contract, cores: tuple[CoreStatistics, ...]) -> tuple[Question, ...]:
     """A contract in every form that its view may have on what lives: as it is first, as wide as others have it, from
     finer groups of others.
     """

@@ -17,7 +17,7 @@ from headrace.model.plan import Edge, Graph, Operator, Vertex, VertexKind
 from headrace.plan.figures import score
 from headrace.plan.share.arrangement import Arrangement
 from headrace.plan.share.keeps import keeps_all
-from headrace.plan.share.rewire import Ledger, Rewiring
+from headrace.plan.share.rewire import Rewiring, RewiringCosts
 
 NEGLIGIBLE = 1e-9
 """Share of all costs below which a saving is none."""
@@ -45,7 +45,7 @@ def climb(now: Arrangement, candidates: Candidates | None = None) -> tuple[Arran
 
 
 def _best_step(now: Arrangement, candidates: Candidates) -> tuple[Arrangement, Share] | None:
-    ledger, least = Ledger(now), NEGLIGIBLE * now.live.bill.rescost
+    ledger, least = RewiringCosts(now), NEGLIGIBLE * now.live.bill.rescost
     found = [(ledger.benefit(rewiring), rewiring) for rewiring in candidates(now)]
     before = score(now) * (1 - NEGLIGIBLE) if found else 0.0
     worthy = [(saved, rewiring) for saved, rewiring in found if saved is not None and saved > least]

@@ -19,12 +19,12 @@ from headrace.model.rate import Rate
 from headrace.model.statistics import LARGEST
 from headrace.plan.cores import planned_block
 from headrace.plan.outputs import block_facts, facts_of_block
-from headrace.plan.share.arrangement import Arrangement, Kept
+from headrace.plan.share.arrangement import Arrangement, KeptContract
 from headrace.plan.share.forms import form_of
 from headrace.plan.share.order import Cores
 from headrace.plan.share.subject import Subject, Subjects, subject_in, subject_of_input
 from headrace.plan.sizes import believe_size, with_sizes
-from headrace.plan.statistics import DELTA_EXTRA_WIDTH, Core, Facts
+from headrace.plan.statistics import DELTA_EXTRA_WIDTH, CoreStatistics, Facts
 
 SLOWEST = 1e6
 """Seconds taken over seconds planned, and demand over capacity, beyond which a measurement is not believed."""
@@ -143,14 +143,14 @@ def revalued(now: Arrangement, catalogue: Catalogue, cores: Cores) -> Arrangemen
     return replace(now, catalogue=catalogue, graph=Graph(vertices, now.graph.edges), kept=kept, blocks=blocks)
 
 
-def _at_new_share(block: PlannedBlock, core: Core | None) -> PlannedBlock:
+def _at_new_share(block: PlannedBlock, core: CoreStatistics | None) -> PlannedBlock:
     if core is None:
         return block
     found = planned_block(core, block.inner)
     return replace(block, selectivity=found.selectivity, facts=found.facts)
 
 
-def _at_new_rate(kept: Kept, cores: tuple[Core, ...]) -> Kept:
+def _at_new_rate(kept: KeptContract, cores: tuple[CoreStatistics, ...]) -> KeptContract:
     return replace(kept, rate=block_facts(cores[-1]).rate.at(kept.batch_s))
 
 
@@ -167,7 +167,7 @@ class _Value:
     widths: Mapping[ColumnId, float]
 
 
-def _facts(cores: Iterable[Core]) -> Iterator[tuple[Key, _Value]]:
+def _facts(cores: Iterable[CoreStatistics]) -> Iterator[tuple[Key, _Value]]:
     for core in cores:
         made = facts_of_block(core)
         yield from _of_input(subject_of_input(made.name), made, made.rows, made.rate)

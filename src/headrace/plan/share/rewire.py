@@ -28,7 +28,7 @@ class Rewiring:
         return Graph({**graph.vertices, **self.vertices}, {**graph.edges, **self.edges})
 
 
-class Ledger:
+class RewiringCosts:
     """What every vertex of an arrangement costs and whom it serves, to price rewirings without pricing everything."""
 
     def __init__(self, now: Arrangement) -> None:

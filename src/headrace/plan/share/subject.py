@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from headrace.model.block import Block, ColumnId
 from headrace.model.plan import Edge, Graph, Operator, PlannedBlock, Vertex
-from headrace.plan.statistics import Core
+from headrace.plan.statistics import CoreStatistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def subject_of_input(name: str, filter_: str | None = None) -> Subject:
     return Subject(((name, name),), frozenset() if filter_ is None else frozenset(((name, filter_),)))
 
 
-def subject_in(core: Core, subset: int) -> Subject:
+def subject_in(core: CoreStatistics, subset: int) -> Subject:
     """Of a sub-join of a block, or of one of its inputs."""
     if subset.bit_count() > 1:
         return subject_of_join(core.block, core.aliases_of(subset))

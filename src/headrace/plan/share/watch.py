@@ -27,7 +27,7 @@ LONGEST_PATH = 0.45
 """Share of the freshness that a push may take before it is too close to the half that it may take at most."""
 
 
-class Trouble(StrEnum):
+class ConditionKind(StrEnum):
     LINK_FULL = "link full"
     RATE_OFF = "rate off"
     FILTER_OFF = "filter off"
@@ -37,28 +37,28 @@ class Trouble(StrEnum):
     SITE_DOWN = "site down"
 
 
-LASTS_S = {Trouble.LINK_FULL: 10.0, Trouble.SITE_DOWN: 0.0}
+LASTS_S = {ConditionKind.LINK_FULL: 10.0, ConditionKind.SITE_DOWN: 0.0}
 """How long a trouble must last; others a minute, also a push that would take too long: the first ones are slow."""
 
 LASTS_ELSE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class WatchedCondition:
     """`where` is a link `a>b`, a source, a vertex, a block, a contract or a site."""
 
-    trouble: Trouble
+    trouble: ConditionKind
     where: str
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class ConditionWatch:
     """Since when each condition holds, and since when each link is calm, by the clock in seconds."""
 
-    since: Mapping[Condition, float] = field(default_factory=dict)
+    since: Mapping[WatchedCondition, float] = field(default_factory=dict)
     calm_since: Mapping[str, float] = field(default_factory=dict)
 
-    def due(self, clock_s: float) -> tuple[Condition, ...]:
+    def due(self, clock_s: float) -> tuple[WatchedCondition, ...]:
         """What has lasted long enough."""
         return tuple(
             condition
@@ -70,35 +70,39 @@ class Watch:
         return link in self.calm_since and clock_s - self.calm_since[link] >= CALM_FOR_S
 
 
-def watch(before: Watch, plan: Plan, now: Arrangement, measured: Measured) -> Watch:
+def watch(before: ConditionWatch, plan: Plan, now: Arrangement, measured: Measured) -> ConditionWatch:
     """The watch after one more look. `now` is the plan as measured."""
     clock_s = measured.clock_s
     holding = conditions(plan, now, measured)
     calm = (f"{src}>{dst}" for (src, dst), load in measured.load.items() if load < CALM)
-    return Watch(
+    return ConditionWatch(
         {condition: before.since.get(condition, clock_s) for condition in holding},
         {link: before.calm_since.get(link, clock_s) for link in calm},
     )
 
 
-def conditions(plan: Plan, now: Arrangement, measured: Measured) -> dict[Condition, str]:
+def conditions(plan: Plan, now: Arrangement, measured: Measured) -> dict[WatchedCondition, str]:
     """What holds at this moment, each with the numbers that say so."""
-    found: dict[Condition, str] = {}
+    found: dict[WatchedCondition, str] = {}
     for (src, dst), load in measured.load.items():
         if load > FULL:
-            found[Condition(Trouble.LINK_FULL, f"{src}>{dst}")] = f"demand is {load:.0%} of what {src}>{dst} carries"
+            found[WatchedCondition(ConditionKind.LINK_FULL, f"{src}>{dst}")] = (
+                f"demand is {load:.0%} of what {src}>{dst} carries"
+            )
     sources = plan.catalogue.sources
     for name, rate in ((name, rate) for name, rate in measured.rates.items() if name in sources):
         planned = rate_of(sources[name])
         if abs(rate - planned) > RATE_OFF * planned:
-            found[Condition(Trouble.RATE_OFF, name)] = f"{name} changes {rate:.4g} rows/s instead of {planned:.4g}"
+            found[WatchedCondition(ConditionKind.RATE_OFF, name)] = (
+                f"{name} changes {rate:.4g} rows/s instead of {planned:.4g}"
+            )
     for vertex, factor in measured.slowness.items():
         if factor > SLOW and vertex in plan.graph.edges:
-            found[Condition(Trouble.OPERATOR_SLOW, vertex)] = (
+            found[WatchedCondition(ConditionKind.OPERATOR_SLOW, vertex)] = (
                 f"{_made(plan, vertex)} takes {factor:.3g} times as long as planned"
             )
     for site in measured.down:
-        found[Condition(Trouble.SITE_DOWN, site)] = f"site {site} is down"
+        found[WatchedCondition(ConditionKind.SITE_DOWN, site)] = f"site {site} is down"
     return found | _filters_off(plan, measured) | _sizes_off(plan, measured) | _long_paths(now)
 
 
@@ -106,7 +110,7 @@ def _made(plan: Plan, vertex: str) -> str:
     return f"making {name_vertex(plan.graph.vertices[vertex])}"
 
 
-def _filters_off(plan: Plan, measured: Measured) -> dict[Condition, str]:
+def _filters_off(plan: Plan, measured: Measured) -> dict[WatchedCondition, str]:
     blocks, found = {entry.block.id: entry for entry in plan.blocks}, {}
     for name, share in measured.selectivities.items():
         filtered, edge = raw_filter(plan.graph, name), plan.graph.edges.get(name)
@@ -116,11 +120,11 @@ def _filters_off(plan: Plan, measured: Measured) -> dict[Condition, str]:
             planned = block.selectivity[filter_.alias]
             if abs(share - planned) > RATE_OFF * planned:
                 what = f"{filter_.text} lets {share:.3g} of {source} through instead of {planned:.3g}"
-                found[Condition(Trouble.FILTER_OFF, name)] = what
+                found[WatchedCondition(ConditionKind.FILTER_OFF, name)] = what
     return found
 
 
-def _sizes_off(plan: Plan, measured: Measured) -> dict[Condition, str]:
+def _sizes_off(plan: Plan, measured: Measured) -> dict[WatchedCondition, str]:
     """Results that hold or emit otherwise than planned, at the rates that were planned for their sources."""
     catalogue, found = with_sizes(plan.catalogue, measured.sizes), {}
     for entry in plan.blocks:
@@ -135,41 +139,43 @@ def _sizes_off(plan: Plan, measured: Measured) -> dict[Condition, str]:
             if number is not None and abs(number - expected) > RATE_OFF * expected
         ]
         if said and entry.block.top is not None:
-            found[Condition(Trouble.SIZE_OFF, entry.name)] = f"{name_of_view(entry.name)} {' and '.join(said)}"
+            found[WatchedCondition(ConditionKind.SIZE_OFF, entry.name)] = (
+                f"{name_of_view(entry.name)} {' and '.join(said)}"
+            )
     return found
 
 
 def _batch_of(plan: Plan, block: str) -> float:
     """Seconds of changes that a push of a block's result carries: of the contract that wants it most often."""
-    serving = concerned(plan, Condition(Trouble.SIZE_OFF, block))
+    serving = concerned(plan, WatchedCondition(ConditionKind.SIZE_OFF, block))
     return min((entry.batch_s for entry in plan.contracts if entry.contract in serving), default=1.0)
 
 
-def _long_paths(now: Arrangement) -> dict[Condition, str]:
+def _long_paths(now: Arrangement) -> dict[WatchedCondition, str]:
     found = {}
     for kept in now.kept:
         path_s = arrivals(now.graph, now.tariff, kept.batch_s, [kept.vertex])[kept.vertex]
         if path_s > LONGEST_PATH * kept.contract.freshness_s:
             what = f"a push would take {path_s:.4g} s of {kept.contract.freshness_s:.4g} s"
-            found[Condition(Trouble.PATH_LONG, kept.contract.name)] = what
+            found[WatchedCondition(ConditionKind.PATH_LONG, kept.contract.name)] = what
     return found
 
 
-def concerned(plan: Plan, condition: Condition) -> frozenset[str]:
+def concerned(plan: Plan, condition: WatchedCondition) -> frozenset[str]:
     """The contracts that a condition concerns."""
     figures, graph = plan.vertex_figures, plan.graph
     match condition.trouble:
-        case Trouble.PATH_LONG:
+        case ConditionKind.PATH_LONG:
             return frozenset((condition.where,))
-        case Trouble.OPERATOR_SLOW | Trouble.FILTER_OFF:
+        case ConditionKind.OPERATOR_SLOW | ConditionKind.FILTER_OFF:
             names = [condition.where]
-        case Trouble.SITE_DOWN:
+        case ConditionKind.SITE_DOWN:
             names = [name for name, vertex in graph.vertices.items() if vertex.site == condition.where]
-        case Trouble.SIZE_OFF:
+        case ConditionKind.SIZE_OFF:
             names = [name for name, vertex in graph.vertices.items() if vertex.stands_for == condition.where]
-        case Trouble.RATE_OFF:
+        case ConditionKind.RATE_OFF:
             names = [name for name, vertex in graph.vertices.items() if vertex.scope == (condition.where,)]
-        case Trouble.LINK_FULL:
+        case ConditionKind.LINK_FULL:
             names = [
                 name
                 for name, edge in graph.edges.items()

@@ -12,19 +12,19 @@ from dataclasses import replace
 
 from headrace.model.block import Block, ColumnId
 from headrace.plan.share.subject import Offers, subject_in
-from headrace.plan.statistics import Core, Facts, Input
+from headrace.plan.statistics import CoreStatistics, Facts, Input
 
 Extras = Mapping[int, frozenset[ColumnId]]
 """Columns that a sub-join carries besides those that are needed of it."""
 
 
-class WideCore(Core):
+class WideCore(CoreStatistics):
     """A join core whose sub-joins carry more columns than they need."""
 
-    def __init__(self, core: Core, extras: Extras) -> None:
+    def __init__(self, core: CoreStatistics, extras: Extras) -> None:
         super().__init__(core.block, _facts(core), _shares(core), core.residual_shares, core.name, core.size)
         self._extras = extras
-        self._variants: dict[frozenset[ColumnId], Core] = {frozenset(): core}
+        self._variants: dict[frozenset[ColumnId], CoreStatistics] = {frozenset(): core}
 
     def columns(self, subset: int) -> tuple[ColumnId, ...]:
         return self._variant(subset).columns(subset)
@@ -32,12 +32,14 @@ class WideCore(Core):
     def fingerprint(self, subset: int) -> str:
         return self._variant(subset).fingerprint(subset)
 
-    def _variant(self, subset: int) -> Core:
+    def _variant(self, subset: int) -> CoreStatistics:
         """The core of a block that keeps just these columns more."""
         extra = self._extras.get(subset, frozenset())
         if extra not in self._variants:
             block = _keeping(self.block, extra)
-            self._variants[extra] = Core(block, _facts(self), _shares(self), self.residual_shares, self.name, self.size)
+            self._variants[extra] = CoreStatistics(
+                block, _facts(self), _shares(self), self.residual_shares, self.name, self.size
+            )
         return self._variants[extra]
 
     @property
@@ -52,11 +54,11 @@ class WideCore(Core):
         )
 
 
-def _facts(core: Core) -> dict[str, Facts]:
+def _facts(core: CoreStatistics) -> dict[str, Facts]:
     return {given.source: input_.facts for given, input_ in zip(core.block.inputs, core.inputs, strict=True)}
 
 
-def _shares(core: Core) -> dict[str, float]:
+def _shares(core: CoreStatistics) -> dict[str, float]:
     return {input_.alias: input_.share for input_ in core.inputs}
 
 
@@ -67,7 +69,7 @@ def _keeping(block: Block, extra: Collection[ColumnId]) -> Block:
     return replace(block, keep={alias: tuple(sorted(columns)) for alias, columns in keep.items()})
 
 
-def wide_variants(cores: tuple[Core, ...], offers: Offers) -> Iterator[tuple[Core, ...]]:
+def wide_variants(cores: tuple[CoreStatistics, ...], offers: Offers) -> Iterator[tuple[CoreStatistics, ...]]:
     """A view's blocks with sub-joins as wide as offered; and with inputs too, if that differs."""
     seen: list[tuple[Extras, ...]] = [tuple({} for _ in cores)]
     for smallest in (2, 1):
@@ -79,7 +81,7 @@ def wide_variants(cores: tuple[Core, ...], offers: Offers) -> Iterator[tuple[Cor
                 yield wide
 
 
-def _extras(core: Core, offers: Offers, smallest: int) -> dict[int, frozenset[ColumnId]]:
+def _extras(core: CoreStatistics, offers: Offers, smallest: int) -> dict[int, frozenset[ColumnId]]:
     """For each sub-join of at least some size, the narrowest offer that holds all it needs; smaller ones carry what
     larger ones take.
     """
@@ -98,11 +100,11 @@ def _extras(core: Core, offers: Offers, smallest: int) -> dict[int, frozenset[Co
     return found
 
 
-def _all_columns(core: Core, subset: int) -> set[ColumnId]:
+def _all_columns(core: CoreStatistics, subset: int) -> set[ColumnId]:
     return {(input_.alias, column) for input_ in core.members(subset) for column in input_.facts.widths}
 
 
-def _offer(core: Core, offers: Offers, subset: int, needed: set[ColumnId]) -> frozenset[ColumnId] | None:
+def _offer(core: CoreStatistics, offers: Offers, subset: int, needed: set[ColumnId]) -> frozenset[ColumnId] | None:
     """The narrowest offer with all needed columns, unless the sub-join is offered just as it is."""
     widths = offers.get(subject_in(core, subset), ())
     if subset.bit_count() == 1:

@@ -14,16 +14,16 @@ from headrace.plan.admit import Question
 from headrace.plan.outputs import block_facts
 from headrace.plan.search.joins import OUTPUT
 from headrace.plan.search.views import Places
-from headrace.plan.statistics import DELTA_EXTRA_WIDTH, Core
+from headrace.plan.statistics import DELTA_EXTRA_WIDTH, CoreStatistics
 from headrace.plan.wide_area.search import HEADROOM
-from headrace.plan.wide_area.streams import Network, Operator, Query, Stream
+from headrace.plan.wide_area.streams import QueryOperator, SiteNetwork, SiteStream, StreamQuery
 
 UNLIMITED = 1e15
 NO_LINK = (1e-6, 1e6)
 """Bytes/s and seconds where there is no link."""
 
 
-def network_of(catalogue: Catalogue) -> Network:
+def network_of(catalogue: Catalogue) -> SiteNetwork:
     """Sites and links; bandwidths such that the headroom of the scheduler is that of the project."""
     sites = tuple(catalogue.sites)
     known = {(link.src, link.dst): link for link in catalogue.links}
@@ -33,16 +33,16 @@ def network_of(catalogue: Catalogue) -> Network:
         free = NO_LINK[0] if link is None else UNLIMITED if link.bandwidth is None else link.bandwidth
         bandwidth[ends] = free * (1 - catalogue.headroom.link) / (1 - HEADROOM)
         latency[ends] = NO_LINK[1] if link is None else link.latency_s
-    return Network(sites, frozenset(sites), bandwidth, latency)
+    return SiteNetwork(sites, frozenset(sites), bandwidth, latency)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamedContract:
     """A contract as a query over streams, by their ids."""
 
-    query: Query
-    streams: dict[str, Stream]
-    cores: tuple[Core, ...]
+    query: StreamQuery
+    streams: dict[str, SiteStream]
+    cores: tuple[CoreStatistics, ...]
 
     def places(self, sites: dict[str, str]) -> Places:
         """Where its sub-joins and outputs are made, as the search of plans takes it."""
@@ -53,7 +53,7 @@ class StreamedContract:
 
 
 def streamed(question: Question) -> StreamedContract:
-    streams, operators = dict[str, Stream](), list[Operator]()
+    streams, operators = dict[str, SiteStream](), list[QueryOperator]()
     outputs: dict[str, str] = {}
     for core in question.cores:
         inputs = {bit: _read(core, bit, question.batch_s, streams, outputs) for bit in core.bits(core.everything)}
@@ -61,7 +61,7 @@ def streamed(question: Question) -> StreamedContract:
         operators += made
         outputs[core.name] = made[-1].id if made else inputs[core.everything]
     last, contract = question.cores[-1], question.contract
-    sink = Operator(
+    sink = QueryOperator(
         f"{contract.name} sink",
         f"{last.block.fingerprint} sink",
         (outputs[last.name],),
@@ -69,20 +69,22 @@ def streamed(question: Question) -> StreamedContract:
         0.0,
         pinned=contract.site,
     )
-    return StreamedContract(Query(contract.name, (*operators, sink)), streams, question.cores)
+    return StreamedContract(StreamQuery(contract.name, (*operators, sink)), streams, question.cores)
 
 
-def _read(core: Core, bit: int, batch_s: float, streams: dict[str, Stream], outputs: dict[str, str]) -> str:
+def _read(
+    core: CoreStatistics, bit: int, batch_s: float, streams: dict[str, SiteStream], outputs: dict[str, str]
+) -> str:
     """The id of what an input is read from: a stream of its own, or the output of an earlier block."""
     input_ = core.input_of(bit)
     if input_.facts.home is None:
         return outputs[input_.facts.name]
     name = core.fingerprint(bit)
-    streams[name] = Stream(name, input_.facts.home, input_.rate.at(batch_s), core.width(bit) + DELTA_EXTRA_WIDTH)
+    streams[name] = SiteStream(name, input_.facts.home, input_.rate.at(batch_s), core.width(bit) + DELTA_EXTRA_WIDTH)
     return name
 
 
-def _operators(core: Core, inputs: dict[int, str], batch_s: float) -> Iterator[Operator]:
+def _operators(core: CoreStatistics, inputs: dict[int, str], batch_s: float) -> Iterator[QueryOperator]:
     """The joins of a core in order, then its operator on top."""
     read = dict(inputs)
     for subset in _parts(core):
@@ -90,19 +92,19 @@ def _operators(core: Core, inputs: dict[int, str], batch_s: float) -> Iterator[O
         right = subset & ~left
         read[subset] = _id(core, subset)
         rate, width = core.rate(subset, subset).at(batch_s), core.width(subset) + DELTA_EXTRA_WIDTH
-        yield Operator(read[subset], core.fingerprint(subset), (read[left], read[right]), rate, width)
+        yield QueryOperator(read[subset], core.fingerprint(subset), (read[left], read[right]), rate, width)
     if core.block.top is not None:
         facts = block_facts(core)
         below = (read[core.everything],) if core.is_joined else tuple(inputs.values())
         width = sum(facts.widths.values()) + DELTA_EXTRA_WIDTH
-        yield Operator(_id(core, OUTPUT), core.block.fingerprint, below, facts.rate.at(batch_s), width)
+        yield QueryOperator(_id(core, OUTPUT), core.block.fingerprint, below, facts.rate.at(batch_s), width)
 
 
-def _id(core: Core, part: int) -> str:
+def _id(core: CoreStatistics, part: int) -> str:
     return f"{core.name}:{part}"
 
 
-def _parts(core: Core) -> tuple[int, ...]:
+def _parts(core: CoreStatistics) -> tuple[int, ...]:
     """Sub-joins that each add one input to the one before; the slowest that can be made."""
     if not core.is_joined or core.everything.bit_count() < 2:
         return ()

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from headrace.plan.wide_area.streams import Network, Operator, Query, SiteLink, Workload
+from headrace.plan.wide_area.streams import QueryOperator, SiteLink, SiteNetwork, StreamQuery, Workload
 
 BACKLOG_S = 60.0
 
@@ -20,7 +20,7 @@ Deployment = Mapping[str, Mapping[str, str]]
 """query id -> operator id -> site"""
 
 
-class Sharing(StrEnum):
+class FlowSharing(StrEnum):
     """Which flows of different readers are one: none, those into equal operators, all of one output on one link."""
 
     NONE = "none"
@@ -32,7 +32,7 @@ FlowKey = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class CopyFlow:
     """One copy of an output over a link: planned and achieved bytes/s."""
 
     link: SiteLink
@@ -56,7 +56,7 @@ class QueryFlow:
 class Prediction:
     """What the model says of a deployment; bandwidths are sums over all flows in bytes/s."""
 
-    flows: Mapping[FlowKey, Flow]
+    flows: Mapping[FlowKey, CopyFlow]
     queries: Mapping[str, QueryFlow]
 
     @property
@@ -79,11 +79,11 @@ class Prediction:
             total[flow.link] = total.get(flow.link, 0.0) + flow.planned
         return total
 
-    def overloaded(self, network: Network) -> tuple[SiteLink, ...]:
+    def overloaded(self, network: SiteNetwork) -> tuple[SiteLink, ...]:
         return tuple(sorted(link for link, load in self.load.items() if load > network.bandwidth[link] * (1 + 1e-9)))
 
 
-def predict(workload: Workload, network: Network, deployment: Deployment, sharing: Sharing) -> Prediction:
+def predict(workload: Workload, network: SiteNetwork, deployment: Deployment, sharing: FlowSharing) -> Prediction:
     """Flows, throughput and latency of all queries that the deployment names."""
     planned: dict[FlowKey, tuple[SiteLink, float]] = {}
     for query in workload.queries:
@@ -113,7 +113,7 @@ def max_min_fair(planned: Mapping[FlowKey, float], capacity: float) -> dict[Flow
 
 
 def _hop(
-    workload: Workload, query: Query, operator: Operator, name: str, sites: Mapping[str, str]
+    workload: Workload, query: StreamQuery, operator: QueryOperator, name: str, sites: Mapping[str, str]
 ) -> tuple[SiteLink, float, str] | None:
     """Link, planned bytes/s and fingerprint of the copy of one input, or None when it is already there."""
     if name in workload.streams:
@@ -125,17 +125,19 @@ def _hop(
     return None if src == sites[operator.id] else ((src, sites[operator.id]), rate, fingerprint)
 
 
-def _key(sharing: Sharing, query: Query, operator: Operator, fingerprint: str, link: SiteLink) -> FlowKey:
-    reader = {Sharing.NONE: query.id, Sharing.INOP: operator.fingerprint, Sharing.ALL: ""}[sharing]
+def _key(
+    sharing: FlowSharing, query: StreamQuery, operator: QueryOperator, fingerprint: str, link: SiteLink
+) -> FlowKey:
+    reader = {FlowSharing.NONE: query.id, FlowSharing.INOP: operator.fingerprint, FlowSharing.ALL: ""}[sharing]
     return (reader, fingerprint, *link)
 
 
-def _achieve(planned: Mapping[FlowKey, tuple[SiteLink, float]], network: Network) -> dict[FlowKey, Flow]:
+def _achieve(planned: Mapping[FlowKey, tuple[SiteLink, float]], network: SiteNetwork) -> dict[FlowKey, CopyFlow]:
     by_link: dict[SiteLink, dict[FlowKey, float]] = {}
     for key, (link, rate) in planned.items():
         by_link.setdefault(link, {})[key] = rate
     return {
-        key: Flow(link, rates[key], achieved)
+        key: CopyFlow(link, rates[key], achieved)
         for link, rates in by_link.items()
         for key, achieved in max_min_fair(rates, network.bandwidth[link]).items()
     }
@@ -143,11 +145,11 @@ def _achieve(planned: Mapping[FlowKey, tuple[SiteLink, float]], network: Network
 
 def _query_flow(
     workload: Workload,
-    network: Network,
-    query: Query,
+    network: SiteNetwork,
+    query: StreamQuery,
     sites: Mapping[str, str],
-    sharing: Sharing,
-    flows: Mapping[FlowKey, Flow],
+    sharing: FlowSharing,
+    flows: Mapping[FlowKey, CopyFlow],
 ) -> QueryFlow:
     """Follow every stream of a query from its site to the sink."""
     records = latency = rates = 0.0
@@ -167,10 +169,10 @@ def _query_flow(
     return QueryFlow(records, latency / rates if rates else 0.0)
 
 
-def _paths(query: Query, operator: Operator, workload: Workload) -> list[list[tuple[Operator, str]]]:
+def _paths(query: StreamQuery, operator: QueryOperator, workload: Workload) -> list[list[tuple[QueryOperator, str]]]:
     """Every way from a stream to an operator, as (reader, input) pairs, the stream's first."""
     by_id = {op.id: op for op in query.operators}
-    found: list[list[tuple[Operator, str]]] = []
+    found: list[list[tuple[QueryOperator, str]]] = []
     for name in operator.inputs:
         below = [[]] if name in workload.streams else _paths(query, by_id[name], workload)
         found.extend([*path, (operator, name)] for path in below)

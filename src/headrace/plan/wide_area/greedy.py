@@ -14,36 +14,38 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from headrace.model.plan import Prefer
-from headrace.plan.wide_area.fluid import Sharing
+from headrace.plan.wide_area.fluid import FlowSharing
 from headrace.plan.wide_area.running import AdmittedQueries, bytes_of, operator_of, origin, running_of, settle
 from headrace.plan.wide_area.search import HEADROOM
-from headrace.plan.wide_area.streams import Network, Operator, Query, SiteLink, Workload, allowed_sites
+from headrace.plan.wide_area.streams import QueryOperator, SiteLink, SiteNetwork, StreamQuery, Workload, allowed_sites
 
 LATER = 0.1
 """Share by which a running operator may be later than another one, where latency is preferred."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
+class SharingMode:
     """What may be shared, whether sharing and placement look at the links."""
 
-    sharing: Sharing
+    sharing: FlowSharing
     aware_sharing: bool
     aware_placement: bool
 
 
-MODES: Mapping[str, Mode] = {
-    "default": Mode(Sharing.NONE, aware_sharing=False, aware_placement=False),
-    "net": Mode(Sharing.NONE, aware_sharing=False, aware_placement=True),
-    "no-share": Mode(Sharing.NONE, aware_sharing=False, aware_placement=True),
-    "mqo": Mode(Sharing.ALL, aware_sharing=False, aware_placement=False),
-    "strict-share": Mode(Sharing.INOP, aware_sharing=True, aware_placement=True),
-    "max-share": Mode(Sharing.ALL, aware_sharing=False, aware_placement=True),
-    "sana": Mode(Sharing.ALL, aware_sharing=True, aware_placement=True),
+MODES: Mapping[str, SharingMode] = {
+    "default": SharingMode(FlowSharing.NONE, aware_sharing=False, aware_placement=False),
+    "net": SharingMode(FlowSharing.NONE, aware_sharing=False, aware_placement=True),
+    "no-share": SharingMode(FlowSharing.NONE, aware_sharing=False, aware_placement=True),
+    "mqo": SharingMode(FlowSharing.ALL, aware_sharing=False, aware_placement=False),
+    "strict-share": SharingMode(FlowSharing.INOP, aware_sharing=True, aware_placement=True),
+    "max-share": SharingMode(FlowSharing.ALL, aware_sharing=False, aware_placement=True),
+    "sana": SharingMode(FlowSharing.ALL, aware_sharing=True, aware_placement=True),
 }
 
 
-def admit_greedily(workload: Workload, network: Network, mode: Mode, at_source: bool = False) -> AdmittedQueries:
+def admit_greedily(
+    workload: Workload, network: SiteNetwork, mode: SharingMode, at_source: bool = False
+) -> AdmittedQueries:
     """All queries in their order of arrival."""
     deployment: dict[str, Mapping[str, str]] = {}
     running = AdmittedQueries()
@@ -56,9 +58,9 @@ def admit_greedily(workload: Workload, network: Network, mode: Mode, at_source: 
 
 def place_greedily(
     workload: Workload,
-    network: Network,
-    query: Query,
-    mode: Mode,
+    network: SiteNetwork,
+    query: StreamQuery,
+    mode: SharingMode,
     running: AdmittedQueries,
     prefer: Prefer = Prefer.BYTES,
 ) -> dict[str, str]:
@@ -72,16 +74,16 @@ class _QueryAdmission:
     def __init__(
         self,
         workload: Workload,
-        network: Network,
-        query: Query,
-        mode: Mode,
+        network: SiteNetwork,
+        query: StreamQuery,
+        mode: SharingMode,
         running: AdmittedQueries,
         at_source: bool,
         prefer: Prefer = Prefer.BYTES,
     ) -> None:
         self.workload, self.network, self.query, self.mode, self.prefer = workload, network, query, mode, prefer
-        self.running = AdmittedQueries() if mode.sharing is Sharing.NONE else running
-        self.held = self.running.copies if mode.sharing is Sharing.ALL else frozenset()
+        self.running = AdmittedQueries() if mode.sharing is FlowSharing.NONE else running
+        self.held = self.running.copies if mode.sharing is FlowSharing.ALL else frozenset()
         self.at_source = at_source
         self.sites: dict[str, str] = {}
         self.reserved: dict[SiteLink, float] = {}
@@ -95,7 +97,7 @@ class _QueryAdmission:
                     self.reserved[link] = self.reserved.get(link, 0.0) + amount
         return settle(self.workload, self.query, self.sites, self.running)
 
-    def _site(self, operator: Operator) -> str:
+    def _site(self, operator: QueryOperator) -> str:
         allowed = allowed_sites(self.query, operator, self.network, self.workload.streams, self.at_source)
         if operator.pinned is not None:
             return operator.pinned
@@ -112,14 +114,14 @@ class _QueryAdmission:
             return min(shared, key=lambda site: (self._total(self._towards_sink(operator, site)), site))
         return self._alone(operator, allowed)
 
-    def _alone(self, operator: Operator, allowed: tuple[str, ...]) -> str:
+    def _alone(self, operator: QueryOperator, allowed: tuple[str, ...]) -> str:
         """The site of an operator that nobody runs yet."""
         near_inputs = self._near_inputs(operator, allowed)
         if near_inputs:
             return max(near_inputs, key=lambda site: (self._saved(operator, site), -self._hourglass(operator, site)))
         return self._fresh(operator, allowed)
 
-    def _near_inputs(self, operator: Operator, allowed: Iterable[str]) -> list[str]:
+    def _near_inputs(self, operator: QueryOperator, allowed: Iterable[str]) -> list[str]:
         """IN: sites to which some input is already copied for another query, where the rest still fits."""
         return [
             site
@@ -131,7 +133,7 @@ class _QueryAdmission:
             )
         ]
 
-    def _fresh(self, operator: Operator, allowed: tuple[str, ...]) -> str:
+    def _fresh(self, operator: QueryOperator, allowed: tuple[str, ...]) -> str:
         starts = {origin(self.workload, self.query, name, self.sites)[1] for name in operator.inputs}
         if len(starts) == 1 and (only := next(iter(starts))) in allowed:
             return only
@@ -143,7 +145,7 @@ class _QueryAdmission:
             return min(fitting, key=lambda site: (self._hourglass(operator, site), site))
         return min(allowed, key=lambda site: (self._worst_load(self._missing(operator, site)), site))
 
-    def _missing(self, operator: Operator, site: str) -> dict[SiteLink, float]:
+    def _missing(self, operator: QueryOperator, site: str) -> dict[SiteLink, float]:
         """Bytes/s of the copies an operator at a site needs and that are not sent yet."""
         loads: dict[SiteLink, float] = {}
         for name in operator.inputs:
@@ -153,14 +155,14 @@ class _QueryAdmission:
                 loads[link] = loads.get(link, 0.0) + bytes_of(self.workload, self.query, name)
         return loads
 
-    def _towards_sink(self, operator: Operator, site: str) -> dict[SiteLink, float]:
+    def _towards_sink(self, operator: QueryOperator, site: str) -> dict[SiteLink, float]:
         sink = self.query.sink.pinned
         link = (site, sink or site)
         if site == sink or (operator.fingerprint, link) in self.running.copies:
             return {}
         return {link: operator.bytes_per_s}
 
-    def _saved(self, operator: Operator, site: str) -> float:
+    def _saved(self, operator: QueryOperator, site: str) -> float:
         """Bytes/s of inputs that are already sent to a site."""
         held = 0.0
         for name in operator.inputs:
@@ -169,7 +171,7 @@ class _QueryAdmission:
                 held += bytes_of(self.workload, self.query, name)
         return held
 
-    def _hourglass(self, operator: Operator, site: str) -> float:
+    def _hourglass(self, operator: QueryOperator, site: str) -> float:
         loads = self._sum(self._missing(operator, site), self._towards_sink(operator, site))
         weight = 0.0
         for link, amount in loads.items():
@@ -177,7 +179,7 @@ class _QueryAdmission:
             weight += amount * self.network.latency[link] ** 2 / free if free > amount else float("inf")
         return weight
 
-    def _latency(self, operator: Operator, site: str) -> float:
+    def _latency(self, operator: QueryOperator, site: str) -> float:
         """Seconds from the streams through an operator at a site to the sink, over links alone."""
         return self._arrival(operator.id, {**self.sites, operator.id: site}) + self._to_sink(site)
 
@@ -188,7 +190,7 @@ class _QueryAdmission:
         starts = {one: origin(self.workload, self.query, one, sites)[1] for one in inputs}
         return max(self._hop(start, sites[name]) + self._arrival(one, sites) for one, start in starts.items())
 
-    def _shared_latency(self, operator: Operator, site: str) -> float:
+    def _shared_latency(self, operator: QueryOperator, site: str) -> float:
         return self._running_arrival(operator.fingerprint, site) + self._to_sink(site)
 
     def _running_arrival(self, fingerprint: str, site: str) -> float:

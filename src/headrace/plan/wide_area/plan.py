@@ -22,17 +22,17 @@ from headrace.plan.price import time_of_edge
 from headrace.plan.search.joins import Rules
 from headrace.plan.search.views import choose, find_plans
 from headrace.plan.share.arrangement import Arrangement
-from headrace.plan.statistics import Core
+from headrace.plan.statistics import CoreStatistics
 from headrace.plan.wide_area.contracts import StreamedContract, network_of, streamed
-from headrace.plan.wide_area.fluid import Sharing
-from headrace.plan.wide_area.greedy import MODES, Mode, place_greedily
+from headrace.plan.wide_area.fluid import FlowSharing
+from headrace.plan.wide_area.greedy import MODES, SharingMode, place_greedily
 from headrace.plan.wide_area.running import running_of
-from headrace.plan.wide_area.streams import Network, Workload
+from headrace.plan.wide_area.streams import SiteNetwork, Workload
 
 
 def options_of(options: PlanOptions, mode: WideArea) -> PlanOptions:
     """Modes that share nothing keep the vertices of contracts apart."""
-    shares = MODES[mode].sharing is not Sharing.NONE
+    shares = MODES[mode].sharing is not FlowSharing.NONE
     sharing = PlanSharing.MARGINAL if shares else PlanSharing.NONE
     return replace(options, method=Method.CHEAPEST, sharing=sharing)
 
@@ -42,13 +42,13 @@ class Schedule:
     """Contracts admitted so far: the plan, and where their operators run."""
 
     now: Arrangement
-    network: Network
+    network: SiteNetwork
     mode: WideArea
     prefer: Prefer
     queries: tuple[StreamedContract, ...] = ()
     deployment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
-    def with_contract(self, contract: Contract, cores: tuple[Core, ...]) -> Schedule:
+    def with_contract(self, contract: Contract, cores: tuple[CoreStatistics, ...]) -> Schedule:
         """With one more contract, kept or refused."""
         question = self.now.question(contract, cores)
         asked, mode = streamed(question), MODES[self.mode]
@@ -64,7 +64,7 @@ class Schedule:
             deployment={**self.deployment, contract.name: sites},
         )
 
-    def _sites(self, asked: StreamedContract, mode: Mode) -> dict[str, str]:
+    def _sites(self, asked: StreamedContract, mode: SharingMode) -> dict[str, str]:
         queries = (*self.queries, asked)
         streams = {name: stream for one in queries for name, stream in one.streams.items()}
         workload = Workload(streams, tuple(one.query for one in queries))

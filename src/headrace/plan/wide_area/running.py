@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.plan.wide_area.fluid import Deployment, Sharing, predict
-from headrace.plan.wide_area.streams import Network, Operator, Query, SiteLink, Workload
+from headrace.plan.wide_area.fluid import Deployment, FlowSharing, predict
+from headrace.plan.wide_area.streams import QueryOperator, SiteLink, SiteNetwork, StreamQuery, Workload
 
 Instance = tuple[str, str]
 """(fingerprint, site) of a running operator."""
@@ -30,7 +30,9 @@ class AdmittedQueries:
         return tuple(sorted(site for running, site in self.inputs if running == fingerprint))
 
 
-def running_of(workload: Workload, network: Network, deployment: Deployment, sharing: Sharing) -> AdmittedQueries:
+def running_of(
+    workload: Workload, network: SiteNetwork, deployment: Deployment, sharing: FlowSharing
+) -> AdmittedQueries:
     """The state that a deployment makes; always computed from the deployment, never edited."""
     inputs: dict[Instance, Mapping[str, str]] = {}
     copies: set[tuple[str, SiteLink]] = set()
@@ -46,23 +48,25 @@ def running_of(workload: Workload, network: Network, deployment: Deployment, sha
     return AdmittedQueries(deployment, inputs, frozenset(copies), used)
 
 
-def origin(workload: Workload, query: Query, name: str, sites: Mapping[str, str]) -> tuple[str, str]:
+def origin(workload: Workload, query: StreamQuery, name: str, sites: Mapping[str, str]) -> tuple[str, str]:
     """Fingerprint and site of an input: a stream, or an operator of the query."""
     if name in workload.streams:
         return name, workload.streams[name].site
     return operator_of(query, name).fingerprint, sites[name]
 
 
-def operator_of(query: Query, name: str) -> Operator:
+def operator_of(query: StreamQuery, name: str) -> QueryOperator:
     return next(operator for operator in query.operators if operator.id == name)
 
 
-def bytes_of(workload: Workload, query: Query, name: str) -> float:
+def bytes_of(workload: Workload, query: StreamQuery, name: str) -> float:
     """Planned bytes/s of an input."""
     return workload.streams[name].bytes_per_s if name in workload.streams else operator_of(query, name).bytes_per_s
 
 
-def settle(workload: Workload, query: Query, chosen: Mapping[str, str], running: AdmittedQueries) -> dict[str, str]:
+def settle(
+    workload: Workload, query: StreamQuery, chosen: Mapping[str, str], running: AdmittedQueries
+) -> dict[str, str]:
     """Sites of a query's operators when those that already run are read as they run.
 
     Below a shared operator the query gets the sites from which that operator really reads, whatever was chosen before.

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.plan.wide_area.fluid import Sharing
+from headrace.plan.wide_area.fluid import FlowSharing
 from headrace.plan.wide_area.running import AdmittedQueries, bytes_of, operator_of, origin, running_of, settle
-from headrace.plan.wide_area.streams import Network, Operator, Query, SiteLink, Workload, allowed_sites
+from headrace.plan.wide_area.streams import QueryOperator, SiteLink, SiteNetwork, StreamQuery, Workload, allowed_sites
 
 HEADROOM = 0.1
 ROUNDS = 24
@@ -25,7 +25,7 @@ Choice = tuple[float, Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class QueryPlacement:
     """Sites of one query's operators, what it adds to each link, and whether some link is now beyond its headroom."""
 
     sites: Mapping[str, str]
@@ -34,16 +34,16 @@ class Placed:
 
 
 def place_query(
-    workload: Workload, network: Network, query: Query, running: AdmittedQueries, at_source: bool
-) -> Placed:
+    workload: Workload, network: SiteNetwork, query: StreamQuery, running: AdmittedQueries, at_source: bool
+) -> QueryPlacement:
     """The cheapest sites that fit; ties go to the first site of the network."""
     prices: dict[SiteLink, float] = {}
-    best: tuple[float, float, Placed] | None = None
+    best: tuple[float, float, QueryPlacement] | None = None
     for _ in range(ROUNDS):
         sites = settle(workload, query, _cheapest(workload, network, query, running, at_source, prices), running)
         added = added_bytes(workload, query, sites, running)
         over = {link: excess for link in added if (excess := _excess(network, running, link, added[link])) > 0}
-        candidate = (sum(over.values()), sum(added.values()), Placed(sites, added, bool(over)))
+        candidate = (sum(over.values()), sum(added.values()), QueryPlacement(sites, added, bool(over)))
         best = candidate if best is None or candidate[:2] < best[:2] else best
         if not over:
             break
@@ -53,21 +53,21 @@ def place_query(
     return best[2]
 
 
-def admit_all(workload: Workload, network: Network, at_source: bool = False, passes: int = 1) -> AdmittedQueries:
+def admit_all(workload: Workload, network: SiteNetwork, at_source: bool = False, passes: int = 1) -> AdmittedQueries:
     """All queries in their order of arrival, each planned on what runs; then `passes` of planning each again."""
     deployment: dict[str, Mapping[str, str]] = {}
     running = AdmittedQueries()
     for _ in range(1 + passes):
         for query in workload.queries:
             others = {name: sites for name, sites in deployment.items() if name != query.id}
-            running = running_of(workload, network, others, Sharing.ALL)
+            running = running_of(workload, network, others, FlowSharing.ALL)
             placed = place_query(workload, network, query, running, at_source)
             deployment = {**others, query.id: placed.sites}
-    return running_of(workload, network, deployment, Sharing.ALL)
+    return running_of(workload, network, deployment, FlowSharing.ALL)
 
 
 def added_bytes(
-    workload: Workload, query: Query, sites: Mapping[str, str], running: AdmittedQueries
+    workload: Workload, query: StreamQuery, sites: Mapping[str, str], running: AdmittedQueries
 ) -> dict[SiteLink, float]:
     """Bytes/s that a query adds to each link when every output is copied once to a site, whoever reads it there."""
     added: dict[tuple[str, SiteLink], float] = {}
@@ -85,14 +85,14 @@ def added_bytes(
     return total
 
 
-def _excess(network: Network, running: AdmittedQueries, link: SiteLink, added: float) -> float:
+def _excess(network: SiteNetwork, running: AdmittedQueries, link: SiteLink, added: float) -> float:
     return running.used.get(link, 0.0) + added - (1 - HEADROOM) * network.bandwidth[link]
 
 
 def _cheapest(
     workload: Workload,
-    network: Network,
-    query: Query,
+    network: SiteNetwork,
+    query: StreamQuery,
     running: AdmittedQueries,
     at_source: bool,
     prices: Mapping[SiteLink, float],
@@ -111,9 +111,9 @@ def _cheapest(
 
 def _produce(
     workload: Workload,
-    network: Network,
-    query: Query,
-    operator: Operator,
+    network: SiteNetwork,
+    query: StreamQuery,
+    operator: QueryOperator,
     site: str,
     running: AdmittedQueries,
     table: Mapping[str, Mapping[str, Choice]],
@@ -138,7 +138,7 @@ def _produce(
 
 
 def _options(
-    workload: Workload, query: Query, name: str, table: Mapping[str, Mapping[str, Choice]]
+    workload: Workload, query: StreamQuery, name: str, table: Mapping[str, Mapping[str, Choice]]
 ) -> tuple[str, Mapping[str, Choice]]:
     if name in workload.streams:
         return name, {workload.streams[name].site: (0.0, {})}
@@ -146,7 +146,7 @@ def _options(
 
 
 def _any_sites_below(
-    workload: Workload, query: Query, operator: Operator, table: Mapping[str, Mapping[str, Choice]]
+    workload: Workload, query: StreamQuery, operator: QueryOperator, table: Mapping[str, Mapping[str, Choice]]
 ) -> dict[str, str]:
     """Sites below a shared operator; `settle` replaces them by those it really reads from."""
     sites: dict[str, str] = {}
@@ -157,7 +157,7 @@ def _any_sites_below(
 
 
 def _copy_cost(
-    network: Network,
+    network: SiteNetwork,
     running: AdmittedQueries,
     fingerprint: str,
     link: SiteLink,

@@ -17,7 +17,7 @@ SiteLink = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class SiteNetwork:
     """Bandwidth (bytes/s) and one-way latency (s) of every link. `compute` are the sites where any operator may run."""
 
     sites: tuple[str, ...]
@@ -27,7 +27,7 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class SiteStream:
     """Records that arise at a site."""
 
     id: str
@@ -41,7 +41,7 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class QueryOperator:
     """One operator of a query: `inputs` are ids of its operators or of streams, `rate` and `width` are of the output.
 
     Operators with equal fingerprints have equal outputs. `pinned` is the site of a sink; `at_source` allows the site
@@ -62,14 +62,14 @@ class Operator:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class StreamQuery:
     """Operators in topological order; the last one is the sink."""
 
     id: str
-    operators: tuple[Operator, ...]
+    operators: tuple[QueryOperator, ...]
 
     @property
-    def sink(self) -> Operator:
+    def sink(self) -> QueryOperator:
         return self.operators[-1]
 
 
@@ -77,18 +77,20 @@ class Query:
 class Workload:
     """Streams, and queries in their order of arrival."""
 
-    streams: Mapping[str, Stream]
-    queries: tuple[Query, ...]
+    streams: Mapping[str, SiteStream]
+    queries: tuple[StreamQuery, ...]
 
 
-def stream_of(query: Query, operator: Operator, streams: Mapping[str, Stream]) -> Stream | None:
+def stream_of(query: StreamQuery, operator: QueryOperator, streams: Mapping[str, SiteStream]) -> SiteStream | None:
     """The only stream below an operator, or None when there are several."""
     by_id = {op.id: op for op in query.operators}
     below = _streams_below(operator, by_id, streams)
     return streams[next(iter(below))] if len(below) == 1 else None
 
 
-def _streams_below(operator: Operator, by_id: Mapping[str, Operator], streams: Mapping[str, Stream]) -> frozenset[str]:
+def _streams_below(
+    operator: QueryOperator, by_id: Mapping[str, QueryOperator], streams: Mapping[str, SiteStream]
+) -> frozenset[str]:
     found: set[str] = set()
     for name in operator.inputs:
         found |= {name} if name in streams else _streams_below(by_id[name], by_id, streams)
@@ -96,7 +98,11 @@ def _streams_below(operator: Operator, by_id: Mapping[str, Operator], streams: M
 
 
 def allowed_sites(
-    query: Query, operator: Operator, network: Network, streams: Mapping[str, Stream], at_source: bool
+    query: StreamQuery,
+    operator: QueryOperator,
+    network: SiteNetwork,
+    streams: Mapping[str, SiteStream],
+    at_source: bool,
 ) -> tuple[str, ...]:
     """Sites where an operator may run, in the network's order; under the rule `at_source` also where its stream
     arises.
