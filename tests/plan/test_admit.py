@@ -306,22 +306,46 @@ def test_without_links_there_is_no_route():
 
 
 @pytest.mark.parametrize(
-    ("limits", "reason"),
+    ("limits", "reason", "detail"),
     [
-        ({"sites": [site("m1"), site("m2"), site("m3", cores=0.1)]}, "cpu:m3"),
-        ({"sites": [site("m1"), site("m2"), site("m3", disk_capacity=1e6)]}, "disk:m3"),
-        ({"sites": [site("m1"), site("m2"), site("m3", host="h")], "hosts": [host("h", 0.1)]}, "cpu:m3"),
+        (
+            {"sites": [site("m1"), site("m2"), site("m3", cores=0.1)]},
+            "cpu:m3",
+            "site m3 has 0.1 cores left, and the fastest plan needs 0.4882",
+        ),
+        (
+            {"sites": [site("m1"), site("m2"), site("m3", disk_capacity=1e6)]},
+            "disk:m3",
+            "the disk of site m3 has 1 MB left, and the fastest plan needs 400.3 MB",
+        ),
+        (
+            {"sites": [site("m1"), site("m2"), site("m3", host="h")], "hosts": [host("h", 0.1)]},
+            "cpu:m3",
+            "site m3 has 0.1 cores left, and the fastest plan needs 0.4882",
+        ),
         (
             {
                 "links": [*mesh(("m1", "m2")), link("m1", "m3", bandwidth=1e5), link("m3", "m1")],
                 "headroom": Headroom(0.0, 0.6, 0.0),
             },
             "link:m1>m3",
+            "the link from m1 to m3 has 40 kB/s left, and the fastest plan needs 54 kB/s",
         ),
     ],
 )
-def test_what_runs_out_is_named(limits, reason):
-    assert refuse(question(*two_tables(freshness=100.0, **limits))).reason == reason
+def test_what_runs_out_is_named_with_what_is_left_and_what_is_needed(limits, reason, detail):
+    rejection = refuse(question(*two_tables(freshness=100.0, **limits)))
+    assert (rejection.reason, rejection.detail) == (reason, detail)
+
+
+def test_a_link_that_is_too_slow_for_all_changes_is_named_with_what_they_are():
+    links = [*mesh(("m1", "m2")), link("m1", "m3", bandwidth=1e3), link("m3", "m1")]
+    rejection = refuse(question(*two_tables(links=links)))
+    assert rejection.reason.startswith("operator:copy>")
+    assert rejection.detail == (
+        "copying changes of A x B made by A at m3 takes 31.6 s for every second of changes, "
+        "over a link of 1 kB/s from m1"
+    )
 
 
 def test_headroom_is_kept_free():

@@ -5,7 +5,7 @@ Four significant digits, in a unit that keeps the number short. What is written 
 
 from __future__ import annotations
 
-from math import isfinite
+from math import ceil, floor, isfinite, log10
 
 Scale = tuple[tuple[float, str, float], ...]
 """(amount from which a unit is used, the unit, its size), smallest first."""
@@ -32,6 +32,12 @@ COUNTS: Scale = ((0.0, "", 1.0), (1e4, "k", 1e3), (1e6, "M", 1e6), (1e9, "B", 1e
 
 def format_seconds(seconds: float) -> str:
     return "0 s" if seconds == 0 else _scaled(seconds, SECONDS)
+
+
+def format_seconds_up(seconds: float) -> str:
+    """The least time that can be promised, rounded up to the digits that are shown: a smaller one would be refused."""
+    step = 10.0 ** (floor(log10(seconds)) - 3)
+    return format_seconds(ceil(seconds / step) * step)
 
 
 def format_bytes(size: float) -> str:

@@ -29,9 +29,10 @@ class ChangeStep:
 @dataclass(frozen=True, slots=True)
 class Difference:
     """Vertices by id. A vertex that moves goes from the first to the second of its pair; one that is `rewired` stays
-    and gets another producer. `reread` are sources that changed: all that is made from them starts anew. Costs are $/s
-    of all resources. `values` are declared otherwise; `refused` are contracts that go on although what is asked for
-    (something else than before) is refused. `steps` say all of it in words.
+    and gets another producer. `reread` are sources that changed, `rebuilt` the vertices that both plans have and that
+    are made from them; `reused` are those that stay as they are. Costs are $/s of all resources. `values` are declared
+    otherwise; `refused` are contracts that go on although what is asked for (something else than before) is refused.
+    `steps` say all of it in words.
     """
 
     added: tuple[str, ...]
@@ -45,6 +46,7 @@ class Difference:
     cost_before: float
     cost_after: float
     reread: tuple[str, ...] = ()
+    rebuilt: tuple[str, ...] = ()
     values: tuple[ValueChange, ...] = ()
     refused: tuple[str, ...] = ()
     steps: tuple[ChangeStep, ...] = ()

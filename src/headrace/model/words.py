@@ -56,9 +56,25 @@ def put_in_words(text: str, vertices: Mapping[str, Vertex] | None = None) -> str
 
 
 def name_reason(reason: str) -> str:
-    """Why a contract is refused: an operator that is too slow by what it makes, the rest as documents have it."""
+    """Why a contract is refused, in a few words."""
     kind, _, what = reason.partition(":")
-    return f"too slow to make {name_id(what.rpartition('>')[2])}" if kind == "operator" else reason
+    match kind:
+        case "operator":
+            return f"too slow to make {name_id(what.rpartition('>')[2])}"
+        case "link":
+            return f"the link from {' to '.join(what.split('>'))} is full"
+        case "cpu":
+            return f"too few cores at {what}"
+        case "disk":
+            return f"too little disk at {what}"
+        case "stays":
+            return f"rows of {what} may not go there"
+        case "no_route":
+            return "no links lead there"
+        case "unsupported":
+            return f"{what} is not maintained"
+        case _:
+            return reason
 
 
 def _name_match(found: re.Match[str]) -> str:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from headrace.model.amounts import format_seconds
+from headrace.model.amounts import format_bandwidth, format_bytes, format_number, format_seconds
 from headrace.model.catalogue import Admission, Refusal
 from headrace.model.errors import Problem
-from headrace.model.plan import Method, Rejection
+from headrace.model.plan import Method, Operator, Rejection
 from headrace.model.words import name_vertex
 from headrace.plan.admit import Answer, Question, admit, best_plan, exhausted, fastest_plan
-from headrace.plan.live import overloaded
-from headrace.plan.price import arrivals, bill_of, serves, time_of_edge
+from headrace.plan.live import overloaded, resources_left
+from headrace.plan.price import Bill, arrivals, bill_of, serves, time_of_edge
 from headrace.plan.search.terrain import Resource
 from headrace.plan.statistics import CoreStatistics
 
@@ -31,6 +31,16 @@ STEP = 8.0
 FINE_STEP = 1.5
 """The same where disks are limited: longer logs may fill them, so that only some freshnesses in between are possible.
 """
+
+DOING = {
+    Operator.CAPTURE: "capturing",
+    Operator.COPY: "copying",
+    Operator.JOIN: "joining",
+    Operator.UNION: "uniting",
+    Operator.APPLY: "keeping",
+    Operator.AGGREGATE: "aggregating to",
+    Operator.DERIVE: "deriving",
+}
 
 CLOSE = 1e-7
 """Relative distance below which two freshnesses are one."""
@@ -120,7 +130,7 @@ def _binding_for_method(question: Question, fastest: Answer) -> tuple[str, str]:
     if found.path_s > question.limit_s:
         took = format_seconds(found.path_s)
         return "freshness", f"the plan that {question.method} finds takes {took}, and {what_is_left(question)}"
-    return _reason(question, found.overloaded[0])
+    return _reason(question, found.overloaded[0].name, found)
 
 
 def _saturated(question: Question, answer: Answer) -> tuple[str, str]:
@@ -131,8 +141,13 @@ def _saturated(question: Question, answer: Answer) -> tuple[str, str]:
     busy = {name: time_of_edge(graph, graph.edges[name], tariff, x) / x for name in upstream if name in graph.edges}
     name = max(sorted(busy), key=lambda name: busy[name])
     edge = graph.edges[name]
-    dataset = name_vertex(graph.vertices[name])
-    detail = f"{edge.op} of {dataset} takes {busy[name]:.3g} s for every second of changes"
+    detail = (
+        f"{DOING[edge.op]} {name_vertex(graph.vertices[name])} takes {busy[name]:.3g} s for every second of changes"
+    )
+    if edge.op is Operator.COPY:
+        src, dst = graph.vertices[edge.inputs[0]].site, graph.vertices[name].site
+        bandwidth = tariff.links[src, dst].bandwidth
+        detail += "" if bandwidth is None else f", over a link of {format_bandwidth(bandwidth)} from {src}"
     return f"operator:{edge.op}>{name}", detail
 
 
@@ -141,25 +156,39 @@ def _exhausted(question: Question) -> tuple[str, str]:
     binding, resources = exhausted(question), question.resources
     for resource in binding:
         others = [other for other in resources if other.name != resource.name]
-        if fastest_plan(question, others, question.limit_s) is not None:
-            return _reason(question, resource)
-    if not binding:  # the search that is not exact has missed a plan that the fastest one shows
+        without = fastest_plan(question, others, question.limit_s)
+        if without is not None:
+            return _reason(question, resource.name, without)
+    unlimited = fastest_plan(question, limit_s=question.limit_s)
+    if not binding or unlimited is None:  # the search that is not exact has missed a plan that the fastest one shows
         return "freshness", f"no plan was found that takes at most {format_seconds(question.limit_s)}"
-    return _reason(question, min(binding, key=lambda resource: (resource.left, resource.name)))
+    least = min(binding, key=lambda resource: (resource.left, resource.name))
+    return _reason(question, least.name, unlimited)
 
 
-def _reason(question: Question, resource: Resource) -> tuple[str, str]:
-    left = max(resource.left, 0.0)
-    if resource.link is not None:
-        src, dst = resource.link
-        return resource.name, f"the link from {src} to {dst} has {left:.4g} B/s left"
-    if resource.disk_of is not None:
-        return resource.name, f"the disk of site {resource.disk_of} has {left:.4g} B left"
-    site = min(resource.cpu_of, key=lambda name: (name != question.contract.site, name))
-    return (
-        f"cpu:{site}",
-        f"{' and '.join(resource.cpu_of)} {'have' if resource.cpu_of[1:] else 'has'} {left:.3g} cores left",
+def _reason(question: Question, resource: str, without: Answer) -> tuple[str, str]:
+    """`without` is the plan that there would be if this resource had no limit."""
+    before, after = (
+        next(one for one in resources_left(question.catalogue, bill) if one.name == resource)
+        for bill in (question.live.bill, _bill_with(question, without))
     )
+    left, needed = max(before.left, 0.0), before.left - after.left
+    if before.link is not None:
+        src, dst = before.link
+        there = f"the link from {src} to {dst} has {format_bandwidth(left)} left"
+        return resource, f"{there}, and the fastest plan needs {format_bandwidth(needed)}"
+    if before.disk_of is not None:
+        there = f"the disk of site {before.disk_of} has {format_bytes(left)} left"
+        return resource, f"{there}, and the fastest plan needs {format_bytes(needed)}"
+    site = min(before.cpu_of, key=lambda name: (name != question.contract.site, name))
+    there = f"{'sites' if before.cpu_of[1:] else 'site'} {' and '.join(before.cpu_of)}"
+    there += f" {'have' if before.cpu_of[1:] else 'has'} {format_number(left)} cores left"
+    return f"cpu:{site}", f"{there}, and the fastest plan needs {format_number(needed)}"
+
+
+def _bill_with(question: Question, answer: Answer) -> Bill:
+    live = question.live
+    return bill_of(answer.graph, live.tariff, serves(answer.graph, (*live.promises, answer.promise)))
 
 
 # The counter-offer
@@ -221,7 +250,7 @@ def _still_kept(question: Question, answer: Answer, resources: tuple[Resource, .
     if not resources:
         return True
     promise = replace(answer.promise, batch_s=x, freshness_s=question.freshness_s)
-    bill = bill_of(graph, live.tariff, serves(graph, (*live.promises, promise)))
+    bill = _bill_with(question, replace(answer, promise=promise))
     return not overloaded(question.catalogue, bill, live.bill)
 
 

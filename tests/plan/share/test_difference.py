@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from headrace.model.plan import Plan
 from headrace.plan.share.change import add_contract, remove_contract
 from headrace.plan.share.difference import difference
 from tests.plan.share.projects import plan_for, wanted
@@ -45,3 +48,35 @@ def test_a_view_that_is_wanted_elsewhere_has_moved():
 def test_removing_and_adding_again_is_no_difference():
     plan = plan_for(wanted("sales"), wanted("names", "us"))
     assert difference(plan, add_contract(remove_contract(plan, "names_us"), wanted("names", "us"))).added == ()
+
+
+def with_another_shape(plan: Plan, source: str) -> Plan:
+    """The same plan of a project that declares a source otherwise."""
+    sources = plan.catalogue.sources
+    return replace(
+        plan, catalogue=replace(plan.catalogue, sources={**sources, source: replace(sources[source], static=True)})
+    )
+
+
+def test_what_is_computed_from_a_source_that_is_read_again_does_not_stay_as_it_is():
+    plan = plan_for(wanted("sales"), wanted("by_product", "us"))
+    found = difference(plan, with_another_shape(plan, "orders"))
+    vertices = {entry.view: entry.vertex for entry in plan.contracts}
+    assert found.reread == ("orders",)
+    assert vertices["sales"] in found.rebuilt
+    assert vertices["by_product"] in found.reused
+    assert sorted((*found.rebuilt, *found.reused)) == sorted(plan.graph.vertices)
+    first = found.steps[0]
+    assert (first.do, first.vertices) == ("reread", found.rebuilt)
+
+
+def test_what_several_contracts_no_longer_need_is_told_with_all_of_them():
+    before = plan_for(
+        wanted("sales", "us", name="S"), wanted("sales", "asia", name="T"), wanted("by_product", name="P")
+    )
+    after = plan_for(
+        wanted("by_product", "us", name="S"), wanted("by_product", "asia", name="T"), wanted("by_product", name="P")
+    )
+    texts = [step.text for step in difference(before, after).steps if step.do == "drop"]
+    assert any(text.startswith("drop what S and T no longer need (") for text in texts)
+    assert any(text.startswith("drop what T no longer needs (") for text in texts)

@@ -137,3 +137,10 @@ def test_what_databases_say_of_their_tables_is_no_change_of_the_project(tmp_path
     assert difference(running, plan_versions(running, Asked(found(1.1e6)))[0]).is_nothing
     declared = shop(tmp_path, "rows: 1000000", "rows: 2000000")
     assert [one.field for one in difference(running, plan_versions(running, Asked(declared))[0]).values] == ["rows"]
+
+
+def test_statistics_of_a_column_that_comes_are_told_with_the_source_that_is_read_again(tmp_path: Path) -> None:
+    running = make_plan(shop(tmp_path))
+    more = shop(tmp_path, "total: bigint", "total: bigint, channel: {type: string, distinct: 4}")
+    found = difference(running, plan_versions(running, Asked(more))[0])
+    assert (found.values, found.reread) == ((), ("orders",))

@@ -12,7 +12,7 @@ import typer
 
 from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, count, fit, say_troubles, show, wrap, write
-from headrace.model.amounts import format_seconds
+from headrace.model.amounts import format_seconds_up
 from headrace.model.options import ApplyWishes
 from headrace.model.words import put_in_words
 
@@ -81,6 +81,6 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
             f'contract "{refused["contract"]}" is refused, because {put_in_words(refused["detail"])}', "", "  "
         )
         if refused["smallest_staleness"] is not None:
-            yield f"  {format_seconds(refused['smallest_staleness'])} or more could be promised"
+            yield f"  {format_seconds_up(refused['smallest_staleness'])} or more could be promised"
         if refused["stays"]:
             yield "  the running version continues"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from math import ceil, floor, log10
+from collections.abc import Iterator
 
 from headrace.doors.cli.output import count, table, wrap
 from headrace.model import amounts
@@ -24,8 +23,9 @@ def dollars_per_hour(dollars_per_second: float) -> str:
     return f"{amounts.format_number(dollars_per_second * HOUR_S)} $/h"
 
 
-def step(edge: Edge, vertices: Mapping[str, Vertex]) -> str:
+def step(plan: Plan, edge: Edge) -> str:
     """What an operator does, in words."""
+    vertices = plan.graph.vertices
     output, inputs = vertices[edge.output], [vertices[name] for name in edge.inputs]
     where = " where " + " and ".join(filter_.text for filter_ in edge.select) if edge.select else ""
     match edge.op:
@@ -39,7 +39,9 @@ def step(edge: Edge, vertices: Mapping[str, Vertex]) -> str:
         case Operator.UNION:
             return f"unite {name_dataset(output)}"
         case Operator.APPLY:
-            return f"keep {name_dataset(output)}{where}"
+            view = next((entry.view for entry in plan.contracts if entry.vertex == output.id), None)
+            wider = f" from {name_dataset(inputs[0])}{where}" if where else ""
+            return f"keep {name_dataset(output) if view is None else name_of_view(view)}{wider}"
         case Operator.AGGREGATE:
             stage = edge.grouping.stage if edge.grouping is not None else Stage.FULL
             return {
@@ -114,19 +116,12 @@ def refusal_lines(rejection: Rejection, catalogue: Catalogue) -> Iterator[str]:
     promise = f"{name_of_view(contract.view)} at {contract.site} within {amounts.format_seconds(contract.freshness_s)}"
     promise += how_kept(catalogue, rejection.contract)
     yield from wrap(promise, f"  {rejection.contract}  ", "    ")
-    which = "" if rejection.reason.startswith("operator:") else f"{rejection.reason}: "
-    yield from wrap(f"{which}{rejection.detail}", "    because ", "      ")
+    yield from wrap(rejection.detail, "    because ", "      ")
     if rejection.smallest_staleness_s is not None:
-        offer = amounts.format_seconds(_rounded_up(rejection.smallest_staleness_s))
+        offer = amounts.format_seconds_up(rejection.smallest_staleness_s)
         yield from wrap(
             f"a freshness of {offer} or more could be kept, with everything else unchanged", "    instead ", "      "
         )
-
-
-def _rounded_up(seconds: float) -> float:
-    """To the four digits that are shown: a rounder, smaller number would be refused."""
-    step = 10.0 ** (floor(log10(seconds)) - 3)
-    return ceil(seconds / step) * step
 
 
 def _sites(plan: Plan) -> Iterator[str]:
@@ -134,7 +129,7 @@ def _sites(plan: Plan) -> Iterator[str]:
     for site in sorted({vertices[name].site for name in plan.graph.edges}):
         yield f"at {site}"
         rows = [
-            [_size(plan, edge), f"{step(edge, vertices)}{_served(plan, edge)}"]
+            [_size(plan, edge), f"{step(plan, edge)}{_served(plan, edge)}"]
             for name, edge in plan.graph.edges.items()
             if vertices[name].site == site
         ]

@@ -57,7 +57,7 @@ def _text(contract: str, found: Imagined) -> str:
 
 def _said(outcome: ContractOutcome) -> str:
     from headrace.doors.cli.plan_text import dollars_per_hour
-    from headrace.model.amounts import format_seconds
+    from headrace.model.amounts import format_seconds, format_seconds_up
     from headrace.model.words import name_reason
 
     if outcome.kept:
@@ -65,7 +65,7 @@ def _said(outcome: ContractOutcome) -> str:
         return f"{how}, {dollars_per_hour(outcome.money or 0.0)}, takes {format_seconds(outcome.path_s or 0.0)}"
     offer = outcome.smallest_staleness_s
     return f"refused: {name_reason(outcome.reason or '')}" + (
-        f"; possible from {format_seconds(offer)}" if offer is not None else ""
+        f"; possible from {format_seconds_up(offer)}" if offer is not None else ""
     )
 
 

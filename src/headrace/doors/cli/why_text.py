@@ -182,9 +182,15 @@ def _measured(found: Mapping[str, Any] | None) -> Iterator[str]:
 
 
 def _different(alternatives: Sequence[Alternative], kept: tuple[float, float]) -> list[Alternative]:
-    """Those that are neither what is kept nor one that was named before; shares of common costs blur the comparison."""
+    """Those that are neither what is kept nor one that was named before; shares of common costs blur the comparison.
+
+    A plan is not told as the cheapest or the fastest if the one that is kept is no dearer or no slower.
+    """
     named, found = [kept], list[Alternative]()
     for other in alternatives:
+        cheap, fast = other.name.startswith("cheapest"), other.name.startswith("fastest")
+        if (cheap and other.cost >= kept[0]) or (fast and other.path_s >= kept[1]):
+            continue
         if not any(isclose(other.cost, cost, rel_tol=1e-2) and isclose(other.path_s, path) for cost, path in named):
             found.append(other)
             named.append((other.cost, other.path_s))
@@ -193,7 +199,7 @@ def _different(alternatives: Sequence[Alternative], kept: tuple[float, float]) -
 
 def _passed(plan: Plan, vertex: str) -> str:
     edge = plan.graph.edges.get(vertex)
-    return name_dataset(plan.graph.vertices[vertex]) if edge is None else step(edge, plan.graph.vertices)
+    return name_dataset(plan.graph.vertices[vertex]) if edge is None else step(plan, edge)
 
 
 def _rejected(plan: Plan, answer: WhyRejected) -> Iterator[str]:
@@ -215,7 +221,7 @@ def _vertex(plan: Plan, answer: WhyVertex) -> Iterator[str]:
     vertex = answer.vertex
     yield name_vertex(vertex)
     if answer.producer is not None:
-        yield from wrap(step(answer.producer, plan.graph.vertices), "  made by  ")
+        yield from wrap(step(plan, answer.producer), "  made by  ")
     yield f"  arrives  {amounts.format_seconds(answer.arrival_s)} after a push begins"
     yield f"  costs    {dollars_per_hour(answer.cost)}"
     yield from wrap(", ".join(answer.serves), "  serves   ")

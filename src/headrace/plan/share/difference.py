@@ -10,7 +10,7 @@ from headrace.model.errors import Location
 from headrace.model.plan import Plan
 from headrace.model.source_shape import shape_of
 from headrace.plan.share.outline import Dataset, Outline, outline_of
-from headrace.plan.share.steps import steps_between
+from headrace.plan.share.steps import made_from, steps_between
 from headrace.plan.share.values import changed_values
 
 NOWHERE = Location("")
@@ -23,9 +23,12 @@ def difference(old: Plan, new: Plan) -> Difference:
     changed = tuple(sorted(name for name in before.keys() & after.keys() if before[name] != after[name]))
     found, terms = difference_of(outline_of(old), outline_of(new)), (_terms(old), _terms(new))
     otherwise = {name for name, one in terms[1].items() if terms[0].get(name, one) != one}
+    made = made_from(new.graph, changed)
     found = replace(
         found,
+        reused=tuple(name for name in found.reused if name not in made),
         reread=changed,
+        rebuilt=tuple(name for name in found.reused if name in made),
         contracts_changed=tuple(sorted({*found.contracts_changed, *otherwise})),
         values=changed_values(old.catalogue, new.catalogue),
         refused=tuple(sorted(name for name, one in _refused(new).items() if _refused(old).get(name) != one)),

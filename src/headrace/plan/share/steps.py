@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from headrace.model.amounts import format_seconds
 from headrace.model.difference import ChangeStep, Difference
 from headrace.model.names import name_of_view
-from headrace.model.plan import ContractPlan, Plan
+from headrace.model.plan import ContractPlan, Graph, Plan
 from headrace.model.words import name_dataset, name_vertex
+from headrace.plan.price import upstream_first
 
 
 def first_steps(plan: Plan) -> tuple[ChangeStep, ...]:
@@ -22,7 +23,7 @@ def first_steps(plan: Plan) -> tuple[ChangeStep, ...]:
 def steps_between(old: Plan, new: Plan, found: Difference) -> tuple[ChangeStep, ...]:
     """`found` says what differs."""
     return (
-        *(ChangeStep("reread", f"read {name} again, and rebuild everything computed from it") for name in found.reread),
+        *(_reread(new, name, found.rebuilt) for name in found.reread),
         *(
             ChangeStep("take over", f"take over {one.what}: {one.field} {one.before} -> {one.after}")
             for one in found.values
@@ -41,6 +42,24 @@ def steps_between(old: Plan, new: Plan, found: Difference) -> tuple[ChangeStep, 
         *_stops(old, found.contracts_removed, found.removed),
         *_drops(old, found.contracts_removed, found.removed),
     )
+
+
+def _reread(plan: Plan, source: str, rebuilt: Iterable[str]) -> ChangeStep:
+    made = made_from(plan.graph, (source,))
+    names = tuple(name for name in rebuilt if name in made)
+    return ChangeStep(
+        "reread", f"read {source} again, and rebuild everything computed from it ({_count(names)})", names
+    )
+
+
+def made_from(graph: Graph, sources: Collection[str]) -> frozenset[str]:
+    """The vertices of some sources, and all that are computed from them."""
+    found = set[str]()
+    for name in upstream_first(graph, graph.vertices):
+        vertex, edge = graph.vertices[name], graph.edges.get(name)
+        if (vertex.base and vertex.scope[0] in sources) or (edge is not None and found.intersection(edge.inputs)):
+            found.add(name)
+    return frozenset(found)
 
 
 def _loads(plan: Plan, vertices: Iterable[str], first: Iterable[str]) -> Iterator[ChangeStep]:
@@ -102,10 +121,15 @@ def _serves_first(old: Plan, vertex: str, entry: ContractPlan) -> bool:
 
 def _drops(old: Plan, contracts: Iterable[str], removed: Iterable[str]) -> Iterator[ChangeStep]:
     """What contracts that stay have no use for any more."""
-    gone, found = frozenset(contracts), dict[str, list[str]]()
+    gone, found = frozenset(contracts), dict[tuple[str, ...], list[str]]()
     for name in removed:
-        contract = old.vertex_figures[name].serves[0]
-        if contract not in gone:
-            found.setdefault(contract, []).append(name)
-    for contract, names in found.items():
-        yield ChangeStep("drop", f"drop what {contract} no longer needs ({_count(names)})", tuple(names))
+        serves = old.vertex_figures[name].serves
+        if serves[0] not in gone:
+            found.setdefault(tuple(one for one in serves if one not in gone), []).append(name)
+    for staying, names in found.items():
+        need = "needs" if len(staying) == 1 else "need"
+        yield ChangeStep("drop", f"drop what {_list(staying)} no longer {need} ({_count(names)})", tuple(names))
+
+
+def _list(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -26,16 +26,22 @@ def changed_values(old: Catalogue, new: Catalogue) -> tuple[ValueChange, ...]:
         was, is_ = before.get(what, {}), after.get(what, {})
         for name in (*is_, *(name for name in was if name not in is_)):
             first, second = was.get(name, NOTHING), is_.get(name, NOTHING)
-            if first[0] != second[0] and name not in _found_in_both(old, new, what):
+            if first[0] != second[0] and name not in _left_out(old, new, what):
                 found.append(ValueChange(what, name, first[1], second[1]))
     return tuple(found)
 
 
-def _found_in_both(old: Catalogue, new: Catalogue, what: str) -> frozenset[str]:
+def _left_out(old: Catalogue, new: Catalogue, what: str) -> frozenset[str]:
+    """Fields of a source that are no declarations of a value: what databases say, and columns that come or go, which
+    make the source one of another shape.
+    """
     kind, _, name = what.partition(" ")
     if kind != "source" or name not in old.sources or name not in new.sources:
         return frozenset()
-    return frozenset(old.sources[name].found) & frozenset(new.sources[name].found)
+    before, after = old.sources[name], new.sources[name]
+    others = {column.name for column in before.columns or ()} ^ {column.name for column in after.columns or ()}
+    statistics = (f"{column}.{field}" for column in others for field in ("width", "distinct"))
+    return frozenset((*(frozenset(before.found) & frozenset(after.found)), *statistics))
 
 
 def _declared(catalogue: Catalogue) -> Iterator[tuple[str, Mapping[str, Value]]]:

@@ -1,0 +1,3 @@
+SELECT id, sensor, value
+FROM readings
+WHERE value > 100

@@ -1,0 +1,3 @@
+SELECT sensor, max(value) AS highest
+FROM readings
+GROUP BY sensor

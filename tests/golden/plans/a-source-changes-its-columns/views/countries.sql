@@ -1,0 +1,3 @@
+SELECT country, count(*) AS customers
+FROM customers
+GROUP BY country
