@@ -24,7 +24,7 @@ from bench.churn_left import Footprint, Leftovers, footprint
 from bench.contracts_world import Kept, keeping, machine
 from bench.workloads.live_table1 import DATABASE, Live, Tweeting, live_catalogue
 from headrace.coordinate.compare.compare import recompute
-from headrace.coordinate.host import Host, Prepared
+from headrace.coordinate.host import Prepared, ServiceHost
 from headrace.model.catalogue import Catalogue, PostgresTable
 from headrace.model.errors import HeadraceError
 from headrace.model.options import ApplyWishes
@@ -32,7 +32,7 @@ from headrace.model.plan import PlanOptions
 from headrace.plan.make import plan_on_running
 from headrace.plan.share.difference import difference
 from headrace.site.housekeeping import GRACE_S
-from headrace.site.reading import Reader
+from headrace.site.reading import ViewReader
 
 FRESHNESS_S = (20.0, 30.0, 45.0)
 SETTLE_S = 60.0
@@ -69,7 +69,7 @@ class Churn:
 
     def __post_init__(self) -> None:
         service = self.kept.service
-        self.host = Host(service, service.folder, self._prepare)
+        self.host = ServiceHost(service, service.folder, self._prepare)
 
     def _prepare(self, wishes: ApplyWishes) -> Prepared:
         running = self.kept.service.running
@@ -105,7 +105,9 @@ class Churn:
     def unequal(self) -> tuple[str, ...]:
         service = self.kept.service
         assert service.scheduler is not None
-        reader = Reader(service.scheduler.running.plan, service.scheduler.engine.program, service.ledger, service.store)
+        reader = ViewReader(
+            service.scheduler.running.plan, service.scheduler.engine.program, service.ledger, service.store
+        )
         compared = recompute(reader, service.folder, service.environment, service.push_to)
         return tuple(view.contract for view in compared.views if not view.equal)
 

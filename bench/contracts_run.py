@@ -17,7 +17,7 @@ from headrace.model.plan import PlanOptions
 from headrace.observe.audit import Record
 from headrace.observe.money import paid_per_hour
 from headrace.run.push.push import Pushed
-from headrace.site.reading import Reader
+from headrace.site.reading import ViewReader
 from headrace.site.service import clock_now
 
 LOOK_EVERY_S = 1.0
@@ -205,7 +205,7 @@ def _unequal(kept: Kept) -> tuple[str, ...]:
     """Contracts whose view is not what its query gives; none should be."""
     service = kept.service
     assert service.scheduler is not None
-    reader = Reader(kept.plan, service.scheduler.engine.program, service.ledger, service.store)
+    reader = ViewReader(kept.plan, service.scheduler.engine.program, service.ledger, service.store)
     compared = recompute(reader, service.folder, service.environment, service.push_to)
     return tuple(view.contract for view in compared.views if not view.equal)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from bench.cpu import cpu_since, processes
 from headrace.connect.spark.items import SparkRunner, warm_up
 from headrace.connect.spark.session import SparkSettings, start_session
-from headrace.run.push.items import Outcome
+from headrace.run.push.items import ItemOutcome
 
 ITEMS, ROUNDS = 30, 5
 
@@ -48,7 +48,7 @@ def main() -> None:
         session.stop()
 
 
-def _best(run: Callable[[], list[Outcome[str]]], items: list[Nothing]) -> tuple[float, float]:
+def _best(run: Callable[[], list[ItemOutcome[str]]], items: list[Nothing]) -> tuple[float, float]:
     found = []
     for _ in range(ROUNDS):
         wall, before = time.perf_counter(), processes()

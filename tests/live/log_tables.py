@@ -15,7 +15,7 @@ from headrace.testing import Tables
 from tests.live.agreement import columns_of
 
 if TYPE_CHECKING:
-    from headrace.connect.spark.evaluate import Table
+    from headrace.connect.spark.evaluate import SourceTable
 
 SITE, NOW = "here", 20
 
@@ -26,13 +26,13 @@ def change_rows(columns: Mapping[str, Type], rows: Iterable[tuple[Row, int, int,
     return arrow_table({**columns, **stamps}, [(*row, t, o, w) for row, t, o, w in rows])
 
 
-def write_tables(store: FileStore, tables: Tables) -> dict[str, Table]:
+def write_tables(store: FileStore, tables: Tables) -> dict[str, SourceTable]:
     return {name: write_table(store, name, table) for name, table in tables.items()}
 
 
-def write_table(store: FileStore, source: str, table: ZSet) -> Table:
+def write_table(store: FileStore, source: str, table: ZSet) -> SourceTable:
     """The first row comes late, the second leaves and comes back, and all leave after the time that is asked."""
-    from headrace.connect.spark.evaluate import Table
+    from headrace.connect.spark.evaluate import SourceTable
 
     names = {column: f"{source}.{column}" for column in columns_of(source)}
     columns = {names[column]: type_ for column, type_ in columns_of(source).items()}
@@ -43,4 +43,4 @@ def write_table(store: FileStore, source: str, table: ZSet) -> Table:
     later = [(row, NOW + 1, 0, -weight) for row, weight in rows]
     parts = [change_rows(columns, part) for part in (base, [*changes, *later])]
     files = tuple(store.write(SITE, part, source)[0] for part in parts)
-    return Table(SITE, files, NOW, names)
+    return SourceTable(SITE, files, NOW, names)

@@ -44,7 +44,7 @@ from tests.live.test_meaning_on_spark import INTERPRETED, QUERIES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.connect.spark.evaluate import SparkEvaluator, Table
+    from headrace.connect.spark.evaluate import SourceTable, SparkEvaluator
 
 CLOCK = dt.datetime(2024, 2, 29, 12, 35)
 
@@ -68,12 +68,12 @@ def evaluator(quick_spark: SparkSession, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def small_tables(evaluator: SparkEvaluator) -> dict[str, Table]:
+def small_tables(evaluator: SparkEvaluator) -> dict[str, SourceTable]:
     assert isinstance(evaluator.store, FileStore)
     return write_tables(evaluator.store, TABLES)
 
 
-def check(evaluator: SparkEvaluator, relation: Relation, held: Mapping[str, Table], expected: list[Row]) -> None:
+def check(evaluator: SparkEvaluator, relation: Relation, held: Mapping[str, SourceTable], expected: list[Row]) -> None:
     found = evaluator.rows(relation, held)
     assert found.column_names == [field.name for field in fields_of(relation)]
     assert difference(expected, rows_of_arrow(found)) is None, show(relation)
@@ -114,7 +114,7 @@ def test_many_random_relations_over_logs_are_worth_what_the_reference_says(
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_query_over_logs_is_worth_what_the_reference_says(
-    evaluator: SparkEvaluator, small_tables: dict[str, Table], name: str
+    evaluator: SparkEvaluator, small_tables: dict[str, SourceTable], name: str
 ):
     relation = read_query(QUERIES[name], SCHEMA)
     check(evaluator, relation, small_tables, list(evaluate(relation, TABLES).rows()))
@@ -126,7 +126,7 @@ def constants(*literals: Literal) -> Relation:
     return Project(scan, outputs)
 
 
-def test_every_kind_of_literal_reaches_spark(evaluator: SparkEvaluator, small_tables: dict[str, Table]):
+def test_every_kind_of_literal_reaches_spark(evaluator: SparkEvaluator, small_tables: dict[str, SourceTable]):
     at = Literal(dt.datetime(1969, 12, 31, 23, 59, 59, 999_999), TIMESTAMP)
     relation = constants(
         Literal(b"\x00'\xff", BINARY),
@@ -158,7 +158,7 @@ def test_every_kind_of_literal_reaches_spark(evaluator: SparkEvaluator, small_ta
         check(evaluator, asked, small_tables, expected)
 
 
-def test_distance_is_ours_on_spark_too(evaluator: SparkEvaluator, small_tables: dict[str, Table]):
+def test_distance_is_ours_on_spark_too(evaluator: SparkEvaluator, small_tables: dict[str, SourceTable]):
     relation = read_query("SELECT distance(x, k, 48.1, 11.6) AS d FROM t WHERE x < 10", SCHEMA)
     check(evaluator, relation, small_tables, list(evaluate(relation, TABLES).rows()))
 
@@ -178,7 +178,9 @@ def calling(function: str, column: str) -> Relation:
     return Project(scan, (Output("v", Call(f"python:{function}", (Column(f"s.{column}", type_),), type_)),))
 
 
-def test_functions_declared_in_python_run_on_our_values(evaluator: SparkEvaluator, small_tables: dict[str, Table]):
+def test_functions_declared_in_python_run_on_our_values(
+    evaluator: SparkEvaluator, small_tables: dict[str, SourceTable]
+):
     given_python = replace(evaluator, python={"shout@1": shout, "next_hour@2": next_hour})
     rows = ZSet.of((row[3], row[4]) for row in TABLES["s"].rows())
     for relation in (calling("shout@1", "label"), calling("next_hour@2", "at")):
@@ -186,22 +188,22 @@ def test_functions_declared_in_python_run_on_our_values(evaluator: SparkEvaluato
         check(given_python, relation, small_tables, expected)
 
 
-def test_a_function_that_was_not_given_is_named(evaluator: SparkEvaluator, small_tables: dict[str, Table]):
+def test_a_function_that_was_not_given_is_named(evaluator: SparkEvaluator, small_tables: dict[str, SourceTable]):
     with pytest.raises(ConnectError, match='function "shout@1" is declared in Python but was not given to Spark'):
         evaluator.rows(calling("shout@1", "label"), small_tables)
 
 
 def test_an_answer_is_written_as_contents_of_a_log(
-    evaluator: SparkEvaluator, small_tables: dict[str, Table], tmp_path: Path
+    evaluator: SparkEvaluator, small_tables: dict[str, SourceTable], tmp_path: Path
 ):
-    from headrace.connect.spark.log_files import Target
+    from headrace.connect.spark.log_files import ContentsTarget
 
     store = FileStore(tmp_path)
     assert isinstance(evaluator.store, FileStore)
     held = write_tables(store, TABLES)
     relation = read_query("SELECT k, name FROM r WHERE ok", SCHEMA)
     columns = tuple(Field(f"v.{field.name}", field.type) for field in fields_of(relation))
-    written = replace(evaluator, store=store).files(relation, held, Target(SITE, "v", NOW, columns))
+    written = replace(evaluator, store=store).files(relation, held, ContentsTarget(SITE, "v", NOW, columns))
     found = [store.read(SITE, part.file) for part in written]
     assert [part.rows for part in written] == [table.num_rows for table in found]
     assert all((tmp_path / SITE / part.file).stat().st_size == part.bytes for part in written)
@@ -211,18 +213,18 @@ def test_an_answer_is_written_as_contents_of_a_log(
     assert difference(expected, rows_of_arrow(whole)) is None
 
 
-def test_an_empty_answer_writes_nothing(evaluator: SparkEvaluator, small_tables: dict[str, Table]):
-    from headrace.connect.spark.log_files import Target
+def test_an_empty_answer_writes_nothing(evaluator: SparkEvaluator, small_tables: dict[str, SourceTable]):
+    from headrace.connect.spark.log_files import ContentsTarget
 
     relation = read_query("SELECT k FROM r WHERE FALSE", SCHEMA)
-    assert evaluator.files(relation, small_tables, Target(SITE, "v", NOW, (Field("v.k", INT),))) == ()
+    assert evaluator.files(relation, small_tables, ContentsTarget(SITE, "v", NOW, (Field("v.k", INT),))) == ()
 
 
 def test_a_table_without_files_is_empty(evaluator: SparkEvaluator):
-    from headrace.connect.spark.evaluate import Table
+    from headrace.connect.spark.evaluate import SourceTable
 
     relation = read_query("SELECT count(*) AS c FROM t", SCHEMA)
-    nothing = Table(SITE, (), NOW, {column.name: f"t.{column.name}" for column in SCHEMA["t"].columns or ()})
+    nothing = SourceTable(SITE, (), NOW, {column.name: f"t.{column.name}" for column in SCHEMA["t"].columns or ()})
     check(evaluator, relation, {"t": nothing}, [(0,)])
 
 

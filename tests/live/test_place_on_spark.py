@@ -44,13 +44,13 @@ def write(folder: Path, columns: Columns, form: str = "parquet") -> Path:
 
 
 def on_spark(spark: SparkSession, file: Path, up: int, down: int, out: Path | None = None) -> SparkPlacement:
-    from headrace.connect.spark.place import Prices, Settlement, place_on_spark
+    from headrace.connect.spark.place import RatePrices, Settlement, place_on_spark
 
     def settle(conflicts: Conflicts) -> Settlement:
         settled = settle_conflicts(conflicts.ends, conflicts.contested, uniform_star(conflicts.devices, up, down)[0])
         return Settlement(settled.limit, settled.cost, settled.twice_bound, settled.method)
 
-    return place_on_spark(spark, file, format_of(file), Prices(up, down), settle, out)
+    return place_on_spark(spark, file, format_of(file), RatePrices(up, down), settle, out)
 
 
 def places(file: Path) -> list[tuple[Any, ...]]:

@@ -13,10 +13,10 @@ from headrace.connect.files import FileStore
 from headrace.model.expr import Call, Column, Literal
 from headrace.model.relation import Field
 from headrace.model.types import BOOLEAN, INT, STRING
-from headrace.run.logs.arrangement import Arrangement, sorted_run
+from headrace.run.logs.arrangement import KeyIndex, sorted_run
 from headrace.run.operators.join import join
 from headrace.run.operators.reading import Contents, read
-from headrace.run.program import JoinStep, LookupKey, Reading
+from headrace.run.program import JoinStep, LogReading, LookupKey
 from headrace.run.rows.arrow import rows_of_arrow
 from headrace.run.rows.changes import interval
 from headrace.testing.engines import difference
@@ -29,8 +29,8 @@ A = (Field("a.k", INT), Field("a.name", STRING))
 B = (Field("b.k", INT), Field("b.n", INT))
 MADE = (Field("a.k", INT), Field("a.name", STRING), Field("b.n", INT))
 STEP = JoinStep(
-    Reading("a", {field.name: Column(field.name, field.type) for field in A}, order=(0,)),
-    Reading(
+    LogReading("a", {field.name: Column(field.name, field.type) for field in A}, order=(0,)),
+    LogReading(
         "b",
         {"b.n": Column("b.n", INT)},
         order=(1,),
@@ -58,15 +58,15 @@ def history(seed: int, texts: bool) -> pa.Table:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_lookup_join_makes_the_changes_of_a_shuffle_join(spark: SparkSession, tmp_path: Path, seed: int):
     from headrace.connect.spark.log_files import LogFiles
-    from headrace.connect.spark.shuffle_join import Sides, shuffle_join
+    from headrace.connect.spark.shuffle_join import JoinFiles, shuffle_join
 
     store, (left, right), (after, upto) = FileStore(tmp_path), (history(seed, True), history(-seed, False)), (3, 9)
     files = [
         LogFiles(SITE, tuple(store.write(SITE, part, "log")[0] for part in (table.slice(0, 25), table.slice(25))), of)
         for table, of in ((left, A), (right, B))
     ]
-    theirs = shuffle_join(spark, store, STEP, Sides(*files), (after, upto), MADE).toArrow()
-    contents = Contents(STEP.relation, Arrangement(("b.k",), tuple(sorted_run(right, ("b.k",), 1)), right.schema), upto)
+    theirs = shuffle_join(spark, store, STEP, JoinFiles(*files), (after, upto), MADE).toArrow()
+    contents = Contents(STEP.relation, KeyIndex(("b.k",), tuple(sorted_run(right, ("b.k",), 1)), right.schema), upto)
     ours = join(STEP, read(STEP.changes, interval(left, after, upto)), contents, MADE)
     assert ours.num_rows > 10
     assert theirs.column_names == ours.column_names

@@ -5,18 +5,18 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.model.log import Moment
-from headrace.observe.lag import SECOND, Captured, lag_s
+from headrace.model.log import CommitMark
+from headrace.observe.lag import SECOND, DatabaseProgress, lag_s
 
 NOON = 1_800_000_000 * SECOND
 
 
-def moment(t_s: float, commit_s: float) -> Moment:
-    return Moment("shop", NOON + round(t_s * SECOND), NOON + round(commit_s * SECOND))
+def moment(t_s: float, commit_s: float) -> CommitMark:
+    return CommitMark("shop", NOON + round(t_s * SECOND), NOON + round(commit_s * SECOND))
 
 
-def lag(now_s: float, lacking: Moment | None, last: Moment | None) -> float:
-    return lag_s(NOON + round(now_s * SECOND), NOON, [Captured("shop", lacking, last)])
+def lag(now_s: float, lacking: CommitMark | None, last: CommitMark | None) -> float:
+    return lag_s(NOON + round(now_s * SECOND), NOON, [DatabaseProgress("shop", lacking, last)])
 
 
 def test_lag_counts_from_the_commit_of_the_oldest_change_that_the_view_lacks():
@@ -46,7 +46,9 @@ def test_a_lag_is_never_negative_although_our_clock_was_put_back():
 
 def test_the_most_backward_database_decides():
     fresh, late = moment(29.0, 29.0), moment(2.0, 1.5)
-    found = lag_s(NOON + 30 * SECOND, NOON, [Captured("shop", fresh, fresh), Captured("depot", late, late)])
+    found = lag_s(
+        NOON + 30 * SECOND, NOON, [DatabaseProgress("shop", fresh, fresh), DatabaseProgress("depot", late, late)]
+    )
     assert found == 28.5
 
 
@@ -68,9 +70,9 @@ def test_lag_is_that_of_the_first_transaction_after_the_view_by_definition(
 ):
     """Transactions are committed at known times and received in order after a delay; the oracle reads the true ones."""
     received = [commit + delay for commit in commits]
-    seen = [Moment("shop", t, commit) for t, commit in zip(received, commits, strict=True)]
+    seen = [CommitMark("shop", t, commit) for t, commit in zip(received, commits, strict=True)]
     now = 2 * 10**7
     lacking = [commit for t, commit in zip(received, commits, strict=True) if t > view_at]
     expected = now - (lacking[0] if lacking else commits[-1])
-    captured = Captured("shop", next((one for one in seen if one.t > view_at), None), seen[-1])
+    captured = DatabaseProgress("shop", next((one for one in seen if one.t > view_at), None), seen[-1])
     assert round(lag_s(now, view_at, [captured]) * SECOND) == expected

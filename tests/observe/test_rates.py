@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.model.plan import Operator, Plan
 from headrace.model.statistics import rate_of
-from headrace.observe.rates import OVER_S, SECOND, Flow, Meter, Statistics, metered, pushed, started, statistics
+from headrace.observe.rates import OVER_S, SECOND, Meter, Statistics, VertexFlow, metered, pushed, started, statistics
 from headrace.plan.share.adapt import look
 from headrace.plan.share.revalue import Measured
 from headrace.plan.share.watch import ConditionKind, ConditionWatch, WatchedCondition
@@ -58,7 +58,7 @@ def test_selectivity_is_rows_out_for_each_row_in():
 
 def test_a_flow_goes_on_after_a_restart():
     flow = pushed(started(0), 100, 50, 1000, 30 * SECOND)
-    assert Flow.from_json(flow.to_json()) == flow
+    assert VertexFlow.from_json(flow.to_json()) == flow
 
 
 # Statistics for planning

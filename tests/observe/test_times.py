@@ -19,8 +19,8 @@ from headrace.observe.times import (
     Accuracy,
     Fit,
     Operation,
+    OperatorTimes,
     Sample,
-    Times,
     compared,
     fitted,
     forget,
@@ -143,9 +143,9 @@ def test_a_fit_goes_on_after_a_restart():
 # The quick factor
 
 
-def after(taken: list[Sample]) -> Times:
+def after(taken: list[Sample]) -> OperatorTimes:
     """Of a vertex whose operator is known as it was planned, from others."""
-    times = Times()
+    times = OperatorTimes()
     for sample in samples(PLANNED, 200):
         times = observed(times, JOIN, "another", sample, PLANNED)
     for sample in taken:
@@ -168,7 +168,7 @@ def test_one_push_that_hangs_does_not_make_all_that_follow_look_slow():
 
 
 def test_once_the_fit_knows_the_factor_returns_to_one_and_slowness_stays():
-    times = Times()
+    times = OperatorTimes()
     for sample in samples(OperatorTime(0.45, 6e-6, 12e-6), 60):
         times = observed(times, JOIN, "v", sample, PLANNED)
     assert times.corrections["v"] == pytest.approx(1.0, abs=0.02)
@@ -176,7 +176,7 @@ def test_once_the_fit_knows_the_factor_returns_to_one_and_slowness_stays():
 
 
 def test_an_operator_that_was_planned_to_take_no_time_has_no_slowness():
-    times = observed(Times(), JOIN, "v", Sample(10, 10, 0.1), OperatorTime(0, 0, 0))
+    times = observed(OperatorTimes(), JOIN, "v", Sample(10, 10, 0.1), OperatorTime(0, 0, 0))
     assert times.slowness["v"] == times.corrections["v"] == 1.0
 
 
@@ -214,7 +214,7 @@ def test_the_margin_is_what_one_of_ten_pushes_takes_longer():
 
 def test_before_anything_is_measured_predictions_are_those_of_the_plan():
     plan = plan_for(wanted("bought", "asia"), wanted("by_country", "us"))
-    tariff, seconds = tariff_of(plan.catalogue), predictor(plan.catalogue, plan.graph, Times(), {})
+    tariff, seconds = tariff_of(plan.catalogue), predictor(plan.catalogue, plan.graph, OperatorTimes(), {})
     for name, edge in plan.graph.edges.items():
         for batch_s in (0.5, 30.0):
             assert seconds(name, batch_s) == pytest.approx(time_of_edge(plan.graph, edge, tariff, batch_s), rel=1e-9)
@@ -225,7 +225,7 @@ def test_measured_rates_and_times_take_the_place_of_the_plan():
     name = next(name for name, edge in plan.graph.edges.items() if edge.op == "join")
     flows = {name: pushed(started(0), 6000, 12000, 0, 60 * SECOND)}
     operation, planned = operation_of(plan.graph, name), planned_time(plan.catalogue, plan.graph, name)
-    times = Times()
+    times = OperatorTimes()
     for sample in samples(OperatorTime(0.5, 1e-5, 1e-5), 80):
         times = observed(times, operation, "another", sample, planned)
     assert predictor(plan.catalogue, plan.graph, times, flows)(name, 10.0) == pytest.approx(0.53, rel=0.01)
@@ -235,4 +235,4 @@ def test_a_source_is_ingested_at_its_site():
     plan = plan_for(wanted("sales", "us"))
     base = next(name for name, vertex in plan.graph.vertices.items() if vertex.base and name not in plan.graph.edges)
     assert operation_of(plan.graph, base) == Operation("ingest", plan.graph.vertices[base].site)
-    assert predictor(plan.catalogue, plan.graph, Times(), {})(base, 10.0) > 0.0
+    assert predictor(plan.catalogue, plan.graph, OperatorTimes(), {})(base, 10.0) > 0.0

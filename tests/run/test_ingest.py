@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headrace.meaning.zset import ZSet
 from headrace.model.relation import Field
 from headrace.model.types import BIGINT, INT, STRING, Array, Row
-from headrace.run.logs.arrangement import Arrangement, sorted_run
+from headrace.run.logs.arrangement import KeyIndex, sorted_run
 from headrace.run.operators.ingest import KEPT, NUMBER, OPERATION, Stored, ingest
 from headrace.run.operators.reading import schema_of
 from headrace.run.program import Ingest
@@ -85,7 +85,7 @@ def replay(batches) -> None:
         empty = schema_of(COLUMNS).empty_table()
         runs = tuple(sorted_run(pa.concat_tables([empty, *logs]), ("t.k",), 1))
         stored = Stored(
-            Arrangement(("t.k",), runs, empty.schema),
+            KeyIndex(("t.k",), runs, empty.schema),
             lambda: contents([empty, *logs], after),  # noqa: B023 - called at once
             lambda: pa.concat_tables(spools) if spools else pa.table({}),
         )
@@ -116,10 +116,10 @@ def test_kept_values_moved_keys_truncations_and_readings_are_too(batches):
 def test_an_upsert_that_changes_nothing_leaves_no_trace():
     spool = arrow_table(SPOOL, [(1, "a", None, 5, 1, "u", None)])
     empty = schema_of(COLUMNS).empty_table()
-    nothing = Stored(Arrangement(("t.k",), (), empty.schema), lambda: empty, lambda: pa.table({}))
+    nothing = Stored(KeyIndex(("t.k",), (), empty.schema), lambda: empty, lambda: pa.table({}))
     first = ingest(STEP, spool, nothing).select(empty.schema.names).cast(empty.schema)
     stored = Stored(
-        Arrangement(("t.k",), tuple(sorted_run(first, ("t.k",), 1)), empty.schema), lambda: first, lambda: pa.table({})
+        KeyIndex(("t.k",), tuple(sorted_run(first, ("t.k",), 1)), empty.schema), lambda: first, lambda: pa.table({})
     )
     again = arrow_table(SPOOL, [(1, "a", None, 9, 2, "u", None)])
     assert ingest(STEP, again, stored).num_rows == 0

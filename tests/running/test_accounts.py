@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from headrace.model.log import Edit, Piece, PieceKind, Round
 from headrace.run.schedule.next_push import Due
-from headrace.site.auditor import Auditor, Watched
+from headrace.site.auditor import Auditor, WatchedContract
 from headrace.site.folder import Folder
 
 SECOND = 1_000_000
@@ -28,7 +28,7 @@ def test_rows_that_come_later_than_promised_are_counted_once(tmp_path: Path) -> 
     lease = ledger.acquire("service", "here", 30)
     auditor = Auditor(ledger, lambda: 100 * SECOND)
     ledger.commit(lease, Round((Edit("view", None, 0, start=0, site="eu"),)))
-    auditor.watch((Watched("sales", "view", 10.0, 0.5, ()),))
+    auditor.watch((WatchedContract("sales", "view", 10.0, 0.5, ()),))
     rows = pa.table({"__t": [80 * SECOND, 95 * SECOND, 95 * SECOND], "__w": [1, 1, -2]})
     file, size = store.write("eu", rows, "view")
     piece = Piece(PieceKind.CHANGE, file, 0, 95 * SECOND, 3, size)

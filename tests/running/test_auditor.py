@@ -11,8 +11,8 @@ import pytest
 
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.model.log import Edit, Lease, Moment, Round
-from headrace.site.auditor import Auditor, Watched
+from headrace.model.log import CommitMark, Edit, Lease, Round
+from headrace.site.auditor import Auditor, WatchedContract
 
 SECOND = 1_000_000
 NOON = 1_800_000_000 * SECOND
@@ -28,11 +28,11 @@ class Place:
         self.lease: Lease = ledger.acquire("service", "here", 1e9)
         ledger.commit(self.lease, Round((Edit("view", None, NOON, start=NOON, site="eu"),)))
         self.auditor = Auditor(ledger, lambda: self.now)
-        self.auditor.watch((Watched("sales", "view", FRESHNESS_S, 0.0, ("shop",), frozenset(("orders",))),))
+        self.auditor.watch((WatchedContract("sales", "view", FRESHNESS_S, 0.0, ("shop",), frozenset(("orders",))),))
 
     def captured(self, t: int, committed_at: int) -> None:
         note = json.dumps({"t": t, "commit_time": committed_at})
-        moment = Moment("shop", t, committed_at)
+        moment = CommitMark("shop", t, committed_at)
         self.ledger.commit(self.lease, Round(notes={"position:shop": note}, moments=(moment,)))
 
     def pushed(self, t: int) -> None:

@@ -19,13 +19,13 @@ from headrace.model.plan import PlanOptions
 from headrace.run.program import AggregateStep, RecomputeStep
 from headrace.run.push.chains import ChainItem
 from headrace.run.push.here_jobs import HereJobs
-from headrace.run.push.items import HereRunner, Item, Outcome
+from headrace.run.push.items import HereRunner, Item, ItemOutcome
 from headrace.run.push.perform import perform
 from headrace.run.push.work import WorkItem
 from headrace.run.schedule.deadlines import Patience
 from headrace.site.engine.timed_runner import TimedRunner
 from headrace.site.folder import Folder
-from headrace.site.reading import Reader
+from headrace.site.reading import ViewReader
 from headrace.site.service import Service
 from tests.running.running_project import until
 from tests.running.shop import PROJECT, make_shop
@@ -57,7 +57,7 @@ class HeldRunner:
     most: int = 0
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
-    def run(self, items: Sequence[Item]) -> list[Outcome[Any]]:
+    def run(self, items: Sequence[Item]) -> list[ItemOutcome[Any]]:
         if any(map(is_in_full, items)):
             self.wait()
         return self.inner.run(items)
@@ -98,10 +98,10 @@ class World:
         assert loading.error is None
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> ViewReader:
         scheduler = self.service.scheduler
         assert scheduler is not None
-        return Reader(scheduler.running.plan, scheduler.engine.program, self.service.ledger, self.service.store)
+        return ViewReader(scheduler.running.plan, scheduler.engine.program, self.service.ledger, self.service.store)
 
     def time_of(self, contract: str) -> int:
         return self.reader.served(contract).log.t

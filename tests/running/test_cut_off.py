@@ -17,7 +17,7 @@ from headrace.run.push.items import HereRunner
 from headrace.run.push.perform import perform
 from headrace.site import housekeeping
 from headrace.site.folder import Folder
-from headrace.site.reading import Reader
+from headrace.site.reading import ViewReader
 from headrace.site.service import Service
 from tests.running.running_project import until
 from tests.running.shop import PROJECT, make_shop
@@ -62,7 +62,7 @@ def test_it_is_named_and_loaded_as_soon_as_it_can_be_and_the_others_go_on(
         def is_right() -> bool:
             """It may be cut off once more, while what others read leaves no room at its site."""
             assert service.scheduler is not None
-            reader = Reader(plan, service.scheduler.engine.program, service.ledger, service.store)
+            reader = ViewReader(plan, service.scheduler.engine.program, service.ledger, service.store)
             found = recompute(reader, service.folder, environment, service.push_to)
             assert found.equal, found
             return len(found.views) == 2

@@ -17,7 +17,7 @@ from headrace.model.catalogue import PostgresTable
 from headrace.model.errors import UsageError
 from headrace.run.rows.arrow import rows_of_arrow
 from headrace.site.asked import RowsAsked
-from headrace.site.reading import Reader
+from headrace.site.reading import ViewReader
 from headrace.testing.worlds import RunningWorld
 from tests.run.test_engine import SITES, world_of
 
@@ -59,13 +59,13 @@ def world(tmp_path: Path) -> RunningWorld:
     return found
 
 
-def reader_of(world: RunningWorld) -> Reader:
+def reader_of(world: RunningWorld) -> ViewReader:
     """Readers say how far a view is behind its databases."""
     catalogue = world.plan.catalogue
     origin = PostgresTable("postgresql://nowhere", "s")
     sources = {name: replace(source, origin=origin) for name, source in catalogue.sources.items()}
     plan = replace(world.plan, catalogue=replace(catalogue, sources=sources))
-    return Reader(plan, world.program, world.ledger, world.store)
+    return ViewReader(plan, world.program, world.ledger, world.store)
 
 
 def export(world: RunningWorld, out: Path, limit: int | None = None, asked: RowsAsked | None = None) -> Counted:

@@ -10,7 +10,7 @@ from headrace.connect.postgres.delivered_table import DeliveredTable
 from headrace.meaning.zset import ZSet
 from headrace.model.errors import ConnectError, RefusedRow
 from headrace.run.compile.columns import serving_log, view_outputs
-from headrace.site.deliver.copies import Target
+from headrace.site.deliver.copies import CopyTarget
 from headrace.site.deliver.deliveries import LONGEST_REST_S, Copy, rest_after, say_failure
 from tests.run.test_engine import SITES, world_of
 
@@ -25,7 +25,7 @@ def test_a_refused_row_is_named_and_if_its_file_is_gone_the_reason_is_said_all_t
     log, outputs = serving_log(world.program, planned), view_outputs(world.plan, world.program, planned)
     copy = Copy(
         "c",
-        Target(DeliveredTable("t", (), "p", "c", "v", "m", 60.0)),
+        CopyTarget(DeliveredTable("t", (), "p", "c", "v", "m", 60.0)),
         log,
         tuple(world.program.logs[log].columns),
         outputs,

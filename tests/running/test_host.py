@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.coordinate.host import Host, Prepared
+from headrace.coordinate.host import Prepared, ServiceHost
 from headrace.model.errors import UsageError
 from headrace.model.options import ApplyWishes
 from headrace.model.plan import Sharing
@@ -23,7 +23,7 @@ def test_an_apply_that_waits_is_told_when_the_service_ends(tmp_path: Path) -> No
     service.open()
     try:
         prepared = Prepared(plan_for([], "m1", Sharing.MARGINAL), {}, None)
-        host = Host(service, service.folder, lambda _: prepared)
+        host = ServiceHost(service, service.folder, lambda _: prepared)
         with service.plan_turn:  # somebody else goes over to a plan, and never comes to an end
             ending = threading.Timer(0.2, service.stop.set)
             ending.start()

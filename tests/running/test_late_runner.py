@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from headrace.run.push.items import HereRunner, Item, Outcome
+from headrace.run.push.items import HereRunner, Item, ItemOutcome
 from headrace.run.schedule.deadlines import Patience
-from headrace.site.engine.late_runner import Engine, LateRunner
+from headrace.site.engine.late_runner import EngineStarter, LateRunner
 from tests.connect.spark.item_work import Job, perform
 from tests.running.running_project import until
 
@@ -34,7 +34,7 @@ class Frail:
     killed: threading.Event = field(default_factory=threading.Event)
     told: threading.Event = field(default_factory=threading.Event)
 
-    def run_job(self, job: str, items: Sequence[Item]) -> list[Outcome[Any]]:
+    def run_job(self, job: str, items: Sequence[Item]) -> list[ItemOutcome[Any]]:
         self.jobs.append([item.name for item in items])
         hanging = [number for number, item in enumerate(items) if item.name == "hang"]
         if hanging:
@@ -42,7 +42,7 @@ class Frail:
             self.told.wait()
             self.at.clear()
         if not self.alive or hanging or any(item.name == "crash" for item in items):
-            return [Outcome(item.name, None, "the job died", 0.0, retryable=True) for item in items]
+            return [ItemOutcome(item.name, None, "the job died", 0.0, retryable=True) for item in items]
         return HereRunner(perform).run(items)
 
     def in_work(self, job: str) -> Mapping[int, object]:
@@ -79,9 +79,9 @@ class Place:
         self.started.append(Frail())
         return self.started[-1]
 
-    def engine(self) -> Engine[Frail]:
+    def engine(self) -> EngineStarter[Frail]:
         meanwhile, is_small = HereRunner(perform), lambda item: item.weight < LARGE
-        return Engine("it", self.start, Frail.answers, meanwhile, is_small, self.kill, self.why_dead, SHORT)
+        return EngineStarter("it", self.start, Frail.answers, meanwhile, is_small, self.kill, self.why_dead, SHORT)
 
     def kill(self) -> None:
         self.started[-1].kill()
@@ -95,7 +95,7 @@ def place() -> Place:
     return Place()
 
 
-def values(outcomes: list[Outcome[Any]]) -> list[object]:
+def values(outcomes: list[ItemOutcome[Any]]) -> list[object]:
     return [outcome.value for outcome in outcomes]
 
 
@@ -219,9 +219,9 @@ def test_one_that_does_not_end_a_job_is_killed_and_started_again(place: Place):
     assert len(place.started) == 2
 
 
-def runner_in_thread(runner: LateRunner[Frail], jobs: list[Job], place: Place) -> list[Outcome[Any]]:
+def runner_in_thread(runner: LateRunner[Frail], jobs: list[Job], place: Place) -> list[ItemOutcome[Any]]:
     """The first does not hear anything from the middle of its job on; another starts once it has been killed."""
-    found: list[Outcome[Any]] = []
+    found: list[ItemOutcome[Any]] = []
     asking = threading.Thread(target=lambda: found.extend(runner.run(jobs)))
     asking.start()
     until(lambda: bool(place.started[0].at), "it is at the item that hangs", every_s=0.01)
@@ -263,6 +263,6 @@ def test_a_start_that_takes_too_long_is_ended():
         assert killed.wait(20)
         raise RuntimeError("killed while it started")
 
-    runner = LateRunner(Engine("it", start, kill=killed.set, patience=Patience(start_s=0.1)))
+    runner = LateRunner(EngineStarter("it", start, kill=killed.set, patience=Patience(start_s=0.1)))
     with pytest.raises(RuntimeError, match="killed while it started"):
         runner.run([])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.model.errors import Held
+from headrace.model.errors import LeaseHeld
 from headrace.site.folder import Folder
 from headrace.site.process import (
     end_process,
@@ -51,7 +51,7 @@ def test_the_lease_of_a_process_that_died_is_given_back_at_once(folder: Folder) 
     process = this_process(ledger.acquire("service", "here", 3600), 80, "secret")
     write_process(folder, process)
     assert release_remains(folder) is None, "it lives"
-    with pytest.raises(Held):
+    with pytest.raises(LeaseHeld):
         ledger.acquire("service", "there", 30)
     dead = replace(process, birth=process.birth + 1)
     write_process(folder, dead)

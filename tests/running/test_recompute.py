@@ -14,7 +14,7 @@ import pytest
 from headrace.app.planning import plan_project
 from headrace.connect.files import FileStore
 from headrace.connect.postgres.sample import Habit, SampleLoad
-from headrace.coordinate.compare.compare import Recomputation, Watch, ask_for_views, recompute
+from headrace.coordinate.compare.compare import ComparisonWatch, Recomputation, ask_for_views, recompute
 from headrace.coordinate.compare.evaluate import HERE_AT_MOST
 from headrace.coordinate.moving import apply_plan
 from headrace.model.log import Log, PieceKind
@@ -23,7 +23,7 @@ from headrace.run.push.items import HereRunner
 from headrace.run.push.perform import perform
 from headrace.site.deliver.leftovers import captures_of
 from headrace.site.folder import Folder
-from headrace.site.reading import Reader
+from headrace.site.reading import ViewReader
 from headrace.site.running import make_running
 from headrace.site.service import Service
 from headrace.site.sources.databases import databases_of
@@ -55,9 +55,9 @@ class World:
         assert loading.error is None
 
     @property
-    def reader(self) -> Reader:
+    def reader(self) -> ViewReader:
         assert self.service.scheduler is not None
-        return Reader(self.plan, self.service.scheduler.engine.program, self.service.ledger, self.service.store)
+        return ViewReader(self.plan, self.service.scheduler.engine.program, self.service.ledger, self.service.store)
 
     def recomputed(self, here_at_most: int = HERE_AT_MOST) -> Recomputation:
         folder, push = self.service.folder, self.service.push_to
@@ -240,11 +240,15 @@ def test_an_audit_leaves_nothing_behind_however_it_ends(world: World, monkeypatc
     left = world.service.folder.audit / "4194304-1-killed"
     left.mkdir(parents=True)
     with pytest.raises(KeyboardInterrupt):
-        recompute(world.reader, world.service.folder, world.environment, world.service.push_to, Watch(interrupt))
+        recompute(
+            world.reader, world.service.folder, world.environment, world.service.push_to, ComparisonWatch(interrupt)
+        )
     assert list(world.service.folder.audit.iterdir()) == []
     assert world.locks() == 0
     said: list[str] = []
-    found = recompute(world.reader, world.service.folder, world.environment, world.service.push_to, Watch(said.append))
+    found = recompute(
+        world.reader, world.service.folder, world.environment, world.service.push_to, ComparisonWatch(said.append)
+    )
     assert found.equal and len(found.views) == 3
     assert list(world.service.folder.audit.iterdir()) == []
     assert "reading source posts: 1,000 rows" in said or any("1,000 of about" in line for line in said)
@@ -260,7 +264,9 @@ def test_files_that_go_while_a_view_is_compared_are_still_read(world: World) -> 
                 for piece in log.pieces:
                     world.service.store.delete(log.site, piece.file)
 
-    found = recompute(world.reader, world.service.folder, world.environment, world.service.push_to, Watch(compact))
+    found = recompute(
+        world.reader, world.service.folder, world.environment, world.service.push_to, ComparisonWatch(compact)
+    )
     assert found.equal and len(found.views) == 3
 
 

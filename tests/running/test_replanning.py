@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.coordinate.replanning import LOOK_EVERY_S, Move, Replanning, measured_of
+from headrace.coordinate.replanning import LOOK_EVERY_S, ContractMove, Replanning, measured_of
 from headrace.model.log import Round
 from headrace.model.plan import Plan
 from headrace.model.statistics import rate_of
@@ -36,7 +36,7 @@ class Running:
     replanning: Replanning
     error: str | None = None
     clock_s: float = START_S
-    moves: list[Move] = field(default_factory=list)
+    moves: list[ContractMove] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.learning = Learning(self.plan)

@@ -11,13 +11,13 @@ import pytest
 from headrace.app.preparing import prepare
 from headrace.connect.postgres.sample import Habit, SampleLoad
 from headrace.coordinate.compare.compare import recompute
-from headrace.coordinate.host import Host
+from headrace.coordinate.host import ServiceHost
 from headrace.coordinate.measured import read_measured
 from headrace.coordinate.replanning import measured_of
 from headrace.model.catalogue import MeasuredSize
 from headrace.model.log import Log
 from headrace.model.options import ApplyWishes
-from headrace.observe.rates import Flow, Meter
+from headrace.observe.rates import Meter, VertexFlow
 from headrace.plan.share.revalue import Measured
 from headrace.run.push.items import HereRunner
 from headrace.run.push.perform import perform
@@ -62,7 +62,9 @@ def measured_in_a_hurry(learning: Learning, logs: Mapping[str, Log], clock_s: fl
 
 def measured_with_sizes(learning: Learning, logs: Mapping[str, Log], clock_s: float) -> Measured:
     """As measured so far; what results emit is told before it was watched for a minute."""
-    flows = {name: Flow(at_once(one.rows_in), at_once(one.rows_out), one.bytes) for name, one in learning.flows.items()}
+    flows = {
+        name: VertexFlow(at_once(one.rows_in), at_once(one.rows_out), one.bytes) for name, one in learning.flows.items()
+    }
     hurried = replace(learning, flows=flows)
     found = measured_of(learning, logs, clock_s)
     return replace(found, sizes=measured_of(hurried, logs, clock_s).sizes)
@@ -73,14 +75,14 @@ def at_once(meter: Meter) -> Meter:
 
 
 @pytest.fixture
-def host(tmp_path: Path, postgres_database: Callable[[], str]) -> Iterator[Host]:
+def host(tmp_path: Path, postgres_database: Callable[[], str]) -> Iterator[ServiceHost]:
     """A project that runs, while people write."""
     environment = make_shop(tmp_path, PROJECT, postgres_database)
     service = Service(Folder(tmp_path), environment, HereRunner(perform), in_processes=False)
     service.open()
     load = SampleLoad(environment, HABITS)
     try:
-        host = Host(service, service.folder, lambda wishes: prepare(tmp_path, environment, wishes))
+        host = ServiceHost(service, service.folder, lambda wishes: prepare(tmp_path, environment, wishes))
         loading = host.start(host.prepare(ApplyWishes()))
         assert loading.done.wait(120) and loading.error is None
         host.state = State.RUNNING
@@ -91,7 +93,7 @@ def host(tmp_path: Path, postgres_database: Callable[[], str]) -> Iterator[Host]
         service.close()
 
 
-def assert_right(host: Host) -> None:
+def assert_right(host: ServiceHost) -> None:
     """More than once: what a move left wrong may show only when more changes come."""
     for _ in range(3):
         found = recompute(host.reader(), host.service.folder, host.service.environment, host.service.push_to)
@@ -99,7 +101,7 @@ def assert_right(host: Host) -> None:
         assert found.equal, found
 
 
-def test_work_moves_to_where_the_changes_are_and_is_not_moved_back(host: Host) -> None:
+def test_work_moves_to_where_the_changes_are_and_is_not_moved_back(host: ServiceHost) -> None:
     before = host.service.running
     assert before is not None
     with host.replanning(look_every_s=0.2, measure=measured_in_a_hurry):
@@ -128,7 +130,7 @@ def test_work_moves_to_where_the_changes_are_and_is_not_moved_back(host: Host) -
     assert scores.rows == size.rows
 
 
-def sizes_of(host: Host) -> Mapping[str, MeasuredSize]:
+def sizes_of(host: ServiceHost) -> Mapping[str, MeasuredSize]:
     """Those that the service has written."""
     measured = read_measured(host.folder)
     return {} if measured is None else measured.sizes

@@ -14,7 +14,7 @@ import pytest
 from headrace.app.preparing import prepare
 from headrace.coordinate.moving import apply_plan
 from headrace.model.options import ApplyWishes
-from headrace.run.push.items import HereRunner, Item, Outcome
+from headrace.run.push.items import HereRunner, Item, ItemOutcome
 from headrace.run.push.perform import perform
 from headrace.run.push.push import Pushed
 from headrace.run.push.simulated_links import ShapedRunner
@@ -41,7 +41,7 @@ class Stopwatch:
     runner: ShapedRunner
     took: list[float] = field(default_factory=list)
 
-    def run(self, items: Sequence[Item]) -> list[Outcome[Any]]:
+    def run(self, items: Sequence[Item]) -> list[ItemOutcome[Any]]:
         started = time.monotonic()
         found = self.runner.run(items)
         self.took.append(time.monotonic() - started)

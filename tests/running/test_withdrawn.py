@@ -16,7 +16,7 @@ from headrace.connect.postgres.publications import publish
 from headrace.connect.postgres.sessions import connect_session
 from headrace.connect.postgres.slots import create_slot
 from headrace.model.catalogue import DeltaFolder, PostgresTable
-from headrace.model.errors import Held
+from headrace.model.errors import LeaseHeld
 from headrace.model.relation import Field
 from headrace.model.types import BIGINT
 from headrace.run.ports import Ledger
@@ -155,7 +155,7 @@ def in_database(dsn: str) -> int:
 def is_held(ledger: Ledger, lease: str) -> bool:
     try:
         ledger.release(ledger.acquire(lease, "capture", 60))
-    except Held:
+    except LeaseHeld:
         return True
     return False
 

@@ -16,7 +16,7 @@ from headrace.model.plan import Plan, PlanOptions
 from headrace.run.push.items import HereRunner
 from headrace.run.push.perform import perform
 from headrace.site.folder import Folder
-from headrace.site.reading import Reader
+from headrace.site.reading import ViewReader
 from headrace.site.service import Service
 from tests.running.running_project import RunningProject, made_in, until
 from tests.running.shop import PROJECT, make_shop
@@ -69,7 +69,7 @@ def test_a_source_that_is_asked_for_again_before_its_database_is_back_is_capture
         assert loading.error is None
         assert publications(server) == before
         assert service.scheduler is not None
-        reader = Reader(both, service.scheduler.engine.program, service.ledger, service.store)
+        reader = ViewReader(both, service.scheduler.engine.program, service.ledger, service.store)
         found = recompute(reader, service.folder, environment, service.push_to)
         assert found.equal, found
     finally:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from headrace.app.project import sample_project
-from headrace.coordinate.demo import GUEST_VIEW, INSERT, Arrival, Closing, Demo, Kept, Lag
+from headrace.coordinate.demo import GUEST_VIEW, INSERT, Arrival, Closing, Demo, Lag, PromiseResult
 from headrace.declare.units import DURATION, Unreadable, read_amount
 from headrace.model.errors import UsageError
 
@@ -18,8 +18,8 @@ __all__ = [
     "Arrival",
     "Closing",
     "Demo",
-    "Kept",
     "Lag",
+    "PromiseResult",
     "open_demo",
     "read_duration",
 ]

@@ -23,7 +23,7 @@ from headrace.site.folder import Folder
 from headrace.site.process import running_process
 
 if TYPE_CHECKING:
-    from headrace.coordinate.host import Host
+    from headrace.coordinate.host import ServiceHost
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def explain(directory: Path, environment: Mapping[str, str], name: str) -> Expla
     return Explained(plan, why(plan, name), _grounds(plan, name))
 
 
-def explain_running(host: Host, name: str) -> Explained:
+def explain_running(host: ServiceHost, name: str) -> Explained:
     """Why the plan that runs is so, at what is measured now."""
     measured = host.measured()
     plan = plan_as_measured(host.reader().plan, measured)

@@ -142,7 +142,7 @@ def place_table(request: TableRequest, progress: Progress = lambda _: None) -> P
 
 def place_table_on_spark(request: TableRequest, master: str, progress: Progress = lambda _: None) -> PlacedTable:
     """The same on Spark: for tables that one machine does not hold."""
-    from headrace.connect.spark.place import Conflicts, Prices, Settlement, place_on_spark
+    from headrace.connect.spark.place import Conflicts, RatePrices, Settlement, place_on_spark
     from headrace.connect.spark.session import SparkSettings, start_session
     from headrace.connect.tables.files import format_of
     from headrace.connect.tables.output import output_format
@@ -151,7 +151,7 @@ def place_table_on_spark(request: TableRequest, master: str, progress: Progress 
         output_format(request.out)
     form = format_of(request.file)
     one, price_scale = uniform_star(1, request.up, request.down)
-    prices = Prices(int(one.up[0]), int(one.down[0]))
+    prices = RatePrices(int(one.up[0]), int(one.down[0]))
 
     def settle(conflicts: Conflicts) -> Settlement:
         progress(f"settling {len(conflicts.contested[0]):,} views that two devices want")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from headrace.coordinate.compare.compare import Recomputation, Recomputed
     from headrace.run.rows.json_rows import JsonChange, JsonRow
     from headrace.site.asked import RowsAsked
-    from headrace.site.reading import Reader, Seen
+    from headrace.site.reading import Seen, ViewReader
 
 __all__ = [
     "Recomputation",
@@ -166,7 +166,7 @@ def _changed(
 
 
 @contextmanager
-def _reader(directory: Path) -> Iterator[Reader]:
+def _reader(directory: Path) -> Iterator[ViewReader]:
     from headrace.site.reading import open_reader
 
     if not Folder(directory).exists:
@@ -178,7 +178,7 @@ def _reader(directory: Path) -> Iterator[Reader]:
         reader.ledger.close()
 
 
-def changes_as_json(reader: Reader, view: str, after: int | None) -> tuple[int, Iterator[JsonChange]]:
+def changes_as_json(reader: ViewReader, view: str, after: int | None) -> tuple[int, Iterator[JsonChange]]:
     from headrace.run.rows.json_rows import json_changes
 
     upto, found = reader.changes(view, after)
@@ -240,7 +240,7 @@ def recompute(
     directory: Path, environment: Mapping[str, str], say: Callable[[str], None] = lambda _: None
 ) -> Recomputation:
     """Every view against its query, evaluated from scratch on what the sources hold at the same time."""
-    from headrace.coordinate.compare.compare import Watch, ask_for_views
+    from headrace.coordinate.compare.compare import ComparisonWatch, ask_for_views
     from headrace.coordinate.compare.compare import recompute as compare
     from headrace.site.process import running_process
 
@@ -248,7 +248,9 @@ def recompute(
     if running_process(folder) is None:
         raise UsageError(f'the project in "{directory}" does not run', "start it with `headrace up`")
     with _reader(directory) as reader:
-        watch = Watch(say, lambda contract: _trouble_of(folder, contract), lambda: running_process(folder) is None)
+        watch = ComparisonWatch(
+            say, lambda contract: _trouble_of(folder, contract), lambda: running_process(folder) is None
+        )
         return compare(reader, folder, environment, ask_for_views(reader), watch)
 
 

@@ -16,18 +16,18 @@ from typing import Protocol
 
 from headrace.app.preparing import prepare, prepare_or_resume, runnable
 from headrace.connect.signals import note_signals
-from headrace.coordinate.host import Host, Prepared
+from headrace.coordinate.host import Prepared, ServiceHost
 from headrace.coordinate.old_state import OLD_STATE, forget_old_views
 from headrace.coordinate.resume import recovered_text
 from headrace.coordinate.status import error_of
 from headrace.coordinate.telling import TroubleLines
 from headrace.declare.engine import exposing
-from headrace.model.errors import ConnectError, Fenced, Held, UnreadableState, UsageError
+from headrace.model.errors import ConnectError, Fenced, LeaseHeld, UnreadableState, UsageError
 from headrace.model.options import RunEngine
 from headrace.run.push.simulated_links import ShapedRunner
 from headrace.site.engine.settings import engine_to_start
 from headrace.site.engine.start import start_engine
-from headrace.site.engine.watchdog import Watch, start_watchdog
+from headrace.site.engine.watchdog import EngineWatch, start_watchdog
 from headrace.site.folder import Folder
 from headrace.site.last_status import State, last_status
 from headrace.site.log_words import LOG_WORDS
@@ -42,7 +42,7 @@ from headrace.site.process import (
 )
 from headrace.site.service import Service, clock_now
 
-__all__ = ["Host", "Say", "Serve", "Server", "UpSettings", "refuse_second", "run_project"]
+__all__ = ["Say", "Serve", "Server", "ServiceHost", "UpSettings", "refuse_second", "run_project"]
 
 STATUS_EVERY_S = 1.0
 LOG_BYTES = 10_000_000
@@ -73,7 +73,7 @@ class Server(Protocol):
     def stop(self) -> None: ...
 
 
-Serve = Callable[[Host, str, int], Server]
+Serve = Callable[[ServiceHost, str, int], Server]
 """Starts a server for a host with a token, at a port."""
 
 
@@ -102,16 +102,16 @@ def run_project(
         say(f'engine: property "{name}" weakens a default: {danger}')
     engine = start_engine(declared, folder)
     service = Service(folder, environment, engine.runner, absence=engine.absence, cores=engine.cores)
-    watch = Watch(engine.replace, engine.allowed_s)
+    watch = EngineWatch(engine.replace, engine.allowed_s)
     if settings.shape_links:
         service.runner = shaped = ShapedRunner(engine.runner, service.links, wait=service.stop.wait)
-        watch = Watch(engine.replace, lambda: engine.allowed_s() + shaped.allowed_s(), shaped.left_s)
+        watch = EngineWatch(engine.replace, lambda: engine.allowed_s() + shaped.allowed_s(), shaped.left_s)
     try:
         service.open()
-    except Held as error:
+    except LeaseHeld as error:
         raise _held(folder, str(error)) from error
     start_watchdog(service, watch)
-    host = Host(service, folder, lambda wishes: runnable(prepare(directory, environment, wishes), declared.kind))
+    host = ServiceHost(service, folder, lambda wishes: runnable(prepare(directory, environment, wishes), declared.kind))
     try:
         forget_old_views(folder, service.ledger, service.lease)
         with note_signals(host.stop):
@@ -124,7 +124,7 @@ def run_project(
     return prepared
 
 
-def _run(host: Host, prepared: Prepared, settings: UpSettings, serve: Serve, say: Say) -> None:
+def _run(host: ServiceHost, prepared: Prepared, settings: UpSettings, serve: Serve, say: Say) -> None:
     token, began = secrets.token_urlsafe(24), time.monotonic()
     server = serve(host, token, settings.port)
     try:
@@ -137,7 +137,7 @@ def _run(host: Host, prepared: Prepared, settings: UpSettings, serve: Serve, say
         server.stop()
 
 
-def _until_told(host: Host, process: ServiceProcess, began: float, say: Say) -> None:
+def _until_told(host: ServiceHost, process: ServiceProcess, began: float, say: Say) -> None:
     phase, written, troubles = "", 0.0, TroubleLines()
     while not host.stop.wait(0.1):
         loading = host.service.loading
@@ -165,7 +165,7 @@ def _until_told(host: Host, process: ServiceProcess, began: float, say: Say) -> 
             written = time.monotonic()
 
 
-def _failure(host: Host) -> Exception:
+def _failure(host: ServiceHost) -> Exception:
     """Of a service that has ended by itself. One that lost its project did no harm: nothing of it was committed."""
     why = host.service.failure
     if isinstance(why, Fenced):
@@ -176,7 +176,7 @@ def _failure(host: Host) -> Exception:
     return failed
 
 
-def _tell_end(host: Host) -> None:
+def _tell_end(host: ServiceHost) -> None:
     """To files, as far as these can be read: nothing may hide why the service ends."""
     try:
         _write_last_status(host)
@@ -185,7 +185,7 @@ def _tell_end(host: Host) -> None:
         log.warning("how the service ended is not written down: %s", error)
 
 
-def _write_last_status(host: Host) -> None:
+def _write_last_status(host: ServiceHost) -> None:
     """The ledger is closed: what was written last, with how it ended; unless somebody else runs the project by now."""
     found, process = host.folder.read_json("status.json"), read_process(host.folder)
     if isinstance(found, dict) and process is not None and process.is_this:

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.connect.delta_table import File, Mark, OwnTable, Version, small_files, step_prefix
+from headrace.connect.delta_table import File, Mark, OwnTable, TableVersion, small_files, step_prefix
 from headrace.model.amounts import format_seconds
 from headrace.model.errors import Conflict, ConnectError
 from headrace.model.relation import Field
@@ -155,7 +155,7 @@ class DeltaDelivery:
 
     # Steps
 
-    def _step(self, version: Version, net: pa.Table, t: int) -> None:
+    def _step(self, version: TableVersion, net: pa.Table, t: int) -> None:
         mark = Mark(version.mark.step + 1, t, self._folder.fingerprint)
         changes = self._changes.read(self._folder.fingerprint)
         assert changes is not None, "recovery makes it"
@@ -163,7 +163,7 @@ class DeltaDelivery:
         self._change(version, net, mark)
         self._keep_up(mark)
 
-    def _recovered(self) -> Version | None:
+    def _recovered(self) -> TableVersion | None:
         """The table, after what a crash left undone is done."""
         meaning = self._folder.fingerprint
         version, changes = self._table.read(meaning), self._changes.read(meaning)
@@ -178,7 +178,7 @@ class DeltaDelivery:
             return self._table.read(meaning)
         return version
 
-    def _change(self, version: Version, net: pa.Table, mark: Mark) -> None:
+    def _change(self, version: TableVersion, net: pa.Table, mark: Mark) -> None:
         """Files that hold rows that went are replaced. Of equal rows any may go, so they are counted."""
         signs = net.column(WEIGHT)
         went, came = net.filter(pc.less(signs, 0)), net.filter(pc.greater(signs, 0))
@@ -261,7 +261,7 @@ class DeltaDelivery:
         return _net(rows.select(self._schema.names).append_column(WEIGHT, weights))
 
 
-def _has(version: Version, schema: pa.Schema) -> bool:
+def _has(version: TableVersion, schema: pa.Schema) -> bool:
     return bool(pa.schema(version.schema.to_arrow()).equals(schema))
 
 

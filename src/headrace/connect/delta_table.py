@@ -51,7 +51,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class TableVersion:
     """A table as it was read: what is committed on it fails if someone else was faster."""
 
     handle: DeltaTable
@@ -73,7 +73,7 @@ class OwnTable:
     description: str
     ordered_by: str | None = None
 
-    def read(self, meaning: str) -> Version | None:
+    def read(self, meaning: str) -> TableVersion | None:
         """The newest version; None if there is none. Raises an error if it is not ours, or not any more."""
         if not DeltaTable.is_deltatable(str(self.path)):
             self._check_empty()
@@ -87,7 +87,7 @@ class OwnTable:
         step, t = (handle.transaction_version(f"{self.owner}#{name}") for name in ("step", "t"))
         assert step is not None and t is not None, f"every commit to {self.path} says its step and time"
         meant = handle.transaction_version(f"{self.owner}#meaning-{meaning}") == step
-        return Version(handle, Mark(step, t, meaning if meant else None), tuple(self._files(handle)))
+        return TableVersion(handle, Mark(step, t, meaning if meant else None), tuple(self._files(handle)))
 
     def create(self, schema: pa.Schema, rows: pa.Table, mark: Mark) -> None:
         """The first version, or one that replaces all there is, its columns too."""
@@ -102,7 +102,9 @@ class OwnTable:
             commit_properties=self._properties(mark),
         )
 
-    def commit(self, on: Version, rows: pa.Table, drop: Sequence[File], mark: Mark, same_rows: bool = False) -> None:
+    def commit(
+        self, on: TableVersion, rows: pa.Table, drop: Sequence[File], mark: Mark, same_rows: bool = False
+    ) -> None:
         """Adds rows and drops files. `same_rows`: they were only moved, which readers of changes need not know."""
         now = _milliseconds()
         actions: list[AddAction | RemoveAction] = list(self._written(rows, mark.step, not same_rows))

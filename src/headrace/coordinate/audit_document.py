@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.observe.shown import Look
+from headrace.observe.shown import ContractReadings
 from headrace.site.folder import Folder
 from headrace.site.reading import fresh_look, open_reader
 
 
-def look_of(folder: Folder) -> Look:
+def look_of(folder: Folder) -> ContractReadings:
     """The last of the service; if none looks now, what it would find."""
     ledger = folder.ledger()
     try:
@@ -17,7 +17,7 @@ def look_of(folder: Folder) -> Look:
     finally:
         ledger.close()
     if found is not None or folder.running_version is None:
-        return found or Look(0)
+        return found or ContractReadings(0)
     reader = open_reader(folder)
     try:
         return reader.look()
@@ -25,7 +25,7 @@ def look_of(folder: Folder) -> Look:
         reader.ledger.close()
 
 
-def audit_document(look: Look) -> dict[str, Any]:
+def audit_document(look: ContractReadings) -> dict[str, Any]:
     """`cost` is $ of resources, `money` with the penalty; `measured_at` is in seconds since 1970."""
     return {
         "contracts": [

@@ -31,10 +31,10 @@ from headrace.observe.shown import ContractNumbers
 from headrace.plan.make import make_plan
 from headrace.run.push.perform import needs_session, perform
 from headrace.run.push.push import Pushed
-from headrace.site.engine.late_runner import Engine, LateRunner
+from headrace.site.engine.late_runner import EngineStarter, LateRunner
 from headrace.site.folder import Folder
 from headrace.site.log_words import LOG_WORDS
-from headrace.site.reading import Reader
+from headrace.site.reading import ViewReader
 from headrace.site.service import Service, clock_now
 
 GUEST_DATABASE, GUEST_VIEW = "posts", "wall"
@@ -74,7 +74,7 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class PromiseResult:
     """What became of a promise."""
 
     contract: str
@@ -91,7 +91,7 @@ class Closing:
     seconds: float
     first_view_s: float
     written: int
-    kept: tuple[Kept, ...]
+    kept: tuple[PromiseResult, ...]
     pushes: int
     pushed_rows: int
     moved_rows: int
@@ -147,7 +147,7 @@ class Demo:
         self._service = Service(
             Folder(self.project),
             environment,
-            LateRunner(Engine("Spark", self._spark.result)),
+            LateRunner(EngineStarter("Spark", self._spark.result)),
             in_processes=False,
             on_push=self._count,
         )
@@ -235,10 +235,10 @@ class Demo:
         self._looked_at = upto
         return tuple(found)
 
-    def _reader(self) -> Reader:
+    def _reader(self) -> ViewReader:
         service = self._service
         assert service is not None and service.scheduler is not None
-        return Reader(self.plan, service.scheduler.engine.program, service.ledger, service.store)
+        return ViewReader(self.plan, service.scheduler.engine.program, service.ledger, service.store)
 
     @property
     def written(self) -> int:
@@ -276,10 +276,10 @@ class Demo:
             load_error=load.error,
         )
 
-    def _kept(self, service: Service) -> list[Kept]:
+    def _kept(self, service: Service) -> list[PromiseResult]:
         looked = self._looked(service)
         return [
-            Kept(one.contract, one.freshness_s, numbers.worst_lag_s, numbers.violations, numbers.violated_s)
+            PromiseResult(one.contract, one.freshness_s, numbers.worst_lag_s, numbers.violations, numbers.violated_s)
             for one in self.plan.contracts
             if (numbers := looked.get(one.contract)) is not None
         ]

@@ -22,7 +22,7 @@ from headrace.site.forced import read_forced
 from headrace.site.last_status import last_status
 from headrace.site.process import read_process
 from headrace.site.sources.captures import names_of
-from headrace.site.sources.databases import Database, databases_of
+from headrace.site.sources.databases import SourceDatabase, databases_of
 from headrace.site.sources.folder_sources import folder_problems
 
 MEND_FAILING = "it resumes by itself once this is fixed; `headrace show` shows its last good rows"
@@ -155,7 +155,7 @@ def look_at_databases(catalogue: Catalogue, environment: Mapping[str, str], fold
             yield from (Looked(database.name, "not known", problem) for problem in error.problems)
 
 
-def _database(catalogue: Catalogue, database: Database, address: str, folder: Folder) -> Iterator[Looked]:
+def _database(catalogue: Catalogue, database: SourceDatabase, address: str, folder: Folder) -> Iterator[Looked]:
     names = names_of(catalogue.project, database.dsn, folder)
     try:
         found = check_up(address, names.slot)

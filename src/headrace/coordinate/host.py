@@ -24,7 +24,7 @@ from headrace.model.difference import ChangeStep
 from headrace.model.errors import UsageError, nearest_name
 from headrace.model.options import ApplyWishes
 from headrace.model.plan import Plan, Rejection
-from headrace.observe.shown import Look
+from headrace.observe.shown import ContractReadings
 from headrace.observe.sizes import held_results
 from headrace.plan.share.difference import Difference, difference
 from headrace.plan.share.revalue import Measured
@@ -35,7 +35,7 @@ from headrace.site.forced import write_forced
 from headrace.site.last_status import FILE as STATUS_FILE
 from headrace.site.last_status import State
 from headrace.site.loading import Loading
-from headrace.site.reading import Reader
+from headrace.site.reading import ViewReader
 from headrace.site.running import Running
 from headrace.site.service import Service
 
@@ -91,7 +91,7 @@ class Reread:
 
 
 @dataclass
-class Host:
+class ServiceHost:
     service: Service
     folder: Folder
     prepare: Callable[[ApplyWishes], Prepared]
@@ -115,16 +115,16 @@ class Host:
 
     def audit(self) -> dict[str, Any]:
         """Of the last look; before the first of this run, of the run before."""
-        return audit_document(self.service.auditor.looked or last_look(self.service.ledger) or Look(0))
+        return audit_document(self.service.auditor.looked or last_look(self.service.ledger) or ContractReadings(0))
 
-    def reader(self) -> Reader:
+    def reader(self) -> ViewReader:
         """Of what runs; its ledger is the service's own."""
         service = self.service
         scheduler = service.scheduler  # taken once: the next look may find another plan
         if scheduler is None:
             raise UsageError("the views are not loaded yet", "`headrace status` shows the progress")
         running, program = scheduler.running, scheduler.engine.program
-        return Reader(running.plan, program, service.ledger, service.store, running.forced)
+        return ViewReader(running.plan, program, service.ledger, service.store, running.forced)
 
     def measured(self) -> Measured:
         """What the plan that runs has taught so far."""

@@ -52,7 +52,7 @@ Measure = Callable[[Learning, Mapping[str, Log], float], Measured]
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class ContractMove:
     """What was moved, when (seconds since 1970) and why. `saving` is $/s, `migration` $; `error` says why it failed."""
 
     at_s: float
@@ -79,7 +79,7 @@ class Move:
         return (part if self.error is None else replace(part, after=part.before) for part in self.parts)
 
 
-_MOVES: TypeAdapter[tuple[Move, ...]] = TypeAdapter(tuple[Move, ...])
+_MOVES: TypeAdapter[tuple[ContractMove, ...]] = TypeAdapter(tuple[ContractMove, ...])
 
 
 @dataclass(slots=True)
@@ -88,7 +88,7 @@ class Replanning:
 
     ledger: Ledger
     lease: Lease
-    moves: tuple[Move, ...] = ()
+    moves: tuple[ContractMove, ...] = ()
     watched: ConditionWatch = field(default_factory=ConditionWatch)
     _asked_about: frozenset[WatchedCondition] = frozenset()
     _asked_at_s: float = float("-inf")
@@ -103,7 +103,7 @@ class Replanning:
         except (KeyError, ValidationError):
             self.moves = ()  # there are none, or another version wrote them
 
-    def step(self, plan: Plan, measured: Measured, go_over: GoOver) -> Move | None:
+    def step(self, plan: Plan, measured: Measured, go_over: GoOver) -> ContractMove | None:
         """Looks at a plan that runs; the move that was made or tried, None if there was none."""
         self._note_plan(plan, measured.clock_s)
         self.watched = look(self.watched, plan, measured)
@@ -146,7 +146,7 @@ class Replanning:
         self._asked_about, self._asked_at_s = due, clock_s
         return True
 
-    def _note(self, move: Move) -> None:
+    def _note(self, move: ContractMove) -> None:
         self.moves = (*self.moves, move)[-REMEMBERED:]
         self.ledger.commit(self.lease, Round(notes={MOVES_NOTE: _MOVES.dump_json(self.moves).decode()}))
 
@@ -166,8 +166,8 @@ def measured_of(learning: Learning, logs: Mapping[str, Log], clock_s: float) -> 
     )
 
 
-def _move(proposal: Proposal, clock_s: float) -> Move:
-    return Move(
+def _move(proposal: Proposal, clock_s: float) -> ContractMove:
+    return ContractMove(
         at_s=clock_s,
         contracts=proposal.contracts,
         reasons=proposal.reasons,
@@ -179,7 +179,7 @@ def _move(proposal: Proposal, clock_s: float) -> Move:
     )
 
 
-def _tell(move: Move) -> None:
+def _tell(move: ContractMove) -> None:
     log.info(
         "moving %s, because %s; saves %.3g $/h, moving costs %.3g $, broken promises that can be kept then: %s; "
         "made: %s; dropped: %s",

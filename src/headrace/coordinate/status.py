@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace.coordinate.contract_status import contract_documents
-from headrace.coordinate.replanning import Move
+from headrace.coordinate.replanning import ContractMove
 from headrace.run.push.simulated_links import ShapedRunner
 from headrace.site.engine.late_runner import Absence
 from headrace.site.last_status import State
@@ -16,7 +16,7 @@ from headrace.site.service import Service
 MOVES_TOLD = 5
 
 
-def status_document(service: Service, state: State, pid: int, moves: Sequence[Move] = ()) -> dict[str, Any]:
+def status_document(service: Service, state: State, pid: int, moves: Sequence[ContractMove] = ()) -> dict[str, Any]:
     """`written` and `since` are in seconds since 1970. Of `moves`, the last few are told."""
     loading = service.loading
     return {
@@ -56,7 +56,7 @@ def _links(service: Service) -> list[dict[str, Any]]:
     ]
 
 
-def _move(move: Move) -> dict[str, Any]:
+def _move(move: ContractMove) -> dict[str, Any]:
     return {
         "at": move.at_s,
         "contracts": list(move.contracts),

@@ -140,7 +140,7 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
     return f'did you mean "{by_fold[match[0]]}"?' if match else None
 
 
-class Held(HeadraceError):
+class LeaseHeld(HeadraceError):
     """Someone else has the lease."""
 
 

@@ -99,7 +99,7 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class CommitMark:
     """What a source database had committed when it was captured up to `t`, and when: microseconds of our own clock."""
 
     database: str
@@ -113,7 +113,7 @@ class Round:
 
     edits: tuple[Edit, ...] = ()
     notes: Mapping[str, str | None] = field(default_factory=dict)
-    moments: tuple[Moment, ...] = ()
+    moments: tuple[CommitMark, ...] = ()
     forget: tuple[str, ...] = ()
 
 

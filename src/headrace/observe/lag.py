@@ -17,13 +17,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from headrace.model.log import Moment
+from headrace.model.log import CommitMark
 
 SECOND = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Captured:
+class DatabaseProgress:
     """What is known of a database with regard to a view at time m.
 
     `lacking` is the oldest of its moments after m; `last` its last moment of all (the capture's position), None before
@@ -32,16 +32,16 @@ class Captured:
     """
 
     database: str
-    lacking: Moment | None
-    last: Moment | None
+    lacking: CommitMark | None
+    last: CommitMark | None
 
 
-def lag_s(now: int, view_t: int, databases: Iterable[Captured]) -> float:
+def lag_s(now: int, view_t: int, databases: Iterable[DatabaseProgress]) -> float:
     """Seconds, never negative. A view without databases (its sources are files, or never change) has all there is."""
     return max((0, *(now - _oldest(view_t, captured) for captured in databases))) / SECOND
 
 
-def _oldest(view_t: int, captured: Captured) -> int:
+def _oldest(view_t: int, captured: DatabaseProgress) -> int:
     """Committed not before this: the oldest that is not in the view."""
     moment = captured.lacking or captured.last
     return view_t if moment is None else moment.commit_time

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 
 from headrace.model.catalogue import Catalogue, OperatorTime
 from headrace.model.plan import Graph, Operator
-from headrace.observe.rates import Flow
-from headrace.observe.times import INGEST, RECOMPUTE, Operation, Times
+from headrace.observe.rates import VertexFlow
+from headrace.observe.times import INGEST, RECOMPUTE, Operation, OperatorTimes
 
 
 def operation_of(graph: Graph, vertex: str) -> Operation:
@@ -43,7 +43,7 @@ def _transfer(catalogue: Catalogue, graph: Graph, operation: Operation, vertex: 
     return link.latency_s, 0.0 if link.bandwidth is None else graph.vertices[vertex].width / link.bandwidth
 
 
-def rows_of_push(graph: Graph, flows: Mapping[str, Flow], vertex: str, batch_s: float) -> tuple[float, float]:
+def rows_of_push(graph: Graph, flows: Mapping[str, VertexFlow], vertex: str, batch_s: float) -> tuple[float, float]:
     """Rows in and rows out of some seconds of changes."""
     flow, edge = flows.get(vertex), graph.edges.get(vertex)
     if edge is not None and edge.is_recomputed:
@@ -56,7 +56,7 @@ def rows_of_push(graph: Graph, flows: Mapping[str, Flow], vertex: str, batch_s: 
 
 
 def predictor(
-    catalogue: Catalogue, graph: Graph, times: Times, flows: Mapping[str, Flow]
+    catalogue: Catalogue, graph: Graph, times: OperatorTimes, flows: Mapping[str, VertexFlow]
 ) -> Callable[[str, float], float]:
     """Seconds of a push, from the vertex and the seconds of changes that it lacks."""
     known = {name: (operation_of(graph, name), planned_time(catalogue, graph, name)) for name in graph.vertices}

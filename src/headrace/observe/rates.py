@@ -55,7 +55,7 @@ def metered(meter: Meter, amount: float, upto: int) -> Meter:
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class VertexFlow:
     """What a vertex took in and gave out, and the bytes that it was sent."""
 
     rows_in: Meter
@@ -72,19 +72,19 @@ class Flow:
         return json.dumps(asdict(self), sort_keys=True)
 
     @staticmethod
-    def from_json(text: str) -> Flow:
+    def from_json(text: str) -> VertexFlow:
         """Raises KeyError, TypeError or ValueError for a text that is none of ours."""
         found = json.loads(text)
-        return Flow(Meter(**found["rows_in"]), Meter(**found["rows_out"]), Meter(**found["bytes"]))
+        return VertexFlow(Meter(**found["rows_in"]), Meter(**found["rows_out"]), Meter(**found["bytes"]))
 
 
-def started(t: int) -> Flow:
+def started(t: int) -> VertexFlow:
     """Of a vertex that begins at a time: what it held then did not flow."""
-    return Flow(Meter(t), Meter(t), Meter(t))
+    return VertexFlow(Meter(t), Meter(t), Meter(t))
 
 
-def pushed(flow: Flow, rows_in: float, rows_out: float, size: float, upto: int) -> Flow:
-    return Flow(
+def pushed(flow: VertexFlow, rows_in: float, rows_out: float, size: float, upto: int) -> VertexFlow:
+    return VertexFlow(
         metered(flow.rows_in, rows_in, upto), metered(flow.rows_out, rows_out, upto), metered(flow.bytes, size, upto)
     )
 
@@ -104,7 +104,7 @@ class Statistics:
     load: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
-def statistics(graph: Graph, flows: Mapping[str, Flow], links: Iterable[Link]) -> Statistics:
+def statistics(graph: Graph, flows: Mapping[str, VertexFlow], links: Iterable[Link]) -> Statistics:
     """To re-plan with; a link without a limit has no load."""
     known = {name: flow for name, flow in flows.items() if flow.rows_out.is_known and name in graph.vertices}
     homes = {name: graph.vertices[name].scope[0] for name in known if name not in graph.edges}
@@ -116,7 +116,7 @@ def statistics(graph: Graph, flows: Mapping[str, Flow], links: Iterable[Link]) -
     )
 
 
-def _loads(graph: Graph, flows: Mapping[str, Flow], links: Iterable[Link]) -> dict[tuple[str, str], float]:
+def _loads(graph: Graph, flows: Mapping[str, VertexFlow], links: Iterable[Link]) -> dict[tuple[str, str], float]:
     demand: dict[tuple[str, str], float] = {}
     for name, flow in flows.items():
         edge = graph.edges.get(name)

@@ -18,7 +18,7 @@ from headrace.observe.money import paid, paid_per_hour
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class WatchedPromise:
     """What a contract that is watched asks for, and $/h that are planned for it."""
 
     freshness_s: float
@@ -46,7 +46,7 @@ class ContractNumbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ContractReadings:
     """Of all contracts at one moment, microseconds since 1970."""
 
     at: int
@@ -61,23 +61,23 @@ class Look:
         return _LOOK.dump_json(self).decode()
 
     @staticmethod
-    def from_json(text: str) -> Look:
+    def from_json(text: str) -> ContractReadings:
         """Raises ValueError for a text that is none of ours."""
         return _LOOK.validate_json(text)
 
 
-_LOOK: TypeAdapter[Look] = TypeAdapter(Look)
+_LOOK: TypeAdapter[ContractReadings] = TypeAdapter(ContractReadings)
 
 
 def take_numbers(
     at: int,
-    promises: Mapping[str, Promise],
+    promises: Mapping[str, WatchedPromise],
     lags_s: Mapping[str, float],
     records: Mapping[str, Record],
     accounts: Mapping[str, Account],
-) -> Look:
+) -> ContractReadings:
     """Of all contracts that are or were watched."""
-    return Look(
+    return ContractReadings(
         at,
         {
             name: _numbers(at, promises.get(name), lags_s.get(name), records.get(name, Record()), accounts.get(name))
@@ -87,7 +87,7 @@ def take_numbers(
 
 
 def _numbers(
-    at: int, promise: Promise | None, lag_s: float | None, record: Record, account: Account | None
+    at: int, promise: WatchedPromise | None, lag_s: float | None, record: Record, account: Account | None
 ) -> ContractNumbers:
     per_hour = paid_per_hour(account, record, at)
     return ContractNumbers(

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from headrace.model.catalogue import MeasuredSize
 from headrace.model.log import Log, PieceKind
 from headrace.model.plan import Graph, Operator, Plan, Stage, VertexKind
-from headrace.observe.rates import Flow
+from headrace.observe.rates import VertexFlow
 
 
 def held_results(plan: Plan) -> tuple[str, ...]:
@@ -21,7 +21,7 @@ def held_results(plan: Plan) -> tuple[str, ...]:
 
 
 def measure_sizes(
-    plan: Plan, flows: Mapping[str, Flow], rates: Mapping[str, float], logs: Mapping[str, Log]
+    plan: Plan, flows: Mapping[str, VertexFlow], rates: Mapping[str, float], logs: Mapping[str, Log]
 ) -> dict[str, MeasuredSize]:
     """By fingerprint, of results whose changes were watched for long enough. `rates` are the sources' measured ones.
 
@@ -55,7 +55,7 @@ def _rows_held(log: Log) -> int | None:
     return None if is_outdated else rows
 
 
-def _rate_of(flow: Flow | None) -> float | None:
+def _rate_of(flow: VertexFlow | None) -> float | None:
     """Changed rows per second; None while too little was seen to tell."""
     if flow is None or not flow.rows_out.is_known or flow.selectivity is None:
         return None

@@ -166,7 +166,7 @@ def _solved(squares: Vector, products: Vector, planned: OperatorTime) -> Operato
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class OperatorTimes:
     """`corrections` are the quick factors by vertex; `slowness` is seconds taken over seconds planned, by vertex, as
     re-planning wants it.
     """
@@ -186,19 +186,21 @@ class Times:
         return slow * self.corrections.get(vertex, 1.0)
 
 
-def observed(times: Times, operation: Operation, vertex: str, sample: Sample, planned: OperatorTime) -> Times:
+def observed(
+    times: OperatorTimes, operation: Operation, vertex: str, sample: Sample, planned: OperatorTime
+) -> OperatorTimes:
     """After a push of a vertex took what it took."""
     fit = fitted(times.fits.get(operation, Fit()), sample, planned)
     predicted = seconds_of(fit.time_or(planned), sample.rows_in, sample.rows_out)
     as_planned = seconds_of(planned, sample.rows_in, sample.rows_out)
-    return Times(
+    return OperatorTimes(
         {**times.fits, operation: fit},
         {**times.corrections, vertex: _nearer(times.corrections.get(vertex, 1.0), sample.seconds, predicted)},
         {**times.slowness, vertex: _nearer(times.slowness.get(vertex, 1.0), sample.seconds, as_planned)},
     )
 
 
-def forget(times: Times, vertices: frozenset[str]) -> Times:
+def forget(times: OperatorTimes, vertices: frozenset[str]) -> OperatorTimes:
     """Without vertices that are gone; what their operators taught stays."""
     corrections = {name: factor for name, factor in times.corrections.items() if name not in vertices}
     slowness = {name: factor for name, factor in times.slowness.items() if name not in vertices}

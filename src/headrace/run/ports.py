@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from headrace.meaning.python_functions import Functions
 from headrace.model.full_query import FullQuery
-from headrace.model.log import Lease, Log, Moment, Round
-from headrace.run.push.items import Item, Outcome
+from headrace.model.log import CommitMark, Lease, Log, Round
+from headrace.run.push.items import Item, ItemOutcome
 
 Made = TypeVar("Made")
 
@@ -20,7 +20,7 @@ class Ledger(Protocol):
     """The one place that says what is committed. Every commit is all or nothing."""
 
     def acquire(self, name: str, holder: str, seconds: float) -> Lease:
-        """The lease if nobody holds it or it ran out; raises `Held` else. Each acquisition has a new epoch."""
+        """The lease if nobody holds it or it ran out; raises `LeaseHeld` else. Each acquisition has a new epoch."""
 
     def renew(self, lease: Lease, seconds: float) -> None:
         """Raises `Fenced` if someone else has it now."""
@@ -38,7 +38,7 @@ class Ledger(Protocol):
 
     def notes(self, prefix: str = "") -> Mapping[str, str]: ...
 
-    def moments(self, database: str, after: int, limit: int = 1) -> tuple[Moment, ...]:
+    def moments(self, database: str, after: int, limit: int = 1) -> tuple[CommitMark, ...]:
         """The first moments whose t is later than `after`, oldest first."""
 
     def forget_moments(self, lease: Lease, before: int) -> None: ...
@@ -76,7 +76,7 @@ class Store(Protocol):
 class Runner(Protocol[Made]):
     """Runs work items (`run.items`)."""
 
-    def run(self, items: Sequence[Item]) -> list[Outcome[Made]]:
+    def run(self, items: Sequence[Item]) -> list[ItemOutcome[Made]]:
         """One outcome for each item, in their order. What an item raises is its error and nobody else's."""
 
 

@@ -2,7 +2,7 @@
 
 `run.compile` makes them of a plan, `run.operators` performs them. Every step reads changes of some logs in an interval,
 may look up rows of others by key, and makes changes of one log (and of its private state). Expressions read the names
-that `Reading.values` has.
+that `LogReading.values` has.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class LookupKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class LogReading:
     """A log as a step reads it.
 
     `values` has, for every name that the step's expressions use, the expression over the file's columns that it stands
@@ -55,7 +55,7 @@ class Ingest:
 class Pass:
     """Capture, copy, apply, union: rows go on, filtered and projected to the log's columns."""
 
-    inputs: tuple[Reading, ...]
+    inputs: tuple[LogReading, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class TimedPass:
     `state` is the private log of what will come and go later.
     """
 
-    input: Reading
+    input: LogReading
     conditions: tuple[Expr, ...]
     state: str
 
@@ -77,8 +77,8 @@ class JoinStep:
     `on` are names of columns of the changes, in the order of the relation's `key`. `residual` is over all names.
     """
 
-    changes: Reading
-    relation: Reading
+    changes: LogReading
+    relation: LogReading
     on: tuple[str, ...]
     residual: Expr = TRUE
 
@@ -90,7 +90,7 @@ class AggregateStep:
     `outputs` make the log's columns of a group's row; `state` is the private log of a full or merging step.
     """
 
-    input: Reading
+    input: LogReading
     aggregation: Aggregation
     stage: Stage
     outputs: tuple[Output, ...]
@@ -101,8 +101,8 @@ class AggregateStep:
 class DerivedInput:
     """`contents` is None for union all, which only passes changes on."""
 
-    changes: Reading
-    contents: Reading | None
+    changes: LogReading
+    contents: LogReading | None
     fields: tuple[Field, ...]
     """Names and types of the rows as the derivation reads them."""
 
@@ -124,7 +124,7 @@ class RecomputeStep:
     `outputs` make the log's columns of the answer's; `state` is the private log of what the view holds.
     """
 
-    inputs: Mapping[str, Reading]
+    inputs: Mapping[str, LogReading]
     recomputed: FullQuery
     outputs: tuple[Output, ...]
     state: str

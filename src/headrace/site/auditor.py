@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headrace.model.log import Lease, Log, Moment, Round
+from headrace.model.log import CommitMark, Lease, Log, Round
 from headrace.observe.audit import Record, applied, count_late, look
 from headrace.observe.cost import Account
-from headrace.observe.lag import Captured, lag_s
-from headrace.observe.shown import Look, Promise, take_numbers
+from headrace.observe.lag import DatabaseProgress, lag_s
+from headrace.observe.shown import ContractReadings, WatchedPromise, take_numbers
 from headrace.run.capture.spool import MISSED_NOTE
 from headrace.run.ports import Ledger, Store
 from headrace.run.rows.changes import TIME, WEIGHT
@@ -31,7 +31,7 @@ MOST_MOMENTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedContract:
     """A contract to watch: its vertex, its promise, and the databases and sources whose changes it reflects.
     `planned_h` is $/h.
     """
@@ -58,13 +58,13 @@ class MeasuredLag:
 class Auditor:
     ledger: Ledger
     clock: Callable[[], int]
-    watched: tuple[Watched, ...] = ()
+    watched: tuple[WatchedContract, ...] = ()
     measured: dict[str, MeasuredLag] = field(default_factory=dict)
     """Of each contract, the last."""
     records: dict[str, Record] = field(default_factory=dict)
     judged: dict[str, int] = field(default_factory=dict)
     """Up to which time rows of each contract's view were judged late or not."""
-    looked: Look | None = None
+    looked: ContractReadings | None = None
     """The last look that is in the ledger; None before the first of this process."""
     _looked_at: int | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
@@ -108,13 +108,15 @@ class Auditor:
         self.measured = found
         return self.lags_s
 
-    def _captured(self, one: Watched, view_t: int, last: Mapping[str, Moment], now: int) -> list[Captured]:
+    def _captured(
+        self, one: WatchedContract, view_t: int, last: Mapping[str, CommitMark], now: int
+    ) -> list[DatabaseProgress]:
         return [
-            Captured(database, self._oldest_after(database, view_t, now), last.get(database))
+            DatabaseProgress(database, self._oldest_after(database, view_t, now), last.get(database))
             for database in one.databases
         ]
 
-    def _oldest_after(self, database: str, view_t: int, now: int) -> Moment | None:
+    def _oldest_after(self, database: str, view_t: int, now: int) -> CommitMark | None:
         """The first; unless our clock was put back since then. Then the oldest by the clock as it is now."""
         lacking = self.ledger.moments(database, view_t, 1)
         if lacking and lacking[0].commit_time > now:
@@ -131,14 +133,14 @@ class Auditor:
             self.ledger.commit(lease, Round(notes={**notes, **account_notes(accounts), **shown}))
             self.looked = looked if self.watched else self.looked
 
-    def imagine(self, accounts: Mapping[str, Account]) -> Look:
+    def imagine(self, accounts: Mapping[str, Account]) -> ContractReadings:
         """What a look would find now; nothing is kept."""
         with self._looking:
             return self._take(accounts)
 
-    def _take(self, accounts: Mapping[str, Account]) -> Look:
+    def _take(self, accounts: Mapping[str, Account]) -> ContractReadings:
         now = self._look()
-        promises = {one.contract: Promise(one.freshness_s, one.planned_h) for one in self.watched}
+        promises = {one.contract: WatchedPromise(one.freshness_s, one.planned_h) for one in self.watched}
         with self._turn:
             return take_numbers(now, promises, self.lags_s, self.records, accounts)
 
@@ -159,7 +161,7 @@ class Auditor:
                     self.records[one.contract] = look(record, now, lags[one.contract], one.freshness_s)
         return now
 
-    def watch(self, watched: tuple[Watched, ...]) -> None:
+    def watch(self, watched: tuple[WatchedContract, ...]) -> None:
         """These from now on; rows that a view has already are judged no more."""
         times = self.ledger.times()
         self.judged = {
@@ -194,10 +196,10 @@ class Auditor:
                     self.records[one.contract] = applied(record, rows, late, one.penalty)
 
 
-def last_look(ledger: Ledger) -> Look | None:
+def last_look(ledger: Ledger) -> ContractReadings | None:
     """Of the service that ran last; None if it never looked, or another version did."""
     try:
-        return Look.from_json(ledger.notes(LOOK_NOTE)[LOOK_NOTE])
+        return ContractReadings.from_json(ledger.notes(LOOK_NOTE)[LOOK_NOTE])
     except (KeyError, ValueError):
         return None
 
@@ -218,6 +220,6 @@ def _missed(notes: Mapping[str, str], sources: Set[str]) -> list[int]:
     return [int(t) for name, t in notes.items() if name.removeprefix(MISSED_NOTE) in sources]
 
 
-def _moment(database: str, note: str) -> Moment:
+def _moment(database: str, note: str) -> CommitMark:
     position = json.loads(note)
-    return Moment(database, int(position["t"]), int(position["commit_time"]))
+    return CommitMark(database, int(position["t"]), int(position["commit_time"]))

@@ -14,11 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import Conflict
-from headrace.run.push.items import Outcome
+from headrace.run.push.items import ItemOutcome
 from headrace.run.push.push import Pushed
 from headrace.run.push.work import Produced, WorkItem
 from headrace.run.schedule.next_push import Scene
-from headrace.run.schedule.next_round import Move
+from headrace.run.schedule.next_round import RoundPush
 
 if TYPE_CHECKING:
     from headrace.site.service import Service
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("headrace.service")
 
 
-def begin_beside(service: Service, moves: Iterable[Move], scene: Scene) -> None:
+def begin_beside(service: Service, moves: Iterable[RoundPush], scene: Scene) -> None:
     """By whoever has the turn to push."""
     assert service.scheduler is not None
     for move in moves:
@@ -48,7 +48,7 @@ def _push_beside(service: Service, item: WorkItem, held: ExitStack) -> None:
                 _finish(service, item, outcome, time.perf_counter() - began)
 
 
-def _finish(service: Service, item: WorkItem, outcome: Outcome[Produced], seconds: float) -> None:
+def _finish(service: Service, item: WorkItem, outcome: ItemOutcome[Produced], seconds: float) -> None:
     """What runs may be another plan by now: it decides whether it wants this."""
     assert service.scheduler is not None
     try:

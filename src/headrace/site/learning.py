@@ -10,13 +10,13 @@ from dataclasses import astuple, dataclass, field
 from headrace.model.catalogue import OperatorTime
 from headrace.model.plan import Plan
 from headrace.observe.predict import operation_of, planned_time, predictor
-from headrace.observe.rates import Flow, Statistics, pushed, started, statistics
+from headrace.observe.rates import Statistics, VertexFlow, pushed, started, statistics
 from headrace.observe.times import (
     Accuracy,
     Fit,
     Operation,
+    OperatorTimes,
     Sample,
-    Times,
     compared,
     fitted,
     forget,
@@ -50,8 +50,8 @@ class Learning:
     """
 
     plan: Plan
-    times: Times = field(default_factory=Times)
-    flows: dict[str, Flow] = field(default_factory=dict)
+    times: OperatorTimes = field(default_factory=OperatorTimes)
+    flows: dict[str, VertexFlow] = field(default_factory=dict)
     accuracy: dict[str, Accuracy] = field(default_factory=dict)
     jobs: Fit = field(default_factory=Fit)
     parallel: float = 1.0
@@ -174,8 +174,8 @@ class Learning:
         if found["version"] != VERSION:
             raise ValueError(f"version {found['version']}")
         fits = {Operation(op, site, origin): Fit.from_json(fit) for op, site, origin, fit in found["fits"]}
-        flows = {name: Flow.from_json(flow) for name, flow in found["flows"].items()}
-        times = Times(fits, found["corrections"], found["slowness"])
+        flows = {name: VertexFlow.from_json(flow) for name, flow in found["flows"].items()}
+        times = OperatorTimes(fits, found["corrections"], found["slowness"])
         jobs, parallel = Fit.from_json(found["jobs"]), float(found["parallel"])
         return Learning(plan, times, flows, jobs=jobs, parallel=parallel).moved_to(plan)
 

@@ -14,7 +14,7 @@ from headrace.model.log import Log
 from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Plan
 from headrace.model.relation import Field, Output
-from headrace.observe.shown import Look
+from headrace.observe.shown import ContractReadings
 from headrace.run.compile.columns import serving_log, view_outputs
 from headrace.run.ports import Ledger, Store
 from headrace.run.program import Program
@@ -49,7 +49,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedView:
     """Where a view is to be read."""
 
     contract: ContractPlan
@@ -59,7 +59,7 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ViewReader:
     plan: Plan
     program: Program
     ledger: Ledger
@@ -71,7 +71,7 @@ class Reader:
         views = {name_of_view(entry.view) for entry in self.plan.contracts}
         return sorted(views | {entry.contract for entry in self.plan.contracts})
 
-    def served(self, name: str) -> Served:
+    def served(self, name: str) -> ServedView:
         """Of a view or a contract. Where several contracts keep a view, at the one that is furthest; if the version in
         the project's files runs, of that version.
         """
@@ -89,9 +89,9 @@ class Reader:
         entry = max(there, key=lambda one: (not earlier(one.contract), logs[names[one.contract]].t, one.contract))
         log = logs[names[entry.contract]]
         outputs = view_outputs(self.plan, self.program, entry)
-        return Served(entry, log, tuple(self.program.logs[log.name].columns), outputs)
+        return ServedView(entry, log, tuple(self.program.logs[log.name].columns), outputs)
 
-    def look(self) -> Look:
+    def look(self) -> ContractReadings:
         """The last of the service. While it does not look, what it would find now: nobody keeps promises then."""
         found = fresh_look(self.ledger)
         if found is not None:
@@ -122,7 +122,7 @@ class Reader:
         none = pa.schema([(output.name, arrow_type(output.expr.type)) for output in served.outputs]).empty_table()
         return self._see(served, none), self._parts(served, choice, limit, part_rows)
 
-    def _parts(self, served: Served, choice: RowChoice, limit: int | None, part_rows: int) -> Iterator[pa.Table]:
+    def _parts(self, served: ServedView, choice: RowChoice, limit: int | None, part_rows: int) -> Iterator[pa.Table]:
         log, left = served.log, limit
         with _without_answer(name_of_view(served.contract.view)):
             if choice.order:
@@ -137,7 +137,7 @@ class Reader:
                 if left == 0:
                     return
 
-    def _see(self, served: Served, rows: pa.Table) -> Seen:
+    def _see(self, served: ServedView, rows: pa.Table) -> Seen:
         entry, log = served.contract, served.log
         view = name_of_view(entry.view)
         looked = self.look()
@@ -146,7 +146,7 @@ class Reader:
         earlier = self.plan.runs_earlier(entry.contract)
         return Seen(view, entry.contract, log.t, lag_s, promised, rows, looked.measured_at, earlier)
 
-    def _rows(self, served: Served, choice: RowChoice, limit: int | None) -> pa.Table:
+    def _rows(self, served: ServedView, choice: RowChoice, limit: int | None) -> pa.Table:
         """All of them; or the first, without ever holding many of the others."""
         log, functions = served.log, self.program.functions
         if limit is None:
@@ -162,7 +162,7 @@ class Reader:
         assert found is not None, "there is a part, if only an empty one"
         return found
 
-    def _choice(self, served: Served, asked: RowsAsked) -> RowChoice:
+    def _choice(self, served: ServedView, asked: RowsAsked) -> RowChoice:
         view = served.contract.view
         declared = self.plan.catalogue.views.get(view)
         own = () if declared is None else declared.order
@@ -183,7 +183,7 @@ class Reader:
         upto = max(start, log.t)
         return upto, self._changes(served, start, upto)
 
-    def _changes(self, served: Served, start: int, upto: int) -> Iterator[tuple[int, pa.Table, pa.Table]]:
+    def _changes(self, served: ServedView, start: int, upto: int) -> Iterator[tuple[int, pa.Table, pa.Table]]:
         with _without_answer(name_of_view(served.contract.view)):
             yield from changes_after(
                 self.store, served.log, served.columns, served.outputs, start, upto, self.program.functions
@@ -200,20 +200,20 @@ def _without_answer(view: str) -> Iterator[None]:
         raise UsageError(f'view "{view}" cannot be computed: {error}', hint) from error
 
 
-def fresh_look(ledger: Ledger) -> Look | None:
+def fresh_look(ledger: Ledger) -> ContractReadings | None:
     """The last of a service that looks every second; None if it has not for a while."""
     found = last_look(ledger)
     return found if found is not None and abs(clock_now() - found.at) < UNRESPONSIVE_S * 1e6 else None
 
 
-def open_reader(folder: Folder) -> Reader:
+def open_reader(folder: Folder) -> ViewReader:
     """Close its ledger afterwards. Raises UsageError if nothing has run here."""
     plan = folder.running() if folder.exists else None
     if plan is None:
         what = "has not run yet" if not folder.exists else "has not been loaded yet"
         raise UsageError(f'the project in "{folder.project}" {what}', "start it with `headrace up`")
     ran = make_running(plan, forced_promises(folder))
-    return Reader(ran.plan, ran.program, folder.ledger(), folder.store(), ran.forced)
+    return ViewReader(ran.plan, ran.program, folder.ledger(), folder.store(), ran.forced)
 
 
 def moment_text(t: int) -> str:

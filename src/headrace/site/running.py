@@ -17,8 +17,8 @@ from headrace.run.capture.spool import SPOOL
 from headrace.run.compile.columns import serving_log
 from headrace.run.compile.compile_plan import compile_plan
 from headrace.run.program import Program
-from headrace.site.auditor import Watched
-from headrace.site.sources.databases import Database, by_contract, databases_of, folder_databases
+from headrace.site.auditor import WatchedContract
+from headrace.site.sources.databases import SourceDatabase, by_contract, databases_of, folder_databases
 
 HOUR_S = 3600.0
 CHANGES_BYTES = 4_000_000_000
@@ -38,8 +38,8 @@ class Running:
     program: Program
     forced: Mapping[str, float]
     sources: frozenset[str]
-    databases: tuple[Database, ...]
-    watched: tuple[Watched, ...]
+    databases: tuple[SourceDatabase, ...]
+    watched: tuple[WatchedContract, ...]
     budgets: Mapping[str, int]
 
 
@@ -66,8 +66,8 @@ def find_sources(program: Program) -> frozenset[str]:
 
 
 def watch_contracts(
-    plan: Plan, program: Program, forced: Mapping[str, float], databases: tuple[Database, ...]
-) -> tuple[Watched, ...]:
+    plan: Plan, program: Program, forced: Mapping[str, float], databases: tuple[SourceDatabase, ...]
+) -> tuple[WatchedContract, ...]:
     """The contracts of a plan, as the auditor sees them."""
     sources: dict[str, frozenset[str]] = {}
     for name, task in program.tasks.items():
@@ -76,7 +76,7 @@ def watch_contracts(
         sources[name] = frozenset(own | inner)
     reads = by_contract(databases, {one.contract: sources[one.vertex] for one in plan.contracts})
     return tuple(
-        Watched(
+        WatchedContract(
             one.contract,
             log,
             forced.get(one.contract, one.freshness_s),

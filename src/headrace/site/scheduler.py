@@ -11,17 +11,17 @@ from headrace.run.compile.columns import serving_log
 from headrace.run.compile.timers import is_helper
 from headrace.run.program import Ingest
 from headrace.run.push.engine import Engine
-from headrace.run.push.items import Outcome
+from headrace.run.push.items import ItemOutcome
 from headrace.run.push.push import Pushed
 from headrace.run.push.work import Produced, WorkItem
 from headrace.run.schedule.beside import Aside, set_aside
-from headrace.run.schedule.next_job import Job, Sides, length_s, longest_share, next_job, parts_of
+from headrace.run.schedule.next_job import Job, ParallelSlots, length_s, longest_share, next_job, parts_of
 from headrace.run.schedule.next_push import (
     FOREVER,
     SECOND,
-    Decision,
     Due,
     Paths,
+    PushDecision,
     Scene,
     Seconds,
     longest_item_s,
@@ -29,7 +29,7 @@ from headrace.run.schedule.next_push import (
     path_s,
     paths_of,
 )
-from headrace.run.schedule.next_round import Move, next_round
+from headrace.run.schedule.next_round import RoundPush, next_round
 from headrace.site.learning import Learning
 from headrace.site.running import Running
 
@@ -72,8 +72,8 @@ class Scheduler:
         return self._paths
 
     @property
-    def sides(self) -> Sides:
-        return Sides(self.slots, self.learning.parallel)
+    def sides(self) -> ParallelSlots:
+        return ParallelSlots(self.slots, self.learning.parallel)
 
     # Rounds
 
@@ -96,7 +96,7 @@ class Scheduler:
             blocking_s=longest_item_s(self.paths, seconds, self.apart),
         )
 
-    def decide(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> Decision:
+    def decide(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> PushDecision:
         """What has to start now; what has started stays in `pending` until it is there."""
         self.halted = self._halted_contracts()
         for contract, due in list(self.pending.items()):
@@ -129,7 +129,7 @@ class Scheduler:
         """Vertices that are pushed beside the others."""
         return self.engine.apart() | self.slow
 
-    def _late_answers(self, scene: Scene) -> Iterator[Move]:
+    def _late_answers(self, scene: Scene) -> Iterator[RoundPush]:
         """What views compute of vertices that are there, as far as that is not pushed along with them."""
         self.engine.alone = self.slow
         waiting = self.engine.waiting()
@@ -137,7 +137,7 @@ class Scheduler:
             (read,) = self.engine.program.tasks[name].reads
             is_late = scene.times.get(name, FOREVER) < scene.times.get(read, NEVER)
             if name in self.slow and is_late and name not in waiting and not self._rests(name, scene.now):
-                yield Move(name, scene.times[read], contract)
+                yield RoundPush(name, scene.times[read], contract)
 
     def push_asked(self, views: Collection[str], t: int, now: int) -> list[Pushed]:
         """Brings views to a time ahead of their turn; those that are pushed beside the others are only made due."""
@@ -152,7 +152,7 @@ class Scheduler:
         ready = {name for name in read if apart.isdisjoint(engine.upstream([name]))}
         return engine.push({*views, *ready} - slow, t)
 
-    def begin(self, move: Move, scene: Scene) -> WorkItem | Pushed:
+    def begin(self, move: RoundPush, scene: Scene) -> WorkItem | Pushed:
         """The work of a push beside the others; `finish` has to be called when it is done."""
         self.engine.expect = self.expect()
         for contract, due in self.pending.items():
@@ -163,7 +163,7 @@ class Scheduler:
             self._learn([made], scene.now, scene.times)
         return made
 
-    def finish(self, item: WorkItem, outcome: Outcome[Produced], now: int) -> list[Pushed]:
+    def finish(self, item: WorkItem, outcome: ItemOutcome[Produced], now: int) -> list[Pushed]:
         """Commits what a push made beside the others, and learns from it; nothing if nobody wants it any more."""
         if not self.engine.wants(item):
             return []

@@ -107,7 +107,7 @@ class Service:
     # Life
 
     def open(self) -> None:
-        """Takes the project: raises `Held` if another service has it."""
+        """Takes the project: raises `LeaseHeld` if another service has it."""
         self.folder.prepare()
         self.ledger: Ledger = self.folder.ledger()
         self.store: Store = self.folder.store()

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from headrace.connect.ledger import statements
-from headrace.connect.ledger.database import Database
+from headrace.connect.ledger.database import LedgerDatabase
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.postgres import PostgresDatabase
 from headrace.connect.ledger.sqlite import SqliteDatabase
-from headrace.model.errors import Conflict, ConnectError, Fenced, Held
-from headrace.model.log import NEVER, Edit, Log, Moment, Piece, PieceKind, Round
+from headrace.model.errors import Conflict, ConnectError, Fenced, LeaseHeld
+from headrace.model.log import NEVER, CommitMark, Edit, Log, Piece, PieceKind, Round
 from headrace.run.ports import Ledger
 
 Open = Callable[[], SqlLedger]
@@ -39,7 +39,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.live)])
-def database(request: Any, tmp_path: Path) -> Callable[[], Database]:
+def database(request: Any, tmp_path: Path) -> Callable[[], LedgerDatabase]:
     """Opens the same database again and again."""
     if request.param == "sqlite":
         return lambda: SqliteDatabase(tmp_path / "project" / "ledger.db")
@@ -48,7 +48,7 @@ def database(request: Any, tmp_path: Path) -> Callable[[], Database]:
 
 
 @pytest.fixture
-def open_ledger(database: Callable[[], Database], clock: Clock) -> Iterator[Open]:
+def open_ledger(database: Callable[[], LedgerDatabase], clock: Clock) -> Iterator[Open]:
     opened: list[SqlLedger] = []
 
     def another() -> SqlLedger:
@@ -70,7 +70,7 @@ def test_what_was_committed_is_read_back_by_another_process(open_ledger: Open):
     base = Piece(PieceKind.BASE, "b", NEVER, 5, rows=7, bytes=70)
     run = Piece(PieceKind.RUN, "r", NEVER, 5, rows=7, bytes=80, key=("x.a", 'x."b,'), shard=1, shards=4)
     edits = (Edit("v", None, 5, add=(base, run), site="us"), Edit("w", None, 9, add=(change("f", 2, 9),), site="eu"))
-    ledger.commit(lease, Round(edits, {"position:db": "{}"}, (Moment("db", 5, 50), Moment("db", 9, 90))))
+    ledger.commit(lease, Round(edits, {"position:db": "{}"}, (CommitMark("db", 5, 50), CommitMark("db", 9, 90))))
 
     other = open_ledger()
     v, w = Log("v", "us", 5, 5, (base, run)), Log("w", "eu", 9, 2, (change("f", 2, 9),))
@@ -79,8 +79,8 @@ def test_what_was_committed_is_read_back_by_another_process(open_ledger: Open):
     assert other.logs([]) == {}
     assert other.times() == {"v": 5, "w": 9}
     assert other.notes("position:") == {"position:db": "{}"} and other.notes("x") == {}
-    assert other.moments("db", 4) == (Moment("db", 5, 50),)
-    assert other.moments("db", 5, limit=3) == (Moment("db", 9, 90),)
+    assert other.moments("db", 4) == (CommitMark("db", 5, 50),)
+    assert other.moments("db", 5, limit=3) == (CommitMark("db", 9, 90),)
     assert other.files() == {"us/b", "us/r", "eu/f"}
 
 
@@ -88,7 +88,7 @@ def test_a_round_moves_exchanges_and_forgets(open_ledger: Open):
     ledger = open_ledger()
     lease = ledger.acquire("service", "a", 10)
     first = (Edit("v", None, 5, (change("f", 1, 5),), site="us"), Edit("w", None, 5, site="us"))
-    ledger.commit(lease, Round(first, {"a": "1", "b": "2"}, (Moment("db", 1, 1), Moment("db", 2, 2))))
+    ledger.commit(lease, Round(first, {"a": "1", "b": "2"}, (CommitMark("db", 1, 1), CommitMark("db", 2, 2))))
     again = Edit("w", None, 1, (change("g", 0, 1),), site="eu")
     moved = Edit("v", 5, 8, (change("h", 5, 8),), drop=("f",), start=5)
     ledger.commit(lease, Round((moved, again), {"a": None, "b": "3"}, forget=("w", "unknown")))
@@ -98,7 +98,7 @@ def test_a_round_moves_exchanges_and_forgets(open_ledger: Open):
         "w": Log("w", "eu", 1, 0, (change("g", 0, 1),)),
     }
     assert ledger.notes() == {"b": "3"}
-    assert ledger.moments("db", 0, limit=9) == (Moment("db", 2, 2),)
+    assert ledger.moments("db", 0, limit=9) == (CommitMark("db", 2, 2),)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_conflict_leaves_nothing_of_the_round(open_ledger: Open, wrong: Edit):
     before = ledger.logs()
     with pytest.raises(Conflict, match=r'"unknown"|"v"'):
         ledger.commit(
-            lease, Round((Edit("a", None, 1, site="us"), wrong, Edit("z", 5, 6)), {"n": "1"}, (Moment("d", 1, 1),))
+            lease, Round((Edit("a", None, 1, site="us"), wrong, Edit("z", 5, 6)), {"n": "1"}, (CommitMark("d", 1, 1),))
         )
     assert ledger.logs() == before and not ledger.notes() and not ledger.moments("d", 0)
 
@@ -127,13 +127,13 @@ def test_a_conflict_leaves_nothing_of_the_round(open_ledger: Open, wrong: Edit):
 def test_a_held_lease_is_refused_until_it_runs_out(open_ledger: Open, clock: Clock):
     first, second = open_ledger(), open_ledger()
     lease = first.acquire("service", "a", 10)
-    with pytest.raises(Held, match='"a" holds the lease "service" for another 10 s'):
+    with pytest.raises(LeaseHeld, match='"a" holds the lease "service" for another 10 s'):
         second.acquire("service", "b", 10)
     second.acquire("capture:db", "b", 10)
     clock.seconds += 9
     first.renew(lease, 10)
     clock.seconds += 9
-    with pytest.raises(Held):
+    with pytest.raises(LeaseHeld):
         second.acquire("service", "b", 10)
     clock.seconds += 1
     assert second.acquire("service", "b", 10).epoch > lease.epoch
@@ -143,7 +143,7 @@ def test_the_lease_of_a_process_that_was_killed_is_free_at_once(open_ledger: Ope
     ledger, me = open_ledger(), f"{platform.node()}:{os.getpid()}"
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         lease = ledger.acquire("service", f"{platform.node()}:{child.pid}", 10)
-        with pytest.raises(Held):
+        with pytest.raises(LeaseHeld):
             ledger.acquire("service", me, 10)
         child.kill()
     assert ledger.acquire("service", me, 10).epoch == lease.epoch + 1
@@ -190,7 +190,7 @@ def test_an_epoch_is_fenced_even_when_the_next_holder_has_the_same_name(open_led
     ledger.commit(new, Round(notes={"a": "1"}))
 
 
-def test_a_ledger_of_a_newer_format_is_refused(open_ledger: Open, database: Callable[[], Database]):
+def test_a_ledger_of_a_newer_format_is_refused(open_ledger: Open, database: Callable[[], LedgerDatabase]):
     open_ledger()
     with closing(database()) as other, other.write() as transaction:
         transaction.change(statements.WRITE_FORMAT, [(99,)])

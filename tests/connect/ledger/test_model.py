@@ -13,8 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.model.errors import Conflict, Fenced, Held
-from headrace.model.log import Edit, Lease, Log, Moment, Piece, PieceKind, Round
+from headrace.model.errors import Conflict, Fenced, LeaseHeld
+from headrace.model.log import CommitMark, Edit, Lease, Log, Piece, PieceKind, Round
 from tests.examples import examples
 
 LOGS = st.sampled_from(("a", "b", "ä b"))
@@ -52,7 +52,7 @@ ROUNDS = st.builds(
     Round,
     edits=st.lists(edits(), max_size=3, unique_by=lambda edit: edit.log).map(tuple),
     notes=st.dictionaries(LOGS, st.one_of(st.none(), st.text("xy'%?", max_size=2)), max_size=2),
-    moments=st.lists(st.builds(Moment, LOGS, TIMES, TIMES), max_size=2).map(tuple),
+    moments=st.lists(st.builds(CommitMark, LOGS, TIMES, TIMES), max_size=2).map(tuple),
     forget=st.lists(LOGS, max_size=1).map(tuple),
 )
 
@@ -92,7 +92,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.ledgers = [opener(lambda: self.now), opener(lambda: self.now)]
         self.logs: dict[str, Log] = {}
         self.notes: dict[str, str] = {}
-        self.moments: dict[tuple[str, int], Moment] = {}
+        self.moments: dict[tuple[str, int], CommitMark] = {}
         self.held: dict[str, tuple[Lease, float]] = {}
         self.epochs: dict[str, int] = {}
         self.given: list[Lease] = [Lease("service", "x", 9)]
@@ -108,7 +108,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(name=LEASES, holder=HOLDERS, seconds=st.integers(1, 5))
     def acquire(self, name: str, holder: str, seconds: int) -> None:
         if name in self.held and self.held[name][1] > self.now:
-            with pytest.raises(Held):
+            with pytest.raises(LeaseHeld):
                 self.ledger.acquire(name, holder, seconds)
             return
         lease = self.ledger.acquire(name, holder, seconds)

@@ -17,7 +17,7 @@ from headrace.connect.postgres.give_back import give_back
 from headrace.connect.postgres.inspect import Connection
 from headrace.connect.postgres.sessions import connect_session
 from headrace.connect.postgres.slots import capture_names, remove_capture
-from headrace.model.errors import Held
+from headrace.model.errors import LeaseHeld
 from headrace.model.log import Lease, Round
 from headrace.model.types import INT, STRING
 from headrace.run.capture.position import Position
@@ -309,11 +309,11 @@ def test_publications_that_somebody_else_made_are_left_when_a_capture_is_removed
 def test_a_capture_and_who_gives_its_slot_back_keep_out_of_each_others_way(place: Place):
     capture, names = place.capture(), capture_names("test", "main")
     capture.catch_up()
-    with pytest.raises(Held):
+    with pytest.raises(LeaseHeld):
         give_back(names, place.dsn, place.ledger, lambda: False)
     capture.close()
     lease = place.ledger.acquire(names.lease, "who gives it back", 10)
-    with pytest.raises(Held):
+    with pytest.raises(LeaseHeld):
         place.capture()
     place.ledger.release(lease)
     place.capture().close()

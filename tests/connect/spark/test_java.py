@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.connect.spark.java import Origin, find_java
+from headrace.connect.spark.java import JavaOrigin, find_java
 
 FAKE_JAVA = """#!/bin/sh
 echo "    java.home = {home}" >&2
@@ -24,7 +24,7 @@ def fake_java(home: Path, version: str) -> Path:
 def test_java_home_is_taken_when_it_is_recent_enough(tmp_path: Path):
     home = fake_java(tmp_path / "java", "21")
     java = find_java({"JAVA_HOME": str(home), "PATH": ""})
-    assert (java.home, java.major, java.origin) == (home, 21, Origin.JAVA_HOME)
+    assert (java.home, java.major, java.origin) == (home, 21, JavaOrigin.JAVA_HOME)
 
 
 def test_java_on_the_path_is_taken_by_the_home_it_names(tmp_path: Path):
@@ -33,14 +33,14 @@ def test_java_on_the_path_is_taken_by_the_home_it_names(tmp_path: Path):
     links.mkdir()
     (links / "java").symlink_to(home / "bin" / "java")
     java = find_java({"PATH": f"{links}{os.pathsep}/bin"})
-    assert (java.home, java.major, java.origin) == (home, 17, Origin.PATH)
+    assert (java.home, java.major, java.origin) == (home, 17, JavaOrigin.PATH)
 
 
 @pytest.mark.parametrize("version", ["1.8", "11", "what?"])
 def test_an_older_java_gives_way_to_the_packaged_one(tmp_path: Path, version: str):
     home = fake_java(tmp_path / "java", version)
     java = find_java({"JAVA_HOME": str(home), "PATH": str(home / "bin")})
-    assert java.origin is Origin.PACKAGE
+    assert java.origin is JavaOrigin.PACKAGE
     assert java.major >= 17
 
 
@@ -48,11 +48,11 @@ def test_an_older_java_gives_way_to_the_packaged_one(tmp_path: Path, version: st
 def test_a_java_that_does_not_run_gives_way_to_the_packaged_one(tmp_path: Path, text: str):
     home = fake_java(tmp_path / "java", "17")
     (home / "bin" / "java").write_text(text)
-    assert find_java({"JAVA_HOME": str(home), "PATH": ""}).origin is Origin.PACKAGE
+    assert find_java({"JAVA_HOME": str(home), "PATH": ""}).origin is JavaOrigin.PACKAGE
 
 
 def test_a_java_home_that_does_not_exist_gives_way_to_the_packaged_one(tmp_path: Path):
-    assert find_java({"JAVA_HOME": str(tmp_path / "nowhere"), "PATH": ""}).origin is Origin.PACKAGE
+    assert find_java({"JAVA_HOME": str(tmp_path / "nowhere"), "PATH": ""}).origin is JavaOrigin.PACKAGE
 
 
 def test_the_packaged_java_starts_with_the_option_that_spark_always_gives():

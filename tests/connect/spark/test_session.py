@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.connect.spark.java import Java, Origin
+from headrace.connect.spark.java import Java, JavaOrigin
 from headrace.connect.spark.session import Profile, SparkSettings, spark_properties
 from headrace.declare.engine import EXPOSING, REFUSED, REFUSED_BEGINNINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-JAVA = Java(Path("/java"), 17, Origin.PATH)
+JAVA = Java(Path("/java"), 17, JavaOrigin.PATH)
 
 
 def test_answers_do_not_depend_on_the_machine():

@@ -28,7 +28,7 @@ from headrace.model.types import (
     Type,
 )
 from headrace.run.capture.array_text import parse_array
-from headrace.run.capture.chunks import CHUNK_BYTES, MOST_KEYS, Merged, Window, next_size
+from headrace.run.capture.chunks import CHUNK_BYTES, MOST_KEYS, MergedChunk, SnapshotWindow, next_size
 from headrace.run.capture.clock import next_time
 from headrace.run.capture.pgoutput import KEPT, Begin, Commit, Message, RowChange, Truncate, decode
 from headrace.run.capture.position import Position, format_lsn, parse_lsn
@@ -235,35 +235,35 @@ def test_a_snapshot_reads_short_ids_across_their_overflow():
 
 
 def test_rows_changed_since_the_snapshot_are_not_taken_from_the_reading():
-    window = Window()
+    window = SnapshotWindow()
     window.transaction(10).add((b"1",), known=True)
     window.transaction(20).add((b"2",), known=True)
     merged = window.merge([(b"1",), (b"2",), (b"3",)], Snapshot.parse("15:15:"))
-    assert merged == Merged((0, 2), ())
+    assert merged == MergedChunk((0, 2), ())
 
 
 def test_rows_that_the_log_has_in_part_are_read_again():
-    window = Window()
+    window = SnapshotWindow()
     window.transaction(20).add((b"2",), known=False)
-    assert window.merge([(b"1",), (b"2",)], Snapshot.parse("15:15:")) == Merged((0,), ((b"2",),))
+    assert window.merge([(b"1",), (b"2",)], Snapshot.parse("15:15:")) == MergedChunk((0,), ((b"2",),))
 
 
 def test_nothing_is_taken_of_a_table_that_was_emptied_since():
-    window = Window()
+    window = SnapshotWindow()
     window.transaction(20).truncated = True
-    assert window.merge([(b"1",)], Snapshot.parse("15:15:")) == Merged((), ())
+    assert window.merge([(b"1",)], Snapshot.parse("15:15:")) == MergedChunk((), ())
 
 
 def test_all_is_read_again_when_too_much_changed_since():
-    window = Window()
+    window = SnapshotWindow()
     for number in range(MOST_KEYS + 1):
         window.transaction(20).add((b"%d" % number,), known=True)
     assert window.merge([(b"x",)], Snapshot.parse("15:15:")) is None
-    assert window.merge([(b"x",)], Snapshot.parse("25:25:")) == Merged((0,), ())
+    assert window.merge([(b"x",)], Snapshot.parse("25:25:")) == MergedChunk((0,), ())
 
 
 def test_a_snapshot_that_does_not_see_what_was_captured_before_the_watch_is_not_used():
-    window = Window(unwatched=[10, 11])
+    window = SnapshotWindow(unwatched=[10, 11])
     assert not window.can_use(Snapshot.parse("11:12:11"))
     assert window.can_use(Snapshot.parse("12:12:"))
 

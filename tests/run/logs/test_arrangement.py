@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headrace.meaning.zset import normal_row
 from headrace.model.types import BIGINT, DOUBLE, FLOAT, INT, SMALLINT, STRING, Array, Row, Type
-from headrace.run.logs.arrangement import HASH, Arrangement, cut, earlier, sorted_run
+from headrace.run.logs.arrangement import HASH, KeyIndex, cut, earlier, sorted_run
 from headrace.run.rows.arrow import arrow_table, arrow_type, rows_of_arrow
 from headrace.run.rows.hashes import hash_of
 from tests.run.stamped_rows import POOLS, as_table, changes, column_types, in_chunks, names, weak_hash
@@ -21,9 +21,7 @@ from tests.run.stamped_rows import POOLS, as_table, changes, column_types, in_ch
 hashers = st.sampled_from([hash_of, weak_hash])
 
 
-def pairs_met(
-    arrangement: Arrangement, probe: pa.Table, key: Sequence[str], null_safe: bool
-) -> Counter[tuple[Row, Row]]:
+def pairs_met(arrangement: KeyIndex, probe: pa.Table, key: Sequence[str], null_safe: bool) -> Counter[tuple[Row, Row]]:
     positions, rows = arrangement.meet(probe, key, null_safe)
     probes = rows_of_arrow(probe)
     assert len(positions) == rows.num_rows
@@ -39,7 +37,7 @@ def test_a_lookup_finds_all_pairs_with_equal_keys(data: st.DataObject):
     probe = in_chunks(as_table(types, data.draw(changes(types))), 3)
     key = names(types)[:size]
     runs = [run for table in held for run in sorted_run(in_chunks(table, 4), key, shards, hasher)]
-    found = pairs_met(Arrangement(tuple(key), tuple(runs), hasher=hasher), probe, key, null_safe)
+    found = pairs_met(KeyIndex(tuple(key), tuple(runs), hasher=hasher), probe, key, null_safe)
     assert found == Counter(
         (left, right)
         for left in rows_of_arrow(probe)
@@ -53,7 +51,7 @@ def test_a_lookup_finds_all_pairs_with_equal_keys(data: st.DataObject):
 def test_a_lookup_as_of_a_time_finds_what_is_earlier(data: st.DataObject):
     held, probe = data.draw(changes([INT])), as_table([INT], data.draw(changes([INT])))
     table = as_table([INT], held)
-    arrangement = Arrangement(("c0",), tuple(sorted_run(table, ["c0"], 2)))
+    arrangement = KeyIndex(("c0",), tuple(sorted_run(table, ["c0"], 2)))
     positions, rows = arrangement.meet(probe, ["c0"])
     kept = rows.filter(pa.array(earlier(rows, probe, positions)))
     assert Counter(rows_of_arrow(kept)) == Counter(
@@ -74,7 +72,7 @@ WIDTHS: list[tuple[Type, Type, list[object]]] = [
 @pytest.mark.parametrize(("narrow", "wide", "values"), WIDTHS, ids=str)
 def test_keys_of_different_widths_meet(narrow: Type, wide: Type, values: list[object]):
     held, probe = (pa.table({"k": pa.array(values, arrow_type(type_))}) for type_ in (wide, narrow))
-    arrangement = Arrangement(("k",), tuple(sorted_run(held, ["k"], 4)))
+    arrangement = KeyIndex(("k",), tuple(sorted_run(held, ["k"], 4)))
     positions, _ = arrangement.meet(probe, ["k"], null_safe=True)
     assert sorted(positions) == list(range(len(values)))
 
@@ -106,6 +104,6 @@ def test_shards_are_ranges_of_the_hash(data: st.DataObject):
 
 def test_without_runs_a_lookup_finds_nothing_of_the_stated_schema():
     probe = as_table([INT], [((7,), 1, 0, 1)])
-    positions, rows = Arrangement(("c0",), (), probe.schema).meet(probe, ["c0"])
+    positions, rows = KeyIndex(("c0",), (), probe.schema).meet(probe, ["c0"])
     assert len(positions) == 0
     assert rows.schema == probe.schema

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.model.log import NEVER, Log, Piece, PieceKind
-from headrace.run.logs.garbage import Reader, Retention, retain, sweep
+from headrace.run.logs.garbage import ChangeReader, Retention, retain, sweep
 
 NAMES = ("a", "b", "c")
 TIMES = st.integers(0, 12)
@@ -32,7 +32,7 @@ def logs(draw: st.DrawFn, sites: tuple[str, ...] = ("us",)) -> tuple[Log, ...]:
 
 
 READERS = st.builds(
-    lambda reads: tuple(Reader(f"r{n}", read) for n, read in enumerate(reads)),
+    lambda reads: tuple(ChangeReader(f"r{n}", read) for n, read in enumerate(reads)),
     st.lists(st.dictionaries(st.sampled_from(NAMES), TIMES), max_size=4),
 )
 BUDGETS = st.dictionaries(st.sampled_from(("us", "eu")), st.integers(0, 60))
@@ -54,7 +54,7 @@ def change_bytes(held: dict[str, Log], site: str) -> int:
 
 @given(held=logs(sites=("us", "eu")), readers=READERS, now=TIMES, keep=TIMES, budgets=BUDGETS)
 def test_nothing_is_dropped_that_a_remaining_reader_or_the_contents_need(
-    held: tuple[Log, ...], readers: tuple[Reader, ...], now: int, keep: int, budgets: dict[str, int]
+    held: tuple[Log, ...], readers: tuple[ChangeReader, ...], now: int, keep: int, budgets: dict[str, int]
 ):
     decided = retain(held, readers, now, budgets, keep)
     after = trimmed(held, decided)
@@ -71,7 +71,7 @@ def test_nothing_is_dropped_that_a_remaining_reader_or_the_contents_need(
 
 @given(held=logs(sites=("us", "eu")), readers=READERS, now=TIMES, keep=TIMES, budgets=BUDGETS)
 def test_every_site_is_within_its_budget_or_said_to_be_over_it(
-    held: tuple[Log, ...], readers: tuple[Reader, ...], now: int, keep: int, budgets: dict[str, int]
+    held: tuple[Log, ...], readers: tuple[ChangeReader, ...], now: int, keep: int, budgets: dict[str, int]
 ):
     decided = retain(held, readers, now, budgets, keep)
     after = trimmed(held, decided)
@@ -88,7 +88,7 @@ def test_every_site_is_within_its_budget_or_said_to_be_over_it(
 
 @given(held=logs(), readers=READERS, now=TIMES, keep=TIMES, budget=st.integers(0, 60))
 def test_only_readers_who_lose_changes_are_cut_off(
-    held: tuple[Log, ...], readers: tuple[Reader, ...], now: int, keep: int, budget: int
+    held: tuple[Log, ...], readers: tuple[ChangeReader, ...], now: int, keep: int, budget: int
 ):
     decided = retain(held, readers, now, {"us": budget}, keep)
     after = trimmed(held, decided)
@@ -99,7 +99,7 @@ def test_only_readers_who_lose_changes_are_cut_off(
 
 @given(held=logs(), readers=READERS, now=TIMES, keep=TIMES)
 def test_without_a_budget_what_is_old_and_read_goes_and_all_else_stays(
-    held: tuple[Log, ...], readers: tuple[Reader, ...], now: int, keep: int
+    held: tuple[Log, ...], readers: tuple[ChangeReader, ...], now: int, keep: int
 ):
     starts = {log.name: log.start for log in held}
     able = tuple(r for r in readers if all(t >= starts.get(log, t) for log, t in r.read.items()))
@@ -118,7 +118,11 @@ def history(name: str, *times: int) -> Log:
 
 def test_the_slowest_reader_is_cut_off_and_named_when_the_budget_forces_it():
     log = history("a", 1, 2, 3, 4)
-    readers = (Reader("slow", {"a": 0}), Reader("slower than it seems", {"a": 1}), Reader("fast", {"a": 3}))
+    readers = (
+        ChangeReader("slow", {"a": 0}),
+        ChangeReader("slower than it seems", {"a": 1}),
+        ChangeReader("fast", {"a": 3}),
+    )
     decided = retain([log], readers, now=4, budgets={"us": 30}, keep=0)
     assert decided.cut_off == ("slow",) and decided.trims[0].start == 1
     assert decided.trims[0].edit(log).drop == ("a1",)
@@ -128,13 +132,13 @@ def test_a_slow_reader_whose_loss_frees_nothing_is_spared():
     blocked = replace(
         history("b", 1, 2), pieces=(*history("b", 1, 2).pieces, Piece(PieceKind.BASE, "b", NEVER, 0, 1, 1))
     )
-    readers = (Reader("slow but harmless", {"b": 0}), Reader("the reason", {"a": 1}))
+    readers = (ChangeReader("slow but harmless", {"b": 0}), ChangeReader("the reason", {"a": 1}))
     decided = retain([history("a", 1, 2, 3), blocked], readers, now=3, budgets={"us": 30}, keep=0)
     assert decided.cut_off == ("the reason",)
 
 
 def test_the_time_to_keep_gives_way_before_a_reader_does():
-    decided = retain([history("a", 1, 2, 3)], [Reader("r", {"a": 2})], now=3, budgets={"us": 10}, keep=100)
+    decided = retain([history("a", 1, 2, 3)], [ChangeReader("r", {"a": 2})], now=3, budgets={"us": 10}, keep=100)
     assert decided.cut_off == () and decided.trims[0].files == ("a1", "a2")
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from headrace.meaning.zset import ZSet, normal_row
 from headrace.model.log import NEVER, Piece, PieceKind
-from headrace.run.logs.arrangement import HASH, Arrangement, earlier, sorted_run
+from headrace.run.logs.arrangement import HASH, KeyIndex, earlier, sorted_run
 from headrace.run.logs.merge import MOST_RUNS, Merge, merge, merges_due, shards_wanted
 from headrace.run.rows.arrow import rows_of_arrow
 from headrace.run.rows.changes import ORDER, TIME, WEIGHT
@@ -39,7 +39,7 @@ def test_lookups_after_since_find_the_same_before_and_after_any_merges(data: st.
         assert all(np.all(np.diff(run.column(HASH).to_numpy().astype(object)) >= 0) for run in runs)
     t, o = data.draw(st.integers(since + 1, 10)), data.draw(st.integers(0, 2))
     probe = as_table(types, [(row, t, o, 1) for row, _, _, _ in probes])
-    positions, met = Arrangement(tuple(key), tuple(runs), hasher=hasher).meet(probe, key, null_safe)
+    positions, met = KeyIndex(tuple(key), tuple(runs), hasher=hasher).meet(probe, key, null_safe)
     met, positions = met.filter(pa.array(mask := earlier(met, probe, positions))), positions[mask]
     asked = [normal_row(row) for row, _, _, _ in probes]
     found = ZSet(((asked[at], row[:-3]), weight(row)) for at, row in zip(positions, rows_of_arrow(met), strict=True))

@@ -30,10 +30,10 @@ from headrace.model.relation import (
     fields_of,
 )
 from headrace.model.types import BOOLEAN
-from headrace.run.logs.arrangement import Arrangement, sorted_run
+from headrace.run.logs.arrangement import KeyIndex, sorted_run
 from headrace.run.operators.derive import derive
 from headrace.run.operators.expressions import column_of
-from headrace.run.program import DerivedInput, DeriveStep, Reading
+from headrace.run.program import DerivedInput, DeriveStep, LogReading
 from headrace.run.rows.changes import STAMPS
 from headrace.testing import SCHEMA
 from headrace.testing.expressions import ScalarMaker
@@ -62,7 +62,7 @@ class Case:
     def step(self) -> DeriveStep:
         fields = tuple(fields_of(scan(source)) for source in self.sources)
         inputs = tuple(
-            DerivedInput(Reading(source, {}), None, side) for source, side in zip(self.sources, fields, strict=True)
+            DerivedInput(LogReading(source, {}), None, side) for source, side in zip(self.sources, fields, strict=True)
         )
         outputs = tuple(Output(f.name, Column(f.name, f.type)) for f in fields_of(self.relation))
         return DeriveStep(inputs, self.derivation, keys_of(self.derivation, fields), outputs)
@@ -140,7 +140,7 @@ class Stored:
             rows = rows.append_column(name, column_of(expr, rows))
         half = rows.num_rows // 2
         runs = (*sorted_run(rows.slice(0, half), names, 2), *sorted_run(rows.slice(half), names, 1))
-        self.meet = Arrangement(names, tuple(runs)).meet
+        self.meet = KeyIndex(names, tuple(runs)).meet
 
 
 def check(case: Case, history: History) -> None:

@@ -18,8 +18,8 @@ from headrace.model.log import Piece, PieceKind
 from headrace.run.load.load import Sent
 from headrace.run.load.load_work import Loaded
 from headrace.run.program import LogSpec, Pass, Task
-from headrace.run.push.chains import ChainItem, Link
-from headrace.run.push.items import Item, Outcome
+from headrace.run.push.chains import ChainItem, ChainOutcome
+from headrace.run.push.items import Item, ItemOutcome
 from headrace.run.push.simulated_links import SLICE_S, ShapedRunner, Transfer, schedule
 from headrace.run.push.work import Files, Produced, WorkItem, sent_bytes
 
@@ -101,9 +101,9 @@ def made(name: str, size: int) -> Produced:
 class Instant:
     """Runs items in no time; what they make is given."""
 
-    outcomes: list[Outcome[Any]]
+    outcomes: list[ItemOutcome[Any]]
 
-    def run(self, items: Sequence[Item]) -> list[Outcome[Any]]:
+    def run(self, items: Sequence[Item]) -> list[ItemOutcome[Any]]:
         return self.outcomes
 
 
@@ -120,7 +120,7 @@ class HandTurned:
         self.now += seconds
 
 
-def shaped(outcomes: list[Outcome[Any]], hand: HandTurned) -> ShapedRunner:
+def shaped(outcomes: list[ItemOutcome[Any]], hand: HandTurned) -> ShapedRunner:
     return ShapedRunner(Instant(outcomes), lambda: declared().values(), hand.clock, hand.wait)
 
 
@@ -132,7 +132,10 @@ def test_only_changes_that_come_from_another_site_are_sent():
 def test_a_push_over_a_link_takes_as_long_as_that_and_others_take_no_longer():
     hand = HandTurned()
     copied, joined = item("copied", "us", "eu", "a"), item("joined", "eu", "eu", "b")
-    outcomes = [Outcome("copied", made("copied", 2000), None, 0.1), Outcome("joined", made("joined", 2000), None, 0.2)]
+    outcomes = [
+        ItemOutcome("copied", made("copied", 2000), None, 0.1),
+        ItemOutcome("joined", made("joined", 2000), None, 0.2),
+    ]
     found = shaped(outcomes, hand).run([copied, joined])
     assert hand.waits == [2.5]
     assert [(one.seconds, one.waited_s) for one in found] == [(pytest.approx(2.6), 2.5), (0.2, 0.0)]
@@ -143,8 +146,8 @@ def test_in_a_chain_what_reads_a_copy_waits_for_it():
     chain = ChainItem(
         (item("there", "us", "eu", "a"), item("joined", "eu", "eu", "there"), item("back", "eu", "us", "joined"))
     )
-    links = tuple(Link(one.name, made(one.name, 1000), None, 0.1) for one in chain.items)
-    (found,) = shaped([Outcome("back", links, None, 0.3)], hand).run([chain])
+    links = tuple(ChainOutcome(one.name, made(one.name, 1000), None, 0.1) for one in chain.items)
+    (found,) = shaped([ItemOutcome("back", links, None, 0.3)], hand).run([chain])
     assert hand.waits == [3.0]
     assert [link.waited_s for link in found.value or ()] == [1.5, 0.0, 1.5]
     assert found.seconds == pytest.approx(3.3)
@@ -152,7 +155,7 @@ def test_in_a_chain_what_reads_a_copy_waits_for_it():
 
 def test_pushes_of_two_jobs_share_a_link():
     hand = HandTurned()
-    outcomes = [Outcome("copied", made("copied", 2000), None, 0.0)]
+    outcomes = [ItemOutcome("copied", made("copied", 2000), None, 0.0)]
     runner = shaped(outcomes, hand)
     runner.wait = lambda seconds: hand.waits.append(seconds)
     for _ in range(2):
@@ -163,10 +166,10 @@ def test_pushes_of_two_jobs_share_a_link():
 def test_what_fails_and_what_changed_nothing_is_not_sent():
     hand = HandTurned()
     nothing = Produced("empty", 0, 1, (), 0, 0, 0)
-    outcomes: list[Outcome[Any]] = [
-        Outcome("failed", None, "why", 0.1),
-        Outcome("empty", nothing, None, 0.1),
-        Outcome("chain", None, "why", 0.1),
+    outcomes: list[ItemOutcome[Any]] = [
+        ItemOutcome("failed", None, "why", 0.1),
+        ItemOutcome("empty", nothing, None, 0.1),
+        ItemOutcome("chain", None, "why", 0.1),
     ]
     items: list[Item] = [item(name, "us", "eu", "a") for name in ("failed", "empty")]
     items.append(ChainItem((item("c", "us", "eu", "a"),)))
@@ -177,8 +180,8 @@ def test_what_fails_and_what_changed_nothing_is_not_sent():
 # Of what is loaded
 
 
-def loaded(*sent: Sent) -> Outcome[Any]:
-    return Outcome("load", Loaded((), 1, sent), None, 0.1)
+def loaded(*sent: Sent) -> ItemOutcome[Any]:
+    return ItemOutcome("load", Loaded((), 1, sent), None, 0.1)
 
 
 def test_a_load_takes_as_long_as_its_links_need_side_by_side():
@@ -195,15 +198,15 @@ def test_a_load_takes_as_long_as_its_links_need_side_by_side():
 class ByName:
     """As `Instant`, for more than one job."""
 
-    outcomes: dict[str, Outcome[Any]]
+    outcomes: dict[str, ItemOutcome[Any]]
 
-    def run(self, items: Sequence[Item]) -> list[Outcome[Any]]:
+    def run(self, items: Sequence[Item]) -> list[ItemOutcome[Any]]:
         return [self.outcomes[item.name] for item in items]
 
 
 def test_a_push_waits_for_one_slice_of_a_load_at_most():
     hand, took = HandTurned(), list[float]()
-    jobs = {"load": loaded(Sent("us", "eu", 4000)), "copied": Outcome("copied", made("copied", 100), None, 0.0)}
+    jobs = {"load": loaded(Sent("us", "eu", 4000)), "copied": ItemOutcome("copied", made("copied", 100), None, 0.0)}
 
     def wait(seconds: float) -> None:
         """A push begins with every slice; nobody waits for it."""
@@ -229,7 +232,7 @@ def test_a_load_from_nowhere_else_waits_for_nothing():
 
 def test_whoever_waits_for_links_says_for_how_long():
     hand, seen = HandTurned(), list[tuple[float, float]]()
-    jobs = {"load": loaded(Sent("us", "eu", 4000)), "copied": Outcome("copied", made("copied", 2000), None, 0.0)}
+    jobs = {"load": loaded(Sent("us", "eu", 4000)), "copied": ItemOutcome("copied", made("copied", 2000), None, 0.0)}
 
     def wait(seconds: float) -> None:
         seen.append((runner.left_s(), runner.allowed_s()))

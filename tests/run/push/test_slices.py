@@ -13,7 +13,7 @@ from headrace.meaning.zset import ZSet
 from headrace.model.log import PieceKind
 from headrace.run.operators.reading import schema_of
 from headrace.run.program import JoinStep, Pass
-from headrace.run.push.items import HereRunner, Outcome
+from headrace.run.push.items import HereRunner, ItemOutcome
 from headrace.run.push.push_items import has_work, make_item
 from headrace.run.push.slices import run_sliced, sliced, whole
 from headrace.run.push.work import Produced, WorkItem, is_free, perform_push
@@ -58,7 +58,7 @@ def test_parts_of_a_push_make_what_the_push_makes(data, rows):
         world.capture(data.draw(changes(world.history[world.now])))
         for item in items_of(world):
             parts = list(sliced(item, rows))
-            made = whole([Outcome(part.name, perform_push(part), None, 0.0) for part in parts]).value
+            made = whole([ItemOutcome(part.name, perform_push(part), None, 0.0) for part in parts]).value
             assert made is not None
             assert rows_made(world, item, made) == rows_made(world, item, perform_push(item))
 
@@ -90,8 +90,8 @@ def test_a_log_names_the_files_of_an_input_whose_rows_only_go_on(tmp_path):
 
 def test_one_part_that_fails_is_a_failure_of_the_push():
     made = Produced("v", 0, 1, (), 1, 1, 0)
-    parts = [Outcome("v", made, None, 1.0), Outcome("v", None, "broken", 2.0)]
-    assert whole(parts) == Outcome("v", None, "broken", 3.0)
+    parts = [ItemOutcome("v", made, None, 1.0), ItemOutcome("v", None, "broken", 2.0)]
+    assert whole(parts) == ItemOutcome("v", None, "broken", 3.0)
 
 
 def test_what_only_names_files_needs_no_job(tmp_path):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from headrace.run.schedule.next_push import SECOND, Due, Paths, Promised, Scene, longest_item_s, next_pushes
-from headrace.run.schedule.next_round import Move, next_round
+from headrace.run.schedule.next_round import RoundPush, next_round
 
 SOURCE = "source"
 
@@ -147,7 +147,7 @@ class RoundSimulation(Simulation):
                 self.now = decision.next_wake
         return self.finished
 
-    def _round(self, moves: tuple[Move, ...], due: dict[str, Due]) -> None:
+    def _round(self, moves: tuple[RoundPush, ...], due: dict[str, Due]) -> None:
         ends = [0.0] * self.slots
         for move in moves:
             self.begun[move.contract] = due[move.contract]

@@ -17,7 +17,7 @@ from headrace.run.push.work import WorkItem
 from headrace.run.schedule.beside import set_aside
 from headrace.run.schedule.next_job import next_job
 from headrace.run.schedule.next_push import Due, Paths, Promised, Scene
-from headrace.run.schedule.next_round import Move
+from headrace.run.schedule.next_round import RoundPush
 from headrace.testing import changes, tables
 from headrace.testing.worlds import RunningWorld, quick_folder
 from tests.examples import examples
@@ -61,7 +61,7 @@ def test_a_round_hands_a_slow_vertex_on_as_far_as_that_is_although_more_is_captu
 def test_it_begins_once_its_inputs_are_there_and_rounds_go_on_without_it():
     dues = [due("slowly", 50), due("quickly", 50), due("there", 40)]
     aside = set_aside(PATHS, scene(a=70, b=60), dues, {"slow"}, ())
-    assert aside.begin == (Move("slow", 50, "slowly"),), "at the largest time that somebody asks for, not further"
+    assert aside.begin == (RoundPush("slow", 50, "slowly"),), "at the largest time that somebody asks for, not further"
     assert [one.contract for one in aside.due] == ["quickly"]
     running = set_aside(PATHS, scene(a=70, b=60), dues, {"slow"}, {"slow"})
     assert running.begin == ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.run.schedule.next_job import Job, Sides, length_s, next_job, parts_of, together
+from headrace.run.schedule.next_job import Job, ParallelSlots, length_s, next_job, parts_of, together
 from headrace.run.schedule.next_push import SECOND, Due, Paths, Promised, Scene
 
 NOW = 1_000 * SECOND
@@ -70,24 +70,24 @@ def test_nothing_is_due():
 def test_a_job_without_its_first_level_falls_apart_and_runs_side_by_side():
     given = paths()
     targets = dict.fromkeys(given.inputs, NOW)
-    parts = parts_of(given, Job(targets, dict.fromkeys(targets, 1.0)), Sides(2), 0.5)
+    parts = parts_of(given, Job(targets, dict.fromkeys(targets, 1.0)), ParallelSlots(2), 0.5)
     assert [sorted(part) for part in parts] == [["source"], sorted(set(targets) - {"source"})]
 
 
 def test_a_short_job_stays_one():
     given = paths()
     targets = dict.fromkeys(given.inputs, NOW)
-    assert parts_of(given, Job(targets, dict.fromkeys(targets, 0.05)), Sides(2), 0.5) == (targets,)
+    assert parts_of(given, Job(targets, dict.fromkeys(targets, 0.05)), ParallelSlots(2), 0.5) == (targets,)
 
 
 def test_a_job_whose_slots_wait_for_each_other_stays_one_and_takes_as_long_as_all_of_it():
     given = paths()
     targets = dict.fromkeys(given.inputs, NOW)
     seconds = dict.fromkeys(targets, 1.0)
-    assert parts_of(given, Job(targets, seconds), Sides(2, parallel=0.0), 0.5) == (targets,)
+    assert parts_of(given, Job(targets, seconds), ParallelSlots(2, parallel=0.0), 0.5) == (targets,)
     rest = [name for name in targets if given.inputs[name]]
-    assert length_s(given, seconds, rest, Sides(2, parallel=0.0)) == len(rest)
-    assert length_s(given, seconds, rest, Sides(2, parallel=1.0)) < len(rest)
+    assert length_s(given, seconds, rest, ParallelSlots(2, parallel=0.0)) == len(rest)
+    assert length_s(given, seconds, rest, ParallelSlots(2, parallel=1.0)) < len(rest)
 
 
 def test_what_builds_on_each_other_is_together_in_the_order_given():

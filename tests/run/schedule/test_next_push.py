@@ -14,16 +14,16 @@ from headrace.run.schedule.next_push import (
     LOOK_AGAIN,
     PRECISION,
     SECOND,
-    Decision,
     Due,
     Paths,
     Promised,
+    PushDecision,
     Scene,
     longest_item_s,
     next_pushes,
     path_s,
 )
-from headrace.run.schedule.next_round import Move, next_round
+from headrace.run.schedule.next_round import RoundPush, next_round
 from tests.run.schedule.push_simulation import Line, RoundSimulation, Simulation, are_admissible, mixed_contracts
 
 NOON = 1_800_000_000 * SECOND
@@ -41,7 +41,7 @@ def scene_of(line: Line, age_s: float, behind_s: float = 0.0) -> Scene:
     return Scene(now, {"source": at, "c": at}, {"source": captured}, lambda name, batch_s: seconds[name].at(batch_s))
 
 
-def decided(line: Line, freshness_s: float, age_s: float, behind_s: float = 0.0) -> Decision:
+def decided(line: Line, freshness_s: float, age_s: float, behind_s: float = 0.0) -> PushDecision:
     return next_pushes(view(freshness_s), scene_of(line, age_s, behind_s))
 
 
@@ -91,7 +91,7 @@ def test_a_contract_that_is_not_loaded_waits():
 @pytest.mark.parametrize("watermarks", [{}, {"source": NEVER}, {"source": NOON - 100 * SECOND}])
 def test_a_contract_whose_sources_stand_still_is_looked_at_every_second(watermarks: dict[str, int]):
     scene = replace(scene_of(Line(1.0, 0.1), 100.0), watermarks=watermarks)
-    assert next_pushes(view(), scene) == Decision((), NOON + LOOK_AGAIN)
+    assert next_pushes(view(), scene) == PushDecision((), NOON + LOOK_AGAIN)
 
 
 def test_a_lag_that_exceeds_the_age_counts():
@@ -206,7 +206,7 @@ def test_pushes_that_would_be_due_together_start_one_after_the_other():
     times = {"source": NOON, **dict.fromkeys(names, NOON)}
     cost = {"source": 0.0, **dict.fromkeys(names, 3.0)}
     scene = Scene(NOON, times, {"source": NOON}, lambda name, _: cost[name], slots=1)
-    assert next_pushes(paths, scene) == Decision((), NOON + (40 - 12) * SECOND)
+    assert next_pushes(paths, scene) == PushDecision((), NOON + (40 - 12) * SECOND)
     alone = next_pushes(paths, replace(scene, slots=4))
     assert (alone.next_wake - NOON) / SECOND == pytest.approx(37.0, abs=0.002)
 
@@ -218,7 +218,7 @@ def test_competition_starts_nothing_before_half_of_the_freshness():
     )
     times = {"source": NOON, **dict.fromkeys(names, NOON)}
     scene = Scene(NOON, times, {"source": NOON}, lambda _, batch_s: 0.1 * batch_s, slots=1)
-    assert next_pushes(paths, scene) == Decision((), NOON + 25 * SECOND)
+    assert next_pushes(paths, scene) == PushDecision((), NOON + 25 * SECOND)
 
 
 @pytest.mark.parametrize("forced_s", [1.0, 25.0, 60.0])
@@ -261,9 +261,9 @@ def test_a_vertex_runs_once_for_all_and_after_its_inputs():
     times = dict.fromkeys(paths.inputs, NOON - 30 * SECOND)
     scene = Scene(NOON, times, {"source": NOON}, lambda _, __: 0.1, slots=2)
     due = (Due("b", "b", NOON, NOON + 10 * SECOND, False), Due("a", "a", NOON - SECOND, NOON, False))
-    assert next_round(paths, scene, due) == (Move("source", NOON - SECOND, "a"),)
+    assert next_round(paths, scene, due) == (RoundPush("source", NOON - SECOND, "a"),)
     moved = replace(scene, times={**times, "source": NOON, "shared": NOON - SECOND})
-    assert next_round(paths, moved, due) == (Move("a", NOON - SECOND, "a"), Move("shared", NOON, "b"))
+    assert next_round(paths, moved, due) == (RoundPush("a", NOON - SECOND, "a"), RoundPush("shared", NOON, "b"))
 
 
 def test_small_items_go_together_though_there_are_more_than_slots():

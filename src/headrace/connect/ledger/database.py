@@ -17,7 +17,7 @@ class Transaction(Protocol):
         """Runs the statement for each row of values, in order; how many rows of the table it changed in all."""
 
 
-class Database(Protocol):
+class LedgerDatabase(Protocol):
     """May be used by several threads. Whatever the database itself reports is raised as `ConnectError`."""
 
     name: str

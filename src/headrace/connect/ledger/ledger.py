@@ -1,4 +1,4 @@
-"""The ledger of `run.ports` on any `Database`: everything that does not depend on the kind of database.
+"""The ledger of `run.ports` on any `LedgerDatabase`: everything that does not depend on the kind of database.
 
 A commit is one transaction. Its first statement locks the lease's row and checks its epoch, so a commit is either
 before the next holder's acquisition or fenced; there is nothing between.
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from headrace.connect.ledger import statements as sql
-from headrace.connect.ledger.database import Database, Row, Transaction
+from headrace.connect.ledger.database import LedgerDatabase, Row, Transaction
 from headrace.connect.ledger.holder import is_gone
 from headrace.connect.ledger.rows import added, created, logs_of, moved
-from headrace.model.errors import Conflict, ConnectError, Fenced, Held
-from headrace.model.log import Edit, Lease, Log, Moment, Round
+from headrace.model.errors import Conflict, ConnectError, Fenced, LeaseHeld
+from headrace.model.log import CommitMark, Edit, Lease, Log, Round
 
 IsStored = Callable[[str, str], bool]
 """Whether a file of a site is there."""
@@ -34,7 +34,7 @@ class SqlLedger:
     """
 
     def __init__(
-        self, database: Database, clock: Callable[[], float] | None = None, is_stored: IsStored | None = None
+        self, database: LedgerDatabase, clock: Callable[[], float] | None = None, is_stored: IsStored | None = None
     ) -> None:
         self._database = database
         self._is_stored = is_stored
@@ -57,7 +57,7 @@ class SqlLedger:
             ((current, epoch, until),) = transaction.rows(sql.READ_LEASE, [name])
         assert isinstance(epoch, int) and isinstance(until, float)
         if not taken:
-            raise Held(f'"{current}" holds the lease "{name}" for another {until - now:.0f} s')
+            raise LeaseHeld(f'"{current}" holds the lease "{name}" for another {until - now:.0f} s')
         return Lease(name, holder, epoch)
 
     def renew(self, lease: Lease, seconds: float) -> None:
@@ -114,10 +114,10 @@ class SqlLedger:
         with self._database.read() as transaction:
             return {str(name): str(value) for name, value in transaction.rows(sql.READ_NOTES, [prefix, prefix])}
 
-    def moments(self, database: str, after: int, limit: int = 1) -> tuple[Moment, ...]:
+    def moments(self, database: str, after: int, limit: int = 1) -> tuple[CommitMark, ...]:
         with self._database.read() as transaction:
             rows = transaction.rows(sql.READ_MOMENTS, [database, after, limit])
-        return tuple(Moment(str(name), int(t or 0), int(commit_time or 0)) for name, t, commit_time in rows)
+        return tuple(CommitMark(str(name), int(t or 0), int(commit_time or 0)) for name, t, commit_time in rows)
 
     def forget_moments(self, lease: Lease, before: int) -> None:
         with self._database.write() as transaction:

@@ -26,7 +26,7 @@ def open_postgres(
 
 
 @dataclass(frozen=True, slots=True)
-class _Statements:
+class _PostgresStatements:
     cursor: psycopg.Cursor[Row]
 
     def rows(self, statement: str, values: Sequence[Value] = ()) -> list[Row]:
@@ -71,7 +71,7 @@ class PostgresDatabase:
                 try:
                     for statement in first:
                         cursor.execute(statement)
-                    yield _Statements(cursor)
+                    yield _PostgresStatements(cursor)
                     cursor.execute("COMMIT")
                 except BaseException:
                     _roll_back(connection)

@@ -29,7 +29,7 @@ def open_sqlite(file: Path, clock: Callable[[], float] | None = None, is_stored:
 
 
 @dataclass(frozen=True, slots=True)
-class _Statements:
+class _SqliteStatements:
     cursor: sqlite3.Cursor
 
     def rows(self, statement: str, values: Sequence[Value] = ()) -> list[Row]:
@@ -75,7 +75,7 @@ class SqliteDatabase:
             cursor = self._connection.cursor()
             cursor.execute(begin)
             try:
-                yield _Statements(cursor)
+                yield _SqliteStatements(cursor)
                 cursor.execute("COMMIT")
             finally:
                 if self._connection.in_transaction:

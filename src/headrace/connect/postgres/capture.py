@@ -25,7 +25,7 @@ from headrace.connect.postgres.cut import CUT_MARK
 from headrace.connect.postgres.drift import columns_of_relation, find_drift, find_identity_drift, find_name_drift
 from headrace.connect.postgres.facts import TableFacts
 from headrace.connect.postgres.inspect import ask_table
-from headrace.connect.postgres.intake import Intake, Outside, Target
+from headrace.connect.postgres.intake import Intake, Outside, SpoolTarget
 from headrace.connect.postgres.load import Load, LoadProgress, Loads
 from headrace.connect.postgres.publications import ALL_CHANGES, INSERTIONS, Hindrance, find_unpublishable, publish
 from headrace.connect.postgres.reading import clock_of, emit, writers_of
@@ -35,7 +35,7 @@ from headrace.connect.postgres.sessions import connect_session, database_errors
 from headrace.connect.postgres.slots import (
     CaptureNames,
     SlotState,
-    Table,
+    SqlTable,
     capture_names,
     create_slot,
     slot_state,
@@ -68,7 +68,7 @@ BYTES_IN_MEMORY = 64_000_000
 """Of the log; then rows go to files, however few they are."""
 
 
-class Stream(Protocol):
+class MessageStream(Protocol):
     """Where messages come from. `receive` gives None when no more come within the time, or before `confirm`."""
 
     def receive(self, wait_s: float) -> bytes | None: ...
@@ -77,7 +77,7 @@ class Stream(Protocol):
     def close(self) -> None: ...
 
 
-StreamFrom = Callable[[str, str, Sequence[str], int], Stream]
+StreamFrom = Callable[[str, str, Sequence[str], int], MessageStream]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class CaptureSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Captured:
+class CaptureProgress:
     """What a step did: how far, how many rows it wrote, and how far the reading of tables is."""
 
     t: int
@@ -133,7 +133,7 @@ class Capture:
         self._slot_within_s = None if patient else SLOT_WITHIN_S
         self._ledger = ledger
         self._now = now
-        self._stream: Stream | None = None
+        self._stream: MessageStream | None = None
         self._beat = self._looked = 0.0
         self._beats: dict[bytes, tuple[int, int]] = {}
         holder = f"{socket.gethostname()}:{os.getpid()}"
@@ -192,15 +192,17 @@ class Capture:
                 found.setdefault(row["oid"], []).append(captured)
         return found
 
-    def _publish(self, facts: dict[str, TableFacts | None]) -> tuple[dict[Table, frozenset[str]], dict[str, Hindrance]]:
+    def _publish(
+        self, facts: dict[str, TableFacts | None]
+    ) -> tuple[dict[SqlTable, frozenset[str]], dict[str, Hindrance]]:
         """The tables that were not published before, each with the transactions that wrote to it before it was; and
         the sources whose tables cannot be published.
         """
-        added: list[Table] = []
+        added: list[SqlTable] = []
         refused: dict[str, Hindrance] = {}
         for streams in (False, True):
             chosen = {
-                one.source: Table(table.schema, table.name)
+                one.source: SqlTable(table.schema, table.name)
                 for one in self._settings.tables
                 if one.appends is streams and not one.static and (table := facts[one.source]) is not None
             }
@@ -240,11 +242,13 @@ class Capture:
         assert row is not None
         return parse_lsn(row["lsn"])
 
-    def _targets(self) -> dict[str, Target]:
+    def _targets(self) -> dict[str, SpoolTarget]:
         times = self._ledger.times()
-        return {one.source: Target(one, times.get(one.log), SpoolRows(one)) for one in self._settings.tables}
+        return {one.source: SpoolTarget(one, times.get(one.log), SpoolRows(one)) for one in self._settings.tables}
 
-    def _plan_loads(self, facts: dict[str, TableFacts | None], added: dict[Table, frozenset[str]], anew: bool) -> None:
+    def _plan_loads(
+        self, facts: dict[str, TableFacts | None], added: dict[SqlTable, frozenset[str]], anew: bool
+    ) -> None:
         """A table is read if it never was, if its reading was interrupted, or if changes of it were missed."""
         notes = self._ledger.notes()
         for target in self._intake.targets.values():
@@ -252,7 +256,7 @@ class Capture:
             if target.halted or table is None:
                 continue
             missed = target.t is not None and (anew or target.t != self._intake.position.t)
-            name = Table(table.schema, table.name)
+            name = SqlTable(table.schema, table.name)
             load = Load(captured, name, table.rows, repeats=missed, wait_for=added.get(name, frozenset()))
             if captured.static and f"loaded:{captured.source}" in notes:
                 continue
@@ -284,11 +288,11 @@ class Capture:
                 if not target.halted:
                     self._intake.halt(target, drift or why, drifted=True)
             elif target.halted:
-                self._look_again(target, Table(table.schema, table.name))
+                self._look_again(target, SqlTable(table.schema, table.name))
             else:
                 self._intake.clear_stopped(target, self._ledger.notes(STOPPED_NOTE))
 
-    def _look_again(self, target: Target, table: Table) -> None:
+    def _look_again(self, target: SpoolTarget, table: SqlTable) -> None:
         """At a table that is as declared, and was stopped."""
         found = self._find_hindrance(target.captured, table)
         if found is None:
@@ -298,7 +302,7 @@ class Capture:
         if found.what != target.halted:
             self._intake.halt(target, found.what, mend=found.hint)
 
-    def _find_hindrance(self, captured: CapturedTable, table: Table) -> Hindrance | None:
+    def _find_hindrance(self, captured: CapturedTable, table: SqlTable) -> Hindrance | None:
         try:
             with self._session.transaction(force_rollback=True):
                 self._session.execute(f"SET LOCAL lock_timeout = '{LOCKED_FOR}'".encode())
@@ -327,7 +331,7 @@ class Capture:
 
     # The loop
 
-    def step(self, wait_s: float = 0.5) -> Captured:
+    def step(self, wait_s: float = 0.5) -> CaptureProgress:
         """Take what comes within the time, commit it, confirm it."""
         with database_errors(self._settings.dsn):
             self._keep_up()
@@ -337,7 +341,7 @@ class Capture:
             self._take(min(wait_s, LOADING_WAIT_S) if self._loads.waiting else wait_s)
             return self._commit()
 
-    def catch_up(self) -> Captured:
+    def catch_up(self) -> CaptureProgress:
         """Steps until everything that is committed now in the database is in the spools, and all tables are read."""
         with database_errors(self._settings.dsn):
             end = self._log_end()
@@ -413,7 +417,7 @@ class Capture:
             if enough and not transactions.inside:
                 return
 
-    def _commit(self) -> Captured:
+    def _commit(self) -> CaptureProgress:
         assert self._stream is not None
         round_ = self._intake.take_round()
         rows = self._intake.rows_waiting
@@ -428,7 +432,7 @@ class Capture:
             self._intake.committed()
             self._stream.confirm(self._intake.position.lsn)
         progress, self._loads.progress = tuple(self._loads.progress), []
-        return Captured(self._intake.position.t, rows, progress)
+        return CaptureProgress(self._intake.position.t, rows, progress)
 
     def _on_mark(self, content: bytes, commit_time: int) -> None:
         if content in self._beats:

@@ -23,7 +23,7 @@ from pyarrow import csv
 from headrace.connect.postgres.inspect import ask_table, reason
 from headrace.connect.postgres.reading import emit
 from headrace.connect.postgres.sessions import connect_session, database_errors
-from headrace.connect.postgres.slots import Table
+from headrace.connect.postgres.slots import SqlTable
 from headrace.model.errors import ConnectError
 from headrace.model.table_name import show_table
 from headrace.model.types import STRING, Type
@@ -54,7 +54,7 @@ class DatabaseCut:
             raise
         self.missing: dict[str, str] = {}
         self.rows: dict[str, float | None] = {}
-        self._tables: Mapping[str, Table] = self._find(tables)
+        self._tables: Mapping[str, SqlTable] = self._find(tables)
 
     def __enter__(self) -> DatabaseCut:
         return self
@@ -65,7 +65,7 @@ class DatabaseCut:
         self._locker.close()
         self._reader.close()
 
-    def _find(self, tables: tuple[CapturedTable, ...]) -> Mapping[str, Table]:
+    def _find(self, tables: tuple[CapturedTable, ...]) -> Mapping[str, SqlTable]:
         found = {}
         with database_errors(self._dsn):
             for one in tables:
@@ -73,7 +73,7 @@ class DatabaseCut:
                 if facts is None:
                     self.missing[one.source] = f"its table {show_table(one.table)} no longer exists"
                 else:
-                    found[one.source] = Table(facts.schema, facts.name)
+                    found[one.source] = SqlTable(facts.schema, facts.name)
                     self.rows[one.source] = facts.rows
         return found
 

@@ -48,7 +48,7 @@ _LOCK = 0x4845_4144_4445_4C49
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _TableState:
     """What is there: our note about the table, and the table's comment (None if it does not exist)."""
 
     note: dict[str, Any] | None
@@ -186,12 +186,12 @@ class PostgresDelivery:
     def _key(self) -> str:
         return str(TableName(*self._place))
 
-    def _find(self, session: Connection) -> _Found:
+    def _find(self, session: Connection) -> _TableState:
         """Waits for whoever changes the table now, and keeps others waiting."""
         session.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, %s))", [self._key, _LOCK])
         note = session.execute(_FIND_NOTE, {"table": self._key}).fetchone()
         table = session.execute(_FIND_TABLE, self._place).fetchone()
-        return _Found(note, None if table is None else table["comment"])
+        return _TableState(note, None if table is None else table["comment"])
 
     def _make(self, session: Connection) -> None:
         session.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(self._name))
@@ -213,7 +213,7 @@ class PostgresDelivery:
 
     # Refusals
 
-    def _check_ours(self, found: _Found) -> None:
+    def _check_ours(self, found: _TableState) -> None:
         note, table = found.note, self._table
         if found.comment is not None and (note is None or not found.comment.startswith(OURS)):
             what = f'table {show_table(self._key)} of contract "{table.contract}"'

@@ -20,7 +20,7 @@ STATEMENT_TIMEOUT = b"SET statement_timeout = '20s'"
 
 
 def give_back(names: CaptureNames, dsn: str, ledger: Ledger, called_off: Callable[[], bool]) -> None:
-    """Raises `Held` while somebody captures with that slot; until this returns nobody starts to.
+    """Raises `LeaseHeld` while somebody captures with that slot; until this returns nobody starts to.
 
     Safe to repeat: what is gone already is not missed. What was called off may have been done in part.
     """

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.connect.postgres.spill import Spill, SpillFolder
-from headrace.model.log import Edit, Moment, Piece, PieceKind, Round
-from headrace.run.capture.chunks import Window
+from headrace.model.log import CommitMark, Edit, Piece, PieceKind, Round
+from headrace.run.capture.chunks import SnapshotWindow
 from headrace.run.capture.clock import DatabaseClock, next_time
 from headrace.run.capture.pgoutput import Begin, Commit, Message, Relation, RowChange, StreamCommit
 from headrace.run.capture.position import Position
@@ -57,7 +57,7 @@ class Holding:
 
 
 @dataclass(slots=True)
-class Target:
+class SpoolTarget:
     """The spool of one source. `t` is where its log is in the ledger, None if it has none there.
 
     `window` is there while the table is read by ranges of its key, `holding` while it is read as a whole.
@@ -69,7 +69,7 @@ class Target:
     captured: CapturedTable
     t: int | None
     rows: SpoolRows
-    window: Window | None = None
+    window: SnapshotWindow | None = None
     holding: Holding | None = None
     unread: bool = False
     halted: str | None = None
@@ -99,13 +99,13 @@ class Outside:
 class Intake:
     """Receives transactions (`run.capture.transactions.Receiver`) after `position`."""
 
-    def __init__(self, outside: Outside, targets: Mapping[str, Target], position: Position) -> None:
+    def __init__(self, outside: Outside, targets: Mapping[str, SpoolTarget], position: Position) -> None:
         self._outside = outside
         self.targets = dict(targets)
         self.position = position
         self.recent: deque[int] = deque(maxlen=RECENT)
         self.notes: dict[str, str | None] = {}
-        self._moments: dict[int, Moment] = {}
+        self._moments: dict[int, CommitMark] = {}
         self._open: dict[int, Spill] = {}
         self._layouts: dict[int, tuple[Relation, tuple[Layout, ...]]] = {}
         self._skip = False
@@ -135,7 +135,7 @@ class Intake:
             for layout in self._sources_of(relation):
                 self._change(self.targets[layout.captured.source], layout, change)
 
-    def _change(self, target: Target, layout: Layout, change: RowChange) -> None:
+    def _change(self, target: SpoolTarget, layout: Layout, change: RowChange) -> None:
         if target.unread:
             return
         if target.window is not None:
@@ -161,7 +161,7 @@ class Intake:
             if not layout.captured.appends:
                 self._truncate(self.targets[layout.captured.source])
 
-    def _truncate(self, target: Target) -> None:
+    def _truncate(self, target: SpoolTarget) -> None:
         if target.unread:
             return
         if target.window is not None:
@@ -183,7 +183,7 @@ class Intake:
         self.recent.append(xid)
         committed_at = self._outside.clock.committed_at(commit_time, self._outside.now())
         self.position = Position(end_lsn, self.t, committed_at, self.position.slot)
-        moment = Moment(self._outside.database, self.t, committed_at)
+        moment = CommitMark(self._outside.database, self.t, committed_at)
         # The first and the last of a batch: what a view lacks is measured from the first that it has not.
         if len(self._moments) == 2:
             self._moments.popitem()
@@ -224,7 +224,7 @@ class Intake:
         if spill is not None:
             spill.delete()
 
-    def _release_open(self, target: Target, spill: Spill | None, xid: int) -> None:
+    def _release_open(self, target: SpoolTarget, spill: Spill | None, xid: int) -> None:
         assert spill is not None
         if target.halted or target.unread:
             return
@@ -247,7 +247,7 @@ class Intake:
 
     # Rows to files
 
-    def flush(self, target: Target) -> None:
+    def flush(self, target: SpoolTarget) -> None:
         """Rows that have their time become a file. Values that the source cannot have stop it, and nothing else."""
         if not len(target.rows):
             return
@@ -256,7 +256,7 @@ class Intake:
         except NoSuchValue as error:
             self.halt(target, str(error))
 
-    def add_tables(self, target: Target, tables: Iterable[pa.Table]) -> None:
+    def add_tables(self, target: SpoolTarget, tables: Iterable[pa.Table]) -> None:
         """Rows that are columns already, of the present time, after those that came before."""
         self.flush(target)
         try:
@@ -266,7 +266,7 @@ class Intake:
         except NoSuchValue as error:
             self.halt(target, str(error))
 
-    def _write(self, target: Target, table: pa.Table) -> None:
+    def _write(self, target: SpoolTarget, table: pa.Table) -> None:
         """Numbered here: what is in one time may have come by way of several spills."""
         numbers = np.arange(target.numbers, target.numbers + table.num_rows)
         target.numbers += table.num_rows
@@ -291,7 +291,7 @@ class Intake:
             for rows in spill.in_memory:
                 self._settle(spill, rows, at_once=True)
 
-    def halt(self, target: Target, why: str, drifted: bool = False, mend: str | None = None) -> None:
+    def halt(self, target: SpoolTarget, why: str, drifted: bool = False, mend: str | None = None) -> None:
         """Nothing more goes to this source; what it had in this batch is not committed."""
         source = target.captured.source
         target.halted, target.drifted, target.mend = why, drifted, mend
@@ -304,7 +304,7 @@ class Intake:
         self.notes[STOPPED_NOTE + source] = why
         self.notes[MEND_NOTE + source] = mend
 
-    def clear_stopped(self, target: Target, stopped: Mapping[str, str]) -> None:
+    def clear_stopped(self, target: SpoolTarget, stopped: Mapping[str, str]) -> None:
         """Of a source that goes on: notes of when it did not."""
         if STOPPED_NOTE + target.captured.source in stopped:
             self.notes[STOPPED_NOTE + target.captured.source] = None
@@ -328,7 +328,7 @@ class Intake:
         position = {f"position:{self._outside.database}": self.position.to_note()}
         return Round(edits, {**self.notes, **position}, tuple(self._moments.values()))
 
-    def _edit(self, target: Target) -> Edit:
+    def _edit(self, target: SpoolTarget) -> Edit:
         captured = target.captured
         after = self._start if target.t is None else target.t
         pieces = tuple(

@@ -20,13 +20,13 @@ import psycopg
 from psycopg import sql
 
 from headrace.connect.postgres.inspect import Connection
-from headrace.connect.postgres.intake import Holding, Intake, Target
+from headrace.connect.postgres.intake import Holding, Intake, SpoolTarget
 from headrace.connect.postgres.reading import Key, TableQueries, emit, snapshot_of, text_rows, writers_of
 from headrace.connect.postgres.reading_rights import explain_unreadable
 from headrace.connect.postgres.sessions import connect_session
-from headrace.connect.postgres.slots import Table
+from headrace.connect.postgres.slots import SqlTable
 from headrace.connect.postgres.spill import SpillFolder
-from headrace.run.capture.chunks import Window, next_size
+from headrace.run.capture.chunks import SnapshotWindow, next_size
 from headrace.run.capture.spool import MISSED_NOTE, CapturedTable, TextRow
 from headrace.run.capture.text_values import NoSuchValue
 from headrace.run.capture.visibility import Snapshot
@@ -56,7 +56,7 @@ class Load:
     """
 
     captured: CapturedTable
-    table: Table
+    table: SqlTable
     estimate: float | None = None
     repeats: bool = False
     begun: bool = False
@@ -174,7 +174,7 @@ class Loads:
         else:
             self._release(load, target)
 
-    def _target(self, load: Load) -> Target:
+    def _target(self, load: Load) -> SpoolTarget:
         return self._intake.targets[load.captured.source]
 
     def _send(self, kind: str) -> None:
@@ -187,10 +187,10 @@ class Loads:
             load.wait_for &= writers_of(self._session, load.table)
         return not load.wait_for
 
-    def _opened(self, load: Load, target: Target) -> None:
+    def _opened(self, load: Load, target: SpoolTarget) -> None:
         self._open = True
         if load.captured.keyed:
-            target.window = Window(tuple(self._intake.recent))
+            target.window = SnapshotWindow(tuple(self._intake.recent))
             if load.repeats and not load.begun:
                 target.rows.mark(self._intake.t, "b")
                 load.begun = True
@@ -222,7 +222,7 @@ class Loads:
         load.read(rows)
         return chunk
 
-    def _merge(self, load: Load, target: Target) -> None:
+    def _merge(self, load: Load, target: SpoolTarget) -> None:
         chunk, self._chunk = self._chunk, None
         assert chunk is not None and target.window is not None
         positions = load.captured.key_positions
@@ -280,7 +280,7 @@ class Loads:
         load.rows = 0
         holding.begin_reading(snapshot)
 
-    def _release(self, load: Load, target: Target) -> None:
+    def _release(self, load: Load, target: SpoolTarget) -> None:
         """All of it at once, with one time: before, the table was as it was."""
         assert target.holding is not None and self._cursor is not None
         holding, target.holding = target.holding, None
@@ -293,7 +293,7 @@ class Loads:
             spill.delete()
         self._complete(load, target)
 
-    def _complete(self, load: Load, target: Target) -> None:
+    def _complete(self, load: Load, target: SpoolTarget) -> None:
         if load.begun:
             target.rows.mark(self._intake.t, "e")
         target.window = None

@@ -28,7 +28,7 @@ from headrace.connect.postgres.capture import Capture, CaptureSettings, StreamFr
 from headrace.connect.postgres.polling import PolledLog
 from headrace.connect.postgres.replication import LogStream
 from headrace.connect.signals import note_signals
-from headrace.model.errors import ConnectError, Fenced, Held, UsageError
+from headrace.model.errors import ConnectError, Fenced, LeaseHeld, UsageError
 from headrace.model.type_names import type_named
 from headrace.run.capture.spool import CapturedTable
 from headrace.run.ports import Ledger, Store
@@ -128,7 +128,7 @@ def run(wanted: Wanted, ledger: Ledger, store: Store, stop: threading.Event, tel
         settings = wanted.settings
         try:
             capture = Capture(settings, ledger, store, patient=failures > 0)
-        except (ConnectError, Held) as error:
+        except (ConnectError, LeaseHeld) as error:
             failures = _wait(failures, error, stop, tell)
             continue
         try:

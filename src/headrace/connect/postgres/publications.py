@@ -17,7 +17,7 @@ import psycopg
 from psycopg import sql
 
 from headrace.connect.postgres.inspect import Connection
-from headrace.connect.postgres.slots import Table
+from headrace.connect.postgres.slots import SqlTable
 from headrace.model.errors import ConnectError
 from headrace.model.table_name import quote_name
 
@@ -37,11 +37,11 @@ class Hindrance:
 class Published:
     """The tables that were added to a publication, and those that could not be."""
 
-    added: tuple[Table, ...]
-    refused: Mapping[Table, Hindrance]
+    added: tuple[SqlTable, ...]
+    refused: Mapping[SqlTable, Hindrance]
 
 
-def publish(session: Connection, publication: str, tables: Sequence[Table], operations: str) -> Published:
+def publish(session: Connection, publication: str, tables: Sequence[SqlTable], operations: str) -> Published:
     """Make the publication hold these tables and no others. Raises ConnectError if there can be no publication at all.
 
     May be called within a transaction.
@@ -60,7 +60,7 @@ def publish(session: Connection, publication: str, tables: Sequence[Table], oper
     return Published(tuple(table for table in missing if table not in refused), refused)
 
 
-def find_unpublishable(session: Connection, publication: str, table: Table) -> Hindrance | None:
+def find_unpublishable(session: Connection, publication: str, table: SqlTable) -> Hindrance | None:
     """Why a table could not be added to a publication now; None if it could, or is in it."""
     if table in _tables_in(session, publication):
         return None
@@ -68,16 +68,16 @@ def find_unpublishable(session: Connection, publication: str, table: Table) -> H
         return _add(session, publication, table)
 
 
-def _tables_in(session: Connection, publication: str) -> set[Table]:
+def _tables_in(session: Connection, publication: str) -> set[SqlTable]:
     query = "SELECT schemaname AS schema, tablename AS name FROM pg_publication_tables WHERE pubname = %s"
-    return {Table(**row) for row in session.execute(query, [publication])}
+    return {SqlTable(**row) for row in session.execute(query, [publication])}
 
 
 def _exists(session: Connection, publication: str) -> bool:
     return session.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", [publication]).fetchone() is not None
 
 
-def _create(session: Connection, publication: str, tables: Sequence[Table], operations: str) -> None:
+def _create(session: Connection, publication: str, tables: Sequence[SqlTable], operations: str) -> None:
     name, publish_what = sql.Identifier(publication), sql.Literal(operations)
     try:
         with session.transaction():
@@ -98,7 +98,7 @@ def _create(session: Connection, publication: str, tables: Sequence[Table], oper
         ) from None
 
 
-def _add(session: Connection, publication: str, table: Table) -> Hindrance | None:
+def _add(session: Connection, publication: str, table: SqlTable) -> Hindrance | None:
     try:
         with session.transaction():
             session.execute(_alter(publication, "ADD", table))
@@ -107,13 +107,13 @@ def _add(session: Connection, publication: str, table: Table) -> Hindrance | Non
     return None
 
 
-def _alter(publication: str, verb: LiteralString, table: Table) -> sql.Composed:
+def _alter(publication: str, verb: LiteralString, table: SqlTable) -> sql.Composed:
     statement = sql.SQL("ALTER PUBLICATION {} {} TABLE {}")
     return statement.format(sql.Identifier(publication), sql.SQL(verb), table.identifier)
 
 
 def _explain_refusal(
-    session: Connection, publication: str, table: Table, error: psycopg.errors.InsufficientPrivilege
+    session: Connection, publication: str, table: SqlTable, error: psycopg.errors.InsufficientPrivilege
 ) -> Hindrance:
     about = _one(session, _ABOUT_TABLE, {"schema": table.schema, "name": table.name, "publication": publication})
     name, role, owner = _sql_name(table), quote_name(about["role"]), quote_name(about["owner"] or "")
@@ -134,7 +134,7 @@ def _explain_refusal(
     return Hindrance(what, f"GRANT {owner} TO {role};   or ALTER TABLE {name} OWNER TO {role};")
 
 
-def _sql_name(table: Table) -> str:
+def _sql_name(table: SqlTable) -> str:
     return f"{quote_name(table.schema)}.{quote_name(table.name)}"
 
 

@@ -9,7 +9,7 @@ from psycopg import sql
 
 from headrace.connect.postgres.inspect import Connection
 from headrace.connect.postgres.intake import OUR_PREFIX
-from headrace.connect.postgres.slots import Table
+from headrace.connect.postgres.slots import SqlTable
 from headrace.run.capture.spool import CapturedTable, TextRow
 from headrace.run.capture.visibility import Snapshot
 
@@ -29,7 +29,7 @@ def clock_of(session: Connection) -> int:
     return int(row["now"])
 
 
-def writers_of(session: Connection, table: Table) -> frozenset[str]:
+def writers_of(session: Connection, table: SqlTable) -> frozenset[str]:
     """Transactions that may have written to a table and are not over."""
     rows = session.execute(
         "SELECT virtualtransaction AS writer FROM pg_locks WHERE locktype = 'relation' AND granted"
@@ -76,7 +76,7 @@ class TableQueries:
 
     session: Connection
     captured: CapturedTable
-    table: Table
+    table: SqlTable
 
     def whole(self) -> sql.Composed:
         return sql.SQL("SELECT {} FROM {}").format(self._columns, self.table.identifier)

@@ -14,11 +14,11 @@ from psycopg import sql
 
 from headrace.connect.postgres.inspect import Connection
 from headrace.connect.postgres.publications import Hindrance
-from headrace.connect.postgres.slots import Table
+from headrace.connect.postgres.slots import SqlTable
 from headrace.model.table_name import quote_name
 
 
-def find_unreadable(session: Connection, columns: Sequence[str], table: Table) -> Hindrance | None:
+def find_unreadable(session: Connection, columns: Sequence[str], table: SqlTable) -> Hindrance | None:
     """Tries to read no rows. May be called within a transaction."""
     listed = sql.SQL(", ").join(map(sql.Identifier, columns)) if columns else sql.SQL("*")
     try:
@@ -29,7 +29,7 @@ def find_unreadable(session: Connection, columns: Sequence[str], table: Table) -
     return None
 
 
-def explain_unreadable(session: Connection, table: Table, error: psycopg.errors.InsufficientPrivilege) -> Hindrance:
+def explain_unreadable(session: Connection, table: SqlTable, error: psycopg.errors.InsufficientPrivilege) -> Hindrance:
     about = session.execute(_RIGHTS, {"schema": table.schema, "name": table.name}).fetchone() or {}
     role = about.get("role", session.info.user)
     name, to = f"{quote_name(table.schema)}.{quote_name(table.name)}", quote_name(role)

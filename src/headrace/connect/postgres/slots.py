@@ -45,7 +45,7 @@ def capture_names(project: str, database: str) -> CaptureNames:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class SqlTable:
     """A table as SQL names it."""
 
     schema: str

@@ -25,7 +25,7 @@ from headrace.connect.postgres.publications import ALL_CHANGES, INSERTIONS, Hind
 from headrace.connect.postgres.reading import emit
 from headrace.connect.postgres.reading_rights import find_unreadable
 from headrace.connect.postgres.sessions import connect_replication, connect_session
-from headrace.connect.postgres.slots import LOGICAL, CaptureNames, Table, create_slot, free_a_slot, slot_state
+from headrace.connect.postgres.slots import LOGICAL, CaptureNames, SqlTable, create_slot, free_a_slot, slot_state
 from headrace.model.catalogue import PostgresTable, Source, SourceKind
 from headrace.model.errors import ConnectError, Problem, Severity
 from headrace.model.table_name import quote_name
@@ -83,7 +83,7 @@ def _try_reading(session: Connection, source: Source) -> Iterator[Problem]:
         return
     present = {column.name for column in facts.columns}
     columns = [column.name for column in source.columns or () if column.name in present]
-    found = find_unreadable(session, columns, Table(facts.schema, facts.name))
+    found = find_unreadable(session, columns, SqlTable(facts.schema, facts.name))
     if found is not None:
         yield _finding(source, found)
 
@@ -160,7 +160,7 @@ def _try_publishing(trial: _Trial) -> Iterator[Problem]:
 
 
 def _try_publication(trial: _Trial, name: str, sources: Sequence[Source], operations: str) -> Iterator[Problem]:
-    found = {one.name: Table(facts.schema, facts.name) for one in sources if (facts := trial.tables.get(one.name))}
+    found = {one.name: SqlTable(facts.schema, facts.name) for one in sources if (facts := trial.tables.get(one.name))}
     refused = publish(trial.session, name, tuple(dict.fromkeys(found.values())), operations).refused
     for source in sources:
         if (table := found.get(source.name)) in refused and table is not None:

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 from pyspark.sql.pandas.functions import arrow_udf
 
-from headrace.connect.spark.log_files import LogFiles, Target, Written, read_changes, write_contents
+from headrace.connect.spark.log_files import ContentsTarget, LogFiles, Written, read_changes, write_contents
 from headrace.connect.spark.relation_text import RelationText
 from headrace.meaning.functions import PYTHON_PREFIX
 from headrace.model.expr import Call, Expr, walk
@@ -33,7 +33,7 @@ from headrace.run.rows.changes import WEIGHT
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class SourceTable:
     """A source as of a time: files with its base and changes, and under which name they hold each of its columns."""
 
     site: str
@@ -65,21 +65,23 @@ class SparkEvaluator:
     python: Mapping[str, Callable[..., Value]] = field(default_factory=dict)
     now: dt.datetime | None = None
 
-    def rows(self, relation: Relation, tables: Mapping[str, Table]) -> pa.Table:
+    def rows(self, relation: Relation, tables: Mapping[str, SourceTable]) -> pa.Table:
         """The answer in this process; for answers known to be small."""
         fields = fields_of(relation)
         schema = pa.schema([(found.name, arrow_type(found.type)) for found in fields])
         with self.query(relation, tables) as frame:
             return frame.toArrow().select(list(range(len(fields)))).rename_columns(schema.names).cast(schema)
 
-    def files(self, relation: Relation, tables: Mapping[str, Table], target: Target) -> tuple[Written, ...]:
+    def files(
+        self, relation: Relation, tables: Mapping[str, SourceTable], target: ContentsTarget
+    ) -> tuple[Written, ...]:
         """The answer as files of contents, written where it is computed."""
         with self.query(relation, tables) as frame:
             return write_contents(frame, self.store, target)
 
     @contextmanager
     def query(
-        self, relation: Relation, tables: Mapping[str, Table] | Mapping[str, ParquetTable]
+        self, relation: Relation, tables: Mapping[str, SourceTable] | Mapping[str, ParquetTable]
     ) -> Iterator[DataFrame]:
         """The names that the query uses live until it has run."""
         prefix = f"headrace_{uuid.uuid4().hex}"
@@ -99,7 +101,7 @@ class SparkEvaluator:
             for name in functions.values():
                 self.session.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")
 
-    def _contents(self, scan: Scan, table: Table | ParquetTable) -> DataFrame:
+    def _contents(self, scan: Scan, table: SourceTable | ParquetTable) -> DataFrame:
         if isinstance(table, ParquetTable):
             places = [f"c{table.position(column)} AS c{n}" for n, column in enumerate(scan.columns)]
             return table.frame(self.session).selectExpr(*places or ["TRUE AS present"])

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from headrace.connect.files import FileStore
-from headrace.connect.spark.evaluate import SparkEvaluator, Table
+from headrace.connect.spark.evaluate import SourceTable, SparkEvaluator
 from headrace.meaning.scalar_time import from_micros
 from headrace.model.relation import Relation, scans_of
 from headrace.model.types import Value
@@ -40,10 +40,10 @@ def evaluate_tables(
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _written(store: FileStore, source: str, table: pa.Table, t: int) -> Table:
+def _written(store: FileStore, source: str, table: pa.Table, t: int) -> SourceTable:
     weights = pa.repeat(pa.scalar(1, pa.int64()), table.num_rows)
     whole = stamped(table, t).append_column(WEIGHT, weights)
     starts = range(0, max(1, whole.num_rows), ROWS_PER_FILE)
     files = [store.write(SITE, whole.slice(start, ROWS_PER_FILE), source, durable=False)[0] for start in starts]
     columns = {name.removeprefix(f"{source}."): name for name in table.column_names}
-    return Table(SITE, tuple(files), t, columns)
+    return SourceTable(SITE, tuple(files), t, columns)

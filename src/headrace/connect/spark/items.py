@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from headrace.connect.marks import marked
 from headrace.connect.spark.session import JAVA_GONE, is_alive
 from headrace.model.errors import ConnectError
-from headrace.run.push.items import Item, Outcome, attempt, describe, grouped
+from headrace.run.push.items import Item, ItemOutcome, attempt, describe, grouped
 
 Made = TypeVar("Made")
 
@@ -40,7 +40,7 @@ class SparkRunner(Generic[Made]):
     session: SparkSession
     perform: Callable[..., Made]
 
-    def run(self, items: Sequence[Item], marks: Sequence[Path] | None = None) -> list[Outcome[Made]]:
+    def run(self, items: Sequence[Item], marks: Sequence[Path] | None = None) -> list[ItemOutcome[Made]]:
         """When the job dies as a whole, as it does with one of its workers, every item may be tried again.
 
         Each item has its mark, a file, while it is in work.
@@ -54,9 +54,9 @@ class SparkRunner(Generic[Made]):
                 raise
             words = in_words(error) if alive else "Spark's Java no longer answers"
             reason, seconds = f"{words}\n{describe(error)}", time.perf_counter() - started
-            return [Outcome(item.name, None, reason, seconds, retryable=True) for item in items]
+            return [ItemOutcome(item.name, None, reason, seconds, retryable=True) for item in items]
 
-    def _job(self, items: Sequence[Item], marks: Sequence[Path] | None) -> list[Outcome[Made]]:
+    def _job(self, items: Sequence[Item], marks: Sequence[Path] | None) -> list[ItemOutcome[Made]]:
         groups = grouped([item.weight for item in items], GROUPS_PER_CORE * cores(self.session))
         pickled = [[(n, items[n].name, pickle.dumps(items[n])) for n in group] for group in groups]
         made = run_groups(self.session, self.perform, pickled, marks)

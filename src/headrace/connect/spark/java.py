@@ -33,7 +33,7 @@ exec "%s" "$@"
 """
 
 
-class Origin(StrEnum):
+class JavaOrigin(StrEnum):
     """Where a Java was found, in the order in which we look."""
 
     JAVA_HOME = "JAVA_HOME"
@@ -47,7 +47,7 @@ class Java:
 
     home: Path
     major: int
-    origin: Origin
+    origin: JavaOrigin
 
 
 def ensure_java() -> Java:
@@ -75,15 +75,15 @@ def find_java(environment: Mapping[str, str]) -> Java:
     return packaged
 
 
-def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[Path, Origin]]:
+def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[Path, JavaOrigin]]:
     if environment.get("JAVA_HOME"):
-        yield Path(environment["JAVA_HOME"]), Origin.JAVA_HOME
+        yield Path(environment["JAVA_HOME"]), JavaOrigin.JAVA_HOME
     on_path = shutil.which("java", path=environment.get("PATH", os.defpath))
     if on_path is not None:
         # What is on the PATH may be a link or a version manager's script: only Java itself knows its home.
         home = _properties(Path(on_path)).get("java.home")
         if home is not None:
-            yield Path(home), Origin.PATH
+            yield Path(home), JavaOrigin.PATH
 
 
 def _major_that_starts_spark(home: Path) -> int | None:
@@ -113,7 +113,7 @@ def _packaged_java() -> Java | None:
     version = _properties(java).get("java.specification.version", "")
     if not version.isdecimal():
         return None
-    return Java(_write_shim(java), int(version), Origin.PACKAGE)
+    return Java(_write_shim(java), int(version), JavaOrigin.PACKAGE)
 
 
 def _write_shim(java: Path) -> Path:

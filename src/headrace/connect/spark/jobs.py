@@ -22,7 +22,7 @@ from headrace.connect.spark.items import SparkRunner
 from headrace.connect.spark.recompute import SparkEvaluate
 from headrace.connect.spark.session import is_alive
 from headrace.run.load.load_work import LoadItem
-from headrace.run.push.items import Item, Outcome, attempt
+from headrace.run.push.items import Item, ItemOutcome, attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class SparkJobs:
     def session(self) -> SparkSession:
         return self.workers.session
 
-    def run(self, items: Sequence[Item]) -> list[Outcome[Any]]:
+    def run(self, items: Sequence[Item]) -> list[ItemOutcome[Any]]:
         """A job that nobody will tell to end."""
         return self.run_job("untimed", items)
 
-    def run_job(self, job: str, items: Sequence[Item]) -> list[Outcome[Any]]:
+    def run_job(self, job: str, items: Sequence[Item]) -> list[ItemOutcome[Any]]:
         folder = self.marks / job
         folder.mkdir(parents=True, exist_ok=True)
         marks = [folder / str(number) for number in range(len(items))]
@@ -81,11 +81,11 @@ class SparkJobs:
             if is_alive(self.session):
                 raise
 
-    def _drive(self, item: Item, mark: Path) -> Outcome[Any]:
+    def _drive(self, item: Item, mark: Path) -> ItemOutcome[Any]:
         """A failure of Spark's own may be tried again with another session."""
         perform = partial(self.workers.perform, evaluate=SparkEvaluate(self.session))
         with marked(mark):
-            outcome: Outcome[Any] = pickle.loads(attempt(perform, item.name, pickle.dumps(item)))
+            outcome: ItemOutcome[Any] = pickle.loads(attempt(perform, item.name, pickle.dumps(item)))
         failed = outcome.value is None and not is_alive(self.session)
         return replace(outcome, retryable=True) if failed else outcome
 

@@ -38,7 +38,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ContentsTarget:
     """Where to write contents, and the time they are of. `columns` names them in the files."""
 
     site: str
@@ -70,7 +70,7 @@ def read_changes(session: SparkSession, store: Store, log: LogFiles, after: int,
 _STAMPS = {TIME: pa.int64(), ORDER: pa.int32(), WEIGHT: pa.int64()}
 
 
-def write_contents(frame: DataFrame, store: Store, target: Target) -> tuple[Written, ...]:
+def write_contents(frame: DataFrame, store: Store, target: ContentsTarget) -> tuple[Written, ...]:
     """Writes rows as contents at a time: each with weight 1.
 
     A task that is tried again writes further files; only those returned here belong to the answer.

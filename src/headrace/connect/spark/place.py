@@ -32,7 +32,7 @@ LOCAL = "local thresholds"
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
+class RatePrices:
     """Per unit of rate, as integers."""
 
     up: int
@@ -80,7 +80,7 @@ class SparkPlacement:
 
 
 def place_on_spark(
-    session: SparkSession, file: Path, form: Format, prices: Prices, settle: Settle, out: Path | None
+    session: SparkSession, file: Path, form: Format, prices: RatePrices, settle: Settle, out: Path | None
 ) -> SparkPlacement:
     """Decides every row of a table and writes it, with a further column `at`, to one file."""
     table, scale = read_rates(session, file, form, prices.up + prices.down)
@@ -148,7 +148,7 @@ def _only_what_is_added(ends: DataFrame) -> DataFrame:
     return distinct.select("device", "own", (fn.greatest("down", before) - before).alias("down"))
 
 
-def _own_limits(ends: DataFrame, prices: Prices) -> DataFrame:
+def _own_limits(ends: DataFrame, prices: RatePrices) -> DataFrame:
     """Each device's cheapest upload limit (the largest among equals), its cost, and that of uploading for all views."""
     number = _type_of(ends, "own")
     up, down = fn.lit(prices.up).cast(number), fn.lit(prices.down).cast(number)

@@ -18,14 +18,14 @@ from headrace.model.expr import Expr
 from headrace.model.log import NEVER
 from headrace.model.relation import Field
 from headrace.run.ports import Store
-from headrace.run.program import JoinStep, Reading
+from headrace.run.program import JoinStep, LogReading
 from headrace.run.rows.changes import ORDER, STAMPS, TIME, WEIGHT
 
 _EARLIER = f"(r.{TIME} < l.{TIME} OR (r.{TIME} = l.{TIME} AND r.{ORDER} < l.{ORDER}))"
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class JoinFiles:
     """The files of a join step's two logs."""
 
     changes: LogFiles
@@ -33,7 +33,12 @@ class Sides:
 
 
 def shuffle_join(
-    session: SparkSession, store: Store, step: JoinStep, sides: Sides, interval: tuple[int, int], made: Sequence[Field]
+    session: SparkSession,
+    store: Store,
+    step: JoinStep,
+    sides: JoinFiles,
+    interval: tuple[int, int],
+    made: Sequence[Field],
 ) -> DataFrame:
     """Changes that the step makes of an interval (after, upto], consolidated: the columns `made`, and the stamps."""
     after, upto = interval
@@ -55,7 +60,7 @@ def shuffle_join(
     return summed.toDF(*(column.name for column in made), *STAMPS)
 
 
-def _read(frame: DataFrame, reading: Reading, log: LogFiles, key: Mapping[str, Expr | None]) -> DataFrame:
+def _read(frame: DataFrame, reading: LogReading, log: LogFiles, key: Mapping[str, Expr | None]) -> DataFrame:
     """What the step reads, as v0, v1, ...; key columns as k0, k1, ...; the order as in the output."""
     names = SqlNames({column.name: f"c{position}" for position, column in enumerate(log.columns)})
     values = [f"{normal_text(expr, names)} AS v{position}" for position, expr in enumerate(reading.values.values())]

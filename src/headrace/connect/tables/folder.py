@@ -29,7 +29,7 @@ from pyarrow import json as json_lines
 
 from headrace.connect.tables.files import Format, batches, columns_of, readable
 from headrace.model.errors import ConnectError, InputError, Location, Problem
-from headrace.model.log import Edit, Lease, Moment, Piece, PieceKind, Round
+from headrace.model.log import CommitMark, Edit, Lease, Piece, PieceKind, Round
 from headrace.model.types import FRACTIONS, TIMESTAMP, Type
 from headrace.run.capture.clock import next_time
 from headrace.run.capture.spool import KEPT_TYPE, spool_log
@@ -63,7 +63,7 @@ class FolderStream:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class FileState:
     """A file as it looked."""
 
     size: int
@@ -138,8 +138,8 @@ class FolderCapture:
         self._log = spool_log(stream.source)
         self._t = ledger.times().get(self._log)
         self._taken = {name.removeprefix(self._prefix): note for name, note in ledger.notes(self._prefix).items()}
-        self._rejected: dict[str, Look] = {}
-        self._before: dict[str, Look] = {}
+        self._rejected: dict[str, FileState] = {}
+        self._before: dict[str, FileState] = {}
         self._looked_before = False
         note = ledger.notes(self._position).get(self._position)
         self._looked_at: int | None = None if note is None else json.loads(note)["commit_time"]
@@ -201,11 +201,11 @@ class FolderCapture:
     def close(self) -> None:
         self._ledger.release(self._lease)
 
-    def _is_ready(self, name: str, look: Look) -> bool:
+    def _is_ready(self, name: str, look: FileState) -> bool:
         new = name not in self._taken and self._rejected.get(name) != look
         return new and self._before.get(name) == look
 
-    def _take(self, name: str, look: Look) -> int:
+    def _take(self, name: str, look: FileState) -> int:
         """A file is one transaction; what it wrote before it turned out to be wrong is garbage."""
         t = self._next_time()
         file = self._stream.folder / name
@@ -231,7 +231,7 @@ class FolderCapture:
         self._taken[name] = note
         return count
 
-    def _commit_time(self, name: str, look: Look) -> int:
+    def _commit_time(self, name: str, look: FileState) -> int:
         return min(max(look.modified_ns // 1000, self._not_before[name]), self._now())
 
     @property
@@ -251,19 +251,19 @@ class FolderCapture:
         # Whoever has all files lacks only what came after the last look: of that lag counts, not of the last file.
         looked = self._looked_at if self._looked_at is not None else commit_time
         position = json.dumps({"t": t, "commit_time": looked})
-        moment = Moment(self._stream.database, t, commit_time)
+        moment = CommitMark(self._stream.database, t, commit_time)
         self._ledger.commit(self._lease, Round((edit,), {**notes, self._position: position}, (moment,)))
         self._t = t
 
 
-def look_into(folder: Path) -> dict[str, Look]:
+def look_into(folder: Path) -> dict[str, FileState]:
     """The files that are or may become complete, by name. Raises ConnectError if there is no such folder."""
     try:
         found = {}
         for entry in os.scandir(folder):
             if entry.is_file() and entry.name[0] not in "._" and not entry.name.endswith(UNFINISHED):
                 status = entry.stat()
-                found[entry.name] = Look(status.st_size, status.st_mtime_ns)
+                found[entry.name] = FileState(status.st_size, status.st_mtime_ns)
         return found
     except FileNotFoundError:
         if folder.is_dir():

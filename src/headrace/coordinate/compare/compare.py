@@ -31,7 +31,7 @@ from headrace.coordinate.compare.evaluate import HERE_AT_MOST, EvaluateBySize
 from headrace.coordinate.compare.sources import Opened, Query, SourceFiles, first_line, read_sources, sources_of
 from headrace.meaning.python_functions import Functions
 from headrace.model.catalogue import Catalogue, FileFolder, PostgresTable, Refresh, SourceKind
-from headrace.model.errors import ConnectError, EvaluationError, Held, InputError
+from headrace.model.errors import ConnectError, EvaluationError, InputError, LeaseHeld
 from headrace.model.full_query import FullQuery
 from headrace.model.log import Log, Round
 from headrace.model.names import name_of_view
@@ -45,7 +45,7 @@ from headrace.run.push.halted import halted_in, waiting_for
 from headrace.run.rows.compare import Parts, compare
 from headrace.run.views.view import parts_at
 from headrace.site.folder import Folder
-from headrace.site.reading import Reader
+from headrace.site.reading import ViewReader
 from headrace.site.service import WANTED_NOTE
 from headrace.site.sources.databases import databases_of
 from headrace.site.sources.folder_sources import folder_streams
@@ -115,7 +115,7 @@ class Recomputation:
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class ComparisonWatch:
     """`say` is told what goes on. `trouble_of` a contract is why it makes no progress, None if it does. `is_gone` is
     whether the service is: whatever was not read by then cannot be compared.
     """
@@ -126,11 +126,11 @@ class Watch:
 
 
 def recompute(
-    reader: Reader,
+    reader: ViewReader,
     folder: Folder,
     environment: Mapping[str, str],
     push: Callable[[int], object],
-    watch: Watch | None = None,
+    watch: ComparisonWatch | None = None,
     here_at_most: int = HERE_AT_MOST,
 ) -> Recomputation:
     """All views of what runs. `push` brings them to a time, or asks the service to; `folder` has room for files.
@@ -148,7 +148,9 @@ def recompute(
         EvaluateBySize(scratch, catalogue.engine, reader.program.functions, here_at_most) as evaluate,
     ):
         for number in range(TRIES):
-            moment = Moment(reader, folder.project, environment, scratch / str(number), evaluate, watch or Watch())
+            moment = Comparison(
+                reader, folder.project, environment, scratch / str(number), evaluate, watch or ComparisonWatch()
+            )
             now = moment.compare(compared, push)
             found |= {one.contract: one for one in now.views}
             left_out = {**left_out, **now.left_out}
@@ -191,7 +193,7 @@ def _scratch(folder: Folder) -> Iterator[Path]:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ComparisonOutcome:
     views: tuple[Recomputed, ...]
     left_out: Mapping[str, str]
     writers_waited_s: float
@@ -214,17 +216,17 @@ class PinnedView:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class Comparison:
     """A comparison at one time. `scratch` does not exist yet."""
 
-    reader: Reader
+    reader: ViewReader
     project: Path
     environment: Mapping[str, str]
     scratch: Path
     evaluate: EvaluateBySize
-    watch: Watch
+    watch: ComparisonWatch
 
-    def compare(self, contracts: Sequence[ContractPlan], push: Callable[[int], object]) -> Outcome:
+    def compare(self, contracts: Sequence[ContractPlan], push: Callable[[int], object]) -> ComparisonOutcome:
         left_out = {one.contract: why for one in contracts if (why := self._why_not(one)) is not None}
         wanted = [one for one in contracts if one.contract not in left_out]
         used = frozenset(source for one in wanted for source in sources_of(self._query(one.view)))
@@ -247,7 +249,7 @@ class Moment:
             )
         views = self._compare_all(pinned, sources, t, left_out)
         shutil.rmtree(self.scratch, ignore_errors=True)
-        return Outcome(tuple(views), left_out, cut.writers_waited_s)
+        return ComparisonOutcome(tuple(views), left_out, cut.writers_waited_s)
 
     def _why_not(self, contract: ContractPlan) -> str | None:
         """Why a view cannot be compared with what its sources hold now; None if it can, as far as one can tell."""
@@ -398,7 +400,7 @@ def _counted(parts: Iterable[pa.Table], what: str, say: Callable[[str], None]) -
         say(f"{what}: {rows:,} rows")
 
 
-def ask_for_views(reader: Reader) -> Callable[[int], None]:
+def ask_for_views(reader: ViewReader) -> Callable[[int], None]:
     """A `push` for other processes: asks the service for it, and does not wait."""
 
     def push(t: int) -> None:
@@ -407,7 +409,7 @@ def ask_for_views(reader: Reader) -> Callable[[int], None]:
             try:
                 lease = reader.ledger.acquire("audit", f"{platform.node()}:{os.getpid()}", LEASE_S)
                 break
-            except Held:  # another audit asks, or one was killed while it did
+            except LeaseHeld:  # another audit asks, or one was killed while it did
                 if time.monotonic() > until:
                     raise
                 time.sleep(LOOK_EVERY_S)

@@ -23,8 +23,8 @@ from headrace.model.errors import ConnectError, InputError
 from headrace.run.capture.spool import captured_table, spool_log
 from headrace.run.ports import Ledger
 from headrace.run.rows.changes import TIME
-from headrace.site.reading import Reader
-from headrace.site.sources.databases import Database
+from headrace.site.reading import ViewReader
+from headrace.site.sources.databases import SourceDatabase
 
 ATTEMPTS = 12
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 3.0
@@ -66,8 +66,8 @@ class InTheWay(Exception):
 class Cutter:
     """The databases that can still be cut together."""
 
-    reader: Reader
-    databases: dict[str, Database]
+    reader: ViewReader
+    databases: dict[str, SourceDatabase]
     say: Callable[[str], None]
     is_gone: Callable[[], bool]
     """Whether the service is: its captures are then, too, and nobody comes to a mark any more."""
@@ -167,7 +167,7 @@ class Cutter:
                 return times
             time.sleep(LOOK_EVERY_S)
 
-    def _captured_between(self, database: Database, after: int, upto: int) -> bool:
+    def _captured_between(self, database: SourceDatabase, after: int, upto: int) -> bool:
         """Whether something was captured that the snapshot does not see, but a view at the cut's time has."""
         spools, ledger = [spool_log(source) for source in database.sources], self.reader.ledger
         if not wait_for_logs(ledger, spools, upto, CAUGHT_UP_WITHIN_S, self.is_gone):
@@ -188,8 +188,8 @@ class Cutter:
 
 @contextmanager
 def cut_databases(
-    reader: Reader,
-    databases: tuple[Database, ...],
+    reader: ViewReader,
+    databases: tuple[SourceDatabase, ...],
     environment: Mapping[str, str],
     say: Callable[[str], None],
     is_gone: Callable[[], bool] = lambda: False,

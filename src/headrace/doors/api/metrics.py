@@ -8,17 +8,17 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from headrace.app.running import Host
+from headrace.app.running import ServiceHost
 
 
-def metrics_text(host: Host) -> str:
+def metrics_text(host: ServiceHost) -> str:
     registry = CollectorRegistry()
     registry.register(_HostCollector(host))
     return generate_latest(registry).decode()
 
 
 class _HostCollector(Collector):
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ServiceHost) -> None:
         self._host = host
 
     def collect(self) -> Iterator[Metric]:
@@ -71,7 +71,7 @@ def _of_contracts(contracts: list[dict[str, object]]) -> Iterator[Metric]:
     yield violations
 
 
-def _of_vertices(host: Host) -> Iterator[Metric]:
+def _of_vertices(host: ServiceHost) -> Iterator[Metric]:
     accounts = host.service.accounts
     counters = (
         ("headrace_pushes", "Pushes of a vertex.", accounts.pushes),

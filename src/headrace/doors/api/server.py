@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict
 from headrace.app import reading
 from headrace.app.explaining import explain_running
 from headrace.app.planning import plan_document
-from headrace.app.running import Host
+from headrace.app.running import ServiceHost
 from headrace.doors.api.metrics import metrics_text
 from headrace.doors.api.page import documentation_page
 from headrace.doors.cli.output import problem_document
@@ -47,7 +47,7 @@ class NotAllowed(Exception):
     """Whoever asked has no token, or a wrong one."""
 
 
-def service_api(host: Host, token: str) -> FastAPI:
+def service_api(host: ServiceHost, token: str) -> FastAPI:
     def allowed(request: Request) -> None:
         given = request.headers.get("authorization", "")
         if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
@@ -71,7 +71,7 @@ def service_api(host: Host, token: str) -> FastAPI:
     return api
 
 
-def _open_routes(api: FastAPI, host: Host) -> None:
+def _open_routes(api: FastAPI, host: ServiceHost) -> None:
     """What anybody on this machine may see: that the service is there, and how to ask it."""
 
     @api.get(
@@ -93,7 +93,7 @@ def _open_routes(api: FastAPI, host: Host) -> None:
         return HTMLResponse(documentation_page(api.openapi()))
 
 
-def _reading_routes(api: FastAPI, host: Host, allowed: Any) -> None:
+def _reading_routes(api: FastAPI, host: ServiceHost, allowed: Any) -> None:
     @api.get("/status", dependencies=[Depends(allowed)], summary="Lags, violations, costs, replication slots")
     def status() -> dict[str, Any]:
         return host.status()
@@ -138,7 +138,7 @@ def _reading_routes(api: FastAPI, host: Host, allowed: Any) -> None:
         return PlainTextResponse(metrics_text(host), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _acting_routes(api: FastAPI, host: Host, allowed: Any) -> None:
+def _acting_routes(api: FastAPI, host: ServiceHost, allowed: Any) -> None:
     @api.post("/apply", dependencies=[Depends(allowed)], summary="Make the running project match its files")
     def apply(wishes: ApplyRequest) -> JSONResponse:
         applied = host.apply(ApplyWishes(wishes.replan, tuple(wishes.force), wishes.dry_run))
@@ -211,5 +211,5 @@ class ApiServer:
         self._thread.join(timeout=10)
 
 
-def serve(host: Host, token: str, port: int) -> ApiServer:
+def serve(host: ServiceHost, token: str, port: int) -> ApiServer:
     return ApiServer(service_api(host, token), port)

@@ -29,7 +29,7 @@ def next_size(rows: int, size: int, most: int) -> int:
 
 
 @dataclass(slots=True)
-class Touched:
+class TouchedRows:
     """What one transaction did to the table that is read: `known` keys have their whole row in the log.
 
     With `too_many` keys they are not remembered.
@@ -54,14 +54,14 @@ class Touched:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedChunk:
     """Rows to take, by position, and keys that have to be read again: the log has only a part of their rows."""
 
     positions: tuple[int, ...]
     again: tuple[TextRow, ...]
 
 
-class Window:
+class SnapshotWindow:
     """The transactions that a later snapshot may not see yet, oldest first.
 
     `unwatched` are transactions that capture met just before it began to watch this table.
@@ -69,7 +69,7 @@ class Window:
 
     def __init__(self, unwatched: Sequence[int] = ()) -> None:
         self._unwatched = tuple(unwatched)
-        self._transactions: list[Touched] = []
+        self._transactions: list[TouchedRows] = []
 
     def can_use(self, snapshot: Snapshot) -> bool:
         """False for a snapshot that does not see what the log had before the watch began: read again, later."""
@@ -78,23 +78,23 @@ class Window:
             return True
         return False
 
-    def transaction(self, xid: int) -> Touched:
+    def transaction(self, xid: int) -> TouchedRows:
         if not self._transactions or self._transactions[-1].xid != xid:
-            self._transactions.append(Touched(xid))
+            self._transactions.append(TouchedRows(xid))
         return self._transactions[-1]
 
-    def merge(self, keys: Sequence[TextRow], snapshot: Snapshot) -> Merged | None:
+    def merge(self, keys: Sequence[TextRow], snapshot: Snapshot) -> MergedChunk | None:
         """None if all has to be read again. Forgets what the snapshot saw: later ones see it, too."""
         self._transactions = [one for one in self._transactions if not snapshot.sees(one.xid)]
         newer = self._transactions
         if any(one.truncated for one in newer):
-            return Merged((), ())
+            return MergedChunk((), ())
         if any(one.too_many for one in newer):
             return None
         partly = set().union(*(one.partly_known for one in newer))
         known = set().union(*(one.known for one in newer)) | partly
         if not known:
-            return Merged(tuple(range(len(keys))), ())
+            return MergedChunk(tuple(range(len(keys))), ())
         take = tuple(position for position, key in enumerate(keys) if key not in known)
         # All of them, not only those of this range: a row may have come to its key from one that was to be read.
-        return Merged(take, tuple(sorted(partly, key=repr)))
+        return MergedChunk(take, tuple(sorted(partly, key=repr)))

@@ -14,16 +14,16 @@ POSTGRES_EPOCH_US = 946_684_800_000_000
 """2000-01-01, from where PostgreSQL counts, in microseconds since 1970."""
 
 
-class Kept:
+class UntouchedValue:
     """The type of `KEPT`: a large value that a statement did not touch, and that the log does not have."""
 
     def __repr__(self) -> str:
         return "KEPT"
 
 
-KEPT = Kept()
+KEPT = UntouchedValue()
 
-Text = bytes | None | Kept
+Text = bytes | None | UntouchedValue
 """A value: its text, NULL, or not in the log."""
 
 Tuple = list[Text]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
-from headrace.run.capture.pgoutput import KEPT, Kept, Relation, RowChange, Text, Tuple
+from headrace.run.capture.pgoutput import KEPT, Relation, RowChange, Text, Tuple, UntouchedValue
 from headrace.run.capture.spool import CapturedTable, SpoolRows, TextRow
 
 
@@ -107,4 +107,4 @@ def touched(layout: Layout, change: RowChange) -> Iterator[tuple[TextRow, bool]]
         yield layout.key_of(change.old), True
     if change.new is not None:
         new = _filled(change.new, change)
-        yield layout.key_of(new), not any(isinstance(new[position], Kept) for position in layout.columns)
+        yield layout.key_of(new), not any(isinstance(new[position], UntouchedValue) for position in layout.columns)

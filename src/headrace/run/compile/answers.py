@@ -15,7 +15,7 @@ from headrace.meaning.fallible import can_fail
 from headrace.model.plan import Plan
 from headrace.model.relation import Field, Output
 from headrace.run.compile.columns import vertex_outputs
-from headrace.run.program import LogSpec, Pass, Program, Reading, Task
+from headrace.run.program import LogReading, LogSpec, Pass, Program, Task
 
 ANSWER = "#rows~"
 _ONE_ORDER = (0,) * 64
@@ -30,7 +30,7 @@ def with_answers(program: Program, plan: Plan) -> Program:
             name = answers[entry.contract] = f"{entry.vertex}{ANSWER}{_digest(outputs)}"
             site = program.logs[entry.vertex].site
             columns = tuple(Field(output.name, output.expr.type) for output in outputs)
-            reading = Reading(entry.vertex, {output.name: output.expr for output in outputs}, _ONE_ORDER)
+            reading = LogReading(entry.vertex, {output.name: output.expr for output in outputs}, _ONE_ORDER)
             follows = program.tasks[entry.vertex].follows
             tasks[name] = Task(name, site, Pass((reading,)), (entry.vertex,), follows=follows)
             logs[name] = LogSpec(name, site, columns, has_contents=True)

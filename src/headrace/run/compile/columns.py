@@ -28,12 +28,12 @@ class Names:
         """What an alias reads: a source, or the id of a block of the same view."""
         return next(input_.source for input_ in planned.block.inputs if input_.alias == alias)
 
-    def held(self, vertex: Vertex, columns: tuple[Field, ...]) -> Held:
-        return Held(self, vertex, {column.name: Column(column.name, column.type) for column in columns})
+    def held(self, vertex: Vertex, columns: tuple[Field, ...]) -> VertexColumns:
+        return VertexColumns(self, vertex, {column.name: Column(column.name, column.type) for column in columns})
 
 
 @dataclass(frozen=True)
-class Held:
+class VertexColumns:
     """What a vertex holds: `file` has its columns by name."""
 
     names: Names

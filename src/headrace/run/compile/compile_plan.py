@@ -12,12 +12,22 @@ from headrace.model.plan import Edge, Operator, Plan, Vertex, VertexKind
 from headrace.model.relation import Field
 from headrace.run.capture.spool import spool_log
 from headrace.run.compile.answers import with_answers
-from headrace.run.compile.columns import Held, source_fields
+from headrace.run.compile.columns import VertexColumns, source_fields
 from headrace.run.compile.join import join_step
 from headrace.run.compile.known import Known
 from headrace.run.compile.on_top import aggregate_step, derive_step, recompute_step
 from headrace.run.compile.timers import with_timers
-from headrace.run.program import Ingest, LogSpec, LookupKey, OperatorStep, Pass, Program, Reading, RecomputeStep, Task
+from headrace.run.program import (
+    Ingest,
+    LogReading,
+    LogSpec,
+    LookupKey,
+    OperatorStep,
+    Pass,
+    Program,
+    RecomputeStep,
+    Task,
+)
 
 
 def compile_plan(plan: Plan) -> Program:
@@ -85,12 +95,12 @@ def _pass_step(known: Known, vertex: Vertex, edge: Edge) -> Pass:
     for name in edge.inputs:
         held, planned = known.held(name), known.planned(edge)
         wanted = _passed_columns(vertex, held)
-        readings.append(Reading(name, wanted, _same_order(known, name, vertex), held.filtered(planned, edge.select)))
+        readings.append(LogReading(name, wanted, _same_order(known, name, vertex), held.filtered(planned, edge.select)))
     known.columns[vertex.id] = tuple(Field(name, value.type) for name, value in readings[0].values.items())
     return Pass(tuple(readings))
 
 
-def _passed_columns(vertex: Vertex, held: Held) -> dict[str, Expr]:
+def _passed_columns(vertex: Vertex, held: VertexColumns) -> dict[str, Expr]:
     """What the vertex holds, of what its input does; rows of partial aggregates go on as they are."""
     if any(alias == "" for alias, _ in vertex.columns):
         return dict(held.file)

@@ -9,7 +9,7 @@ from headrace.model.plan import Edge, PlannedBlock, Vertex, VertexKind
 from headrace.model.relation import Field
 from headrace.run.compile.columns import split
 from headrace.run.compile.known import Known, lookup_key
-from headrace.run.program import JoinStep, LookupKey, Reading
+from headrace.run.program import JoinStep, LogReading, LookupKey
 
 
 def join_step(known: Known, vertex: Vertex, edge: Edge) -> JoinStep:
@@ -56,7 +56,7 @@ def _reads(planned: PlannedBlock, out: Vertex, vertex: Vertex) -> tuple[str, ...
 
 def _side(
     known: Known, planned: PlannedBlock, out: Vertex, edge: Edge, vertex: Vertex, aliases: tuple[str, ...]
-) -> Reading:
+) -> LogReading:
     held = known.held(vertex.id)
     values: dict[str, Expr] = {}
     for alias, column in _needed(planned, edge, out):
@@ -69,7 +69,7 @@ def _side(
         order = tuple(out.scope.index(alias) for alias in aliases)
     else:
         order = (out.scope.index(aliases[0]),) * len(vertex.scope)
-    return Reading(vertex.id, values, order, held.filtered(planned, select))
+    return LogReading(vertex.id, values, order, held.filtered(planned, select))
 
 
 def _needed(planned: PlannedBlock, edge: Edge, out: Vertex) -> list[tuple[str, str]]:
@@ -81,7 +81,7 @@ def _needed(planned: PlannedBlock, edge: Edge, out: Vertex) -> list[tuple[str, s
     return list(found)
 
 
-def _on(edge: Edge, changed: tuple[str, ...], contents: Reading) -> tuple[tuple[str, ...], LookupKey]:
+def _on(edge: Edge, changed: tuple[str, ...], contents: LogReading) -> tuple[tuple[str, ...], LookupKey]:
     """Names of the changes' columns, and the relation's key in the same order."""
     pairs = []
     for one, other in edge.on:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from headrace.model.expr import Column, Expr
 from headrace.model.plan import Edge, Plan, PlannedBlock
 from headrace.model.relation import Field, Output
-from headrace.run.compile.columns import Held, Names
+from headrace.run.compile.columns import Names, VertexColumns
 from headrace.run.program import LogSpec, LookupKey
 
 
@@ -24,7 +24,7 @@ class Known:
         self.vertices = self.plan.graph.vertices
         self.names = Names({planned.block.id: planned for planned in self.plan.blocks})
 
-    def held(self, name: str) -> Held:
+    def held(self, name: str) -> VertexColumns:
         return self.names.held(self.vertices[name], self.columns[name])
 
     def planned(self, edge: Edge) -> PlannedBlock | None:

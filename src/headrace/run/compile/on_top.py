@@ -10,11 +10,11 @@ from headrace.model.block import BlockFilter, DerivationKind
 from headrace.model.expr import TRUE, Expr, substitute
 from headrace.model.plan import Edge, PlannedBlock, Stage, Vertex, VertexKind
 from headrace.model.relation import Field, Output
-from headrace.run.compile.columns import Held, source_fields
+from headrace.run.compile.columns import VertexColumns, source_fields
 from headrace.run.compile.known import Known, lookup_key
 from headrace.run.operators.aggregate import state_fields
 from headrace.run.operators.prepare import key_column, key_fields, prepared_fields
-from headrace.run.program import AggregateStep, DerivedInput, DeriveStep, LogSpec, LookupKey, Reading, RecomputeStep
+from headrace.run.program import AggregateStep, DerivedInput, DeriveStep, LogReading, LogSpec, LookupKey, RecomputeStep
 
 STATE = "#state"
 
@@ -25,7 +25,7 @@ def aggregate_step(known: Known, vertex: Vertex, edge: Edge) -> AggregateStep:
     aggregation = grouping.aggregation
     held = known.held(edge.inputs[0])
     if grouping.stage is Stage.MERGE:
-        reading = Reading(edge.inputs[0], dict(held.file), (0,) * len(held.vertex.scope))
+        reading = LogReading(edge.inputs[0], dict(held.file), (0,) * len(held.vertex.scope))
     else:
         reading = _core_reading(known, planned, edge, edge.inputs[0])
     if grouping.stage is Stage.PARTIAL:
@@ -94,14 +94,14 @@ def recompute_step(known: Known, vertex: Vertex, edge: Edge) -> RecomputeStep:
     return RecomputeStep(inputs, edge.derivation.recomputed, outputs, state)
 
 
-def _whole_source(known: Known, planned: PlannedBlock, edge: Edge, name: str, source: str) -> Reading:
+def _whole_source(known: Known, planned: PlannedBlock, edge: Edge, name: str, source: str) -> LogReading:
     """Its columns in the order in which they are declared: `*` means them so."""
     reading = _alias_reading(known, planned, edge, name, source)
     order = [field.name for field in source_fields(known.plan.catalogue, source)]
     return replace(reading, values={column: reading.values[column] for column in order})
 
 
-def _core_reading(known: Known, planned: PlannedBlock, edge: Edge, name: str) -> Reading:
+def _core_reading(known: Known, planned: PlannedBlock, edge: Edge, name: str) -> LogReading:
     """The whole join core of a block."""
     held = known.held(name)
     values = {
@@ -109,23 +109,23 @@ def _core_reading(known: Known, planned: PlannedBlock, edge: Edge, name: str) ->
         for alias, columns in planned.keep.items()
         for column in columns
     }
-    return Reading(name, values, (0,) * len(held.vertex.scope), _still_filtered(held, planned, edge.select))
+    return LogReading(name, values, (0,) * len(held.vertex.scope), _still_filtered(held, planned, edge.select))
 
 
-def _alias_reading(known: Known, planned: PlannedBlock, edge: Edge, name: str, alias: str) -> Reading:
+def _alias_reading(known: Known, planned: PlannedBlock, edge: Edge, name: str, alias: str) -> LogReading:
     held = known.held(name)
     values = {f"{alias}.{column}": _must(held, planned, alias, column) for column in planned.keep[alias]}
     select = [filter_ for filter_ in edge.select if filter_.alias == alias]
-    return Reading(name, values, (0,) * len(held.vertex.scope), _still_filtered(held, planned, select))
+    return LogReading(name, values, (0,) * len(held.vertex.scope), _still_filtered(held, planned, select))
 
 
-def _still_filtered(held: Held, planned: PlannedBlock, select: Iterable[BlockFilter]) -> Expr:
+def _still_filtered(held: VertexColumns, planned: PlannedBlock, select: Iterable[BlockFilter]) -> Expr:
     """Filters of an edge are those of changes as they are captured; of relations, only a source's is as raw."""
     is_raw = held.vertex.kind is VertexKind.DELTA or held.vertex.base
     return held.filtered(planned, select) if is_raw else TRUE
 
 
-def _must(held: Held, planned: PlannedBlock, alias: str, column: str) -> Expr:
+def _must(held: VertexColumns, planned: PlannedBlock, alias: str, column: str) -> Expr:
     value = held.of_alias(planned, alias, column)
     assert value is not None, f'"{held.vertex.id}" has no column "{alias}.{column}" of block "{planned.block.id}"'
     return value

@@ -17,12 +17,12 @@ from headrace.run.program import (
     AggregateStep,
     DeriveStep,
     JoinStep,
+    LogReading,
     LogSpec,
     LookupKey,
     OperatorStep,
     Pass,
     Program,
-    Reading,
     Task,
     TimedPass,
 )
@@ -69,7 +69,7 @@ def _taken_apart(task: Task, logs: Mapping[str, LogSpec]) -> Iterator[tuple[Task
 def _without_timed_readings(task: Task, logs: Mapping[str, LogSpec]) -> tuple[OperatorStep, list[tuple[Task, LogSpec]]]:
     helpers: list[tuple[Task, LogSpec]] = []
 
-    def plain(reading: Reading) -> Reading:
+    def plain(reading: LogReading) -> LogReading:
         timed = tuple(part for part in conjuncts(reading.filter) if not is_deterministic(part))
         if not timed:
             return reading
@@ -103,7 +103,7 @@ def _without_timed_readings(task: Task, logs: Mapping[str, LogSpec]) -> tuple[Op
 
 
 def _helper(
-    task: Task, reading: Reading, timed: tuple[Expr, ...], source: LogSpec, number: int
+    task: Task, reading: LogReading, timed: tuple[Expr, ...], source: LogSpec, number: int
 ) -> tuple[Task, LogSpec]:
     name = f"{task.vertex}{HELPER}{number}"
     rest = tuple(part for part in conjuncts(reading.filter) if is_deterministic(part))
@@ -111,10 +111,10 @@ def _helper(
     order = tuple(range(len(reading.order)))
     keys = () if reading.key is None else (reading.key,)
     spec = LogSpec(name, task.site, source.columns, keys, bool(keys))
-    return _timed_task(spec, Reading(source.name, values, order, conjunction(rest)), timed), spec
+    return _timed_task(spec, LogReading(source.name, values, order, conjunction(rest)), timed), spec
 
 
-def _timed_task(spec: LogSpec, reading: Reading, conditions: tuple[Expr, ...]) -> Task:
+def _timed_task(spec: LogSpec, reading: LogReading, conditions: tuple[Expr, ...]) -> Task:
     fields = tuple(Field(name, value.type) for name, value in reading.values.items())
     state = LogSpec(spec.name + EVENTS, spec.site, event_fields(fields), (LookupKey((BUCKET,)),), True)
     return Task(spec.name, spec.site, TimedPass(reading, conditions, state.name), (reading.log,), state)
@@ -156,7 +156,10 @@ def _before_and_after(task: Task, spec: LogSpec, timed: tuple[Expr, ...]) -> Ite
     before = LogSpec(name, spec.site, columns)
     yield replace(task, vertex=name, step=step), before
     values = {column.name: Column(column.name, column.type) for column in columns}
-    yield _timed_task(spec, Reading(name, values, ANY_ORDER), tuple(rename_columns(one, names) for one in timed)), spec
+    yield (
+        _timed_task(spec, LogReading(name, values, ANY_ORDER), tuple(rename_columns(one, names) for one in timed)),
+        spec,
+    )
 
 
 def _columns(expr: Expr) -> Iterator[Column]:

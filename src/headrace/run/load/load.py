@@ -15,7 +15,7 @@ import pyarrow as pa
 from headrace.meaning.python_functions import surroundings_of
 from headrace.meaning.scalar import Surroundings
 from headrace.model.plan import Stage
-from headrace.run.logs.arrangement import Arrangement, sorted_run
+from headrace.run.logs.arrangement import KeyIndex, sorted_run
 from headrace.run.operators import aggregate
 from headrace.run.operators.derive import derive
 from headrace.run.operators.expressions import keep
@@ -30,9 +30,9 @@ from headrace.run.program import (
     DeriveStep,
     Ingest,
     JoinStep,
+    LogReading,
     Pass,
     Program,
-    Reading,
     RecomputeStep,
     TimedPass,
 )
@@ -50,7 +50,7 @@ class Sent:
 
 
 @dataclass(slots=True)
-class Loading:
+class DatasetLoad:
     """All at time `t`. `kept` gives the contents of logs that have them, each row once, stamped anyhow; else None.
 
     `sent` are the contents that came from another site, by vertex: as many bytes as a push of them would send.
@@ -115,21 +115,21 @@ class Loading:
             case RecomputeStep() as step:
                 return self._recomputed(vertex, step)
 
-    def _read(self, reading: Reading) -> pa.Table:
+    def _read(self, reading: LogReading) -> pa.Table:
         return read(reading, self.contents(reading.log), self.around)
 
     def _joined(self, vertex: str, step: JoinStep) -> pa.Table:
         relation = self._arranged(step.relation, stamped(self.contents(step.relation.log), self.t - 1))
         return join(step, self._read(step.changes), relation, self.program.logs[vertex].columns, self.around)
 
-    def _arranged(self, reading: Reading, table: pa.Table) -> Contents:
+    def _arranged(self, reading: LogReading, table: pa.Table) -> Contents:
         assert reading.key is not None, f'"{reading.log}" is looked up without a key'
         table = table.select(schema_of(self.program.logs[reading.log].columns).names)
         if reading.key.computed:  # rows that nobody asks for need no key
             table = keep(reading.filter, table, self.around)
         rows = with_key(reading.key, table, self.around)
         runs = tuple(run for run in sorted_run(rows, reading.key.columns, 1) if run.num_rows)
-        return Contents(reading, Arrangement(reading.key.columns, runs, rows.schema), self.t, self.around)
+        return Contents(reading, KeyIndex(reading.key.columns, runs, rows.schema), self.t, self.around)
 
     def _aggregated(self, vertex: str, step: AggregateStep) -> pa.Table:
         rows = self._read(step.input)

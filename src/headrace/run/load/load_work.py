@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from headrace.meaning.python_functions import surroundings_of
 from headrace.model.log import NEVER, Log, Piece, PieceKind
-from headrace.run.load.load import Loading, Sent
+from headrace.run.load.load import DatasetLoad, Sent
 from headrace.run.logs.merge import shards_wanted
 from headrace.run.operators.reading import schema_of
 from headrace.run.operators.recompute import difference
@@ -52,7 +52,7 @@ class Loaded:
 
 
 def perform_load(item: LoadItem, evaluate: Evaluate = evaluate_here) -> Loaded:
-    loading = Loading(item.program, item.t, lambda name: _kept(item, name), evaluate)
+    loading = DatasetLoad(item.program, item.t, lambda name: _kept(item, name), evaluate)
     pieces = tuple(_pieces(item, loading))
     rows = sum(piece.rows for _, piece in pieces if piece.kind is PieceKind.BASE)
     return Loaded(pieces, rows, tuple(loading.sent.values()))
@@ -67,7 +67,7 @@ def _kept(item: LoadItem, name: str) -> pa.Table | None:
     return contents([schema.empty_table(), *tables], item.t)
 
 
-def _pieces(item: LoadItem, loading: Loading) -> Iterator[tuple[str, Piece]]:
+def _pieces(item: LoadItem, loading: DatasetLoad) -> Iterator[tuple[str, Piece]]:
     for name in item.new:
         spec, state = item.program.logs[name], item.program.tasks[name].state
         if spec.has_contents and not item.states_only:

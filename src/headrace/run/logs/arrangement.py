@@ -41,7 +41,7 @@ def cut(run: pa.Table, shards: int) -> list[pa.Table]:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrangement:
+class KeyIndex:
     """Runs of one key, of any shards. `schema` is that of the rows without the hash; without runs it is needed."""
 
     key: tuple[str, ...]

@@ -47,7 +47,7 @@ def sweep(
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class ChangeReader:
     """Who reads changes: of each log, those after the time in `read`."""
 
     name: str
@@ -77,7 +77,7 @@ class Retention:
 
 def retain(
     logs: Iterable[Log],
-    readers: Iterable[Reader],
+    readers: Iterable[ChangeReader],
     now: int,
     budgets: Mapping[str, int],
     keep: int = KEEP_MICROSECONDS,
@@ -100,7 +100,7 @@ def retain(
 
 
 def _all_trims(
-    logs: list[Log], readers: list[Reader], cut: list[str], keep_after: int, budgets: Mapping[str, int]
+    logs: list[Log], readers: list[ChangeReader], cut: list[str], keep_after: int, budgets: Mapping[str, int]
 ) -> Retention:
     trims: list[Trim] = []
     over: dict[str, int] = {}
@@ -119,7 +119,7 @@ def _trim(log: Log, dropped: frozenset[tuple[str, str]]) -> Trim:
     return Trim(log.name, start, tuple(sorted(piece.file for piece in gone)))
 
 
-def _floors(logs: tuple[Log, ...], readers: Iterable[Reader]) -> dict[str, int]:
+def _floors(logs: tuple[Log, ...], readers: Iterable[ChangeReader]) -> dict[str, int]:
     """Up to when the changes of each log are needed by nobody."""
     floors = {log.name: _own_floor(log) for log in logs}
     for reader in readers:
@@ -165,17 +165,17 @@ def _droppable(names: list[tuple[Log, Piece]], floors: Mapping[str, int]) -> lis
     return [(upto, name, pieces) for (upto, name), pieces in sorted(together.items(), key=lambda item: item[0])]
 
 
-def _cut_off(logs: tuple[Log, ...], readers: list[Reader], keep_after: int, budget: int) -> list[str]:
+def _cut_off(logs: tuple[Log, ...], readers: list[ChangeReader], keep_after: int, budget: int) -> list[str]:
     """The slowest readers without whom the site is within its budget, or as near to it as it can come."""
 
-    def left(without: list[Reader]) -> int:
+    def left(without: list[ChangeReader]) -> int:
         staying = [reader for reader in readers if reader not in without]
         return _drop(logs, _floors(logs, staying), keep_after, budget)[1]
 
     own = {log.name for log in logs}
     here = [reader for reader in readers if own & reader.read.keys()]
     slowest = sorted(here, key=lambda reader: (min(t for log, t in reader.read.items() if log in own), reader.name))
-    cut: list[Reader] = []
+    cut: list[ChangeReader] = []
     while slowest and left(cut) > budget:
         cut.append(slowest.pop(0))
     enough = max(budget, left(cut))

@@ -19,7 +19,7 @@ from itertools import groupby
 import pyarrow as pa
 
 from headrace.model.log import Log, Piece, PieceKind
-from headrace.run.logs.upkeep_work import Kept
+from headrace.run.logs.upkeep_work import ReplacedPieces
 from headrace.run.ports import Store
 
 FILES = 32
@@ -125,7 +125,7 @@ class GatherItem:
         return self.gather.bytes
 
 
-def perform_gather(item: GatherItem) -> Kept:
+def perform_gather(item: GatherItem) -> ReplacedPieces:
     """One file, or one for each set of columns if these changed meanwhile."""
     read = [(piece, item.store.read(item.site, piece.file)) for piece in item.gather.pieces]
     made = []
@@ -135,4 +135,4 @@ def perform_gather(item: GatherItem) -> Kept:
         span = min(piece.after for piece in pieces), max(piece.upto for piece in pieces)
         file, size = item.store.write(item.site, table, f"{item.gather.logs[0]}-{span[1]}")
         made.append(Piece(PieceKind.CHANGE, file, *span, table.num_rows, size))
-    return Kept(tuple(made), tuple(piece.file for piece in item.gather.pieces))
+    return ReplacedPieces(tuple(made), tuple(piece.file for piece in item.gather.pieces))

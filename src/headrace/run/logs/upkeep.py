@@ -15,10 +15,10 @@ from typing import Any
 from headrace.model.errors import Conflict
 from headrace.model.log import NEVER, Edit, Log, PieceKind, Round
 from headrace.run.capture.spool import spool_log
-from headrace.run.logs.garbage import KEEP_MICROSECONDS, Reader, retain, sweep
+from headrace.run.logs.garbage import KEEP_MICROSECONDS, ChangeReader, retain, sweep
 from headrace.run.logs.history import FILES, GatherItem, gathers_due
 from headrace.run.logs.merge import merges_due, shards_wanted
-from headrace.run.logs.upkeep_work import Kept, UpkeepItem
+from headrace.run.logs.upkeep_work import ReplacedPieces, UpkeepItem
 from headrace.run.program import LogSpec
 from headrace.run.push.engine import KEYS_NOTE, Engine
 
@@ -146,7 +146,7 @@ class Upkeep:
             chosen = tuple(piece for piece in pieces if piece.kind is PieceKind.BASE or piece.upto <= upto)
             yield UpkeepItem(spec, self.engine.store, upto, pieces=chosen)
 
-    def _commit(self, item: UpkeepItem, kept: Kept) -> None:
+    def _commit(self, item: UpkeepItem, kept: ReplacedPieces) -> None:
         name, notes = item.spec.name, dict[str, str | None]()
         if item.keys:
             notes[KEYS_NOTE + name] = json.dumps([key.columns for key in item.spec.keys])
@@ -163,7 +163,7 @@ class Upkeep:
                 if attempt == ATTEMPTS - 1:
                     raise
 
-    def _commit_gathered(self, item: GatherItem, kept: Kept) -> None:
+    def _commit_gathered(self, item: GatherItem, kept: ReplacedPieces) -> None:
         """In all logs that still have the files: some may have been forgotten, or trimmed."""
         for attempt in range(ATTEMPTS):
             logs = self.engine.ledger.logs(item.gather.logs).values()
@@ -209,7 +209,7 @@ class Upkeep:
         """Drops changes that nobody needs; names of readers that were cut off, and must be loaded again."""
         logs, waiting = self.engine.ledger.logs(), self.engine.waiting()
         readers = [
-            Reader(task.vertex, dict.fromkeys(task.reads, logs[task.vertex].t))
+            ChangeReader(task.vertex, dict.fromkeys(task.reads, logs[task.vertex].t))
             for task in self.engine.program.tasks.values()
             if task.vertex in logs and task.vertex not in waiting
         ]
@@ -231,11 +231,11 @@ class Upkeep:
         spec = self.engine.program.logs.get(log.name)
         return spec is not None and spec.has_contents and log.base_t is None
 
-    def _readings_under_way(self, logs: Mapping[str, Log]) -> list[Reader]:
+    def _readings_under_way(self, logs: Mapping[str, Log]) -> list[ChangeReader]:
         """While a table is read, its whole spool is needed: at the end it says which rows were not there any more."""
         sources = (name.removeprefix(READING_NOTE) for name in self.engine.ledger.notes(READING_NOTE))
         spools = (spool_log(source) for source in sources)
-        return [Reader(f"reading of {spool}", {spool: logs[spool].start}) for spool in spools if spool in logs]
+        return [ChangeReader(f"reading of {spool}", {spool: logs[spool].start}) for spool in spools if spool in logs]
 
     def sweep(self, now: float, **options: Any) -> int:
         """Deletes files that nobody names any more, and that no push reads which runs beside others; how many."""

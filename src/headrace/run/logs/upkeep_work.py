@@ -42,18 +42,18 @@ class UpkeepItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ReplacedPieces:
     """New pieces of a log, and the files that they stand for."""
 
     add: tuple[Piece, ...]
     drop: tuple[str, ...]
 
 
-def perform_upkeep(item: UpkeepItem) -> Kept:
+def perform_upkeep(item: UpkeepItem) -> ReplacedPieces:
     if item.merge is not None:
-        return Kept(tuple(_merged(item, item.merge)), tuple(piece.file for piece in item.merge.runs))
+        return ReplacedPieces(tuple(_merged(item, item.merge)), tuple(piece.file for piece in item.merge.runs))
     if item.keys:
-        return Kept(tuple(_runs(item)), ())
+        return ReplacedPieces(tuple(_runs(item)), ())
     return _base(item)
 
 
@@ -82,13 +82,13 @@ def _runs(item: UpkeepItem) -> Iterator[Piece]:
         yield from write_runs(item.store, item.spec, rows, span, shards, item.keys, surroundings_of(item.functions))
 
 
-def _base(item: UpkeepItem) -> Kept:
+def _base(item: UpkeepItem) -> ReplacedPieces:
     old = tuple(piece for piece in item.pieces if piece.kind is PieceKind.BASE)
     changes = tuple(piece for piece in item.pieces if piece.kind is PieceKind.CHANGE)
     table = compact(
         [schema_of(item.spec.columns).empty_table(), *_tables(item, old)], _tables(item, changes), item.since
     )
     file, size = item.store.write(item.spec.site, table, f"base-{item.spec.name}-{item.since}")
-    return Kept(
+    return ReplacedPieces(
         (Piece(PieceKind.BASE, file, NEVER, item.since, table.num_rows, size),), tuple(piece.file for piece in old)
     )

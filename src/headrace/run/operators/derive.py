@@ -15,8 +15,8 @@ from headrace.model.block import DerivationKind
 from headrace.run.operators.expressions import column_of, with_outputs
 from headrace.run.operators.lookup import Lookup
 from headrace.run.operators.match import match_sides
-from headrace.run.operators.numbering import Steps, sums_by
-from headrace.run.operators.sides import Touched, stamped_rows, touched
+from headrace.run.operators.numbering import GroupTimes, sums_by
+from headrace.run.operators.sides import TouchedKeys, stamped_rows, touched
 from headrace.run.operators.top import first_of_partitions
 from headrace.run.program import DeriveStep
 from headrace.run.rows.changes import TIME, WEIGHT
@@ -60,12 +60,12 @@ def _united(step: DeriveStep, changes: tuple[pa.Table, ...], around: Surrounding
     return pa.concat_tables(tables)
 
 
-def _distinct(step: DeriveStep, found: Touched) -> pa.Table:
+def _distinct(step: DeriveStep, found: TouchedKeys) -> pa.Table:
     """A row comes when it occurs first and goes when it occurs no more."""
     (side,) = found.sides
     new = side.is_new
     initial = sums_by(side.weight[~new], side.group[~new], found.keys.num_rows)
-    steps = Steps.of(side.group[new], side.time[new])
+    steps = GroupTimes.of(side.group[new], side.time[new])
     occurs = steps.running(side.weight[new], initial)
     change = (occurs > 0).astype(np.int64) - (steps.before(occurs, initial) > 0)
     at = np.flatnonzero(change)

@@ -17,8 +17,8 @@ from headrace.model.block import DerivationKind
 from headrace.model.expr import TRUE, Expr
 from headrace.run.operators.expressions import column_of
 from headrace.run.operators.lookup import Integers
-from headrace.run.operators.numbering import Steps, numbered, pairs, sums_by
-from headrace.run.operators.sides import Touched, stamped_rows
+from headrace.run.operators.numbering import GroupTimes, numbered, pairs, sums_by
+from headrace.run.operators.sides import TouchedKeys, stamped_rows
 
 _NOBODY = -1
 _PAIRS_AT_ONCE = 1_000_000
@@ -46,7 +46,7 @@ class _Shown:
 def match_sides(
     kind: DerivationKind,
     condition: tuple[tuple[Equality, ...], Expr],
-    found: Touched,
+    found: TouchedKeys,
     around: Surroundings = NOTHING,
 ) -> pa.Table:
     """The changes of the join's rows, with the fields of both sides (semi and anti: of the left)."""
@@ -70,7 +70,7 @@ def _columns(rows: pa.Table, positions: Integers) -> dict[str, pa.ChunkedArray]:
 
 
 class _Match:
-    def __init__(self, found: Touched, equalities: tuple[Equality, ...], rest: Expr, around: Surroundings) -> None:
+    def __init__(self, found: TouchedKeys, equalities: tuple[Equality, ...], rest: Expr, around: Surroundings) -> None:
         self._sides = found.sides
         self._rest = rest
         self._around = around
@@ -139,7 +139,7 @@ class _Match:
         left, right = (position, nobody) if number == 0 else (nobody, position)
         return _Shown(left, right, time, weight)
 
-    def _partners_over_time(self, number: int) -> tuple[Integers, Steps, Integers, Integers]:
+    def _partners_over_time(self, number: int) -> tuple[Integers, GroupTimes, Integers, Integers]:
         """The unit of each row of a side, and how many partners units have after and before each step.
 
         Steps are those of new partners, then those of the side's own new rows, which change nothing here.
@@ -150,7 +150,7 @@ class _Match:
         count = int(max(units.max(initial=-1), partners.max(initial=-1))) + 1
         initial = sums_by(other.weight[theirs[~new]], partners[~new], count)
         times = np.concatenate((other.time[theirs[new]], side.time[mine]))
-        steps = Steps.of(np.concatenate((partners[new], units[mine])), times)
+        steps = GroupTimes.of(np.concatenate((partners[new], units[mine])), times)
         amounts = np.concatenate((other.weight[theirs[new]], np.zeros(int(mine.sum()), np.int64)))
         has = steps.running(amounts, initial)
         return units, steps, has, steps.before(has, initial)

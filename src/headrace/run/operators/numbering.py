@@ -73,7 +73,7 @@ Amounts = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class GroupTimes:
     """The times at which each group changes: one step per group and time, ordered by both.
 
     `of_row` says to which step each row belongs.
@@ -86,7 +86,7 @@ class Steps:
     _starts: Integers
 
     @classmethod
-    def of(cls, group: Integers, time: Integers) -> Steps:
+    def of(cls, group: Integers, time: Integers) -> GroupTimes:
         order = np.lexsort((time, group))
         groups, times = group[order], time[order]
         begins = np.ones(len(order), bool)

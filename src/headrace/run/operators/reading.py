@@ -15,9 +15,9 @@ from headrace.model.errors import EvaluationError
 from headrace.model.expr import TRUE, Column
 from headrace.model.log import NEVER
 from headrace.model.relation import Field
-from headrace.run.logs.arrangement import Arrangement
+from headrace.run.logs.arrangement import KeyIndex
 from headrace.run.operators.expressions import column_of
-from headrace.run.program import LookupKey, Reading
+from headrace.run.program import LogReading, LookupKey
 from headrace.run.rows.arrow import arrow_type
 from headrace.run.rows.changes import ORDER, TIME, WEIGHT, Positions, consolidate
 
@@ -30,17 +30,17 @@ def schema_of(columns: Sequence[Field]) -> pa.Schema:
     return pa.schema([*(pa.field(column.name, arrow_type(column.type)) for column in columns), *stamps])
 
 
-def read(reading: Reading, table: pa.Table, around: Surroundings = NOTHING) -> pa.Table:
+def read(reading: LogReading, table: pa.Table, around: Surroundings = NOTHING) -> pa.Table:
     """The rows that pass, with the columns that the step names."""
     return _named(reading, table, around) if reading.filter == TRUE else _filtered(reading, table, around)[1]
 
 
-def _filtered(reading: Reading, table: pa.Table, around: Surroundings) -> tuple[pa.Array, pa.Table]:
+def _filtered(reading: LogReading, table: pa.Table, around: Surroundings) -> tuple[pa.Array, pa.Table]:
     passes = pc.fill_null(column_of(reading.filter, table, around), False)
     return passes, _named(reading, table.filter(passes), around)
 
 
-def _named(reading: Reading, table: pa.Table, around: Surroundings) -> pa.Table:
+def _named(reading: LogReading, table: pa.Table, around: Surroundings) -> pa.Table:
     columns = {
         name: table.column(expr.name) if isinstance(expr, Column) else column_of(expr, table, around)
         for name, expr in reading.values.items()
@@ -48,7 +48,7 @@ def _named(reading: Reading, table: pa.Table, around: Surroundings) -> pa.Table:
     return pa.table({**columns, TIME: table.column(TIME), ORDER: _order(reading, table), WEIGHT: table.column(WEIGHT)})
 
 
-def _order(reading: Reading, table: pa.Table) -> pa.Array:
+def _order(reading: LogReading, table: pa.Table) -> pa.Array:
     places = np.array(reading.order, dtype=np.int32)
     return pa.array(places[table.column(ORDER).to_numpy()])
 
@@ -85,8 +85,8 @@ class Contents:
     Nobody asks for them as of a time before `settled`: what came and left until then need not be looked at.
     """
 
-    reading: Reading
-    arrangement: Arrangement
+    reading: LogReading
+    arrangement: KeyIndex
     upto: int
     around: Surroundings = NOTHING
     settled: int = NEVER

@@ -18,7 +18,7 @@ from headrace.model.errors import EvaluationError
 from headrace.model.relation import AggregateCall, AggregateFunction, Field
 from headrace.model.types import BIGINT, STRING
 from headrace.run.operators.lookup import Integers, Lookup
-from headrace.run.operators.numbering import Amounts, Numbering, Steps, numbered, sums_by
+from headrace.run.operators.numbering import Amounts, GroupTimes, Numbering, numbered, sums_by
 from headrace.run.operators.prepare import key_column, key_fields
 from headrace.run.operators.totals import counts_of, kept_text, result_of, sum_amounts, total_amounts
 from headrace.run.rows.changes import ORDER, TIME, WEIGHT
@@ -43,7 +43,7 @@ def accumulate(aggregation: Aggregation, prepared: pa.Table, state: Lookup | Non
     names = [key_column(field) for field in key_fields(aggregation)]
     groups = numbered((prepared.column(name) for name in names), prepared.num_rows)
     keys = prepared.take(pa.array(groups.first_rows))
-    steps = Steps.of(groups.of_row, prepared.column(TIME).to_numpy())
+    steps = GroupTimes.of(groups.of_row, prepared.column(TIME).to_numpy())
     measures = _measures(aggregation, prepared, _kept(aggregation, keys, names, state), groups, steps)
     change = _Change(steps, measures["n"] > 0)
     key_arrays = {name: keys.column(name) for name in names}
@@ -78,7 +78,7 @@ def _call(aggregation: Aggregation, column: str) -> AggregateCall | None:
 
 
 def _measures(
-    aggregation: Aggregation, prepared: pa.Table, kept: Mapping[str, Amounts], groups: Numbering, steps: Steps
+    aggregation: Aggregation, prepared: pa.Table, kept: Mapping[str, Amounts], groups: Numbering, steps: GroupTimes
 ) -> Mapping[str, Amounts]:
     """Every total after each step, then every total of each group before all steps."""
     weights: Integers = prepared.column(WEIGHT).to_numpy()
@@ -97,7 +97,7 @@ def _measures(
 class _Change:
     """Which totals were and are at each step, by their positions among `measures`."""
 
-    def __init__(self, steps: Steps, lives: npt.NDArray[np.bool_]) -> None:
+    def __init__(self, steps: GroupTimes, lives: npt.NDArray[np.bool_]) -> None:
         self._steps = steps
         self._lives = lives
         self._after = np.arange(len(steps))

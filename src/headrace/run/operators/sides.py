@@ -39,7 +39,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
+class TouchedKeys:
     """The keys that changes have, one row each, and every input's rows with them. Columns are numbered."""
 
     keys: pa.Table
@@ -53,7 +53,7 @@ def touched(
     contents: Sequence[Lookup],
     after: int,
     around: Surroundings = NOTHING,
-) -> Touched:
+) -> TouchedKeys:
     """`contents` may hold later rows, too: only those up to `after` are looked at."""
     columns = [
         [column_of(expr, table, around) for expr, table in zip(exprs, changes, strict=True)]
@@ -74,7 +74,7 @@ def touched(
         _side(table, number, found, names, lookup, after)
         for table, number, lookup in zip(changes, numbers, contents, strict=True)
     )
-    return Touched(found, names, tuple(sides))
+    return TouchedKeys(found, names, tuple(sides))
 
 
 def _side(

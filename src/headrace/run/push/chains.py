@@ -33,8 +33,8 @@ class ChainItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
-    """What became of one push of a chain: what it made, or why it could not. Times are those of `run.items.Outcome`."""
+class ChainOutcome:
+    """What became of one push of a chain: what it made, or why it could not. Times are those of `ItemOutcome`."""
 
     vertex: str
     produced: Produced | None
@@ -44,9 +44,9 @@ class Link:
     bad_row: BadRow | None = None
 
 
-def perform_chain(chain: ChainItem, evaluate: Evaluate = evaluate_here) -> tuple[Link, ...]:
+def perform_chain(chain: ChainItem, evaluate: Evaluate = evaluate_here) -> tuple[ChainOutcome, ...]:
     """A push that fails takes along only those that build on it."""
-    done: list[Link] = []
+    done: list[ChainOutcome] = []
     made: dict[str, Produced] = {}
     failed: set[str] = set()
     for item in chain.items:
@@ -61,7 +61,7 @@ def perform_chain(chain: ChainItem, evaluate: Evaluate = evaluate_here) -> tuple
                 error, bad_row = describe(raised), bad_row_of(raised)
         if error is not None:
             failed.add(item.name)
-        done.append(Link(item.name, made.get(item.name), error, time.perf_counter() - started, bad_row=bad_row))
+        done.append(ChainOutcome(item.name, made.get(item.name), error, time.perf_counter() - started, bad_row=bad_row))
     return tuple(done)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.run.push.items import Item, Outcome, attempt
+from headrace.run.push.items import Item, ItemOutcome, attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class HereJobs:
     _in_work: dict[str, dict[int, object]] = field(default_factory=dict)
     _ended: set[str] = field(default_factory=set)
 
-    def run_job(self, job: str, items: Sequence[Item]) -> list[Outcome[Any]]:
-        done: list[Outcome[Any]] = []
+    def run_job(self, job: str, items: Sequence[Item]) -> list[ItemOutcome[Any]]:
+        done: list[ItemOutcome[Any]] = []
         try:
             for number, item in enumerate(items):
                 if job in self._ended:
@@ -33,7 +33,7 @@ class HereJobs:
             self._in_work.pop(job, None)
             self._ended.discard(job)
         left = items[len(done) :]
-        return [*done, *(Outcome(item.name, None, "its job was ended", 0.0, retryable=True) for item in left)]
+        return [*done, *(ItemOutcome(item.name, None, "its job was ended", 0.0, retryable=True) for item in left)]
 
     def in_work(self, job: str) -> Mapping[int, object]:
         return self._in_work.get(job, {})

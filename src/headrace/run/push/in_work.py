@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from headrace.run.ports import Runner
-from headrace.run.push.items import Outcome
+from headrace.run.push.items import ItemOutcome
 from headrace.run.push.slices import run_sliced
 from headrace.run.push.work import Produced, WorkItem
 
@@ -44,7 +44,7 @@ class InWork:
         finally:
             self._set(item, None)
 
-    def run(self, runner: Runner[Produced], item: WorkItem) -> Outcome[Produced]:
+    def run(self, runner: Runner[Produced], item: WorkItem) -> ItemOutcome[Produced]:
         """Runs an item that is held; what it makes is held as well, until it is committed."""
         (outcome,) = run_sliced(runner, [item])
         if outcome.value is not None:

@@ -41,7 +41,7 @@ class Item(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[Made]):
+class ItemOutcome(Generic[Made]):
     """What became of an item: a value or an error; `bad_row` if rows that it read are the cause.
 
     `retryable` when it is not the item's own failure but that of whatever ran it: nobody knows how far it got.
@@ -65,7 +65,7 @@ class HereRunner(Generic[Made]):
 
     perform: Callable[..., Made]
 
-    def run(self, items: Sequence[Item]) -> list[Outcome[Made]]:
+    def run(self, items: Sequence[Item]) -> list[ItemOutcome[Made]]:
         return [pickle.loads(attempt(self.perform, item.name, pickle.dumps(item))) for item in items]
 
 
@@ -74,7 +74,7 @@ def attempt(perform: Callable[..., object], name: str, pickled: bytes) -> bytes:
     started = time.perf_counter()
 
     def outcome(value: object, error: str | None, bad_row: BadRow | None = None) -> bytes:
-        return pickle.dumps(Outcome(name, value, error, time.perf_counter() - started, bad_row=bad_row))
+        return pickle.dumps(ItemOutcome(name, value, error, time.perf_counter() - started, bad_row=bad_row))
 
     try:
         made = outcome(perform(pickle.loads(pickled)), None)

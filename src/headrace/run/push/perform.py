@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from headrace.run.load.load_work import Loaded, LoadItem, perform_load
 from headrace.run.logs.history import GatherItem, perform_gather
-from headrace.run.logs.upkeep_work import Kept, UpkeepItem, perform_upkeep
+from headrace.run.logs.upkeep_work import ReplacedPieces, UpkeepItem, perform_upkeep
 from headrace.run.ports import Evaluate
 from headrace.run.program import OperatorStep, RecomputeStep
-from headrace.run.push.chains import ChainItem, Link, perform_chain
+from headrace.run.push.chains import ChainItem, ChainOutcome, perform_chain
 from headrace.run.push.evaluate_here import SMALL_ROWS, evaluate_here
 from headrace.run.push.items import Item
 from headrace.run.push.work import Produced, WorkItem, perform_push
@@ -45,7 +45,9 @@ def _is_large(step: OperatorStep, rows: int) -> bool:
     return isinstance(step, RecomputeStep) and (step.recomputed.query is None or rows > SMALL_ROWS)
 
 
-def perform(item: EngineItem, evaluate: Evaluate = evaluate_here) -> Produced | tuple[Link, ...] | Loaded | Kept:
+def perform(
+    item: EngineItem, evaluate: Evaluate = evaluate_here
+) -> Produced | tuple[ChainOutcome, ...] | Loaded | ReplacedPieces:
     """`evaluate` is for views that are recomputed."""
     match item:
         case WorkItem():

@@ -17,9 +17,9 @@ from headrace.model.log import NEVER, Edit, Lease, Log, Round
 from headrace.run.compile.timers import is_helper
 from headrace.run.ports import Ledger, Runner, Store
 from headrace.run.program import Ingest, Program, RecomputeStep
-from headrace.run.push.chains import ChainItem, Link
+from headrace.run.push.chains import ChainItem, ChainOutcome
 from headrace.run.push.halted import Halted, halted_in, note_halted, waiting_for
-from headrace.run.push.items import Outcome
+from headrace.run.push.items import ItemOutcome
 from headrace.run.push.locate import say_where
 from headrace.run.push.push_items import edits_of, edits_of_time, has_work, make_item
 from headrace.run.push.slices import run_sliced
@@ -155,7 +155,7 @@ class Pusher:
         outcomes = list(zip(items, run_sliced(self.runner, items), strict=True))
         return [*done, *self._commit(edits, outcomes)]
 
-    def _commit(self, edits: list[Edit], outcomes: Sequence[tuple[WorkItem, Outcome[Produced]]]) -> list[Pushed]:
+    def _commit(self, edits: list[Edit], outcomes: Sequence[tuple[WorkItem, ItemOutcome[Produced]]]) -> list[Pushed]:
         """Makes visible what items made; those that met a bad row are halted from here on."""
         made = [edit for item, outcome in outcomes if outcome.value for edit in edits_of(item, outcome.value)]
         if edits or made:
@@ -206,7 +206,7 @@ class Pusher:
         is_same = task == item.task and all(logs.get(name) == spec for name, spec in item.written.items())
         return is_same and self.program.functions == item.functions and item.name not in self.waiting()
 
-    def finish(self, item: WorkItem, outcome: Outcome[Produced]) -> list[Pushed]:
+    def finish(self, item: WorkItem, outcome: ItemOutcome[Produced]) -> list[Pushed]:
         """Commits what a push made; then pushes what views compute of it. Raises Conflict if the vertex has moved."""
         done = self._commit([], [(item, outcome)])
         answers = self._answers({one.vertex: one.t for one in done if one.error is None})
@@ -293,9 +293,11 @@ class Pusher:
             ChainItem(tuple(self._work(name, lacking[name], logs) for name in chain))
             for chain in together({name: self.program.tasks[name].reads for name in lacking}, lacking)
         ]
-        outcomes = list[tuple[WorkItem, Outcome[Produced]]]()
+        outcomes = list[tuple[WorkItem, ItemOutcome[Produced]]]()
         for chain, outcome in zip(chains, self.runner.run(chains) if chains else [], strict=True):
-            links = outcome.value or [Link(item.name, None, outcome.error, outcome.seconds) for item in chain.items]
+            links = outcome.value or [
+                ChainOutcome(item.name, None, outcome.error, outcome.seconds) for item in chain.items
+            ]
             made = (replace(_outcome(link), harmful=outcome.harmful, retryable=outcome.retryable) for link in links)
             outcomes += zip(chain.items, made, strict=True)
         return [*done, *self._commit([], outcomes)]
@@ -321,7 +323,7 @@ class Pusher:
         return found
 
 
-def _pushed(item: WorkItem, outcome: Outcome[Produced]) -> Pushed:
+def _pushed(item: WorkItem, outcome: ItemOutcome[Produced]) -> Pushed:
     if outcome.value is None:
         hung = outcome.harmful and not outcome.retryable
         return Pushed(item.name, item.after, outcome.seconds, error=outcome.error, harmful=outcome.harmful, hung=hung)
@@ -339,5 +341,7 @@ def _pushed(item: WorkItem, outcome: Outcome[Produced]) -> Pushed:
     )
 
 
-def _outcome(link: Link) -> Outcome[Produced]:
-    return Outcome(link.vertex, link.produced, link.error, link.seconds, waited_s=link.waited_s, bad_row=link.bad_row)
+def _outcome(link: ChainOutcome) -> ItemOutcome[Produced]:
+    return ItemOutcome(
+        link.vertex, link.produced, link.error, link.seconds, waited_s=link.waited_s, bad_row=link.bad_row
+    )

@@ -21,8 +21,8 @@ from typing import Any
 from headrace.model.catalogue import Link as DeclaredLink
 from headrace.run.load.load_work import Loaded
 from headrace.run.ports import Runner
-from headrace.run.push.chains import ChainItem, Link
-from headrace.run.push.items import Item, Outcome
+from headrace.run.push.chains import ChainItem, ChainOutcome
+from headrace.run.push.items import Item, ItemOutcome
 from headrace.run.push.work import Produced, WorkItem, sent_bytes
 
 Ends = tuple[str, str]
@@ -43,7 +43,7 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class PushTimes:
     """When a push may start and when what it makes is there, seconds."""
 
     ready: float
@@ -56,18 +56,18 @@ class Times:
 
 def schedule(
     transfers: Sequence[Transfer], now: float, free_at: Mapping[Ends, float], links: Mapping[Ends, DeclaredLink]
-) -> tuple[list[Times], dict[Ends, float]]:
+) -> tuple[list[PushTimes], dict[Ends, float]]:
     """Times of transfers that are ready now or after each other, and until when links are busy with them.
 
     What is ready first is sent first. A link that nobody declared sends at once.
     """
-    busy, found = dict(free_at), dict[int, Times]()
+    busy, found = dict(free_at), dict[int, PushTimes]()
     waiting = {number: set(transfer.reads) for number, transfer in enumerate(transfers)}
     queue = [(now, number) for number, reads in waiting.items() if not reads]
     heapq.heapify(queue)
     while queue:
         ready, number = heapq.heappop(queue)
-        found[number] = Times(ready, _arrival(transfers[number], ready, busy, links))
+        found[number] = PushTimes(ready, _arrival(transfers[number], ready, busy, links))
         for other, reads in waiting.items():
             if number in reads:
                 reads.discard(number)
@@ -96,7 +96,7 @@ class ShapedRunner:
     wait: Callable[[float], object] = time.sleep
     _free_at: dict[Ends, float] = field(default_factory=dict)
     _turn: threading.Lock = field(default_factory=threading.Lock)
-    _waits: dict[int, Times] = field(default_factory=dict)
+    _waits: dict[int, PushTimes] = field(default_factory=dict)
     """From when to when somebody waits for links, as far as is known; by an id of that."""
 
     def left_s(self) -> float:
@@ -109,14 +109,14 @@ class ShapedRunner:
 
     @contextmanager
     def _waiting_until(self, arrival: float) -> Iterator[None]:
-        waits = Times(self.clock(), arrival)
+        waits = PushTimes(self.clock(), arrival)
         self._waits[id(waits)] = waits
         try:
             yield
         finally:
             del self._waits[id(waits)]
 
-    def run(self, items: Sequence[Item]) -> list[Outcome[Any]]:
+    def run(self, items: Sequence[Item]) -> list[ItemOutcome[Any]]:
         outcomes = [self._loaded(outcome) for outcome in self.runner.run(items)]
         pushes = [list(_pushes(item, outcome)) for item, outcome in zip(items, outcomes, strict=True)]
         transfers = list(_transfers(pushes))
@@ -136,7 +136,7 @@ class ShapedRunner:
     def _links(self) -> dict[Ends, DeclaredLink]:
         return {(link.src, link.dst): link for link in self.links()}
 
-    def _loaded(self, outcome: Outcome[Any]) -> Outcome[Any]:
+    def _loaded(self, outcome: ItemOutcome[Any]) -> ItemOutcome[Any]:
         """When all that was loaded from other sites would have arrived."""
         if not isinstance(outcome.value, Loaded) or not outcome.value.sent:
             return outcome
@@ -171,12 +171,12 @@ def _slice(transfer: Transfer, links: Mapping[Ends, DeclaredLink]) -> Transfer:
     return replace(transfer, size=min(transfer.size, max(1, int(link.bandwidth * SLICE_S))))
 
 
-def _pushes(item: Item, outcome: Outcome[Any]) -> Iterator[tuple[WorkItem, Produced | None]]:
+def _pushes(item: Item, outcome: ItemOutcome[Any]) -> Iterator[tuple[WorkItem, Produced | None]]:
     """The pushes that an item consists of, and what they made."""
     if isinstance(item, WorkItem):
         yield item, outcome.value
     elif isinstance(item, ChainItem):
-        links: Sequence[Link | None] = outcome.value or [None] * len(item.items)
+        links: Sequence[ChainOutcome | None] = outcome.value or [None] * len(item.items)
         yield from ((one, link.produced if link else None) for one, link in zip(item.items, links, strict=True))
 
 
@@ -192,7 +192,7 @@ def _transfers(pushes: Iterable[Sequence[tuple[WorkItem, Produced | None]]]) -> 
         first += len(part)
 
 
-def _delayed(outcome: Outcome[Any], seconds: Sequence[float]) -> Outcome[Any]:
+def _delayed(outcome: ItemOutcome[Any], seconds: Sequence[float]) -> ItemOutcome[Any]:
     """With what the transfers took."""
     value = outcome.value
     if isinstance(value, tuple):

@@ -11,20 +11,20 @@ from dataclasses import replace
 
 from headrace.run.ports import Runner
 from headrace.run.program import JoinStep, Pass
-from headrace.run.push.items import Outcome
+from headrace.run.push.items import ItemOutcome
 from headrace.run.push.work import Produced, WorkItem, is_free, perform_push
 
 SLICE_ROWS = 1_000_000
 """Changed rows of one item; more would keep a worker, and its memory, for too long."""
 
 
-def run_sliced(runner: Runner[Produced], items: Sequence[WorkItem]) -> list[Outcome[Produced]]:
+def run_sliced(runner: Runner[Produced], items: Sequence[WorkItem]) -> list[ItemOutcome[Produced]]:
     """One outcome for each item. What only names files of others is done here: it needs no job."""
     slices = [[] if is_free(item) else list(sliced(item)) for item in items]
     todo = [part for parts in slices for part in parts]
-    done: Iterator[Outcome[Produced]] = iter(runner.run(todo) if todo else [])
+    done: Iterator[ItemOutcome[Produced]] = iter(runner.run(todo) if todo else [])
     return [
-        whole([next(done) for _ in parts]) if parts else Outcome(item.name, perform_push(item), None, 0.0)
+        whole([next(done) for _ in parts]) if parts else ItemOutcome(item.name, perform_push(item), None, 0.0)
         for item, parts in zip(items, slices, strict=True)
     ]
 
@@ -43,7 +43,7 @@ def sliced(item: WorkItem, rows: int = SLICE_ROWS) -> Iterator[WorkItem]:
         yield item if count == 1 else replace(item, part=(number, count), weight=item.weight / count)
 
 
-def whole(parts: Sequence[Outcome[Produced]]) -> Outcome[Produced]:
+def whole(parts: Sequence[ItemOutcome[Produced]]) -> ItemOutcome[Produced]:
     """What became of a push, from what became of its parts: a failure of one is that of all."""
     failed = [part for part in parts if part.value is None]
     seconds = sum(part.seconds for part in parts)
@@ -57,4 +57,4 @@ def whole(parts: Sequence[Outcome[Produced]]) -> Outcome[Produced]:
         rows_out=sum(one.rows_out for one in made),
         bytes=sum(one.bytes for one in made),
     )
-    return Outcome(parts[0].name, produced, None, seconds, waited_s=sum(part.waited_s for part in parts))
+    return ItemOutcome(parts[0].name, produced, None, seconds, waited_s=sum(part.waited_s for part in parts))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headrace.model.expr import TRUE, Column
-from headrace.run.program import LogSpec, OperatorStep, Pass, Reading
+from headrace.run.program import LogReading, LogSpec, OperatorStep, Pass
 
 
 def hands_on(step: OperatorStep, log: LogSpec, specs: Mapping[str, LogSpec]) -> bool:
@@ -16,7 +16,7 @@ def hands_on(step: OperatorStep, log: LogSpec, specs: Mapping[str, LogSpec]) -> 
     return isinstance(step, Pass) and all(_is_same(reading, log, specs[reading.log]) for reading in step.inputs)
 
 
-def _is_same(reading: Reading, log: LogSpec, input_: LogSpec) -> bool:
+def _is_same(reading: LogReading, log: LogSpec, input_: LogSpec) -> bool:
     renamed = any(not isinstance(value, Column) or value.name != name for name, value in reading.values.items())
     return (
         not renamed

@@ -16,7 +16,7 @@ from headrace.meaning.scalar import NOTHING, Surroundings
 from headrace.model.expr import Column
 from headrace.model.log import Piece, PieceKind
 from headrace.model.plan import Stage
-from headrace.run.logs.arrangement import Arrangement, sorted_run
+from headrace.run.logs.arrangement import KeyIndex, sorted_run
 from headrace.run.operators import aggregate
 from headrace.run.operators.derive import derive
 from headrace.run.operators.ingest import Stored, ingest
@@ -31,10 +31,10 @@ from headrace.run.program import (
     DeriveStep,
     Ingest,
     JoinStep,
+    LogReading,
     LogSpec,
     LookupKey,
     Pass,
-    Reading,
     RecomputeStep,
     Task,
     TimedPass,
@@ -240,7 +240,7 @@ class _Work:
         tables = list(self._tables(self.item.earlier))
         return pa.concat_tables(tables) if tables else pa.table({})
 
-    def _passed(self, inputs: Sequence[Reading]) -> pa.Table:
+    def _passed(self, inputs: Sequence[LogReading]) -> pa.Table:
         """Summed up where columns were left out: what changed in those alone has not changed here."""
         schema = schema_of(self.item.log.columns)
         rows = pa.concat_tables([self._read(reading).select(schema.names).cast(schema) for reading in inputs])
@@ -304,7 +304,7 @@ class _Work:
         start, end = (changes.num_rows * at // count for at in (number, number + 1))
         return changes if count == 1 else changes.slice(start, end - start)
 
-    def _read(self, reading: Reading) -> pa.Table:
+    def _read(self, reading: LogReading) -> pa.Table:
         table = self._changes(reading.log)
         if table is None:
             table = schema_of(self.item.specs[reading.log].columns).empty_table()
@@ -314,7 +314,7 @@ class _Work:
     def _tables(self, files: Files, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         return (self.item.store.read(files.site, name, columns) for name in files.names)
 
-    def _contents(self, reading: Reading) -> Contents:
+    def _contents(self, reading: LogReading) -> Contents:
         assert reading.key is not None, f'"{reading.log}" is looked up without a key'
         spec = self.item.specs[reading.log]
         return Contents(
@@ -325,10 +325,10 @@ class _Work:
             self.item.after,
         )
 
-    def _arrangement(self, log: str, key: LookupKey, schema: pa.Schema) -> Arrangement:
+    def _arrangement(self, log: str, key: LookupKey, schema: pa.Schema) -> KeyIndex:
         schema = with_key(key, schema.empty_table(), self.item.around).schema
         files = self.item.runs.get((log, key.columns), Files(self.item.log.site))
-        return Arrangement(key.columns, tuple(self._tables(files)), schema)
+        return KeyIndex(key.columns, tuple(self._tables(files)), schema)
 
     # Writing
 

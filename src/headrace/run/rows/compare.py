@@ -49,7 +49,7 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class RowDifference:
     """Rows that are only expected, and rows that are only there, each counted as often as it occurs.
 
     `rows` is how many are there.
@@ -66,19 +66,19 @@ class Difference:
         return not self.missing and not self.extra
 
 
-def compare(expected: Parts, actual: Parts, rows_at_once: int = ROWS_AT_ONCE) -> Difference:
+def compare(expected: Parts, actual: Parts, rows_at_once: int = ROWS_AT_ONCE) -> RowDifference:
     """Both sides have the same columns. Neither may change between two readings."""
     wanted, there = _digest(expected), _digest(actual)
     rows = int(there.rows.sum())
     buckets = np.flatnonzero(wanted.differs_from(there))
     if not len(buckets):
-        return Difference(rows)
-    missing, extra = _Found(), _Found()
+        return RowDifference(rows)
+    missing, extra = _FirstDifferences(), _FirstDifferences()
     for group in _groups(buckets, wanted.entries + there.entries, rows_at_once):
         left = _remaining(expected, actual, group)
         missing.add(left, left.weights > 0)
         extra.add(left, left.weights < 0)
-    return Difference(
+    return RowDifference(
         rows,
         missing.count,
         extra.count,
@@ -283,7 +283,7 @@ def _pair_class(floats: Floats, weights: Integers) -> None:
 
 
 @dataclass(slots=True)
-class _Found:
+class _FirstDifferences:
     """How many rows only one side has, and hashes of the first of them."""
 
     count: int = 0

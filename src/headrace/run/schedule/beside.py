@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from headrace.run.schedule.next_push import Due, Paths, Scene
-from headrace.run.schedule.next_round import Move, inputs_time
+from headrace.run.schedule.next_round import RoundPush, inputs_time
 
 
 @dataclass(frozen=True, slots=True)
 class Aside:
     """Pushes to begin beside the others; and what is left for rounds, with the paths that they may push."""
 
-    begin: tuple[Move, ...]
+    begin: tuple[RoundPush, ...]
     due: tuple[Due, ...]
     paths: Paths
 
@@ -30,7 +30,7 @@ def set_aside(
     A vertex goes to the largest time that is asked for and that its inputs have reached, not further: whoever asks for
     a view in full at a time finds it at no other.
     """
-    begin, left, left_out = dict[str, Move](), list[Due](), dict[str, frozenset[str]]()
+    begin, left, left_out = dict[str, RoundPush](), list[Due](), dict[str, frozenset[str]]()
     for entry in sorted(due, key=lambda entry: entry.urgency):
         upstream = paths.upstream[entry.contract]
         behind = [name for name in upstream if name in apart and scene.times[name] < entry.target]
@@ -38,7 +38,7 @@ def set_aside(
         ready = [name for name in idle if inputs_time(paths, scene, name) >= entry.target]
         for name in ready:
             if name not in begin or begin[name].target < entry.target:
-                begin[name] = Move(name, entry.target, entry.contract)
+                begin[name] = RoundPush(name, entry.target, entry.contract)
         if len(idle) == len(behind) and not ready:
             left.append(entry)
             left_out[entry.contract] = _made_of(paths, upstream, behind)

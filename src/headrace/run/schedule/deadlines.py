@@ -62,7 +62,7 @@ def _expected_s(item: Item) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedJob:
     """What was seen of a job, on a clock that nobody sets.
 
     `in_work` has the mark of each item that is in work, and since when it is as it is. `busy` is when something was in
@@ -90,26 +90,26 @@ class Kill:
     why: str
 
 
-def begin_watch(now: float) -> Watched:
-    return Watched(now, now, now)
+def begin_watch(now: float) -> WatchedJob:
+    return WatchedJob(now, now, now)
 
 
-def look(before: Watched, now: float, marks: Mapping[int, object], answered: bool) -> Watched:
+def look(before: WatchedJob, now: float, marks: Mapping[int, object], answered: bool) -> WatchedJob:
     """What is seen now; `marks` are those of items that are in work."""
     gap = now - before.looked
     if gap > STOOD_STILL_S:
         before = _shift(before, gap)
     known = before.in_work
     in_work = {n: known[n] if n in known and known[n][0] == mark else (mark, now) for n, mark in marks.items()}
-    return Watched(now, now if marks else before.busy, now if answered else before.answered, in_work)
+    return WatchedJob(now, now if marks else before.busy, now if answered else before.answered, in_work)
 
 
-def _shift(watched: Watched, gap: float) -> Watched:
+def _shift(watched: WatchedJob, gap: float) -> WatchedJob:
     in_work = {number: (mark, since + gap) for number, (mark, since) in watched.in_work.items()}
     return replace(watched, busy=watched.busy + gap, answered=watched.answered + gap, in_work=in_work)
 
 
-def judge(watched: Watched, limits_s: Sequence[float], patience: Patience) -> End | Kill | None:
+def judge(watched: WatchedJob, limits_s: Sequence[float], patience: Patience) -> End | Kill | None:
     """What is to be done about a job; None if it may go on. `limits_s` are those of its items."""
     now = watched.looked
     if now - watched.answered > patience.answer_s:

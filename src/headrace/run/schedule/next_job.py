@@ -80,7 +80,7 @@ def _target(paths: Paths, scene: Scene, entry: Due) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class ParallelSlots:
     """So many slots, which do a share of their work side by side and wait for each other with the rest."""
 
     slots: int
@@ -91,7 +91,7 @@ class Sides:
         return self.parallel * longest + (1 - self.parallel) * total
 
 
-def parts_of(paths: Paths, job: Job, sides: Sides, overhead_s: float) -> tuple[Mapping[str, int], ...]:
+def parts_of(paths: Paths, job: Job, sides: ParallelSlots, overhead_s: float) -> tuple[Mapping[str, int], ...]:
     """A job as one or two, one after the other: what builds on each other runs in one place, one after the other.
 
     Most pushes have sources in common, so that all of them hang together. Without their first levels they fall apart
@@ -111,7 +111,7 @@ def parts_of(paths: Paths, job: Job, sides: Sides, overhead_s: float) -> tuple[M
     return early, {name: t for name, t in job.targets.items() if name not in early}
 
 
-def length_s(paths: Paths, seconds: Mapping[str, float], names: Collection[str], sides: Sides) -> float:
+def length_s(paths: Paths, seconds: Mapping[str, float], names: Collection[str], sides: ParallelSlots) -> float:
     """Seconds until all is done."""
     longest = sum(seconds[name] for name in longest_share(paths, seconds, names, sides.slots))
     return sides.follows(longest, sum(seconds[name] for name in names))

@@ -152,14 +152,14 @@ class Due:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class PushDecision:
     """Pushes to start now, the most urgent first, and when to decide again if nothing happens before."""
 
     due: tuple[Due, ...]
     next_wake: int
 
 
-def next_pushes(paths: Paths, scene: Scene) -> Decision:
+def next_pushes(paths: Paths, scene: Scene) -> PushDecision:
     """What is due now; the same contracts are due again until they are in flight."""
     waiting = [standing for entry in paths.contracts if (standing := _standing(paths, scene, entry)) is not None]
     early = _starts_in_turn(waiting, scene.slots)
@@ -175,7 +175,7 @@ def next_pushes(paths: Paths, scene: Scene) -> Decision:
             wake = min(wake, scene.now + LOOK_AGAIN)
     if any(not entry.forced for entry in due):
         due += [standing.due() for standing in later if standing.goes_along(early[standing.entry.contract])]
-    return Decision(tuple(sorted(due, key=lambda entry: entry.urgency)), max(wake, scene.now + 1))
+    return PushDecision(tuple(sorted(due, key=lambda entry: entry.urgency)), max(wake, scene.now + 1))
 
 
 def next_starts(paths: Paths, scene: Scene) -> dict[str, int]:

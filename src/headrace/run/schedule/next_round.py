@@ -21,7 +21,7 @@ SHARED_SLACK = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class RoundPush:
     """One vertex to bring to a time, and the contract that needs it there first."""
 
     vertex: str
@@ -29,13 +29,13 @@ class Move:
     contract: str
 
 
-def next_round(paths: Paths, scene: Scene, due: Iterable[Due]) -> tuple[Move, ...]:
+def next_round(paths: Paths, scene: Scene, due: Iterable[Due]) -> tuple[RoundPush, ...]:
     """Items that are ready, the most urgent first. Pushes that have begun and are not done belong to `due`."""
     order = sorted(due, key=lambda entry: entry.urgency)
     ready = _ready(paths, scene, order)
     lengths = [_length_s(scene, move) for move in ready]
     slack = {entry.contract: _slack_s(paths, scene, entry) for entry in order}
-    limit, ends, round_ = max(lengths, default=0.0), [0.0] * scene.slots, list[Move]()
+    limit, ends, round_ = max(lengths, default=0.0), [0.0] * scene.slots, list[RoundPush]()
     for move, length in zip(ready, lengths, strict=True):
         slot = ends.index(min(ends))
         if not round_ or max(*ends, ends[slot] + length) <= max(limit, WORTH_A_ROUND_S):
@@ -45,14 +45,14 @@ def next_round(paths: Paths, scene: Scene, due: Iterable[Due]) -> tuple[Move, ..
     return tuple(round_)
 
 
-def _ready(paths: Paths, scene: Scene, order: Iterable[Due]) -> list[Move]:
+def _ready(paths: Paths, scene: Scene, order: Iterable[Due]) -> list[RoundPush]:
     """Vertices that lack something, and whose inputs have it; each once, for the most urgent push that needs it."""
-    found: dict[str, Move] = {}
+    found: dict[str, RoundPush] = {}
     for due in order:
         for name in paths.upstream[due.contract]:
             lacks = scene.times[name] < due.target
             if lacks and name not in found and inputs_time(paths, scene, name) >= due.target:
-                found[name] = Move(name, due.target, due.contract)
+                found[name] = RoundPush(name, due.target, due.contract)
     return list(found.values())
 
 
@@ -62,7 +62,7 @@ def inputs_time(paths: Paths, scene: Scene, vertex: str) -> int:
     return min(scene.times[name] for name in inputs) if inputs else scene.watermarks[vertex]
 
 
-def _length_s(scene: Scene, move: Move) -> float:
+def _length_s(scene: Scene, move: RoundPush) -> float:
     return scene.seconds(move.vertex, (move.target - scene.times[move.vertex]) / SECOND)
 
 

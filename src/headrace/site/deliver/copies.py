@@ -19,7 +19,7 @@ Place = PostgresTable | DeltaFolder
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CopyTarget:
     """Where a copy is; `dsn` is the address of a table, with its secrets."""
 
     copy: DeliveredTable | DeliveredFolder
@@ -45,9 +45,9 @@ class Copied:
 
 def target_of(
     about: Copied, to: Place, folder: Path, environment: Mapping[str, str], declared_at: Location | None = None
-) -> Target:
+) -> CopyTarget:
     """Folders are below the project's. Raises `InputError` if a variable of the place is not set."""
     terms = (about.columns, about.project, about.contract, about.view, about.meaning, about.freshness_s)
     if isinstance(to, DeltaFolder):
-        return Target(DeliveredFolder(folder / fill(to.path, environment, declared_at), *terms))
-    return Target(DeliveredTable(to.table, *terms), fill(to.dsn, environment, declared_at))
+        return CopyTarget(DeliveredFolder(folder / fill(to.path, environment, declared_at), *terms))
+    return CopyTarget(DeliveredTable(to.table, *terms), fill(to.dsn, environment, declared_at))

@@ -21,7 +21,7 @@ from headrace.run.program import Program
 from headrace.run.views.deliver import deliver
 from headrace.run.views.refused_row import say_refused_row
 from headrace.site.deadline import Deadline
-from headrace.site.deliver.copies import Copied, Place, Target, target_of
+from headrace.site.deliver.copies import Copied, CopyTarget, Place, target_of
 from headrace.site.troubles import DELIVERY, Troubles
 
 MEND = "make the target writable, or change `deliver` and run `headrace apply`; the service keeps trying"
@@ -38,7 +38,7 @@ class Copy:
     """What is delivered, to where, and from which log."""
 
     contract: str
-    target: Target
+    target: CopyTarget
     log: str
     columns: tuple[Field, ...]
     outputs: tuple[Output, ...]
@@ -95,7 +95,7 @@ class Deliveries:
 
     def _target(
         self, plan: Plan, contract: Contract, to: Place, outputs: tuple[Output, ...], environment: Mapping[str, str]
-    ) -> Target:
+    ) -> CopyTarget:
         columns = tuple(Field(output.name, output.expr.type) for output in outputs)
         meaning = next(planned.block.fingerprint for planned in plan.blocks if planned.block.id == contract.view)
         view = name_of_view(contract.view)

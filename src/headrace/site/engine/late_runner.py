@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeVar
 
 from headrace.model.amounts import format_seconds
 from headrace.run.ports import Runner
-from headrace.run.push.items import Item, Outcome
+from headrace.run.push.items import Item, ItemOutcome
 from headrace.run.schedule.deadlines import Patience
 from headrace.site.engine.timed_runner import JobRunner, TimedRunner, ask
 
@@ -36,7 +36,7 @@ Jobs = TypeVar("Jobs", bound=JobRunner)
 
 
 @dataclass(frozen=True, slots=True)
-class Engine(Generic[Jobs]):
+class EngineStarter(Generic[Jobs]):
     """What to start; whether what was started still lives; and what runs those items that need not wait for it.
 
     `kill` ends it at once, whether it runs or is on its way, and asks nobody; `why_dead` then says what became of it.
@@ -69,7 +69,7 @@ class LateRunner(Generic[Jobs]):
     One that `resumes` has nothing to wait for at the beginning: what it goes on with is there.
     """
 
-    def __init__(self, engine: Engine[Jobs], resumes: bool = False) -> None:
+    def __init__(self, engine: EngineStarter[Jobs], resumes: bool = False) -> None:
         self._engine = engine
         self._resumes = resumes
         self._turn = threading.Lock()
@@ -84,13 +84,13 @@ class LateRunner(Generic[Jobs]):
         self._began = time.monotonic()
         self._started = self._begin()
 
-    def run(self, items: Sequence[Item]) -> list[Outcome[Any]]:
+    def run(self, items: Sequence[Item]) -> list[ItemOutcome[Any]]:
         """Without items it returns once the runner has started, and raises what keeps it from that."""
         if not items:
             if not self._resumes:
                 self._started.result()
             return []
-        done: dict[int, Outcome[Any]] = {}
+        done: dict[int, ItemOutcome[Any]] = {}
         left, tries, alone = list(range(len(items))), 0, False
         while left:
             for group in [[number] for number in left] if alone else [left]:
@@ -128,7 +128,7 @@ class LateRunner(Generic[Jobs]):
         seconds = time.monotonic() - self._began if is_noticed else 0.0
         return Absence(self._engine.name, died, seconds, self._error, why if died else None)
 
-    def _attempt(self, items: Sequence[Item]) -> list[Outcome[Any]]:
+    def _attempt(self, items: Sequence[Item]) -> list[ItemOutcome[Any]]:
         runner = self._living()
         if runner is not None:
             return runner.run(items)
@@ -140,14 +140,14 @@ class LateRunner(Generic[Jobs]):
         done |= zip(large, self._patiently([items[n] for n in large]), strict=True)
         return [done[n] for n in range(len(items))]
 
-    def _patiently(self, items: Sequence[Item]) -> list[Outcome[Any]]:
+    def _patiently(self, items: Sequence[Item]) -> list[ItemOutcome[Any]]:
         if not items:
             return []
         try:
             return self._timed(self._started.result()).run(items)
         except Exception as error:  # whatever kept it from starting
             reason = f"{self._engine.name} is not there: {error}"
-            return [Outcome(item.name, None, reason, 0.0) for item in items]
+            return [ItemOutcome(item.name, None, reason, 0.0) for item in items]
 
     def _timed(self, jobs: Jobs) -> TimedRunner:
         return TimedRunner(jobs, self._engine.patience, running=self._running)

@@ -17,7 +17,7 @@ from headrace.run.push.items import Item
 from headrace.run.push.perform import needs_session, perform
 from headrace.run.push.work import WorkItem
 from headrace.run.schedule.deadlines import Patience
-from headrace.site.engine.late_runner import Absence, Engine, LateRunner
+from headrace.site.engine.late_runner import Absence, EngineStarter, LateRunner
 from headrace.site.engine.settings import cores_of, spark_settings
 from headrace.site.engine.timed_runner import TimedRunner, ends_within
 from headrace.site.folder import Folder
@@ -80,7 +80,7 @@ def _spark(declared: DeclaredEngine, folder: Folder, patience: Patience) -> Star
     settings = spark_settings(declared, folder.spark)
     log.info("Spark at %s, with a heap of %s", settings.master, settings.memory)
     spark = KeptSession(settings, perform, needs_session)
-    engine = Engine(
+    engine = EngineStarter(
         "Spark", spark.start, spark.is_alive, _here(patience), is_small, spark.kill, spark.why_dead, patience
     )
     runner = LateRunner(engine, resumes=folder.running_version is not None)

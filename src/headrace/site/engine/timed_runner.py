@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from headrace.run.push.items import Item, Outcome
-from headrace.run.schedule.deadlines import End, Kill, Patience, Watched, begin_watch, judge, limit_s, look
+from headrace.run.push.items import Item, ItemOutcome
+from headrace.run.schedule.deadlines import End, Kill, Patience, WatchedJob, begin_watch, judge, limit_s, look
 
 log = logging.getLogger("headrace.engine")
 
@@ -33,7 +33,7 @@ _job_numbers = itertools.count(1)
 class JobRunner(Protocol):
     """Runs items as jobs that can be told to end. Methods may be called by several threads at once."""
 
-    def run_job(self, job: str, items: Sequence[Item]) -> list[Outcome[Any]]: ...
+    def run_job(self, job: str, items: Sequence[Item]) -> list[ItemOutcome[Any]]: ...
 
     def in_work(self, job: str) -> Mapping[int, object]:
         """Marks of the items that are in work, by position; never waits."""
@@ -58,7 +58,7 @@ class TimedRunner:
     running: dict[str, float] = field(default_factory=dict)
     """Of each job that runs, how long the longest of its items may take."""
 
-    def run(self, items: Sequence[Item]) -> list[Outcome[Any]]:
+    def run(self, items: Sequence[Item]) -> list[ItemOutcome[Any]]:
         if not items:
             return []
         job = _RunningJob(self.inner, f"{os.getpid()}-{next(_job_numbers)}", items)
@@ -69,7 +69,7 @@ class TimedRunner:
         finally:
             del self.running[job.name]
 
-    def _wait(self, job: _RunningJob, limits_s: Sequence[float], watched: Watched) -> list[Outcome[Any]]:
+    def _wait(self, job: _RunningJob, limits_s: Sequence[float], watched: WatchedJob) -> list[ItemOutcome[Any]]:
         while not job.done.wait(LOOK_EVERY_S):
             watched = look(watched, time.monotonic(), self.inner.in_work(job.name), job.was_answered())
             match judge(watched, limits_s, self.patience):
@@ -84,7 +84,7 @@ class TimedRunner:
                     return job.outcomes(frozenset(), why)
         return job.result()
 
-    def _end(self, job: _RunningJob, overdue: frozenset[int], why: str) -> list[Outcome[Any]]:
+    def _end(self, job: _RunningJob, overdue: frozenset[int], why: str) -> list[ItemOutcome[Any]]:
         names = ", ".join(sorted(job.items[number].name for number in overdue)) or "a job"
         log.warning("%s is ended: %s", names, why)
         ends_within(lambda: self.inner.end_job(job.name), self.patience.end_s)
@@ -101,7 +101,7 @@ class _RunningJob:
     def __init__(self, inner: JobRunner, name: str, items: Sequence[Item]) -> None:
         self.name, self.items, self.done = name, items, threading.Event()
         self._inner, self._began = inner, time.monotonic()
-        self._made: list[Outcome[Any]] | None = None
+        self._made: list[ItemOutcome[Any]] | None = None
         self._error: BaseException | None = None
         self._asked, self._answer = time.monotonic(), threading.Event()
         self._answer.set()
@@ -115,7 +115,7 @@ class _RunningJob:
         finally:
             self.done.set()
 
-    def result(self) -> list[Outcome[Any]]:
+    def result(self) -> list[ItemOutcome[Any]]:
         if self._made is None:
             assert self._error is not None
             raise self._error
@@ -134,7 +134,7 @@ class _RunningJob:
         self._inner.answers()
         answer.set()
 
-    def outcomes(self, overdue: frozenset[int], why: str) -> list[Outcome[Any]]:
+    def outcomes(self, overdue: frozenset[int], why: str) -> list[ItemOutcome[Any]]:
         """Of a job that was ended. Nobody knows how far items got, unless they were done in the last moment."""
         made, seconds = self._made if self.done.is_set() else None, time.monotonic() - self._began
         found = []
@@ -142,9 +142,9 @@ class _RunningJob:
             if made is not None and made[number].value is not None:
                 found.append(made[number])
             elif number in overdue:
-                found.append(Outcome(item.name, None, f"{why}, and was ended", seconds, harmful=True))
+                found.append(ItemOutcome(item.name, None, f"{why}, and was ended", seconds, harmful=True))
             else:
-                found.append(Outcome(item.name, None, why, seconds, retryable=True, harmful=not overdue))
+                found.append(ItemOutcome(item.name, None, why, seconds, retryable=True, harmful=not overdue))
         return found
 
 

@@ -47,7 +47,7 @@ MEMORY = "if it ran out of memory, give it more: `engine: {memory: 4 GB}` in the
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class EngineWatch:
     """What a watchdog may do to an engine: kill it, if there is one; and how long what runs now may take.
 
     `links_s` is how long somebody still has to wait for links that are simulated.
@@ -59,7 +59,7 @@ class Watch:
     limits: StandstillLimits = field(default_factory=StandstillLimits)
 
 
-def watch(service: Service, engine: Watch) -> None:
+def watch(service: Service, engine: EngineWatch) -> None:
     """Until the service stops."""
     ledger = service.folder.ledger()
     seen = Stillness(time.monotonic())
@@ -98,7 +98,7 @@ def _waiting(service: Service, times: Mapping[str, int]) -> list[Waiting]:
     return found
 
 
-def _tell(service: Service, verdict: Verdict, contracts: list[Waiting], engine: Watch) -> None:
+def _tell(service: Service, verdict: Verdict, contracts: list[Waiting], engine: EngineWatch) -> None:
     promised = {one.contract: one.freshness_s for one in contracts}
     hint = RESTART if engine.replace is None else GAVE_UP if verdict.gave_up else REPLACED
     service.troubles.report_exactly(
@@ -134,7 +134,7 @@ def _tell_links(service: Service, left_s: float) -> None:
         service.troubles.clear(LINKS)
 
 
-def start_watchdog(service: Service, engine: Watch) -> threading.Thread:
+def start_watchdog(service: Service, engine: EngineWatch) -> threading.Thread:
     thread = threading.Thread(target=watch, args=(service, engine), name="watchdog", daemon=True)
     thread.start()
     return thread

@@ -23,7 +23,7 @@ from headrace.run.capture.spool import CapturedTable, captured_table
 from headrace.run.ports import Ledger
 from headrace.site.deadline import Deadline
 from headrace.site.folder import Folder
-from headrace.site.sources.databases import Database, database_name, folder_databases
+from headrace.site.sources.databases import SourceDatabase, database_name, folder_databases
 from headrace.site.sources.folder_sources import folder_streams
 
 log = logging.getLogger("headrace.capture")
@@ -70,7 +70,7 @@ class Captures:
         self._turn = threading.Lock()
         self._ending = False
 
-    def run(self, plan: Plan, databases: tuple[Database, ...]) -> None:
+    def run(self, plan: Plan, databases: tuple[SourceDatabase, ...]) -> None:
         """Captures these, beside what is captured already; a process goes over to other tables as it runs."""
         wanted: dict[str, CaptureSettings | FolderStream] = {
             **{database.name: self._settings(plan, database) for database in databases},
@@ -86,7 +86,7 @@ class Captures:
                     self.running[name] = RunningCapture(settings)
                     self._start(self.running[name])
 
-    def keep_only(self, plan: Plan, databases: tuple[Database, ...]) -> None:
+    def keep_only(self, plan: Plan, databases: tuple[SourceDatabase, ...]) -> None:
         """Ends all captures but these; what they made in their databases stays."""
         wanted = {database.name for database in databases} | set(folder_databases(plan.catalogue, _sources_read(plan)))
         self._end_those(lambda name, _: name not in wanted)
@@ -112,7 +112,7 @@ class Captures:
             told = [one.settings for one in self.running.values() if isinstance(one.settings, CaptureSettings)]
         return all(noted.get(CAPTURING_NOTE + one.database) == one.digest for one in told)
 
-    def _settings(self, plan: Plan, database: Database) -> CaptureSettings:
+    def _settings(self, plan: Plan, database: SourceDatabase) -> CaptureSettings:
         return CaptureSettings(
             project=project_on_this_machine(plan.catalogue.project, self.folder),
             database=database.name,

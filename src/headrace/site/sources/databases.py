@@ -13,7 +13,7 @@ from headrace.model.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class Database:
+class SourceDatabase:
     """`dsn` is as written in the project, variables unfilled."""
 
     name: str
@@ -27,7 +27,7 @@ def database_name(dsn: str) -> str:
     return variable[1].lower() if variable else "db_" + hashlib.sha256(dsn.encode()).hexdigest()[:8]
 
 
-def databases_of(catalogue: Catalogue, used: frozenset[str]) -> tuple[Database, ...]:
+def databases_of(catalogue: Catalogue, used: frozenset[str]) -> tuple[SourceDatabase, ...]:
     """The databases of the sources that a plan uses."""
     found: dict[str, list[str]] = {}
     for name in sorted(used):
@@ -39,7 +39,7 @@ def databases_of(catalogue: Catalogue, used: frozenset[str]) -> tuple[Database, 
                 f'source "{name}" cannot run: the project does not say where its rows are',
                 f"give it `postgres: {{dsn: ..., table: ...}}` at {catalogue.sources[name].declared_at}",
             )
-    return tuple(Database(database_name(dsn), dsn, tuple(sources)) for dsn, sources in found.items())
+    return tuple(SourceDatabase(database_name(dsn), dsn, tuple(sources)) for dsn, sources in found.items())
 
 
 def folder_databases(catalogue: Catalogue, used: Collection[str]) -> dict[str, str]:
@@ -48,7 +48,7 @@ def folder_databases(catalogue: Catalogue, used: Collection[str]) -> dict[str, s
 
 
 def by_contract(
-    databases: tuple[Database, ...], sources_of: Mapping[str, frozenset[str]]
+    databases: tuple[SourceDatabase, ...], sources_of: Mapping[str, frozenset[str]]
 ) -> dict[str, tuple[str, ...]]:
     """The databases whose changes a contract's view reflects."""
     return {
