@@ -88,7 +88,7 @@ def test_the_set_up_script_without_arguments_says_what_it_can_do_and_sets_up_not
     copy.write_text((ROOT / "dev").read_text())
     ran = subprocess.run([sys.executable, copy], capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert all(f"./dev {command}" in ran.stdout for command in ("demo", "test", "check", "run", "lock"))
+    assert all(f"./dev {command}" in ran.stdout for command in ("demo", "test", "check", "run", "lock", "release"))
     assert [file.name for file in tmp_path.iterdir()] == ["dev"]
 
 
