@@ -25,7 +25,7 @@ from headrace.model.relation import (
     AggregateFunction,
     Field,
     Output,
-    Project,
+    Projection,
     Relation,
     Scan,
     fields_of,
@@ -123,7 +123,7 @@ def test_a_query_over_logs_is_worth_what_the_reference_says(
 def constants(*literals: Literal) -> Relation:
     outputs = tuple(Output(f"v{number}", literal) for number, literal in enumerate(literals))
     scan = Scan("t", "t", ("k",), (INT,))
-    return Project(scan, outputs)
+    return Projection(scan, outputs)
 
 
 def test_every_kind_of_literal_reaches_spark(evaluator: SparkEvaluator, small_tables: dict[str, SourceTable]):
@@ -138,7 +138,7 @@ def test_every_kind_of_literal_reaches_spark(evaluator: SparkEvaluator, small_ta
         Literal(None, Array(INT)),
         at,
     )
-    intervals = Project(
+    intervals = Projection(
         relation,
         tuple(
             Output(f"w{number}", Call("+", (Column("v7", TIMESTAMP), literal), TIMESTAMP))
@@ -175,7 +175,7 @@ def next_hour(at: dt.datetime | None) -> dt.datetime | None:
 def calling(function: str, column: str) -> Relation:
     scan = Scan("s", "s", ("label", "at"), (STRING, TIMESTAMP))
     type_ = STRING if column == "label" else TIMESTAMP
-    return Project(scan, (Output("v", Call(f"python:{function}", (Column(f"s.{column}", type_),), type_)),))
+    return Projection(scan, (Output("v", Call(f"python:{function}", (Column(f"s.{column}", type_),), type_)),))
 
 
 def test_functions_declared_in_python_run_on_our_values(

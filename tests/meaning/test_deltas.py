@@ -24,7 +24,7 @@ from headrace.model.relation import (
     Matching,
     Negate,
     Output,
-    Project,
+    Projection,
     Ranking,
     Relation,
     Scan,
@@ -158,7 +158,7 @@ def test_random_relations_contain_every_operator_often():
     expected = {
         *(f"{kind} join" for kind in JoinKind),
         *(f"{ranking}{partition}" for ranking in Ranking for partition in ("", " of partitions")),
-        *("Filter", "Filter by time", "Project", "UnionAll", "Distinct", "Aggregate", "Windows", "scan now"),
+        *("Filter", "Filter by time", "Projection", "UnionAll", "Distinct", "Aggregate", "Windows", "scan now"),
     }
     assert set(seen) == expected
     assert min(seen.values()) >= 3, seen
@@ -302,7 +302,7 @@ def test_negation_passes_through():
 
 def test_a_time_inside_a_projection_is_computed_as_a_whole():
     relation = read_query("SELECT at FROM s", SCHEMA)
-    aged = Project(relation, (Output("seen", Call("now", (), TIMESTAMP)),))
+    aged = Projection(relation, (Output("seen", Call("now", (), TIMESTAMP)),))
     assert reads_time(aged)
     assert not reads_time(relation)
     rows: Tables = {"s": ZSet.of([(1, 1, None, "a", None)])}

@@ -25,7 +25,7 @@ from headrace.model.relation import (
     Negate,
     Order,
     Output,
-    Project,
+    Projection,
     Ranking,
     Relation,
     Scan,
@@ -87,7 +87,7 @@ def test_a_filter_keeps_rows_where_the_predicate_is_true():
 
 
 def test_a_projection_keeps_how_often_rows_occur():
-    assert rows(Project(A, (Output("n", Literal(7, INT)),))) == bag((7,), (7,), (7,), (7,))
+    assert rows(Projection(A, (Output("n", Literal(7, INT)),))) == bag((7,), (7,), (7,), (7,))
 
 
 PAIRS = [(1, "x", 1, "p"), (1, "x", 1, "q")] * 2
@@ -367,7 +367,7 @@ def test_what_counts_rows_refuses_rows_that_occur_less_than_zero_times(relation:
     "relation",
     [
         Filter(A, TRUE),
-        Project(A, (Output("k", AK),)),
+        Projection(A, (Output("k", AK),)),
         Join(JoinKind.INNER, A, B, SAME_KEY),
         Join(JoinKind.SEMI, A, B, SAME_KEY),
         Join(JoinKind.ANTI, A, B, SAME_KEY),
@@ -409,7 +409,7 @@ def test_a_step_that_deletes_what_is_not_there_is_refused():
 
 def test_a_python_function_is_called_with_its_arguments():
     shout = Call("python:shout@2", (AV,), STRING)
-    found = evaluate(Project(A, (Output("v", shout),)), TABLES, python={"shout@2": lambda text: f"{text}!"})
+    found = evaluate(Projection(A, (Output("v", shout),)), TABLES, python={"shout@2": lambda text: f"{text}!"})
     assert found.weight(("x!",)) == 2
 
 

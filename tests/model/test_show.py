@@ -16,7 +16,7 @@ from headrace.model.relation import (
     Negate,
     Order,
     Output,
-    Project,
+    Projection,
     Ranking,
     Scan,
     TopK,
@@ -86,7 +86,7 @@ def test_an_expression_reads_like_sql(expr: Column | Literal | Call, text: str):
 def test_every_operator_has_its_line():
     orders = Scan("orders", "orders", ("a",), (INT,))
     changed = Scan("orders", "o", ("a",), (INT,), Version.CHANGE)
-    tree = Project(
+    tree = Projection(
         TopK(
             UnionAll((Distinct(Filter(orders, TRUE)), Negate(changed))),
             (A,),

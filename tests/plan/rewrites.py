@@ -18,7 +18,7 @@ from headrace.model.relation import (
     Join,
     JoinKind,
     Output,
-    Project,
+    Projection,
     Relation,
     Scan,
     TopK,
@@ -45,7 +45,7 @@ def with_inputs(relation: Relation, change: Callable[[Relation], Relation]) -> R
             return replace(relation, left=change(relation.left), right=change(relation.right))
         case UnionAll(inputs):
             return UnionAll(tuple(map(change, inputs)))
-        case Filter() | Project() | Distinct() | Aggregate() | Windows() | TopK():
+        case Filter() | Projection() | Distinct() | Aggregate() | Windows() | TopK():
             return replace(relation, input=change(relation.input))
     raise AssertionError(f"no query has this operator: {relation}")
 
@@ -71,8 +71,8 @@ class Rewriter:
         """A subquery that selects everything, under other names and in another order."""
         fields = fields_of(relation)
         shuffled = self.draw(st.permutations(fields))
-        renamed = Project(relation, tuple(Output(f"q.{f.name}", Column(f.name, f.type)) for f in shuffled))
-        return Project(renamed, tuple(Output(f.name, Column(f"q.{f.name}", f.type)) for f in fields))
+        renamed = Projection(relation, tuple(Output(f"q.{f.name}", Column(f.name, f.type)) for f in shuffled))
+        return Projection(renamed, tuple(Output(f.name, Column(f"q.{f.name}", f.type)) for f in fields))
 
     def filtered_by_nothing(self, relation: Relation) -> Relation:
         always: tuple[Expr, ...] = (TRUE, Call("=", (Literal(1, INT), Literal(1, INT)), BOOLEAN))
@@ -90,7 +90,7 @@ class Rewriter:
                 shuffled = Aggregate(
                     input_, tuple(self.draw(st.permutations(keys))), tuple(self.draw(st.permutations(calls)))
                 )
-                return Project(shuffled, columns_of_fields(fields_of(relation)))
+                return Projection(shuffled, columns_of_fields(fields_of(relation)))
             case UnionAll(inputs):
                 return self.union(relation, inputs)
             case Distinct(input_):
@@ -99,8 +99,8 @@ class Rewriter:
                     if self.chance()
                     else Aggregate(input_, columns_of_fields(fields_of(relation)), ())
                 )
-            case Project(input_, outputs):
-                return Project(input_, tuple(Output(output.name, self.value(output.expr)) for output in outputs))
+            case Projection(input_, outputs):
+                return Projection(input_, tuple(Output(output.name, self.value(output.expr)) for output in outputs))
         return relation
 
     def filter(self, input_: Relation, predicate: Expr) -> Relation:
@@ -118,7 +118,7 @@ class Rewriter:
             JoinKind.FULL: JoinKind.FULL,
         }
         if kind in swapped and self.chance():
-            return Project(Join(swapped[kind], right, left, on), columns_of_fields(fields_of(relation)))
+            return Projection(Join(swapped[kind], right, left, on), columns_of_fields(fields_of(relation)))
         if kind is JoinKind.INNER and self.chance():
             return Filter(Join(kind, left, right, TRUE), on)
         return replace(relation, on=on)
@@ -128,7 +128,7 @@ class Rewriter:
         fields = fields_of(relation)
         shuffled = UnionAll(tuple(self.draw(st.permutations(inputs))))
         outputs = zip(fields, fields_of(shuffled), strict=True)
-        return Project(shuffled, tuple(Output(f.name, Column(g.name, g.type)) for f, g in outputs))
+        return Projection(shuffled, tuple(Output(f.name, Column(g.name, g.type)) for f, g in outputs))
 
     def predicate(self, predicate: Expr) -> Expr:
         """Equal as a condition: also what is said twice may be said."""
@@ -184,8 +184,8 @@ class Editor:
         match relation:
             case Filter(input_, predicate):
                 return self.draw(st.sampled_from((input_, Filter(input_, self.edited(predicate)))))
-            case Project(input_, outputs):
-                return Project(input_, tuple(Output(output.name, self.edited(output.expr)) for output in outputs))
+            case Projection(input_, outputs):
+                return Projection(input_, tuple(Output(output.name, self.edited(output.expr)) for output in outputs))
             case Join():
                 return self.join(relation)
             case Distinct(input_):

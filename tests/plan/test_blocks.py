@@ -21,7 +21,7 @@ from headrace.model.relation import (
     Join,
     JoinKind,
     Output,
-    Project,
+    Projection,
     Relation,
     UnionAll,
     Windows,
@@ -209,7 +209,7 @@ def test_expression_that_doubles_at_every_level_is_refused_before_it_fills_the_m
     query = read_query("select k as x from r", SCHEMA)
     for _ in range(40):
         doubled = Call("+", (Column("x", INT), Column("x", INT)), INT)
-        query = Project(query, (Output("x", doubled),))
+        query = Projection(query, (Output("x", doubled),))
     with pytest.raises(UnsupportedSql, match="written out"):
         blocks_of("v", query)
 

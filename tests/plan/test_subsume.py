@@ -10,7 +10,7 @@ from headrace.declare.sql import read_query
 from headrace.meaning.evaluate import evaluate
 from headrace.model.block import Block
 from headrace.model.expr import Column, conjunction
-from headrace.model.relation import Aggregate, Field, Filter, Output, Project, Relation, Windows
+from headrace.model.relation import Aggregate, Field, Filter, Output, Projection, Relation, Windows
 from headrace.model.types import TIMESTAMP
 from headrace.plan.canonical.block_relation import relation_of
 from headrace.plan.canonical.blocks import blocks_of
@@ -70,7 +70,7 @@ def reread(wide: Relation, remainder: Remainder) -> Relation:
             keys = (*keys, *(Output(name, Column(name, TIMESTAMP)) for name in bounds))
         rows = Aggregate(rows, keys, top.calls)
         rows = rows if top.having is None else Filter(rows, top.having)
-    return Project(rows, remainder.outputs)
+    return Projection(rows, remainder.outputs)
 
 
 @given(pair=st.sampled_from(HOLDS), sample=tables())

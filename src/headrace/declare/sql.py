@@ -28,7 +28,7 @@ from headrace.declare.query.text import Text, parse_condition, parse_query, too_
 from headrace.model.catalogue import PythonFunction, Refusal, Source, View
 from headrace.model.errors import InputError, Location, Problem, UnsupportedSql
 from headrace.model.expr import Column, Expr
-from headrace.model.relation import Project, Relation, fields_of
+from headrace.model.relation import Projection, Relation, fields_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ def _named(rows: Rows, tree: exp.Query, environment: Environment) -> Relation:
     fields = [(field.name, Column(field.name, field.type)) for field in fields_of(rows.relation)]
     if [(output.name, output.expr) for output in made] == fields:
         return rows.relation
-    return Project(rows.relation, made)
+    return Projection(rows.relation, made)
 
 
 def _check_names(items: list[SelectItem], environment: Environment) -> None:

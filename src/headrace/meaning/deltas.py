@@ -42,7 +42,7 @@ from headrace.model.relation import (
     Matching,
     Negate,
     Output,
-    Project,
+    Projection,
     Relation,
     Scan,
     TopK,
@@ -98,7 +98,7 @@ class _Deltas:
         match relation:
             case Scan():
                 return None if relation.source in self._unchanged else replace(relation, version=Version.CHANGE)
-            case Filter() | Project() | Windows() | Negate():
+            case Filter() | Projection() | Windows() | Negate():
                 return self._linear(relation)
             case UnionAll():
                 return self._union(relation)
@@ -113,7 +113,7 @@ class _Deltas:
             case Matching():
                 raise AssertionError("the delta of a delta")
 
-    def _linear(self, relation: Filter | Project | Windows | Negate) -> Relation | None:
+    def _linear(self, relation: Filter | Projection | Windows | Negate) -> Relation | None:
         change = self.delta(relation.input)
         return None if change is None else replace(relation, input=change)
 
@@ -190,7 +190,7 @@ def outer_as_union(join: Join) -> Relation:
 def _padded(relation: Relation, fields: tuple[Field, ...]) -> Relation:
     """Rows with all the fields; those that the relation has not are NULL."""
     present = {field.name for field in fields_of(relation)}
-    return Project(relation, tuple(Output(f.name, _column_or_null(f, f.name in present)) for f in fields))
+    return Projection(relation, tuple(Output(f.name, _column_or_null(f, f.name in present)) for f in fields))
 
 
 def _column_or_null(field: Field, present: bool) -> Expr:
@@ -202,7 +202,7 @@ def _renamed(relation: Relation, fields: tuple[Field, ...]) -> Relation:
     if fields_of(relation) == fields:
         return relation
     pairs = zip(fields, fields_of(relation), strict=True)
-    return Project(relation, tuple(Output(new.name, Column(old.name, old.type)) for new, old in pairs))
+    return Projection(relation, tuple(Output(new.name, Column(old.name, old.type)) for new, old in pairs))
 
 
 def _at_time_before(expr: Expr) -> Expr:

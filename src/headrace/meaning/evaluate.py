@@ -29,7 +29,7 @@ from headrace.model.relation import (
     Join,
     Matching,
     Negate,
-    Project,
+    Projection,
     Relation,
     Scan,
     TopK,
@@ -104,7 +104,7 @@ def _weighted(relation: Relation, inputs: tuple[ZSet, ...], around: Surroundings
     match relation:
         case Filter():
             return _filter(relation, inputs[0], around)
-        case Project():
+        case Projection():
             return _project(relation, inputs[0], around)
         case Join():
             return join(relation, inputs[0], inputs[1], around)
@@ -131,7 +131,7 @@ def _find_bad_row(relation: Relation, inputs: tuple[ZSet, ...], around: Surround
     match relation:
         case Filter(input_, predicate):
             exprs: tuple[Expr, ...] = (predicate,)
-        case Project(input_, outputs):
+        case Projection(input_, outputs):
             exprs = tuple(output.expr for output in outputs)
         case _:
             return None
@@ -151,7 +151,7 @@ def _filter(relation: Filter, input_: ZSet, around: Surroundings) -> Iterator[tu
     return ((row, weight) for row, weight in input_.items() if holds(row))
 
 
-def _project(relation: Project, input_: ZSet, around: Surroundings) -> Iterator[tuple[Row, int]]:
+def _project(relation: Projection, input_: ZSet, around: Surroundings) -> Iterator[tuple[Row, int]]:
     make = row_of(tuple(output.expr for output in relation.outputs), names_of(relation.input), around)
     return ((make(row), weight) for row, weight in input_.items())
 

@@ -1,13 +1,13 @@
 """Relational algebra: what a view means, as a tree of a dozen operators over multisets of rows.
 
-    Scan            rows of a source                     Join        inner, left, right, full, semi, anti
-    Filter Project  row by row                           Aggregate   group by, one row per group
-    Windows         one row per time window              Distinct    each row once
-    UnionAll        rows of all inputs                   TopK        first rows of each partition
+    Scan                rows of a source                 Join        inner, left, right, full, semi, anti
+    Filter, Projection  row by row                       Aggregate   group by, one row per group
+    Windows             one row per time window          Distinct    each row once
+    UnionAll            rows of all inputs               TopK        first rows of each partition
 
 Rows are bags: duplicates count. An aggregate without keys has exactly one row, also over nothing. `ORDER BY` has no
 operator: a view is a bag. HAVING is a Filter above an Aggregate. Names of fields are unique within a relation. Deltas
-(`run.deltas`) use three more operators that no SQL produces: Scan of another `Version`, Negate and Matching.
+(`meaning.deltas`) use three more operators that no SQL produces: Scan of another `Version`, Negate and Matching.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class Projection:
     """New rows, one per input row."""
 
     input: Relation
@@ -205,7 +205,7 @@ class Matching:
     on: Expr
 
 
-Relation = Scan | Filter | Project | Join | UnionAll | Distinct | Aggregate | Windows | TopK | Negate | Matching
+Relation = Scan | Filter | Projection | Join | UnionAll | Distinct | Aggregate | Windows | TopK | Negate | Matching
 
 
 def inputs_of(relation: Relation) -> tuple[Relation, ...]:
@@ -228,7 +228,7 @@ def fields_of(relation: Relation) -> tuple[Field, ...]:
     match relation:
         case Scan(_, alias, columns, types):
             return tuple(Field(f"{alias}.{column}", type_) for column, type_ in zip(columns, types, strict=True))
-        case Project(_, outputs):
+        case Projection(_, outputs):
             return tuple(Field(output.name, output.expr.type) for output in outputs)
         case Join(kind, left, right, _):
             return fields_of(left) if kind in (JoinKind.SEMI, JoinKind.ANTI) else fields_of(left) + fields_of(right)

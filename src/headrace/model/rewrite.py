@@ -15,7 +15,7 @@ from headrace.model.relation import (
     Matching,
     Negate,
     Output,
-    Project,
+    Projection,
     Relation,
     Scan,
     TopK,
@@ -44,7 +44,7 @@ def with_expressions(relation: Relation, change: Callable[[Expr], Expr]) -> Rela
     match relation:
         case Filter():
             return replace(relation, predicate=change(relation.predicate))
-        case Project(_, outputs):
+        case Projection(_, outputs):
             return replace(relation, outputs=_changed(outputs, change))
         case Join():
             return replace(relation, on=change(relation.on))

@@ -18,7 +18,7 @@ from headrace.model.relation import (
     Negate,
     Order,
     Output,
-    Project,
+    Projection,
     Ranking,
     Relation,
     Scan,
@@ -64,7 +64,7 @@ def _line(relation: Relation) -> str:
             return _scan(relation)
         case Filter(_, predicate):
             return f"filter {show_expr(predicate)}"
-        case Project(_, outputs):
+        case Projection(_, outputs):
             return f"project {_outputs(outputs)}"
         case Join(kind, _, _, on):
             return f"join {kind.value}" + ("" if on == TRUE else f" on {show_expr(on)}")

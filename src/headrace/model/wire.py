@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import NoReturn, TypeVar
 
 from headrace.model.errors import WireError
-from headrace.model.wire_forms import nouns
+from headrace.model.wire_forms import nouns, tag_of
 from headrace.model.wire_values import Json
 
 FORMAT = "headrace/1"
@@ -34,7 +34,7 @@ def write_wire(value: object, written_by: str) -> str:
     known, places, positions = nouns(), dict[int, int](), dict[str, int]()
     waiting = [value]
     while waiting:  # a loop, not a recursion: queries may be nested more deeply than calls
-        noun = known.get(type(waiting[-1]).__name__)
+        noun = known.get(tag_of(type(waiting[-1])))
         if noun is None or noun.kind is not type(waiting[-1]):
             raise WireError(f"{type(waiting[-1]).__name__} is not part of a plan")
         inside = [one for one in noun.nouns_in(waiting[-1]) if id(one) not in places]

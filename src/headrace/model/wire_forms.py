@@ -23,6 +23,7 @@ from typing import Any, get_args, get_origin
 
 from headrace.model.errors import WireError
 from headrace.model.plan import Plan
+from headrace.model.relation import Projection
 from headrace.model.types import Value
 from headrace.model.wire_values import Json, read_value, write_value
 
@@ -50,7 +51,7 @@ class NounField:
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """A class of ours, known in files by its name."""
+    """A class of ours, known in files by its tag."""
 
     kind: type
     fields: tuple[NounField, ...]
@@ -62,7 +63,7 @@ class Noun:
 
     def write(self, value: object, places: Places) -> Json:
         """Fields that are as they are by default are left out."""
-        entry = {"is": self.kind.__name__}
+        entry = {"is": tag_of(self.kind)}
         for field in self.fields:
             inside = getattr(value, field.name)
             if inside is not field.default:
@@ -91,17 +92,26 @@ class Noun:
         return self.kind(*inside)
 
 
+TAGS: Mapping[type, str] = {Projection: "Project"}
+"""Nouns whose class was renamed: files keep the name that they were first written with."""
+
+
+def tag_of(kind: type) -> str:
+    """The name of a noun in files."""
+    return TAGS.get(kind, kind.__name__)
+
+
 @cache
 def nouns() -> Mapping[str, Noun]:
-    """Every class that a plan can hold, by its name."""
+    """Every class that a plan can hold, by its tag."""
     found: dict[str, Noun] = {}
     waiting: list[type] = [Plan]
     while waiting:
         kind = waiting.pop()
-        known = found.get(kind.__name__)
+        known = found.get(tag_of(kind))
         if known is None:
             hints = get_annotations(kind, eval_str=True)
-            found[kind.__name__] = Noun(kind, tuple(_field(one, hints[one.name]) for one in fields(kind)))
+            found[tag_of(kind)] = Noun(kind, tuple(_field(one, hints[one.name]) for one in fields(kind)))
             waiting += [inside for hint in hints.values() for inside in classes_in(hint)]
         elif known.kind is not kind:
             raise TypeError(f"two classes are called {kind.__name__}: {known.kind.__module__}, {kind.__module__}")

@@ -20,7 +20,7 @@ from headrace.model.relation import (
     JoinKind,
     Order,
     Output,
-    Project,
+    Projection,
     Ranking,
     Relation,
     Scan,
@@ -100,7 +100,7 @@ class RelationMaker:
 
     def projected(self, input_: Relation, types: tuple[Type, ...], depth: int) -> Relation:
         scalars = self.scalars(fields_of(input_))
-        return Project(input_, tuple(Output(self.name("c"), scalars.make(type_, depth)) for type_ in types))
+        return Projection(input_, tuple(Output(self.name("c"), scalars.make(type_, depth)) for type_ in types))
 
     def join(self, depth: int) -> Relation:
         kind = self.draw(st.sampled_from(tuple(JoinKind)))

@@ -13,7 +13,7 @@ from headrace.declare.sql import read_query
 from headrace.model.catalogue import PythonFunction, Source, SourceKind
 from headrace.model.errors import InputError, Location, Problem, UnsupportedSql
 from headrace.model.expr import Expr
-from headrace.model.relation import Project, Relation, fields_of
+from headrace.model.relation import Projection, Relation, fields_of
 from headrace.model.show import show
 from tests.queries.schemas import by_name, source
 
@@ -48,7 +48,7 @@ def types(sql: str) -> dict[str, str]:
 def value(expression: str) -> Expr:
     """What an expression over `orders` means."""
     tree = relation(f"SELECT {expression} AS value FROM orders")
-    assert isinstance(tree, Project)
+    assert isinstance(tree, Projection)
     return tree.outputs[0].expr
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.model.expr import Call, Column
-from headrace.model.relation import Join, JoinKind, Project, Scan, TopK
+from headrace.model.relation import Join, JoinKind, Projection, Scan, TopK
 from headrace.model.types import BIGINT
 from tests.declare.query.reading import meaning, relation
 
@@ -14,7 +14,7 @@ def lines(*texts: str) -> str:
 
 def test_a_source_by_itself_is_a_scan_with_its_columns_named():
     tree = relation("SELECT line, order_id FROM items AS i")
-    assert tree == Project(
+    assert tree == Projection(
         Scan("items", "i", ("order_id", "line", "product", "price"), tree.input.types),  # type: ignore[union-attr]
         tree.outputs,  # type: ignore[union-attr]
     )
@@ -105,7 +105,7 @@ def test_using_merges_the_columns_of_both_sides():
 )
 def test_exists_is_a_semi_join(sql: str):
     tree = relation(sql)
-    assert isinstance(tree, Project)
+    assert isinstance(tree, Projection)
     assert isinstance(tree.input, Join)
     assert tree.input.kind == JoinKind.SEMI
     assert {type(side).__name__ for side in (tree.input.left, tree.input.right)} == {"Scan", "Filter"}
@@ -229,7 +229,7 @@ def test_bounds_of_a_rank_are_limit_and_offset(condition: str, first: str):
 
 def test_a_rank_that_is_selected_is_a_field():
     tree = relation(RANKED.format("id, n") + " WHERE n <= 3")
-    assert isinstance(tree, Project)
+    assert isinstance(tree, Projection)
     assert isinstance(tree.input, TopK)
     assert tree.input.rank_name == "q/row_number"
     assert tree.outputs[1].expr == Call("cast", (Column("q/row_number", BIGINT),), tree.outputs[1].expr.type)

@@ -8,7 +8,7 @@ import pytest
 from headrace.model.catalogue import PythonFunction
 from headrace.model.errors import InputError, Location
 from headrace.model.expr import Call, Column, Literal
-from headrace.model.relation import Project
+from headrace.model.relation import Projection
 from headrace.model.show import show_expr
 from headrace.model.types import BIGINT, DATE, DOUBLE, INT, STRING, Decimal
 from tests.declare.query.reading import relation, types, value
@@ -96,7 +96,7 @@ def test_the_type_of_an_expression(expression: str, type_: str):
 )
 def test_constants_take_the_type_of_what_they_meet(condition: str, meant: str):
     tree = relation(f"SELECT id FROM orders WHERE {condition}")
-    assert isinstance(tree, Project)
+    assert isinstance(tree, Projection)
     assert show_expr(tree.input.predicate) == meant  # type: ignore[union-attr]
 
 
@@ -144,7 +144,7 @@ SCORE = PythonFunction("score", "shop:score", (DOUBLE, STRING), INT, 3, Location
 
 def test_a_declared_python_function_is_called_by_name_and_version():
     tree = relation("SELECT Score(quantity, note) AS s FROM orders", {"score": SCORE})
-    assert isinstance(tree, Project)
+    assert isinstance(tree, Projection)
     assert tree.outputs[0].expr == Call(
         "python:score@3",
         (Call("cast", (Column("orders.quantity", INT),), DOUBLE), Column("orders.note", STRING)),

@@ -8,7 +8,7 @@ import pytest
 
 from headrace.model.catalogue import Catalogue, Contract, Stays
 from headrace.model.plan import Plan
-from headrace.model.relation import Project
+from headrace.model.relation import Projection
 from headrace.plan.document import plan_document
 from headrace.plan.share.difference import difference
 from headrace.plan.versions import Asked, plan_versions
@@ -183,7 +183,7 @@ def test_columns_that_are_called_otherwise_are_taken_over_without_loading_anythi
     running = plan_for(contract)
     view = shop().views["sales"]
     query = view.query
-    assert isinstance(query, Project)
+    assert isinstance(query, Projection)
     outputs = tuple(replace(one, name=f"{one.name}_") for one in query.outputs)
     edited = replace(shop(), views={**shop().views, "sales": replace(view, query=replace(query, outputs=outputs))})
     then = plan_on(running, edited, contract)

@@ -21,7 +21,7 @@ from headrace.model.relation import (
     AggregateFunction,
     Filter,
     Output,
-    Project,
+    Projection,
     Relation,
     Scan,
     Windows,
@@ -93,7 +93,7 @@ def relation_of(aggregation: Aggregation, shown: tuple[Output, ...]) -> Relation
         rows = Windows(SCAN, window.time, window.size_ms, window.slide_ms, window.offset_ms, window.start, window.end)
         keys = (*keys, *(Output(name, Column(name, TIMESTAMP)) for name in (window.start, window.end)))
     groups: Relation = Aggregate(rows, keys, aggregation.calls)
-    return Project(groups if aggregation.having is None else Filter(groups, aggregation.having), shown)
+    return Projection(groups if aggregation.having is None else Filter(groups, aggregation.having), shown)
 
 
 def logged(aggregation: Aggregation, shown: tuple[Output, ...], history: History) -> list[pa.Table]:

@@ -21,7 +21,7 @@ from headrace.model.relation import (
     JoinKind,
     Order,
     Output,
-    Project,
+    Projection,
     Ranking,
     Relation,
     Scan,
@@ -71,7 +71,7 @@ class Case:
 @st.composite
 def distincts(draw: st.DrawFn) -> Case:
     columns = draw(projections())
-    return Case(Derivation(DerivationKind.DISTINCT, (columns,)), Distinct(Project(R, columns)), ("r",))
+    return Case(Derivation(DerivationKind.DISTINCT, (columns,)), Distinct(Projection(R, columns)), ("r",))
 
 
 @st.composite
@@ -91,7 +91,7 @@ def tops(draw: st.DrawFn) -> Case:
     limit, offset = draw(st.integers(1, 3)), draw(st.sampled_from((0, 0, 1)))
     rank = (draw(st.sampled_from(tuple(Ranking))), draw(st.sampled_from((None, "rank"))))
     top = Derivation(DerivationKind.TOPK, (columns,), None, partition, order, limit, offset, *rank)
-    return Case(top, TopK(Project(R, columns), partition, order, limit, offset, *rank), ("r",))
+    return Case(top, TopK(Projection(R, columns), partition, order, limit, offset, *rank), ("r",))
 
 
 def equal(function: str, left: str, right: str) -> Expr:
@@ -126,7 +126,7 @@ def unions(draw: st.DrawFn) -> Case:
     columns = draw(projections())
     scalars = ScalarMaker(draw, fields_of(S))
     others = tuple(Output(column.name, scalars.make(column.expr.type, 1)) for column in columns)
-    united = UnionAll((Project(R, columns), Project(S, others)))
+    united = UnionAll((Projection(R, columns), Projection(S, others)))
     return Case(Derivation(DerivationKind.UNION_ALL, (columns, others)), united, ("r", "s"))
 
 

@@ -19,7 +19,7 @@ from headrace.model.relation import (
     Join,
     JoinKind,
     Order,
-    Project,
+    Projection,
     Ranking,
     Relation,
     Scan,
@@ -54,7 +54,7 @@ class RelationText:
             case Filter(input_, predicate):
                 where = spark_text(predicate, self._names(input_))
                 return f"SELECT {_columns(_width(input_))} FROM ({self.of(input_)}) WHERE {where}"
-            case Project(input_, outputs):
+            case Projection(input_, outputs):
                 names = self._names(input_)
                 return f"SELECT {_listed([normal_text(o.expr, names) for o in outputs])} FROM ({self.of(input_)})"
             case Join():

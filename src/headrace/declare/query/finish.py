@@ -13,7 +13,7 @@ from headrace.declare.query.report import refuse
 from headrace.declare.query.streams import StreamCheck
 from headrace.declare.query.trees import expressions_of, nodes, rebuilt
 from headrace.model.expr import columns_of, conjuncts, is_deterministic
-from headrace.model.relation import Filter, Project, Relation, Scan, TopK, fields_of, inputs_of
+from headrace.model.relation import Filter, Projection, Relation, Scan, TopK, fields_of, inputs_of
 
 MOST_NESTED = 40
 """Steps within each other that are maintained: the planner, and what compiles and runs its plan, recurse over them."""
@@ -39,7 +39,7 @@ def _count_nested(relation: Relation) -> int:
     most, waiting = 0, [(relation, 0)]
     while waiting:
         node, around = waiting.pop()
-        depth = around + (not isinstance(node, Scan | Filter | Project))
+        depth = around + (not isinstance(node, Scan | Filter | Projection))
         most = max(most, depth)
         waiting += [(input_, depth) for input_ in inputs_of(node)]
     return most

@@ -26,7 +26,7 @@ from headrace.meaning.functions import FUNCTIONS
 from headrace.model.errors import nearest_name
 from headrace.model.expr import Column, Expr, columns_of, conjunction, conjuncts, is_deterministic
 from headrace.model.promotion import common_type
-from headrace.model.relation import Filter, Join, JoinKind, Output, Project, Relation, fields_of
+from headrace.model.relation import Filter, Join, JoinKind, Output, Projection, Relation, fields_of
 from headrace.model.types import INTERVALS, NULL
 
 _KINDS = {"SEMI": JoinKind.SEMI, "ANTI": JoinKind.ANTI, "": None, "INNER": None, "CROSS": None, "OUTER": None}
@@ -203,7 +203,7 @@ def _computed(side: FromClause, also: frozenset[str], node: exp.Expr, environmen
         column = Column(field.name, field.type)
         if field.name in also and column not in outputs:
             outputs[column] = Output(field.name, column)
-    relation = Project(side.relation, tuple(outputs.values()))
+    relation = Projection(side.relation, tuple(outputs.values()))
     return replace(side, relation=relation, scope=_moved(side.scope, outputs))
 
 

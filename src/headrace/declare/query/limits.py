@@ -16,7 +16,7 @@ from headrace.declare.query.scope import fold
 from headrace.declare.query.spelling import refused_fetch
 from headrace.declare.query.stage import PlacedMistakes, QueryStage
 from headrace.model.expr import Column, Expr, Literal
-from headrace.model.relation import Order, Output, Project, Relation, TopK
+from headrace.model.relation import Order, Output, Projection, Relation, TopK
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _first(before: Sorted, keys: Sequence[Order], limit: int, offset: int) -> tu
     extra = _extra(made, keys, environment)
     fields = {output.expr: Column(output.name, output.expr.type) for output in reversed((*made, *extra))}
     order = tuple(replace(key, expr=fields[key.expr]) for key in keys)
-    projected = Project(before.stage.relation, (*made, *extra))
+    projected = Projection(before.stage.relation, (*made, *extra))
     return TopK(projected, (), order, limit, offset), as_fields(before.items, made)
 
 

@@ -18,7 +18,7 @@ from headrace.declare.query.known_functions import RANKINGS
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.stage import QueryStage
 from headrace.model.expr import Call, Column, Expr, Literal
-from headrace.model.relation import Filter, Join, JoinKind, Order, Project, Ranking, Relation, TopK
+from headrace.model.relation import Filter, Join, JoinKind, Order, Projection, Ranking, Relation, TopK
 from headrace.model.types import BIGINT, INT
 
 UNLIMITED = 2**63 - 1
@@ -115,7 +115,7 @@ def _is_rank(expr: Expr, field: str) -> bool:
 def _below(relation: Relation) -> tuple[Relation, ...]:
     """The inputs through which a condition on rows of the output can be pushed down."""
     match relation:
-        case Filter(input_) | Project(input_):
+        case Filter(input_) | Projection(input_):
             return (input_,)
         case Join(kind, left, right):
             return ((left,) if kind in _KEEPS_LEFT else ()) + ((right,) if kind in _KEEPS_RIGHT else ())
@@ -133,7 +133,7 @@ def _limited(relation: Relation, field: str, lowest: int, highest: int) -> Relat
     if isinstance(relation, TopK) and relation.rank_name == field:
         return replace(relation, limit=max(0, highest - lowest + 1), offset=lowest - 1)
     match relation:
-        case Filter(input_) | Project(input_):
+        case Filter(input_) | Projection(input_):
             return replace(relation, input=_limited(input_, field, lowest, highest))
         case Join(kind, left, right):
             if kind in _KEEPS_LEFT:

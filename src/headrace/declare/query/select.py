@@ -20,7 +20,7 @@ from headrace.declare.query.stage import QueryStage
 from headrace.declare.query.subqueries import read_scalar
 from headrace.declare.query.tables import refuse_clauses
 from headrace.model.expr import Column
-from headrace.model.relation import Aggregate, AggregateFunction, Distinct, Project, Relation, TopK
+from headrace.model.relation import Aggregate, AggregateFunction, Distinct, Projection, Relation, TopK
 
 _CLAUSES = (
     *("with_", "expressions", "hint", "distinct", "from_", "joins", "where", "group", "having", "qualify"),
@@ -115,6 +115,6 @@ def _distinct(node: exp.Select, before: Sorted) -> Sorted:
     if membership or before.size != Size.ANY:
         return before
     made = outputs(before.items, stage.environment)
-    stage.relation = Distinct(Project(stage.relation, made))
+    stage.relation = Distinct(Projection(stage.relation, made))
     fields = {output.expr: Column(output.name, output.expr.type) for output in made}
     return replace(before, items=as_fields(before.items, made), fields=fields)

@@ -19,7 +19,7 @@ from headrace.declare.query.stage import QueryStage
 from headrace.declare.query.tables import refuse_clauses
 from headrace.model.errors import InputError, Problem
 from headrace.model.expr import Call, Column, Expr, conjunction
-from headrace.model.relation import Distinct, Join, JoinKind, Output, Project, Relation, UnionAll, fields_of
+from headrace.model.relation import Distinct, Join, JoinKind, Output, Projection, Relation, UnionAll, fields_of
 from headrace.model.types import BOOLEAN, NULL, Type
 
 
@@ -107,7 +107,7 @@ def _projected(
         value = column.value if type_ == NULL else checked(node, stage, partial(operators.convert, column.value, type_))
         items.append(SelectItem(name, value, node))
     made = outputs(items, environment)
-    return rows.relation if _is_identity(rows.relation, made) else Project(rows.relation, made)
+    return rows.relation if _is_identity(rows.relation, made) else Projection(rows.relation, made)
 
 
 def _is_identity(relation: Relation, made: Sequence[Output]) -> bool:

@@ -22,7 +22,7 @@ from headrace.model.relation import (
     Join,
     JoinKind,
     Output,
-    Project,
+    Projection,
     Relation,
     Scan,
     TopK,
@@ -56,7 +56,7 @@ class StreamCheck:
                 return self._scan(relation)
             case Filter(input_, predicate):
                 return self.flow(input_, (*known, *conjuncts(predicate)))
-            case Project(input_, outputs):
+            case Projection(input_, outputs):
                 inner = self.flow(input_)
                 return _Flow(inner.stream, _timed(outputs, inner.times))
             case Windows(input_, time):

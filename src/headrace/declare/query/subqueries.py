@@ -13,7 +13,7 @@ from headrace.declare.query.environment import Purpose, Rows, Size
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.stage import QueryStage
 from headrace.model.expr import TRUE, Call, Column, Expr, Literal, conjunction, substitute
-from headrace.model.relation import Join, JoinKind, Output, Project
+from headrace.model.relation import Join, JoinKind, Output, Projection
 from headrace.model.types import BIGINT
 
 
@@ -42,7 +42,9 @@ def _attached(stage: QueryStage, rows: Rows, name: str) -> Expr:
     if rows.size == Size.AT_MOST_ONE and not rows.correlated:
         # No row means NULL, whatever the expression makes of NULLs: compute it before the join.
         field = Column(name, value.type)
-        stage.relation = Join(JoinKind.LEFT, stage.relation, Project(rows.relation, (Output(field.name, value),)), TRUE)
+        stage.relation = Join(
+            JoinKind.LEFT, stage.relation, Projection(rows.relation, (Output(field.name, value),)), TRUE
+        )
         return field
     raise NotMaintained("scalar subquery without aggregate" if rows.size == Size.ANY else "correlated subquery")
 

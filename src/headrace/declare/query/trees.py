@@ -13,7 +13,7 @@ from headrace.model.relation import (
     Join,
     Matching,
     Negate,
-    Project,
+    Projection,
     Relation,
     Scan,
     TopK,
@@ -35,7 +35,7 @@ def expressions_of(relation: Relation) -> tuple[Expr, ...]:
     match relation:
         case Filter(_, predicate):
             return (predicate,)
-        case Project(_, outputs):
+        case Projection(_, outputs):
             return tuple(output.expr for output in outputs)
         case Join(_, _, _, on):
             return (on,)
@@ -58,7 +58,7 @@ def rebuilt(relation: Relation, change: Callable[[Relation], Relation]) -> Relat
             return change(replace(relation, left=rebuilt(left, change), right=rebuilt(right, change)))
         case UnionAll(inputs):
             return change(replace(relation, inputs=tuple(rebuilt(input_, change) for input_ in inputs)))
-        case Filter() | Project() | Aggregate() | Windows() | TopK() | Distinct():
+        case Filter() | Projection() | Aggregate() | Windows() | TopK() | Distinct():
             return change(replace(relation, input=rebuilt(relation.input, change)))
         case Negate() | Matching():
             raise AssertionError(f"no SQL gives {type(relation).__name__}")

@@ -15,7 +15,7 @@ from headrace.model.relation import (
     Join,
     JoinKind,
     Output,
-    Project,
+    Projection,
     Relation,
     Scan,
     TopK,
@@ -48,7 +48,7 @@ class _Block:
                 rows = self._aggregation(top)
             case Derivation() as top:
                 rows = self._derivation(top)
-        return Project(rows, self.block.outputs)
+        return Projection(rows, self.block.outputs)
 
     def _input(self, input_: BlockInput) -> Relation:
         """An input with its filter; fields are `alias.column`."""
@@ -56,7 +56,7 @@ class _Block:
         if input_.source in self.earlier:
             inner = self.earlier[input_.source]
             names = (Output(f"{input_.alias}.{f.name}", Column(f.name, f.type)) for f in fields_of(inner))
-            rows: Relation = Project(inner, tuple(names))
+            rows: Relation = Projection(inner, tuple(names))
         else:
             fields = self.sources[input_.source]
             names_, types = tuple(f.name for f in fields), tuple(f.type for f in fields)
@@ -97,15 +97,15 @@ class _Block:
     def _derivation(self, top: Derivation) -> Relation:
         match top.kind:
             case DerivationKind.DISTINCT:
-                return Distinct(Project(self._core(), top.columns[0]))
+                return Distinct(Projection(self._core(), top.columns[0]))
             case DerivationKind.TOPK:
                 assert top.limit is not None, f'block "{self.block.id}" ranks without a limit'
-                rows = Project(self._core(), top.columns[0])
+                rows = Projection(self._core(), top.columns[0])
                 ranking = (top.offset, top.ranking, top.rank_name)
                 return TopK(rows, top.partition, top.order, top.limit, *ranking)
             case DerivationKind.UNION_ALL:
                 inputs = map(self._input, self.block.inputs)
-                return UnionAll(tuple(Project(rows, cols) for rows, cols in zip(inputs, top.columns, strict=True)))
+                return UnionAll(tuple(Projection(rows, cols) for rows, cols in zip(inputs, top.columns, strict=True)))
             case DerivationKind.PYTHON:
                 raise AssertionError("no query has this operator yet")
             case kind:

@@ -22,7 +22,7 @@ from headrace.model.relation import (
     Matching,
     Negate,
     Output,
-    Project,
+    Projection,
     Relation,
     Scan,
     TopK,
@@ -67,7 +67,7 @@ class _Flattener:
                 return self._scan(relation)
             case Filter(input_, predicate):
                 return filtered(self.query(input_), conjuncts(predicate))
-            case Project(input_, outputs):
+            case Projection(input_, outputs):
                 query = self.query(input_)
                 return DraftQuery(query.core, tuple(substituted(output, query) for output in outputs))
             case Join(JoinKind.INNER, left, right, on):

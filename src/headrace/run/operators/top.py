@@ -15,7 +15,7 @@ from headrace.meaning.row_functions import names_of
 from headrace.meaning.scalar import NOTHING, Surroundings
 from headrace.meaning.zset import EMPTY, ZSet
 from headrace.model.block import Derivation
-from headrace.model.relation import Project, Scan, TopK, fields_of
+from headrace.model.relation import Projection, Scan, TopK, fields_of
 from headrace.model.types import BIGINT, INT, Row
 from headrace.run.operators.expressions import column_of
 from headrace.run.operators.sides import Side
@@ -28,7 +28,7 @@ Stamped = tuple[int, Row, int]
 def first_of_partitions(derivation: Derivation, side: Side, around: Surroundings = NOTHING) -> pa.Table:
     """The changes of the rows that are first; each touched partition is one group of the side."""
     assert derivation.limit is not None, "rows are ranked without a limit"
-    input_ = Project(Scan("", "", (), ()), derivation.columns[0])
+    input_ = Projection(Scan("", "", (), ()), derivation.columns[0])
     rank = (derivation.offset, derivation.ranking, derivation.rank_name)
     top = TopK(input_, derivation.partition, derivation.order, derivation.limit, *rank)
     columns = {field.name: field.type for field in fields_of(top)}
