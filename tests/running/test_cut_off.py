@@ -52,12 +52,12 @@ def test_it_is_named_and_loaded_as_soon_as_it_can_be_and_the_others_go_on(
 
             def is_cut_off() -> bool:
                 session.execute("UPDATE users SET name = repeat(chr(65 + (random() * 25)::int), 500)")
-                return bool(service.unloaded)
+                return bool(service.unloaded.why)
 
             until(is_cut_off, "the view is cut off")
-        assert list(service.unloaded) == ["wall"]
+        assert list(service.unloaded.why) == ["wall"]
         server.start()
-        until(lambda: not service.unloaded, "it is loaded again")
+        until(lambda: not service.unloaded.why, "it is loaded again")
 
         def is_right() -> bool:
             """It may be cut off once more, while what others read leaves no room at its site."""

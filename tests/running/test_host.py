@@ -24,7 +24,7 @@ def test_an_apply_that_waits_is_told_when_the_service_ends(tmp_path: Path) -> No
     try:
         prepared = Prepared(plan_for([], "m1", Sharing.MARGINAL), {}, None)
         host = ServiceHost(service, service.folder, lambda _: prepared)
-        with service.plan_turn:  # somebody else goes over to a plan, and never comes to an end
+        with service.turns.plan:  # somebody else goes over to a plan, and never comes to an end
             ending = threading.Timer(0.2, service.stop.set)
             ending.start()
             with pytest.raises(UsageError, match="the service ended before that was done: starting captures"):

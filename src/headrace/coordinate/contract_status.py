@@ -115,7 +115,7 @@ def _state(
     name, loading = entry.contract, service.loading
     if state in (State.STOPPED, State.FAILED):
         return "stopped", "the service is not running"
-    unloaded, failing = service.unloaded.get(name), scheduler.failing_of(name)
+    unloaded, failing = service.unloaded.why.get(name), scheduler.failing_of(name)
     if unloaded is not None:
         return "failing", unloaded.splitlines()[0]
     if name in scheduler.halted:

@@ -161,7 +161,7 @@ class ServiceHost:
                     hint = f"the running plan stays in place{once}; see .headrace/service.log"
                     raise UsageError(f"the plan could not be applied: {loading.error.splitlines()[0]}", hint)
                 self.write_status()
-            return Applied(prepared, done=True, failing=dict(self.service.unloaded))
+            return Applied(prepared, done=True, failing=self.service.unloaded.why)
 
     def reread(self, source: str) -> Reread:
         """Reads a source anew with all that is made from it, and returns when views are loaded again."""
@@ -183,7 +183,7 @@ class ServiceHost:
                 hint = "the service keeps trying; `headrace status` shows the progress"
                 raise UsageError(f'source "{source}" could not be read again: {loading.error.splitlines()[0]}', hint)
             self.write_status()
-            return Reread(source, contracts, time.monotonic() - began, dict(service.unloaded))
+            return Reread(source, contracts, time.monotonic() - began, service.unloaded.why)
 
     def _wait_for(self, loading: Loading) -> None:
         """As long as the service runs: what is large takes its time, and `status` says how far it is and what is wrong.

@@ -19,7 +19,6 @@ from headrace.run.push.engine import KEYS_NOTE, Engine
 from headrace.site.deliver.leftovers import Noted, captures_of, copies_of
 from headrace.site.learning import LEARNT_NOTE, Learning
 from headrace.site.loading import Loading
-from headrace.site.mending import leave_out
 from headrace.site.running import Running, make_running
 from headrace.site.scheduler import Scheduler
 
@@ -47,7 +46,7 @@ def load_running(service: Service, wanted: Running, reread: frozenset[str] = fro
 
 def go_over(service: Service, loading: Loading) -> None:
     """Returns when the plan runs, or what ran before does; `loading` says which."""
-    with service.plan_turn:
+    with service.turns.plan:
         try:
             _bring_up(service, loading)
         except Exception as error:  # whatever it is: what ran before goes on
@@ -71,10 +70,10 @@ def _bring_up(service: Service, loading: Loading) -> None:
     service.loader.wait_for_sources(loading, first=running is None)
     loading.phase = "starting the engine"
     service.runner.run([])  # returns once it has started: what views start from is then not old already
-    with service.upkeep_turn:  # what views start from must not be compacted past their start
+    with service.turns.upkeep:  # what views start from must not be compacted past their start
         unloaded = service.loader.load_new(_between(service, before, wanted.program), loading)
-        with service.pushing:
-            service.unloaded = unloaded
+        with service.turns.pushing:
+            service.unloaded.start(unloaded)
             service.withdrawals.note([copy for one in both for copy in copies_of(one.plan)])
             _switch(service, wanted, _engine(service, wanted.program, running=True))
     service.sources.capture_only(wanted)
@@ -102,7 +101,7 @@ def _forget_changed(service: Service, wanted: Running, before: Running | None, l
         loading.phase = f"starting again: {names}"
         log.warning("read again, with everything computed from it, because it changed or somebody asked: %s", names)
         service.captures.end_of(changed)
-        with service.upkeep_turn, service.pushing:
+        with service.turns.upkeep_and_pushing():
             _forget_made_from(service, wanted, before, changed)
     service.sources.note_shapes(wanted, service.lease)
 
@@ -116,8 +115,8 @@ def _forget_made_from(service: Service, wanted: Running, before: Running | None,
     notes = dict.fromkeys(service.sources.notes_about(sources))
     service.ledger.commit(service.lease, Round(notes=notes, forget=gone))
     if service.scheduler is not None:
-        leave_out(
-            service, service.scheduler.engine, service.scheduler.running.plan, made, "its sources are being read again"
+        service.unloaded.leave_out(
+            service.scheduler.engine, service.scheduler.running.plan, made, "its sources are being read again"
         )
 
 
@@ -135,7 +134,7 @@ def _withdraw_others(service: Service, running: Running, writing: tuple[threadin
 
 
 def _engine(service: Service, program: Program, running: bool) -> Engine:
-    turn = service.pushing if running else None
+    turn = service.turns.pushing if running else None
     ports = (service.ledger, service.store, service.runner, service.lease)
     engine = Engine(program, *ports, turn, service.accounts.loaded, service.in_work)
     if service.scheduler is not None:
@@ -149,7 +148,7 @@ def _between(service: Service, before: Running | None, program: Program) -> Engi
     anew = frozenset(name for name in program.logs if name not in there)
     both = between(_program(service, before), program, anew)
     engine = _engine(service, both, running=service.scheduler is not None)
-    with service.pushing:
+    with service.turns.pushing:
         if service.scheduler is not None:
             service.scheduler.engine.program = engine.program
     return engine
@@ -162,7 +161,7 @@ def _take_back(service: Service, loading: Loading) -> None:
         return
     running = scheduler.running
     _forget_changed(service, running, None, loading)
-    with service.upkeep_turn, service.pushing:
+    with service.turns.upkeep_and_pushing():
         scheduler.engine.program = running.program
         _tidy(service, running.program)
     service.sources.capture_only(running)
@@ -200,7 +199,7 @@ def _start_states(service: Service, engine: Engine, plan: Plan) -> None:
         gone = engine.forget(engine.without_state())
         failed = service.loader.try_to_load(engine, gone)
         if failed is not None:
-            leave_out(service, engine, plan, gone, str(failed))
+            service.unloaded.leave_out(engine, plan, gone, str(failed))
 
 
 def _learnt(service: Service, plan: Plan) -> Learning:

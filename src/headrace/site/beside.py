@@ -43,7 +43,7 @@ def _push_beside(service: Service, item: WorkItem, held: ExitStack) -> None:
     with held:
         began = time.perf_counter()
         outcome = service.in_work.run(service.runner, item)
-        with service.pushing:
+        with service.turns.pushing:
             if not service.stop.is_set():
                 _finish(service, item, outcome, time.perf_counter() - began)
 

@@ -10,7 +10,7 @@ from headrace.model.errors import Fenced, HeadraceError
 from headrace.model.log import Round
 from headrace.run.logs.upkeep import Upkeep
 from headrace.site.learning import LEARNT_NOTE
-from headrace.site.mending import leave_out, try_again
+from headrace.site.mending import try_again
 
 if TYPE_CHECKING:
     from headrace.site.service import Service
@@ -30,7 +30,7 @@ def keep_up(service: Service) -> None:
     while not service.stop.wait(pause):
         service.gaps.wait(service.stop)
         try:
-            with service.upkeep_turn:
+            with service.turns.upkeep:
                 if service.upkeep is None:
                     continue
                 try_again(service)
@@ -69,10 +69,10 @@ def _cut_off(service: Service, vertices: tuple[str, ...]) -> None:
         return
     assert service.scheduler is not None
     engine = service.scheduler.engine
-    with service.pushing:
+    with service.turns.pushing:
         gone = engine.forget(vertices)
     log.warning("cut off by the budget of their site, to be loaded again: %s", ", ".join(gone))
-    leave_out(service, engine, service.scheduler.running.plan, gone, CUT_OFF)
+    service.unloaded.leave_out(engine, service.scheduler.running.plan, gone, CUT_OFF)
 
 
 def _forget_withdrawn(service: Service) -> None:
@@ -86,8 +86,7 @@ def _forget_withdrawn(service: Service) -> None:
 
 def _tidy_spools(service: Service) -> None:
     """While a plan is loaded it is not certain which of them are read."""
-    if service.running is not None and service.plan_turn.acquire(blocking=False):
-        try:
-            service.sources.forget_unread(service.running.sources, service.lease)
-        finally:
-            service.plan_turn.release()
+    with service.turns.try_plan() as ours:
+        running = service.running
+        if ours and running is not None:
+            service.sources.forget_unread(running.sources, service.lease)

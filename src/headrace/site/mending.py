@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headrace.model.plan import ContractPlan, Plan
+from headrace.model.plan import ContractPlan
 from headrace.run.compile.columns import serving_log
 from headrace.run.program import reads_time
 from headrace.run.push.engine import Engine, NoAnswer
@@ -49,27 +48,18 @@ class Rests:
         self.until_s[contract] = time.monotonic() + (0.0 if worked else max(rest_s, REST_FOR * took_s))
 
 
-def leave_out(service: Service, engine: Engine, plan: Plan, gone: Collection[str], why: str) -> None:
-    """Contracts that need vertices which are not there: upkeep tries to load them, again and again."""
-    for entry in plan.contracts:
-        if not set(gone).isdisjoint(engine.upstream([serving_log(engine.program, entry)])):
-            service.unloaded[entry.contract] = why
-
-
 def try_again(service: Service) -> None:
     """All views that wait for it. Nobody compacts logs meanwhile."""
-    if service.scheduler is None or not service.plan_turn.acquire(blocking=False):
-        return  # whoever goes over to a plan loads it, and in another way perhaps
-    try:
+    with service.turns.try_plan() as ours:
+        if service.scheduler is None or not ours:
+            return  # whoever goes over to a plan loads it, and in another way perhaps
         engine = service.scheduler.engine
         for entry in service.scheduler.running.plan.contracts:
             if service.rests.is_over(entry.contract) and not service.stop.is_set():
-                if entry.contract in service.unloaded:
+                if entry.contract in service.unloaded.why:
                     _load(service, engine, entry)
                 elif _is_worth_trying(engine, serving_log(engine.program, entry)):
                     _rebuild(service, engine, entry)
-    finally:
-        service.plan_turn.release()
 
 
 def _load(service: Service, engine: Engine, entry: ContractPlan) -> None:
@@ -77,10 +67,10 @@ def _load(service: Service, engine: Engine, entry: ContractPlan) -> None:
     error = service.loader.load_if_read(engine, [serving_log(engine.program, entry)])
     service.rests.learn(entry.contract, error is None, time.monotonic() - began)
     if error is None:
-        service.unloaded.pop(entry.contract)
+        service.unloaded.forget(entry.contract)
         log.info('contract "%s" is loaded', entry.contract)
     else:
-        service.unloaded[entry.contract] = str(error)
+        service.unloaded.note(entry.contract, str(error))
 
 
 def _is_worth_trying(engine: Engine, vertex: str) -> bool:

@@ -43,6 +43,8 @@ from headrace.site.sources.captures import Captures
 from headrace.site.sources.sources import Sources
 from headrace.site.sources.troubles import report_source_troubles
 from headrace.site.troubles import Troubles
+from headrace.site.turns import Turns
+from headrace.site.unloaded import Unloaded
 
 log = logging.getLogger("headrace.service")
 
@@ -91,16 +93,13 @@ class Service:
 
     def __post_init__(self) -> None:
         self.stop = threading.Event()
-        # Held by who pushes, by who does upkeep, by who goes over to a plan: in the order plan, upkeep, pushing.
-        self.pushing = threading.RLock()
+        self.turns = Turns()
         self.in_work = InWork()
-        self.upkeep_turn = threading.Lock()
-        self.plan_turn = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._answered = 0
         self._quiet_until = 0.0  # on the clock that nobody sets: no push is due before
         self.failure: BaseException | None = None
-        self.unloaded: dict[str, str] = {}
+        self.unloaded = Unloaded()
         self.rests = Rests()
         self.upkeep: Upkeep | None = None
 
@@ -141,8 +140,7 @@ class Service:
             one.tell_to_end()
         ended.join(self._threads)
         # Pushes that still run beside the others find the service stopped when it is their turn, and commit nothing.
-        if self.pushing.acquire(timeout=ended.left_s):
-            self.pushing.release()
+        self.turns.wait_for_pushes(ended.left_s)
         for one in asking:
             one.end(answered)
         if answered.join([self._watching]):
@@ -186,7 +184,7 @@ class Service:
 
     def push_to(self, t: int) -> list[Pushed]:
         """Brings every view to a time up to which everything is captured; views in full get there a little later."""
-        with self.pushing:
+        with self.turns.pushing:
             assert self.running is not None, "nothing runs yet"
             return self._push_views({one.vertex for one in self.running.plan.contracts}, t)
 
@@ -214,7 +212,7 @@ class Service:
 
     def _schedule(self) -> None:
         while not self.stop.is_set():
-            with self.pushing:
+            with self.turns.pushing:
                 if self.scheduler is not None:
                     self.auditor.look_before_pushing()
                     self._push_as_asked()

@@ -93,7 +93,7 @@ def _waiting(service: Service, times: Mapping[str, int]) -> list[Waiting]:
         captured = min((times.get(SPOOL + source, NEVER) for source in one.sources), default=NEVER)
         known = one.contract in scheduler.paths.upstream
         is_failing = one.contract in scheduler.halted or (known and bool(scheduler.failing_of(one.contract)))
-        excused = one.contract in service.unloaded or is_failing
+        excused = one.contract in service.unloaded.why or is_failing
         found.append(Waiting(one.contract, one.freshness_s, times.get(one.vertex), captured, excused))
     return found
 
