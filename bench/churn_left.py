@@ -44,7 +44,7 @@ def footprint(kept: Kept) -> Footprint:
             "anonymous memory, bytes": _anonymous_bytes(os.getpid()),
             "with children, bytes": sum(map(_anonymous_bytes, (os.getpid(), *_children(os.getpid())))),
             "ledger, bytes": sum(map(_size, folder.root.glob("ledger.db*"))),
-            "moments": len(ledger.moments(DATABASE.lower(), 0, 1 << 30)),
+            "commit_marks": len(ledger.commit_marks(DATABASE.lower(), 0, 1 << 30)),
             "logs": len(ledger.times()),
             "files of logs": len(files),
             "files, bytes": sum(_size(folder.root / "data" / site / file) for site, file, _ in files),

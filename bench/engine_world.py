@@ -13,7 +13,7 @@ import pyarrow as pa
 from headrace.connect.files import FileStore
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.model.catalogue import Catalogue
-from headrace.model.log import Edit, Piece, PieceKind, Round
+from headrace.model.log import Commit, Edit, Piece, PieceKind
 from headrace.model.plan import PlanOptions
 from headrace.plan.make import make_plan
 from headrace.run.capture.spool import spool_log
@@ -58,7 +58,7 @@ class EngineWorld:
             Edit(spool_log(name), None, START, start=START, site=source.site)
             for name, source in self.catalogue.sources.items()
         ]
-        self.ledger.commit(self.lease, Round(tuple(edits)))
+        self.ledger.commit(self.lease, Commit(tuple(edits)))
 
     def capture(self, batch: Batch) -> int:
         """One transaction; its time."""
@@ -67,7 +67,7 @@ class EngineWorld:
             Edit(spool_log(name), self.now, t, tuple(self._spooled(name, *batch[name], t)) if name in batch else ())
             for name in self.catalogue.sources
         ]
-        self.ledger.commit(self.lease, Round(tuple(edits)))
+        self.ledger.commit(self.lease, Commit(tuple(edits)))
         self.now = t
         return t
 

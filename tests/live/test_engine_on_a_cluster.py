@@ -23,7 +23,7 @@ SCRIPT = """
 import json, sys
 from pathlib import Path
 from headrace.connect.files import FileStore
-from headrace.connect.spark.evaluate import SparkEvaluator, Table
+from headrace.connect.spark.evaluate import SparkEvaluator, SourceTable
 from headrace.connect.spark.items import SparkRunner, warm_up
 from headrace.connect.spark.session import Profile, SparkSettings, start_session
 from headrace.declare.sql import read_query
@@ -39,7 +39,7 @@ warm_up(session)
 jobs = [Job(str(n), n) for n in range(8)] + [Job("bad", "fail")]
 outcomes = SparkRunner(session, perform).run(jobs)
 died = SparkRunner(session, perform).run([Job("good", 1), Job("crash", "crash")])
-tables = {name: Table(**table) for name, table in json.loads(sys.argv[4]).items()}
+tables = {name: SourceTable(**table) for name, table in json.loads(sys.argv[4]).items()}
 found = SparkEvaluator(session, FileStore(folder / "store")).rows(read_query(query, SCHEMA), tables)
 answer = {
     "values": [outcome.value for outcome in outcomes],

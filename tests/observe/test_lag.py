@@ -11,7 +11,7 @@ from headrace.observe.lag import SECOND, DatabaseProgress, lag_s
 NOON = 1_800_000_000 * SECOND
 
 
-def moment(t_s: float, commit_s: float) -> CommitMark:
+def mark(t_s: float, commit_s: float) -> CommitMark:
     return CommitMark("shop", NOON + round(t_s * SECOND), NOON + round(commit_s * SECOND))
 
 
@@ -20,32 +20,32 @@ def lag(now_s: float, lacking: CommitMark | None, last: CommitMark | None) -> fl
 
 
 def test_lag_counts_from_the_commit_of_the_oldest_change_that_the_view_lacks():
-    assert lag(30.0, moment(1.0, 0.75), moment(29.0, 28.9)) == 29.25
+    assert lag(30.0, mark(1.0, 0.75), mark(29.0, 28.9)) == 29.25
 
 
 def test_an_idle_healthy_source_has_a_lag_of_about_a_second():
-    assert lag(0.9, None, moment(0.0, -0.01)) == 0.91
+    assert lag(0.9, None, mark(0.0, -0.01)) == 0.91
 
 
 def test_a_capture_that_stands_still_shows_as_a_lag_that_grows():
-    last = moment(-0.5, -0.6)
+    last = mark(-0.5, -0.6)
     assert [lag(now, None, last) for now in (1.0, 60.0, 600.0)] == [1.6, 60.6, 600.6]
 
 
 def test_a_capture_that_catches_up_shows_how_old_what_it_brings_is():
     """Nothing was received for ten minutes; then what was committed since arrives at once."""
-    stalled = lag(600.0, None, moment(-1.0, -1.0))
-    arrived = lag(600.5, moment(600.2, -0.5), moment(600.4, 600.3))
+    stalled = lag(600.0, None, mark(-1.0, -1.0))
+    arrived = lag(600.5, mark(600.2, -0.5), mark(600.4, 600.3))
     assert (stalled, arrived) == (601.0, 601.0)
 
 
 def test_a_lag_is_never_negative_although_our_clock_was_put_back():
-    later = moment(3601.0, 3600.5)
+    later = mark(3601.0, 3600.5)
     assert lag(1.0, later, later) == lag(1.0, None, later) == 0.0
 
 
 def test_the_most_backward_database_decides():
-    fresh, late = moment(29.0, 29.0), moment(2.0, 1.5)
+    fresh, late = mark(29.0, 29.0), mark(2.0, 1.5)
     found = lag_s(
         NOON + 30 * SECOND, NOON, [DatabaseProgress("shop", fresh, fresh), DatabaseProgress("depot", late, late)]
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from headrace.model.log import Lease, Round
+from headrace.model.log import Commit, Lease
 from headrace.run.logs.garbage import KEEP_MICROSECONDS
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.push.engine import Engine
@@ -30,11 +30,11 @@ class MortalLedger:
     left: int
     after: bool
 
-    def commit(self, lease: Lease, round_: Round) -> None:
+    def commit(self, lease: Lease, commit: Commit) -> None:
         self.left -= 1
         if self.left == 0 and not self.after:
             raise Killed
-        self.ledger.commit(lease, round_)
+        self.ledger.commit(lease, commit)
         if self.left == 0:
             raise Killed
 

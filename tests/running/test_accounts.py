@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from headrace.model.log import Edit, Piece, PieceKind, Round
+from headrace.model.log import Commit, Edit, Piece, PieceKind
 from headrace.run.schedule.next_push import Due
 from headrace.site.auditor import Auditor, WatchedContract
 from headrace.site.folder import Folder
@@ -27,12 +27,12 @@ def test_rows_that_come_later_than_promised_are_counted_once(tmp_path: Path) -> 
     ledger, store = folder.ledger(), folder.store()
     lease = ledger.acquire("service", "here", 30)
     auditor = Auditor(ledger, lambda: 100 * SECOND)
-    ledger.commit(lease, Round((Edit("view", None, 0, start=0, site="eu"),)))
+    ledger.commit(lease, Commit((Edit("view", None, 0, start=0, site="eu"),)))
     auditor.watch((WatchedContract("sales", "view", 10.0, 0.5, ()),))
     rows = pa.table({"__t": [80 * SECOND, 95 * SECOND, 95 * SECOND], "__w": [1, 1, -2]})
     file, size = store.write("eu", rows, "view")
     piece = Piece(PieceKind.CHANGE, file, 0, 95 * SECOND, 3, size)
-    ledger.commit(lease, Round((Edit("view", 0, 95 * SECOND, (piece,)),)))
+    ledger.commit(lease, Commit((Edit("view", 0, 95 * SECOND, (piece,)),)))
     for _ in range(2):
         auditor.judge(store, {"view"}, 100 * SECOND)
         record = auditor.records["sales"]

@@ -11,7 +11,7 @@ import pytest
 
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.model.log import CommitMark, Edit, Lease, Round
+from headrace.model.log import Commit, CommitMark, Edit, Lease
 from headrace.site.auditor import Auditor, WatchedContract
 
 SECOND = 1_000_000
@@ -26,17 +26,17 @@ class Place:
         self.ledger = ledger
         self.now = NOON
         self.lease: Lease = ledger.acquire("service", "here", 1e9)
-        ledger.commit(self.lease, Round((Edit("view", None, NOON, start=NOON, site="eu"),)))
+        ledger.commit(self.lease, Commit((Edit("view", None, NOON, start=NOON, site="eu"),)))
         self.auditor = Auditor(ledger, lambda: self.now)
         self.auditor.watch((WatchedContract("sales", "view", FRESHNESS_S, 0.0, ("shop",), frozenset(("orders",))),))
 
     def captured(self, t: int, committed_at: int) -> None:
         note = json.dumps({"t": t, "commit_time": committed_at})
-        moment = CommitMark("shop", t, committed_at)
-        self.ledger.commit(self.lease, Round(notes={"position:shop": note}, moments=(moment,)))
+        mark = CommitMark("shop", t, committed_at)
+        self.ledger.commit(self.lease, Commit(notes={"position:shop": note}, commit_marks=(mark,)))
 
     def pushed(self, t: int) -> None:
-        self.ledger.commit(self.lease, Round((Edit("view", self.ledger.times()["view"], t),)))
+        self.ledger.commit(self.lease, Commit((Edit("view", self.ledger.times()["view"], t),)))
 
     @property
     def episodes(self) -> int:
@@ -104,16 +104,16 @@ def test_a_view_is_as_late_as_the_changes_that_its_source_missed(place: Place) -
     place.now = NOON + 20 * SECOND
     place.pushed(place.now)
     assert place.auditor.measure()["sales"] < 1.0
-    place.ledger.commit(place.lease, Round(notes={"missed:orders": str(NOON + 3 * SECOND), "missed:others": "0"}))
+    place.ledger.commit(place.lease, Commit(notes={"missed:orders": str(NOON + 3 * SECOND), "missed:others": "0"}))
     assert place.auditor.measure()["sales"] == 16.0
-    place.ledger.commit(place.lease, Round(notes={"missed:orders": None}))
+    place.ledger.commit(place.lease, Commit(notes={"missed:orders": None}))
     assert place.auditor.measure()["sales"] < 1.0
 
 
 def test_a_view_that_has_to_be_loaded_anew_is_as_late_as_it_was(place: Place) -> None:
     place.captured(NOON + SECOND, NOON + SECOND)
     place.auditor.audit(place.lease, {})
-    place.ledger.commit(place.lease, Round(forget=("view",)))
+    place.ledger.commit(place.lease, Commit(forget=("view",)))
     place.now += 30 * SECOND
     place.auditor.audit(place.lease, {})
     assert place.auditor.measure()["sales"] == 29.0

@@ -1,4 +1,4 @@
-"""What is said of a delivery that failed, and how long it rests."""
+"""What is said of a delivery that failed, and how long it is left alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from headrace.meaning.zset import ZSet
 from headrace.model.errors import ConnectError, RefusedRow
 from headrace.run.compile.columns import serving_log, view_outputs
 from headrace.site.deliver.copies import CopyTarget
-from headrace.site.deliver.deliveries import LONGEST_REST_S, Copy, rest_after, say_failure
+from headrace.site.deliver.deliveries import LONGEST_BACKOFF_S, Copy, backoff_after, say_failure
 from tests.run.test_engine import SITES, world_of
 
 REFUSED = RefusedRow("too long", "correct it", {"label": "long"}, "label")
@@ -38,16 +38,16 @@ def test_a_refused_row_is_named_and_if_its_file_is_gone_the_reason_is_said_all_t
 
 
 @pytest.mark.parametrize(
-    ("error", "failures", "took_s", "rest_s"),
+    ("error", "failures", "took_s", "backoff_s"),
     [
         (REFUSED, 1, 0.01, 0.5),
         (REFUSED, 1, 10.0, 50.0),
-        (REFUSED, 9, 1_200.0, LONGEST_REST_S),
+        (REFUSED, 9, 1_200.0, LONGEST_BACKOFF_S),
         (ConnectError("the connection was lost"), 1, 1_200.0, 0.5),
         (ConnectError("the connection was lost"), 9, 1_200.0, 15.0),
     ],
 )
 def test_only_after_a_refused_row_the_rest_is_as_long_as_the_try_was_and_never_longer_than_ten_minutes(
-    error: Exception, failures: int, took_s: float, rest_s: float
+    error: Exception, failures: int, took_s: float, backoff_s: float
 ) -> None:
-    assert rest_after(error, failures, took_s) == rest_s
+    assert backoff_after(error, failures, took_s) == backoff_s

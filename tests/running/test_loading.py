@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.declare.sql import read_query
 from headrace.model.catalogue import PostgresTable
-from headrace.model.log import PieceKind, Round
+from headrace.model.log import Commit, PieceKind
 from headrace.model.plan import Plan, PlanOptions, Sharing
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
@@ -95,7 +95,7 @@ def test_views_stay_right_while_others_come_and_go(data: st.DataObject) -> None:
     with quick_folder() as folder:
         world = RunningWorld(plan_for(sorted(TEXTS), "m1", Sharing.MARGINAL), QUERIES, Path(folder))
         world.capture(data.draw(tables(max_rows=4)))
-        world.ledger.commit(world.lease, Round(notes={LOADED_NOTE + name: str(world.now) for name in SOURCES}))
+        world.ledger.commit(world.lease, Commit(notes={LOADED_NOTE + name: str(world.now) for name in SOURCES}))
         world.engine.load()
         for _ in range(5):
             sharing = data.draw(st.sampled_from([Sharing.MARGINAL, Sharing.PLUMB]))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.coordinate.refused import REST_S, RefusedVersions, say_versions
+from headrace.coordinate.refused import BACKOFF_S, RefusedVersions, say_versions
 from headrace.model.catalogue import Catalogue
 from headrace.model.plan import Plan
 from headrace.plan.share.difference import difference
@@ -57,9 +57,9 @@ def test_a_version_that_could_not_be_loaded_rests_before_it_is_tried_again(overl
     def fail_at(clock_s: float) -> None:
         refused.step(overloaded, Measured(clock_s, blocking_s=0.0), lambda _: tries.append(clock_s) or "no room")  # type: ignore[func-returns-value]
 
-    for clock_s in (0.0, 5.0, REST_S - 1.0, REST_S):
+    for clock_s in (0.0, 5.0, BACKOFF_S - 1.0, BACKOFF_S):
         fail_at(clock_s)
-    assert tries == [0.0, REST_S]
+    assert tries == [0.0, BACKOFF_S]
 
 
 def test_a_query_that_nobody_maintains_is_not_tried_again(overloaded: Plan) -> None:

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.model.log import Round
+from headrace.model.log import Commit
 from headrace.site.folder import Folder
 from headrace.site.sources.captures import Captures
 from headrace.site.sources.sources import Sources
@@ -19,6 +19,6 @@ def test_all_notes_about_a_source_go_with_it_so_that_its_files_are_read_again(tm
     others = {"loaded:clicks2", "file:clicks2:monday.csv", "position:clicks", "audit:clicks", "file:other:clicks:x"}
     with closing(open_sqlite(tmp_path / "ledger.db")) as ledger:
         lease = ledger.acquire("service", "here", 60.0)
-        ledger.commit(lease, Round(notes=dict.fromkeys(its_own | others, "x")))
+        ledger.commit(lease, Commit(notes=dict.fromkeys(its_own | others, "x")))
         sources = Sources(ledger, Captures(Folder(tmp_path), {}), threading.Event())
         assert set(sources.notes_about(["clicks"])) == its_own

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from headrace.coordinate.refused import tell_versions
-from headrace.model.log import Round
+from headrace.model.log import Commit
 from headrace.model.plan import Plan
 from headrace.plan.document import plan_document
 from headrace.run.capture.spool import SPOOL
@@ -113,7 +113,7 @@ def _forget_made_from(service: Service, wanted: Running, before: Running | None,
     made = frozenset[str]().union(*(made_from(program, spools) for program in programs))
     gone = tuple(name for name in (*spools, *sorted(made)) if name in known)
     notes = dict.fromkeys(service.sources.notes_about(sources))
-    service.ledger.commit(service.lease, Round(notes=notes, forget=gone))
+    service.ledger.commit(service.lease, Commit(notes=notes, forget=gone))
     if service.scheduler is not None:
         service.unloaded.leave_out(
             service.scheduler.engine, service.scheduler.running.plan, made, "its sources are being read again"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 
-from headrace.model.log import Lease, Round
+from headrace.model.log import Commit, Lease
 from headrace.run.capture.spool import SPOOL
 from headrace.run.ports import Ledger
 from headrace.run.push.engine import KEYS_NOTE
@@ -27,6 +27,6 @@ def forget_old_views(folder: Folder, ledger: Ledger, lease: Lease) -> None:
         return
     log.warning("%s %s", *OLD_STATE)
     views = tuple(sorted(name for name in ledger.times() if not name.startswith(SPOOL)))
-    ledger.commit(lease, Round(notes=dict.fromkeys(ledger.notes(KEYS_NOTE)), forget=views))
+    ledger.commit(lease, Commit(notes=dict.fromkeys(ledger.notes(KEYS_NOTE)), forget=views))
     # The file goes last: whoever dies before that forgets the views once more, instead of going on with them.
     folder.remove(OLD_RUNNING_FILE)

@@ -17,7 +17,7 @@ from headrace.plan.share.revalue import Measured
 
 log = logging.getLogger("headrace.service")
 
-REST_S = 300.0
+BACKOFF_S = 300.0
 """After going over to a version failed: loading it costs as much each time."""
 
 
@@ -25,11 +25,11 @@ REST_S = 300.0
 class RefusedVersions:
     """Call `step` at every look."""
 
-    _rests_until_s: float = float("-inf")
+    _backs_off_until_s: float = float("-inf")
 
     def step(self, plan: Plan, measured: Measured, go_over: Callable[[Plan], str | None]) -> Plan | None:
         """Goes over to a version that can run by now; the plan that runs then, None if nothing changed."""
-        if not plan.goes_on or measured.clock_s < self._rests_until_s:
+        if not plan.goes_on or measured.clock_s < self._backs_off_until_s:
             return None
         found = retry_refused(value_to_plan_on(plan, measured))
         if found is None:
@@ -38,7 +38,7 @@ class RefusedVersions:
         if error is None:
             return found
         log.warning("the running version continues, because the refused version could not be loaded: %s", error)
-        self._rests_until_s = measured.clock_s + REST_S
+        self._backs_off_until_s = measured.clock_s + BACKOFF_S
         return None
 
 

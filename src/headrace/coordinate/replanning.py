@@ -6,8 +6,8 @@
     apply                   others may have come or gone
     if a move is worth it   switch as `apply` does; if that fails, the running plan stays
 
-The ledger records moves, so a restart forgets neither them nor how long contracts rest between them. A failed move
-counts as a move back: it is not tried again before its contracts have rested.
+The ledger records moves, so a restart forgets neither them nor how long contracts back off between them. A failed move
+counts as a move back: it is not tried again before its contracts may move again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import TypeAdapter, ValidationError
 
-from headrace.model.log import Lease, Log, Round
+from headrace.model.log import Commit, Lease, Log
 from headrace.model.plan import Plan
 from headrace.model.words import name_ids
 from headrace.observe.sizes import measure_sizes
@@ -34,13 +34,13 @@ log = logging.getLogger("headrace.service")
 LOOK_EVERY_S = 5.0
 
 ASK_AGAIN_S = 300.0
-"""While the same lasts, a move is looked for so often: contracts have rested then, and rates may have changed more."""
+"""How often a move is looked for while the same lasts: contracts may move again by then, and rates may have changed."""
 
 IMPROVE_AFTER_S = 600.0
 """After somebody applied a plan: more may follow."""
 
 REMEMBERED = 100
-"""Moves that are kept; the longest rest is an hour, and a contract moves at most every five minutes."""
+"""Moves that are kept; the longest backoff is an hour, and a contract moves at most every five minutes."""
 
 MOVES_NOTE = "moves"
 
@@ -148,7 +148,7 @@ class Replanning:
 
     def _note(self, move: ContractMove) -> None:
         self.moves = (*self.moves, move)[-REMEMBERED:]
-        self.ledger.commit(self.lease, Round(notes={MOVES_NOTE: _MOVES.dump_json(self.moves).decode()}))
+        self.ledger.commit(self.lease, Commit(notes={MOVES_NOTE: _MOVES.dump_json(self.moves).decode()}))
 
 
 def measured_of(learning: Learning, logs: Mapping[str, Log], clock_s: float) -> Measured:

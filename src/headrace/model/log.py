@@ -108,12 +108,12 @@ class CommitMark:
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class Commit:
     """Everything that one commit does. `notes` are small values by name (None removes); `forget` drops logs."""
 
     edits: tuple[Edit, ...] = ()
     notes: Mapping[str, str | None] = field(default_factory=dict)
-    moments: tuple[CommitMark, ...] = ()
+    commit_marks: tuple[CommitMark, ...] = ()
     forget: tuple[str, ...] = ()
 
 

@@ -3,11 +3,11 @@
     lag = now - commit time of the oldest change or heartbeat of its databases that is not in the view
 
 Every database gets a heartbeat per second. A view that has all that was captured lacks only the next heartbeat, which
-no one has seen yet and which came after the last moment that was seen: its lag counts from there. An idle source that
+no one has seen yet and which came after the last commit that was seen: its lag counts from there. An idle source that
 is healthy therefore has a lag of about a second, and one whose capture stands still a lag that grows with the clock.
 
 Commit times are on our clock: captures turn those of databases into ours, wherever their clocks stand. A time after now
-is one from before our own clock was put back; until it catches up, lag counts from the first moment after that.
+is one from before our own clock was put back; until it catches up, lag counts from the first commit after that.
 
 All times are microseconds.
 """
@@ -26,9 +26,9 @@ SECOND = 1_000_000
 class DatabaseProgress:
     """What is known of a database with regard to a view at time m.
 
-    `lacking` is the oldest of its moments after m; `last` its last moment of all (the capture's position), None before
-    the first. A capture keeps the first and last moment of what it commits at once: between these, the lag is too small
-    by at most the time that one commit spans.
+    `lacking` is the oldest of its commit marks after m; `last` its last mark of all (the capture's position), None
+    before the first. A capture keeps the first and the last mark of what it commits at once: between these, the lag is
+    too small by at most the time that one commit spans.
     """
 
     database: str
@@ -43,5 +43,5 @@ def lag_s(now: int, view_t: int, databases: Iterable[DatabaseProgress]) -> float
 
 def _oldest(view_t: int, captured: DatabaseProgress) -> int:
     """Committed not before this: the oldest that is not in the view."""
-    moment = captured.lacking or captured.last
-    return view_t if moment is None else moment.commit_time
+    mark = captured.lacking or captured.last
+    return view_t if mark is None else mark.commit_time

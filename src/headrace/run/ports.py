@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from headrace.meaning.python_functions import Functions
 from headrace.model.full_query import FullQuery
-from headrace.model.log import CommitMark, Lease, Log, Round
+from headrace.model.log import Commit, CommitMark, Lease, Log
 from headrace.run.push.items import Item, ItemOutcome
 
 Made = TypeVar("Made")
@@ -27,7 +27,7 @@ class Ledger(Protocol):
 
     def release(self, lease: Lease) -> None: ...
 
-    def commit(self, lease: Lease, round_: Round) -> None:
+    def commit(self, lease: Lease, commit: Commit) -> None:
         """Raises `Fenced` if the lease's epoch is not the current one, `Conflict` if a log is not at the expected t."""
 
     def logs(self, names: Iterable[str] | None = None) -> Mapping[str, Log]:
@@ -38,10 +38,10 @@ class Ledger(Protocol):
 
     def notes(self, prefix: str = "") -> Mapping[str, str]: ...
 
-    def moments(self, database: str, after: int, limit: int = 1) -> tuple[CommitMark, ...]:
-        """The first moments whose t is later than `after`, oldest first."""
+    def commit_marks(self, database: str, after: int, limit: int = 1) -> tuple[CommitMark, ...]:
+        """The first marks whose t is later than `after`, oldest first."""
 
-    def forget_moments(self, lease: Lease, before: int) -> None: ...
+    def forget_commit_marks(self, lease: Lease, before: int) -> None: ...
 
     def files(self) -> frozenset[str]:
         """Every file that a log names, as `SITE/FILE`."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headrace.model.log import CommitMark, Lease, Log, Round
+from headrace.model.log import Commit, CommitMark, Lease, Log
 from headrace.observe.audit import Record, applied, count_late, look
 from headrace.observe.cost import Account
 from headrace.observe.lag import DatabaseProgress, lag_s
@@ -26,7 +26,7 @@ PAUSE = 2_000_000
 """Microseconds without a look, though there is one every second, mean that the process stood still."""
 LOADED_WITHIN = 600_000_000
 """Microseconds that loading a view may take."""
-MOST_MOMENTS = 10_000
+MOST_COMMIT_MARKS = 10_000
 """To look through for the oldest: captures make two with each commit, several a second."""
 
 
@@ -94,7 +94,7 @@ class Auditor:
     def _measured(self, now: int) -> Mapping[str, float]:
         times = self.ledger.times()
         last = {
-            name.removeprefix("position:"): _moment(name.removeprefix("position:"), text)
+            name.removeprefix("position:"): _read_commit_mark(name.removeprefix("position:"), text)
             for name, text in self.ledger.notes("position:").items()
         }
         missed = self.ledger.notes(MISSED_NOTE)
@@ -118,10 +118,10 @@ class Auditor:
 
     def _oldest_after(self, database: str, view_t: int, now: int) -> CommitMark | None:
         """The first; unless our clock was put back since then. Then the oldest by the clock as it is now."""
-        lacking = self.ledger.moments(database, view_t, 1)
+        lacking = self.ledger.commit_marks(database, view_t, 1)
         if lacking and lacking[0].commit_time > now:
-            lacking = self.ledger.moments(database, view_t, MOST_MOMENTS)
-        return min(lacking, key=lambda moment: moment.commit_time, default=None)
+            lacking = self.ledger.commit_marks(database, view_t, MOST_COMMIT_MARKS)
+        return min(lacking, key=lambda mark: mark.commit_time, default=None)
 
     def audit(self, lease: Lease, accounts: Mapping[str, Account]) -> None:
         """Looks at all contracts, and keeps what was seen, with what was used of their accounts."""
@@ -130,7 +130,7 @@ class Auditor:
             with self._turn:
                 notes = {AUDIT_NOTE + name: record.to_json() for name, record in self.records.items()}
             shown = {LOOK_NOTE: looked.to_json()} if self.watched else {}
-            self.ledger.commit(lease, Round(notes={**notes, **account_notes(accounts), **shown}))
+            self.ledger.commit(lease, Commit(notes={**notes, **account_notes(accounts), **shown}))
             self.looked = looked if self.watched else self.looked
 
     def imagine(self, accounts: Mapping[str, Account]) -> ContractReadings:
@@ -176,12 +176,12 @@ class Auditor:
         noted = self.ledger.notes(AUDIT_NOTE)
         return {note: None for note in noted if note.removeprefix(AUDIT_NOTE) not in contracts}
 
-    def forget_moments(self, lease: Lease) -> None:
+    def forget_commit_marks(self, lease: Lease) -> None:
         """Those that all views have, and have had for a while: one that is being loaded may start a little earlier."""
         times = self.ledger.times()
         reached = [times[one.vertex] for one in self.watched if one.vertex in times]
         if reached:
-            self.ledger.forget_moments(lease, min(reached) - LOADED_WITHIN)
+            self.ledger.forget_commit_marks(lease, min(reached) - LOADED_WITHIN)
 
     def judge(self, store: Store, vertices: Set[str], now: int) -> None:
         """Counts the rows that came to views since they were last judged, and those of them that came late."""
@@ -220,6 +220,6 @@ def _missed(notes: Mapping[str, str], sources: Set[str]) -> list[int]:
     return [int(t) for name, t in notes.items() if name.removeprefix(MISSED_NOTE) in sources]
 
 
-def _moment(database: str, note: str) -> CommitMark:
+def _read_commit_mark(database: str, note: str) -> CommitMark:
     position = json.loads(note)
     return CommitMark(database, int(position["t"]), int(position["commit_time"]))

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import Fenced, HeadraceError
-from headrace.model.log import Round
+from headrace.model.log import Commit
 from headrace.run.logs.upkeep import Upkeep
 from headrace.site.learning import LEARNT_NOTE
 from headrace.site.mending import try_again
@@ -55,12 +55,12 @@ def _trim(service: Service, upkeep: Upkeep) -> None:
     _cut_off(service, upkeep.trim(service.clock()))
     upkeep.sweep(time.time(), grace=GRACE_S)
     _forget_withdrawn(service)
-    service.auditor.forget_moments(service.lease)
+    service.auditor.forget_commit_marks(service.lease)
 
 
 def _keep_learnt(service: Service) -> None:
     if service.scheduler is not None:
-        service.ledger.commit(service.lease, Round(notes={LEARNT_NOTE: service.scheduler.learning.to_json()}))
+        service.ledger.commit(service.lease, Commit(notes={LEARNT_NOTE: service.scheduler.learning.to_json()}))
 
 
 def _cut_off(service: Service, vertices: tuple[str, ...]) -> None:
@@ -81,7 +81,7 @@ def _forget_withdrawn(service: Service) -> None:
     asked = service.running.plan.catalogue.contracts.keys()
     notes = {**service.auditor.forget_others(asked), **service.accounts.forget_others(asked)}
     if notes:
-        service.ledger.commit(service.lease, Round(notes=notes))
+        service.ledger.commit(service.lease, Commit(notes=notes))
 
 
 def _tidy_spools(service: Service) -> None:

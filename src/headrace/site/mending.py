@@ -1,7 +1,7 @@
 """Tries again to compute views that failed: loads those without rows, and rebuilds the others from good data.
 
-This happens one view at a time, while everything else continues. A view that fails again rests, and is tried again only
-when something that it reads has changed: until then its data is as bad as before.
+This happens one view at a time, while everything else continues. A view that fails again is left alone for longer, and
+is tried again only when something that it reads has changed: until then its data is as bad as before.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("headrace.service")
 
-REST_S = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
+BACKOFF_S = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 """After so many failures in a row a view is left alone for so long."""
-REST_FOR = 5.0
+BACKOFF_FOR = 5.0
 """And for so many times as long as the last try took: what is large must not keep others from their turn."""
 MEND_ROW = (
     "correct or delete the row, or make the view handle it (NULLIF in a division); the view then resumes by itself"
@@ -33,8 +33,8 @@ MEND_ROW = (
 
 
 @dataclass(slots=True)
-class Rests:
-    """How often each contract failed in a row, and until when (on the clock that nobody sets) it rests."""
+class Backoffs:
+    """How often each contract failed in a row, and until when (on the clock that nobody sets) it is left alone."""
 
     failures: dict[str, int] = field(default_factory=dict)
     until_s: dict[str, float] = field(default_factory=dict)
@@ -44,8 +44,8 @@ class Rests:
 
     def learn(self, contract: str, worked: bool, took_s: float) -> None:
         self.failures[contract] = 0 if worked else self.failures.get(contract, 0) + 1
-        rest_s = REST_S[min(self.failures[contract], len(REST_S) - 1)]
-        self.until_s[contract] = time.monotonic() + (0.0 if worked else max(rest_s, REST_FOR * took_s))
+        backoff_s = BACKOFF_S[min(self.failures[contract], len(BACKOFF_S) - 1)]
+        self.until_s[contract] = time.monotonic() + (0.0 if worked else max(backoff_s, BACKOFF_FOR * took_s))
 
 
 def try_again(service: Service) -> None:
@@ -55,7 +55,7 @@ def try_again(service: Service) -> None:
             return  # whoever goes over to a plan loads it, and in another way perhaps
         engine = service.scheduler.engine
         for entry in service.scheduler.running.plan.contracts:
-            if service.rests.is_over(entry.contract) and not service.stop.is_set():
+            if service.backoffs.is_over(entry.contract) and not service.stop.is_set():
                 if entry.contract in service.unloaded.why:
                     _load(service, engine, entry)
                 elif _is_worth_trying(engine, serving_log(engine.program, entry)):
@@ -65,7 +65,7 @@ def try_again(service: Service) -> None:
 def _load(service: Service, engine: Engine, entry: ContractPlan) -> None:
     began = time.monotonic()
     error = service.loader.load_if_read(engine, [serving_log(engine.program, entry)])
-    service.rests.learn(entry.contract, error is None, time.monotonic() - began)
+    service.backoffs.learn(entry.contract, error is None, time.monotonic() - began)
     if error is None:
         service.unloaded.forget(entry.contract)
         log.info('contract "%s" is loaded', entry.contract)
@@ -91,12 +91,12 @@ def _rebuild(service: Service, engine: Engine, entry: ContractPlan) -> None:
     try:
         made = engine.rebuild(serving_log(engine.program, entry))
     except RuntimeError as error:
-        service.rests.learn(entry.contract, False, time.monotonic() - began)
+        service.backoffs.learn(entry.contract, False, time.monotonic() - began)
         if not isinstance(error, NoAnswer):
             log.warning('contract "%s" cannot be computed again: %s', entry.contract, error)
         return
     if made:
-        service.rests.learn(entry.contract, True, 0.0)
+        service.backoffs.learn(entry.contract, True, 0.0)
         service.deliveries.pushed()
 
 

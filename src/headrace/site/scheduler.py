@@ -33,9 +33,9 @@ from headrace.run.schedule.next_round import RoundPush, next_round
 from headrace.site.learning import Learning
 from headrace.site.running import Running
 
-REST_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
+BACKOFF_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 """After so many failures in a row a vertex is left alone for so long."""
-HARMFUL_REST_S = 600.0
+HARMFUL_BACKOFF_S = 600.0
 """For so long a vertex is left alone whose push, by itself, held up all others or brought down the engine."""
 
 
@@ -103,12 +103,12 @@ class Scheduler:
             there = due.vertex in times and times[due.vertex] >= due.target
             if there:
                 self.learning.end(contract, now)
-            if there or due.vertex not in times or contract in self.halted or self._is_resting(contract, now):
+            if there or due.vertex not in times or contract in self.halted or self._backs_off_for(contract, now):
                 del self.pending[contract]
         scene = self.scene(now, times, lags_s)
         decision = next_pushes(self.paths, scene)
         for due in decision.due:
-            if not self._is_resting(due.contract, now):
+            if not self._backs_off_for(due.contract, now):
                 self.pending[due.contract] = due
         return decision
 
@@ -136,7 +136,7 @@ class Scheduler:
         for contract, name in self.engine.program.answers.items():
             (read,) = self.engine.program.tasks[name].reads
             is_late = scene.times.get(name, FOREVER) < scene.times.get(read, NEVER)
-            if name in self.slow and is_late and name not in waiting and not self._rests(name, scene.now):
+            if name in self.slow and is_late and name not in waiting and not self._backs_off(name, scene.now):
                 yield RoundPush(name, scene.times[read], contract)
 
     def push_asked(self, views: Collection[str], t: int, now: int) -> list[Pushed]:
@@ -236,7 +236,7 @@ class Scheduler:
         for move in moves:
             due = self.pending[move.contract]
             self.learning.begin(move.contract, scene.now, path_s(self.paths, scene, move.contract, due.target))
-        targets = {move.vertex: move.target for move in moves if not self._rests(move.vertex, scene.now)}
+        targets = {move.vertex: move.target for move in moves if not self._backs_off(move.vertex, scene.now)}
         return self.engine.push_round(targets) if targets else []
 
     def _halted_contracts(self) -> dict[str, str]:
@@ -249,14 +249,14 @@ class Scheduler:
             self.failing.pop(pushed.vertex, None)
         elif pushed.error is not None:
             failures = self.failing[pushed.vertex].failures + 1 if pushed.vertex in self.failing else 1
-            rest = REST_S[min(failures, len(REST_S)) - 1]
+            backoff_s = BACKOFF_S[min(failures, len(BACKOFF_S)) - 1]
             if pushed.harmful and pushed.vertex in self.suspects | self.slow:
-                rest = HARMFUL_REST_S
+                backoff_s = HARMFUL_BACKOFF_S
             elif pushed.hung and not self._has_parts(pushed.vertex):
                 self.slow.add(pushed.vertex)
             elif pushed.harmful:
                 self.suspects.add(pushed.vertex)
-            self.failing[pushed.vertex] = Failing(failures, pushed.error, now + round(rest * 1e6))
+            self.failing[pushed.vertex] = Failing(failures, pushed.error, now + round(backoff_s * 1e6))
         else:
             self.failing.pop(pushed.vertex, None)
             if not pushed.skipped:
@@ -267,13 +267,13 @@ class Scheduler:
         """Whether it is, or is made of, a part of a vertex: those are pushed together."""
         return any(map(is_helper, (vertex, *self.engine.program.tasks[vertex].reads)))
 
-    def _rests(self, vertex: str, now: int) -> bool:
-        """A time further off than any rest is one of a clock that was put back since."""
-        return vertex in self.failing and 0 < self.failing[vertex].until - now <= HARMFUL_REST_S * SECOND
+    def _backs_off(self, vertex: str, now: int) -> bool:
+        """A time further off than any backoff is one of a clock that was put back since."""
+        return vertex in self.failing and 0 < self.failing[vertex].until - now <= HARMFUL_BACKOFF_S * SECOND
 
-    def _is_resting(self, contract: str, now: int) -> bool:
+    def _backs_off_for(self, contract: str, now: int) -> bool:
         """Whether something that a contract needs is left alone for now: it must not hold up the others."""
-        return any(self._rests(vertex, now) for vertex in self._needed_by(contract))
+        return any(self._backs_off(vertex, now) for vertex in self._needed_by(contract))
 
     def failing_of(self, contract: str) -> list[tuple[str, Failing]]:
         return [(vertex, self.failing[vertex]) for vertex in self._needed_by(contract) if vertex in self.failing]

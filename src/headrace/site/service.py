@@ -36,7 +36,7 @@ from headrace.site.folder import Folder
 from headrace.site.gaps import Gaps
 from headrace.site.housekeeping import keep_up
 from headrace.site.loading import Loader, Loading
-from headrace.site.mending import Rests, report_bad_rows
+from headrace.site.mending import Backoffs, report_bad_rows
 from headrace.site.running import Running
 from headrace.site.scheduler import Scheduler
 from headrace.site.sources.captures import Captures
@@ -100,7 +100,7 @@ class Service:
         self._quiet_until = 0.0  # on the clock that nobody sets: no push is due before
         self.failure: BaseException | None = None
         self.unloaded = Unloaded()
-        self.rests = Rests()
+        self.backoffs = Backoffs()
         self.upkeep: Upkeep | None = None
 
     # Life

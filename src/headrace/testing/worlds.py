@@ -19,7 +19,7 @@ from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.meaning.evaluate import Python, evaluate
 from headrace.meaning.scalar_time import from_micros
 from headrace.meaning.zset import EMPTY, ZSet
-from headrace.model.log import Edit, Lease, Piece, PieceKind, Round
+from headrace.model.log import Commit, Edit, Lease, Piece, PieceKind
 from headrace.model.plan import Plan
 from headrace.model.relation import Relation
 from headrace.model.types import BIGINT, STRING, Array, Row, Type
@@ -72,7 +72,7 @@ class RunningWorld:
         )
         self.history[self.start] = dict.fromkeys(self.plan.catalogue.sources, EMPTY)
         edits = [Edit(spool_log(s), None, self.start, start=self.start, site=self._site(s)) for s in self.sources]
-        self.ledger.commit(self.lease, Round(tuple(edits)))
+        self.ledger.commit(self.lease, Commit(tuple(edits)))
         self.now = self.start
         self.open()
 
@@ -109,7 +109,7 @@ class RunningWorld:
             Edit(spool_log(source), self.now, t, tuple(self._piece(source, rows.get(source, ()), t)))
             for source in self.sources
         ]
-        self.ledger.commit(self.lease, Round(tuple(edits)))
+        self.ledger.commit(self.lease, Commit(tuple(edits)))
 
     def _piece(self, source: str, rows: Sequence[tuple[Row, str]], t: int) -> list[Piece]:
         if not rows:

@@ -18,7 +18,7 @@ from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.model.errors import Fenced
-from headrace.model.log import Edit, Lease, Round
+from headrace.model.log import Commit, Edit, Lease
 from headrace.run.logs.garbage import sweep
 
 LOGS = tuple(f"v{n}" for n in range(20))
@@ -32,7 +32,7 @@ import pyarrow as pa
 from headrace.connect.files import FileStore
 from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.model.log import Edit, Moment, Piece, PieceKind, Round
+from headrace.model.log import Commit, CommitMark, Edit, Piece, PieceKind
 
 kind, where, files = sys.argv[1:]
 ledger = open_sqlite(Path(where)) if kind == "sqlite" else open_postgres(where)
@@ -44,7 +44,7 @@ for t in range(1_000_000):
         file, size = store.write("us", pa.table({"t": [t]}), log)
         pieces[log] = Piece(PieceKind.CHANGE, file, t, t + 1, 1, size)
     edits = tuple(Edit(log, t or None, t + 1, (piece,), site="us") for log, piece in pieces.items())
-    ledger.commit(lease, Round(edits, {"t": str(t + 1)}, (Moment("db", t + 1, t),)))
+    ledger.commit(lease, Commit(edits, {"t": str(t + 1)}, (CommitMark("db", t + 1, t),)))
     print(t + 1, flush=True)
 """
 
@@ -76,7 +76,7 @@ def test_a_writer_killed_at_any_instant_leaves_whole_rounds(
         assert last >= said[-1], "what was said to be committed is"
         assert logs.keys() == set(LOGS)
         assert {(log.t, len(log.pieces)) for log in logs.values()} == {(last, last)}
-        assert len(ledger.moments("db", 0, limit=last + 10)) == last
+        assert len(ledger.commit_marks("db", 0, limit=last + 10)) == last
 
         store = FileStore(tmp_path / "data")
         there = {f"{site}/{file}" for site, file, _ in store.list()}
@@ -104,7 +104,7 @@ def test_what_a_fenced_writer_wrote_is_garbage(kind_and_place: tuple[str, str], 
         now[0] = 11.0
         b.acquire("service", "b", 10)
         with pytest.raises(Fenced):
-            a.commit(old, Round((Edit("v", None, 1, site="us"),)))
+            a.commit(old, Commit((Edit("v", None, 1, site="us"),)))
         collect(store, b)
         assert list(store.list()) == []
 
@@ -128,6 +128,6 @@ def test_a_broken_connection_is_made_anew(postgres_dsn: str):
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
         with pytest.raises(ConnectError):
-            ledger.commit(lease, Round(notes={"a": "1"}))
-        ledger.commit(lease, Round(notes={"a": "2"}))
+            ledger.commit(lease, Commit(notes={"a": "1"}))
+        ledger.commit(lease, Commit(notes={"a": "2"}))
         assert ledger.notes() == {"a": "2"}

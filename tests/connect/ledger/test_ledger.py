@@ -20,7 +20,7 @@ from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.postgres import PostgresDatabase
 from headrace.connect.ledger.sqlite import SqliteDatabase
 from headrace.model.errors import Conflict, ConnectError, Fenced, LeaseHeld
-from headrace.model.log import NEVER, CommitMark, Edit, Log, Piece, PieceKind, Round
+from headrace.model.log import NEVER, Commit, CommitMark, Edit, Log, Piece, PieceKind
 from headrace.run.ports import Ledger
 
 Open = Callable[[], SqlLedger]
@@ -70,7 +70,7 @@ def test_what_was_committed_is_read_back_by_another_process(open_ledger: Open):
     base = Piece(PieceKind.BASE, "b", NEVER, 5, rows=7, bytes=70)
     run = Piece(PieceKind.RUN, "r", NEVER, 5, rows=7, bytes=80, key=("x.a", 'x."b,'), shard=1, shards=4)
     edits = (Edit("v", None, 5, add=(base, run), site="us"), Edit("w", None, 9, add=(change("f", 2, 9),), site="eu"))
-    ledger.commit(lease, Round(edits, {"position:db": "{}"}, (CommitMark("db", 5, 50), CommitMark("db", 9, 90))))
+    ledger.commit(lease, Commit(edits, {"position:db": "{}"}, (CommitMark("db", 5, 50), CommitMark("db", 9, 90))))
 
     other = open_ledger()
     v, w = Log("v", "us", 5, 5, (base, run)), Log("w", "eu", 9, 2, (change("f", 2, 9),))
@@ -79,8 +79,8 @@ def test_what_was_committed_is_read_back_by_another_process(open_ledger: Open):
     assert other.logs([]) == {}
     assert other.times() == {"v": 5, "w": 9}
     assert other.notes("position:") == {"position:db": "{}"} and other.notes("x") == {}
-    assert other.moments("db", 4) == (CommitMark("db", 5, 50),)
-    assert other.moments("db", 5, limit=3) == (CommitMark("db", 9, 90),)
+    assert other.commit_marks("db", 4) == (CommitMark("db", 5, 50),)
+    assert other.commit_marks("db", 5, limit=3) == (CommitMark("db", 9, 90),)
     assert other.files() == {"us/b", "us/r", "eu/f"}
 
 
@@ -88,17 +88,17 @@ def test_a_round_moves_exchanges_and_forgets(open_ledger: Open):
     ledger = open_ledger()
     lease = ledger.acquire("service", "a", 10)
     first = (Edit("v", None, 5, (change("f", 1, 5),), site="us"), Edit("w", None, 5, site="us"))
-    ledger.commit(lease, Round(first, {"a": "1", "b": "2"}, (CommitMark("db", 1, 1), CommitMark("db", 2, 2))))
+    ledger.commit(lease, Commit(first, {"a": "1", "b": "2"}, (CommitMark("db", 1, 1), CommitMark("db", 2, 2))))
     again = Edit("w", None, 1, (change("g", 0, 1),), site="eu")
     moved = Edit("v", 5, 8, (change("h", 5, 8),), drop=("f",), start=5)
-    ledger.commit(lease, Round((moved, again), {"a": None, "b": "3"}, forget=("w", "unknown")))
-    ledger.forget_moments(lease, before=2)
+    ledger.commit(lease, Commit((moved, again), {"a": None, "b": "3"}, forget=("w", "unknown")))
+    ledger.forget_commit_marks(lease, before=2)
     assert ledger.logs() == {
         "v": Log("v", "us", 8, 5, (change("h", 5, 8),)),
         "w": Log("w", "eu", 1, 0, (change("g", 0, 1),)),
     }
     assert ledger.notes() == {"b": "3"}
-    assert ledger.moments("db", 0, limit=9) == (CommitMark("db", 2, 2),)
+    assert ledger.commit_marks("db", 0, limit=9) == (CommitMark("db", 2, 2),)
 
 
 @pytest.mark.parametrize(
@@ -115,13 +115,13 @@ def test_a_round_moves_exchanges_and_forgets(open_ledger: Open):
 def test_a_conflict_leaves_nothing_of_the_round(open_ledger: Open, wrong: Edit):
     ledger = open_ledger()
     lease = ledger.acquire("service", "a", 10)
-    ledger.commit(lease, Round((Edit("v", None, 5, (change("f", 1, 5),), site="us"), Edit("z", None, 5, site="us"))))
+    ledger.commit(lease, Commit((Edit("v", None, 5, (change("f", 1, 5),), site="us"), Edit("z", None, 5, site="us"))))
     before = ledger.logs()
     with pytest.raises(Conflict, match=r'"unknown"|"v"'):
         ledger.commit(
-            lease, Round((Edit("a", None, 1, site="us"), wrong, Edit("z", 5, 6)), {"n": "1"}, (CommitMark("d", 1, 1),))
+            lease, Commit((Edit("a", None, 1, site="us"), wrong, Edit("z", 5, 6)), {"n": "1"}, (CommitMark("d", 1, 1),))
         )
-    assert ledger.logs() == before and not ledger.notes() and not ledger.moments("d", 0)
+    assert ledger.logs() == before and not ledger.notes() and not ledger.commit_marks("d", 0)
 
 
 def test_a_held_lease_is_refused_until_it_runs_out(open_ledger: Open, clock: Clock):
@@ -148,24 +148,24 @@ def test_the_lease_of_a_process_that_was_killed_is_free_at_once(open_ledger: Ope
         child.kill()
     assert ledger.acquire("service", me, 10).epoch == lease.epoch + 1
     with pytest.raises(Fenced):
-        ledger.commit(lease, Round())
+        ledger.commit(lease, Commit())
 
 
 def test_a_second_writer_fences_the_first(open_ledger: Open, clock: Clock):
     first, second = open_ledger(), open_ledger()
     old = first.acquire("service", "a", 10)
-    first.commit(old, Round((Edit("v", None, 5, site="us"),)))
+    first.commit(old, Commit((Edit("v", None, 5, site="us"),)))
     clock.seconds += 11
-    first.commit(old, Round((Edit("v", 5, 6),)))  # late, but nobody else has it yet
+    first.commit(old, Commit((Edit("v", 5, 6),)))  # late, but nobody else has it yet
     new = second.acquire("service", "b", 10)
     with pytest.raises(Fenced, match='"b" holds epoch 2'):
-        first.commit(old, Round((Edit("v", 6, 7),)))
+        first.commit(old, Commit((Edit("v", 6, 7),)))
     with pytest.raises(Fenced):
         first.renew(old, 10)
     with pytest.raises(Fenced):
-        first.forget_moments(old, 5)
+        first.forget_commit_marks(old, 5)
     first.release(old)
-    second.commit(new, Round((Edit("v", 6, 8),)))
+    second.commit(new, Commit((Edit("v", 6, 8),)))
     assert first.times() == {"v": 8}
 
 
@@ -174,7 +174,7 @@ def test_a_released_lease_is_free_and_commits_nothing(open_ledger: Open):
     lease = ledger.acquire("service", "a", 10)
     ledger.release(lease)
     with pytest.raises(Fenced, match="nobody holds it"):
-        ledger.commit(lease, Round((Edit("v", None, 5, site="us"),)))
+        ledger.commit(lease, Commit((Edit("v", None, 5, site="us"),)))
     assert ledger.acquire("service", "a", 10).epoch == 2
 
 
@@ -183,11 +183,11 @@ def test_an_epoch_is_fenced_even_when_the_next_holder_has_the_same_name(open_led
     old = ledger.acquire("service", "a", 10)
     clock.seconds += 11
     new = ledger.acquire("service", "a", 10)
-    for refused in (lambda: ledger.commit(old, Round()), lambda: ledger.renew(old, 10)):
+    for refused in (lambda: ledger.commit(old, Commit()), lambda: ledger.renew(old, 10)):
         with pytest.raises(Fenced):
             refused()
     ledger.release(old)
-    ledger.commit(new, Round(notes={"a": "1"}))
+    ledger.commit(new, Commit(notes={"a": "1"}))
 
 
 def test_a_ledger_of_a_newer_format_is_refused(open_ledger: Open, database: Callable[[], LedgerDatabase]):
@@ -200,7 +200,7 @@ def test_a_ledger_of_a_newer_format_is_refused(open_ledger: Open, database: Call
 
 def test_an_older_format_is_brought_up_to_date(open_ledger: Open, monkeypatch: pytest.MonkeyPatch):
     ledger = open_ledger()
-    ledger.commit(ledger.acquire("service", "a", 10), Round(notes={"kept": "yes"}))
+    ledger.commit(ledger.acquire("service", "a", 10), Commit(notes={"kept": "yes"}))
     more = (*statements.MIGRATIONS, ("CREATE TABLE more (id BIGINT)", "INSERT INTO notes VALUES ('format', '2')"))
     monkeypatch.setattr(statements, "MIGRATIONS", more)
     monkeypatch.setattr(statements, "FORMAT", 2)
@@ -212,9 +212,9 @@ def test_writers_with_leases_of_their_own_do_not_lose_rounds(open_ledger: Open):
 
     def commit(ledger: SqlLedger, name: str) -> None:
         lease = ledger.acquire(name, name, 10)
-        ledger.commit(lease, Round((Edit(name, None, 0, site="us"),)))
+        ledger.commit(lease, Commit((Edit(name, None, 0, site="us"),)))
         for t in range(rounds):
-            ledger.commit(lease, Round((Edit(name, t, t + 1, (change(f"{name}{t}", t, t + 1),)),)))
+            ledger.commit(lease, Commit((Edit(name, t, t + 1, (change(f"{name}{t}", t, t + 1),)),)))
 
     threads = [threading.Thread(target=commit, args=(open_ledger(), name)) for name in names]
     for thread in threads:

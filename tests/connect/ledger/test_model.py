@@ -14,7 +14,7 @@ from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.model.errors import Conflict, Fenced, LeaseHeld
-from headrace.model.log import CommitMark, Edit, Lease, Log, Piece, PieceKind, Round
+from headrace.model.log import Commit, CommitMark, Edit, Lease, Log, Piece, PieceKind
 from tests.examples import examples
 
 LOGS = st.sampled_from(("a", "b", "ä b"))
@@ -48,11 +48,11 @@ def edits(draw: st.DrawFn) -> Edit:
     )
 
 
-ROUNDS = st.builds(
-    Round,
+COMMITS = st.builds(
+    Commit,
     edits=st.lists(edits(), max_size=3, unique_by=lambda edit: edit.log).map(tuple),
     notes=st.dictionaries(LOGS, st.one_of(st.none(), st.text("xy'%?", max_size=2)), max_size=2),
-    moments=st.lists(st.builds(CommitMark, LOGS, TIMES, TIMES), max_size=2).map(tuple),
+    commit_marks=st.lists(st.builds(CommitMark, LOGS, TIMES, TIMES), max_size=2).map(tuple),
     forget=st.lists(LOGS, max_size=1).map(tuple),
 )
 
@@ -92,7 +92,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.ledgers = [opener(lambda: self.now), opener(lambda: self.now)]
         self.logs: dict[str, Log] = {}
         self.notes: dict[str, str] = {}
-        self.moments: dict[tuple[str, int], CommitMark] = {}
+        self.commit_marks: dict[tuple[str, int], CommitMark] = {}
         self.held: dict[str, tuple[Lease, float]] = {}
         self.epochs: dict[str, int] = {}
         self.given: list[Lease] = [Lease("service", "x", 9)]
@@ -138,59 +138,59 @@ class LedgerMachine(RuleBasedStateMachine):
     def wait(self, seconds: int) -> None:
         self.now += seconds
 
-    def fitting(self, round_: Round) -> Round:
-        kept = {name: log for name, log in self.logs.items() if name not in round_.forget}
-        return replace(round_, edits=tuple(fitted(edit, kept.get(edit.log)) for edit in round_.edits))
+    def fitting(self, commit: Commit) -> Commit:
+        kept = {name: log for name, log in self.logs.items() if name not in commit.forget}
+        return replace(commit, edits=tuple(fitted(edit, kept.get(edit.log)) for edit in commit.edits))
 
-    @rule(data=st.data(), round_=ROUNDS)
-    def commit_under_any_lease(self, data: st.DataObject, round_: Round) -> None:
-        self._commit(data.draw(st.sampled_from(self.given)), self.fitting(round_))
+    @rule(data=st.data(), commit=COMMITS)
+    def commit_under_any_lease(self, data: st.DataObject, commit: Commit) -> None:
+        self._commit(data.draw(st.sampled_from(self.given)), self.fitting(commit))
 
-    @rule(round_=ROUNDS)
-    def commit_what_fits(self, round_: Round) -> None:
+    @rule(commit=COMMITS)
+    def commit_what_fits(self, commit: Commit) -> None:
         for lease, _ in list(self.held.values())[:1]:
-            self._commit(lease, self.fitting(round_))
+            self._commit(lease, self.fitting(commit))
 
-    @rule(round_=ROUNDS, back=st.integers(-1, 1))
-    def commit_what_was_meant_for_another_time(self, round_: Round, back: int) -> None:
+    @rule(commit=COMMITS, back=st.integers(-1, 1))
+    def commit_what_was_meant_for_another_time(self, commit: Commit, back: int) -> None:
         for lease, _ in list(self.held.values())[:1]:
-            fitting = self.fitting(round_).edits
+            fitting = self.fitting(commit).edits
             late = tuple(replace(e, expected=e.expected - back, t=e.t + 1) for e in fitting if e.expected is not None)
-            self._commit(lease, replace(round_, edits=late))
+            self._commit(lease, replace(commit, edits=late))
 
-    @rule(round_=ROUNDS)
-    def commit_anything(self, round_: Round) -> None:
+    @rule(commit=COMMITS)
+    def commit_anything(self, commit: Commit) -> None:
         for lease, _ in list(self.held.values())[:1]:
-            self._commit(lease, round_)
+            self._commit(lease, commit)
 
-    def _commit(self, lease: Lease, round_: Round) -> None:
-        kept = {name: log for name, log in self.logs.items() if name not in round_.forget}
-        after = {edit.log: edited(kept, edit) for edit in round_.edits}
+    def _commit(self, lease: Lease, commit: Commit) -> None:
+        kept = {name: log for name, log in self.logs.items() if name not in commit.forget}
+        after = {edit.log: edited(kept, edit) for edit in commit.edits}
         changed = {name: log for name, log in after.items() if log is not None}
         if not self.valid(lease) or len(changed) < len(after):
             with pytest.raises(Conflict if self.valid(lease) else Fenced):
-                self.ledger.commit(lease, round_)
+                self.ledger.commit(lease, commit)
             return
-        self.ledger.commit(lease, round_)
+        self.ledger.commit(lease, commit)
         self.logs = kept | changed
-        notes = {**self.notes, **round_.notes}
+        notes = {**self.notes, **commit.notes}
         self.notes = {name: value for name, value in notes.items() if value is not None}
-        self.moments |= {(moment.database, moment.t): moment for moment in round_.moments}
+        self.commit_marks |= {(mark.database, mark.t): mark for mark in commit.commit_marks}
 
     @rule(data=st.data(), before=TIMES)
-    def forget_moments(self, data: st.DataObject, before: int) -> None:
+    def forget_commit_marks(self, data: st.DataObject, before: int) -> None:
         lease = data.draw(st.sampled_from(self.given))
         if self.valid(lease):
-            self.ledger.forget_moments(lease, before)
-            self.moments = {key: moment for key, moment in self.moments.items() if moment.t >= before}
+            self.ledger.forget_commit_marks(lease, before)
+            self.commit_marks = {key: mark for key, mark in self.commit_marks.items() if mark.t >= before}
 
     @rule(names=st.lists(LOGS), prefix=st.sampled_from(("", "a", "ä", "%")), database=LOGS, after=TIMES)
     def ask(self, names: list[str], prefix: str, database: str, after: int) -> None:
         ledger = self.ledger
         assert ledger.logs(names) == {name: log for name, log in self.logs.items() if name in names}
         assert ledger.notes(prefix) == {name: value for name, value in self.notes.items() if name.startswith(prefix)}
-        later = sorted(m.t for m in self.moments.values() if m.database == database and m.t > after)
-        assert [moment.t for moment in ledger.moments(database, after, limit=2)] == later[:2]
+        later = sorted(m.t for m in self.commit_marks.values() if m.database == database and m.t > after)
+        assert [mark.t for mark in ledger.commit_marks(database, after, limit=2)] == later[:2]
 
     @invariant()
     def the_ledger_holds_what_the_model_holds(self) -> None:

@@ -18,7 +18,7 @@ from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.postgres.capture import Capture, CaptureSettings
 from headrace.model.errors import Conflict, ConnectError
-from headrace.model.log import Edit, Piece, PieceKind, Round
+from headrace.model.log import Commit, Edit, Piece, PieceKind
 from headrace.model.types import INT
 from headrace.run.capture.spool import CapturedTable
 from tests.connect.postgres.spools import bag, contents_now
@@ -55,18 +55,18 @@ def test_a_commit_of_files_that_were_swept_away_is_refused_as_a_whole(ledger: Sq
     kept, swept = written(store), written(store)
     assert ledger.delete_unnamed([("us", swept.file)], store.delete) == 1
     with pytest.raises(Conflict, match="no longer exist"):
-        ledger.commit(lease, Round((Edit("v", None, 1, (kept, swept), start=0, site="us"),), {"n": "1"}))
+        ledger.commit(lease, Commit((Edit("v", None, 1, (kept, swept), start=0, site="us"),), {"n": "1"}))
     assert not ledger.times()
     assert not ledger.notes()
-    ledger.commit(lease, Round((Edit("v", None, 1, (kept,), start=0, site="us"),)))
-    ledger.commit(lease, Round((Edit("v", 1, 2, (written(store, 2),)),)))
+    ledger.commit(lease, Commit((Edit("v", None, 1, (kept,), start=0, site="us"),)))
+    ledger.commit(lease, Commit((Edit("v", 1, 2, (written(store, 2),)),)))
     assert len(ledger.files()) == 2
 
 
 def test_files_that_got_a_name_since_they_were_listed_stay(ledger: SqlLedger, store: FileStore):
     lease = ledger.acquire("service", "a", 10)
     piece = written(store)
-    ledger.commit(lease, Round((Edit("v", None, 1, (piece,), start=0, site="us"),)))
+    ledger.commit(lease, Commit((Edit("v", None, 1, (piece,), start=0, site="us"),)))
     assert ledger.delete_unnamed([("us", piece.file)], store.delete) == 0
     assert store.has("us", piece.file)
 
@@ -79,7 +79,7 @@ def test_nobody_commits_while_files_are_deleted(open_ledger: Callable[[], SqlLed
 
         def commit() -> None:
             try:
-                writer.commit(lease, Round((Edit("v", None, 1, (piece,), start=0, site="us"),)))
+                writer.commit(lease, Commit((Edit("v", None, 1, (piece,), start=0, site="us"),)))
             except Conflict as error:
                 refused.append(str(error))
 

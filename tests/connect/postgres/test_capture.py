@@ -18,7 +18,7 @@ from headrace.connect.postgres.inspect import Connection
 from headrace.connect.postgres.sessions import connect_session
 from headrace.connect.postgres.slots import capture_names, remove_capture
 from headrace.model.errors import LeaseHeld
-from headrace.model.log import Lease, Round
+from headrace.model.log import Commit, Lease
 from headrace.model.types import INT, STRING
 from headrace.run.capture.position import Position
 from headrace.run.capture.spool import CapturedTable
@@ -57,11 +57,11 @@ class FailingLedger:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ledger, name)
 
-    def commit(self, lease: Lease, round_: Round) -> None:
+    def commit(self, lease: Lease, commit: Commit) -> None:
         self._left -= 1
         if self._left == 0 and not self._after:
             raise OSError("the disk is full")
-        self._ledger.commit(lease, round_)
+        self._ledger.commit(lease, commit)
         if self._left == 0:
             raise OSError("the answer was lost")
 
@@ -136,9 +136,9 @@ def test_an_idle_database_moves_on_by_heartbeats(place: Place):
     first = capture.catch_up().t
     assert capture.catch_up().t > first
     capture.close()
-    moments = place.ledger.moments("main", first, 100)
-    assert moments
-    assert abs(moments[0].commit_time - clock_now()) < 60_000_000
+    commit_marks = place.ledger.commit_marks("main", first, 100)
+    assert commit_marks
+    assert abs(commit_marks[0].commit_time - clock_now()) < 60_000_000
 
 
 def test_times_rise_across_restarts_although_our_clock_was_put_back(place: Place):
@@ -225,7 +225,7 @@ def test_a_position_beyond_the_end_of_the_log_is_of_a_database_that_was_restored
     position = Position.of_note(place.ledger.notes()["position:main"])
     lease = place.ledger.acquire("capture:main", "test", 10)
     ahead = dataclasses.replace(position, lsn=position.lsn + (1 << 40))
-    place.ledger.commit(lease, Round(notes={"position:main": ahead.to_note()}))
+    place.ledger.commit(lease, Commit(notes={"position:main": ahead.to_note()}))
     place.ledger.release(lease)
     place.execute("DELETE FROM plain;\nINSERT INTO plain VALUES (2, 0, 'y')")
     capture = place.capture(PLAIN)

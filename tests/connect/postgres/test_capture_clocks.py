@@ -53,7 +53,7 @@ class Place:
     def committed_at(self, number: int) -> int:
         """The commit time that was captured for a row; its transaction is the first or last of a batch."""
         (t,) = [row["__t"] for row in spool_rows(NUMBERS, self.ledger, self.store) if row["k"] == number]
-        return next(moment.commit_time for moment in self.ledger.moments("main", t - 1, 1))
+        return next(mark.commit_time for mark in self.ledger.commit_marks("main", t - 1, 1))
 
     def off_us(self, number: int, between: tuple[int, int]) -> int:
         """How far the captured commit time of a row is outside of where it was."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark import SparkContext
 from headrace.connect.spark.kept_session import KeptSession
 from headrace.connect.spark.session import SparkSettings
-from headrace.site.engine.late_runner import Engine, LateRunner
+from headrace.site.engine.late_runner import EngineStarter, LateRunner
 from tests.connect.spark.item_work import Job, perform
 
 spark = KeptSession(SparkSettings(Path(sys.argv[1]), short_lived=True), perform)
@@ -25,7 +25,7 @@ with ThreadPoolExecutor(1) as starter:
         time.sleep(0.001)
     os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
 print(str(starting.exception()).split(" on Java")[0])
-runner = LateRunner(Engine("Spark", spark.start, spark.is_alive))
+runner = LateRunner(EngineStarter("Spark", spark.start, spark.is_alive))
 print(runner.run([Job("before", 1)])[0].value)
 java = SparkContext._gateway.proc.pid
 os.kill(java, signal.SIGKILL)
@@ -57,12 +57,13 @@ from pathlib import Path
 from headrace.connect.spark.kept_session import KeptSession
 from headrace.connect.spark.session import SparkSettings
 from headrace.run.schedule.deadlines import Patience
-from headrace.site.engine.late_runner import Engine, LateRunner
+from headrace.site.engine.late_runner import EngineStarter, LateRunner
 from tests.connect.spark.item_work import Job, perform
 
 spark = KeptSession(SparkSettings(Path(sys.argv[1]), memory="512m", short_lived=True), perform)
 patience = Patience(least_s=5.0, answer_s=10.0, end_s=30.0)
-engine = Engine("Spark", spark.start, spark.is_alive, kill=spark.kill, why_dead=spark.why_dead, patience=patience)
+ends = {"kill": spark.kill, "why_dead": spark.why_dead}
+engine = EngineStarter("Spark", spark.start, spark.is_alive, patience=patience, **ends)
 runner = LateRunner(engine)
 runner.run([])
 first = spark._java.pid

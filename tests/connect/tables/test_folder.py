@@ -20,7 +20,7 @@ from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.tables.folder import FolderCapture, FolderStream, GoneFiles, TakenFile, read_taken
 from headrace.model.errors import InputError
-from headrace.model.log import Lease, Round
+from headrace.model.log import Commit, Lease
 from headrace.model.types import BIGINT, DOUBLE, STRING, TIMESTAMP, Decimal
 from headrace.run.rows.arrow import arrow_type
 
@@ -138,11 +138,11 @@ class FailingLedger:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ledger, name)
 
-    def commit(self, lease: Lease, round_: Round) -> None:
+    def commit(self, lease: Lease, commit: Commit) -> None:
         self._left -= 1
         if self._left == 0 and not self._after:
             raise OSError("the disk is full")
-        self._ledger.commit(lease, round_)
+        self._ledger.commit(lease, commit)
         if self._left == 0:
             raise OSError("the answer was lost")
 

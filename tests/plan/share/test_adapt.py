@@ -14,7 +14,7 @@ from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
 from headrace.plan.figures import plan_of
 from headrace.plan.make import make_plan, plan_on_running
-from headrace.plan.share.adapt import Action, MoveRecord, Proposal, adapt, improve, is_rested, look
+from headrace.plan.share.adapt import Action, MoveRecord, Proposal, adapt, improve, look, may_move
 from headrace.plan.share.arrangement import Arrangement, arrangement_of
 from headrace.plan.share.change import add_contract
 from headrace.plan.share.difference import difference
@@ -248,11 +248,11 @@ def test_a_contract_rests_between_moves_and_longer_when_it_moved_back():
     once = (MoveRecord("S", 0.0, here, there, ()),)
     back = (*once, MoveRecord("S", 400.0, there, here, ()))
     again = (*back, MoveRecord("S", 1100.0, here, there, ()))
-    assert (is_rested("S", once, 299), is_rested("S", once, 300), is_rested("T", once, 0)) == (False, True, True)
-    assert (is_rested("S", back, 999), is_rested("S", back, 1000)) == (False, True)
-    assert (is_rested("S", again, 2299), is_rested("S", again, 2300)) == (False, True)
+    assert (may_move("S", once, 299), may_move("S", once, 300), may_move("T", once, 0)) == (False, True, True)
+    assert (may_move("S", back, 999), may_move("S", back, 1000)) == (False, True)
+    assert (may_move("S", again, 2299), may_move("S", again, 2300)) == (False, True)
     many = tuple(MoveRecord("S", 0.0, *((here, there) if n % 2 else (there, here)), ()) for n in range(20))
-    assert (is_rested("S", many, 3599), is_rested("S", many, 3600)) == (False, True)
+    assert (may_move("S", many, 3599), may_move("S", many, 3600)) == (False, True)
 
 
 def test_a_contract_that_moved_just_now_stays():

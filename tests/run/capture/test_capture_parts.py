@@ -30,7 +30,7 @@ from headrace.model.types import (
 from headrace.run.capture.array_text import parse_array
 from headrace.run.capture.chunks import CHUNK_BYTES, MOST_KEYS, MergedChunk, SnapshotWindow, next_size
 from headrace.run.capture.clock import next_time
-from headrace.run.capture.pgoutput import KEPT, Begin, Commit, Message, RowChange, Truncate, decode
+from headrace.run.capture.pgoutput import KEPT, Begin, CommitMessage, Message, RowChange, Truncate, decode
 from headrace.run.capture.position import Position, format_lsn, parse_lsn
 from headrace.run.capture.row_changes import add_change, layout_of, touched
 from headrace.run.capture.spool import CapturedTable, SpoolRows
@@ -120,7 +120,7 @@ def test_keys_that_a_change_touches_are_known_with_their_rows_or_not():
 
 def test_messages_are_read_inside_and_outside_of_streams():
     assert decode(wire.begin(99, 5, 1_000), False) == Begin(99, 1_000, 5)
-    assert decode(wire.commit(99, 1_000), False) == Commit(99, 107, 1_000)
+    assert decode(wire.commit(99, 1_000), False) == CommitMessage(99, 107, 1_000)
     assert decode(wire.truncate(1, 2), False) == Truncate(0, (1, 2))
     assert decode(wire.truncate(1, 2, xid=9), True) == Truncate(9, (1, 2))
     assert decode(wire.message("p", b"\0x"), False) == Message(0, True, 0, "p", b"\0x")

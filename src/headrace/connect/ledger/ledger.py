@@ -13,7 +13,7 @@ from headrace.connect.ledger.database import LedgerDatabase, Row, Transaction
 from headrace.connect.ledger.holder import is_gone
 from headrace.connect.ledger.rows import added, created, logs_of, moved
 from headrace.model.errors import Conflict, ConnectError, Fenced, LeaseHeld
-from headrace.model.log import CommitMark, Edit, Lease, Log, Round
+from headrace.model.log import Commit, CommitMark, Edit, Lease, Log
 
 IsStored = Callable[[str, str], bool]
 """Whether a file of a site is there."""
@@ -71,20 +71,20 @@ class SqlLedger:
         with self._database.write() as transaction:
             transaction.change(sql.RELEASE_LEASE, [_identity(lease)])
 
-    def commit(self, lease: Lease, round_: Round) -> None:
+    def commit(self, lease: Lease, commit: Commit) -> None:
         # Everyone touches logs in the same order: transactions wait for each other, but never in a circle.
-        edits = sorted(round_.edits, key=lambda edit: edit.log)
+        edits = sorted(commit.edits, key=lambda edit: edit.log)
         _check(edits)
         with self._database.write() as transaction:
             _hold(transaction, lease)
-            forgotten = [(name,) for name in sorted(round_.forget)]
+            forgotten = [(name,) for name in sorted(commit.forget)]
             transaction.change(sql.FORGET_LOG, forgotten)
             transaction.change(sql.FORGET_PIECES, forgotten)
             _move(transaction, edits)
             _exchange_pieces(transaction, edits)
             self._check_stored(transaction, edits)
-            _write_notes(transaction, round_.notes)
-            transaction.change(sql.WRITE_MOMENT, [(m.database, m.t, m.commit_time) for m in round_.moments])
+            _write_notes(transaction, commit.notes)
+            transaction.change(sql.WRITE_COMMIT_MARK, [(m.database, m.t, m.commit_time) for m in commit.commit_marks])
 
     def _check_stored(self, transaction: Transaction, edits: list[Edit]) -> None:
         """After the names are written: from here on nobody sweeps these files away."""
@@ -114,15 +114,15 @@ class SqlLedger:
         with self._database.read() as transaction:
             return {str(name): str(value) for name, value in transaction.rows(sql.READ_NOTES, [prefix, prefix])}
 
-    def moments(self, database: str, after: int, limit: int = 1) -> tuple[CommitMark, ...]:
+    def commit_marks(self, database: str, after: int, limit: int = 1) -> tuple[CommitMark, ...]:
         with self._database.read() as transaction:
-            rows = transaction.rows(sql.READ_MOMENTS, [database, after, limit])
+            rows = transaction.rows(sql.READ_COMMIT_MARKS, [database, after, limit])
         return tuple(CommitMark(str(name), int(t or 0), int(commit_time or 0)) for name, t, commit_time in rows)
 
-    def forget_moments(self, lease: Lease, before: int) -> None:
+    def forget_commit_marks(self, lease: Lease, before: int) -> None:
         with self._database.write() as transaction:
             _hold(transaction, lease)
-            transaction.change(sql.FORGET_MOMENTS, [(before,)])
+            transaction.change(sql.FORGET_COMMIT_MARKS, [(before,)])
 
     def files(self) -> frozenset[str]:
         with self._database.read() as transaction:
@@ -177,7 +177,7 @@ def _fenced(transaction: Transaction, lease: Lease) -> Fenced:
 
 def _check(edits: list[Edit]) -> None:
     """What no caller may ask for, whatever is in the ledger."""
-    assert len({edit.log for edit in edits}) == len(edits), "a round changes a log once"
+    assert len({edit.log for edit in edits}) == len(edits), "a commit changes a log once"
     for edit in edits:
         assert edit.expected is None or edit.t >= edit.expected, f'log "{edit.log}" would go back in time'
 

@@ -2,7 +2,7 @@
 
 format    which of MIGRATIONS were applied       leases    who may commit under a name
 logs      one row a log                          pieces    the files of logs; a log names a file once
-notes     small values by name                   moments   commit times of source databases
+notes     small values by name                   moments   commit marks of source databases
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ READ_NOTES = "SELECT name, value FROM notes WHERE substr(name, 1, length(?)) = ?
 WRITE_NOTE = "INSERT INTO notes (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 REMOVE_NOTE = "DELETE FROM notes WHERE name = ?"
 
-READ_MOMENTS = "SELECT database, t, commit_time FROM moments WHERE database = ? AND t > ? ORDER BY t LIMIT ?"
-WRITE_MOMENT = """INSERT INTO moments (database, t, commit_time) VALUES (?, ?, ?)
+# The table of commit marks is called "moments": ledgers that exist have it under that name.
+READ_COMMIT_MARKS = "SELECT database, t, commit_time FROM moments WHERE database = ? AND t > ? ORDER BY t LIMIT ?"
+WRITE_COMMIT_MARK = """INSERT INTO moments (database, t, commit_time) VALUES (?, ?, ?)
     ON CONFLICT (database, t) DO UPDATE SET commit_time = excluded.commit_time"""
-FORGET_MOMENTS = "DELETE FROM moments WHERE t < ?"
+FORGET_COMMIT_MARKS = "DELETE FROM moments WHERE t < ?"
 
 
 def among(column: str, count: int) -> str:

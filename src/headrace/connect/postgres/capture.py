@@ -1,7 +1,7 @@
 """Captures the tables of one PostgreSQL database into spools, each transaction once, in the order of their commits.
 
     open     leases, publications, slot; where the last process stopped, or from now on
-    step     what the log has, a Round, then the confirmation to the database
+    step     what the log has, a commit, then the confirmation to the database
     close    leases and slot are free for the next process, which goes on exactly there
 
 The database forgets its log only up to what the ledger holds. A log that was lost (the slot was dropped or ran out, the
@@ -82,7 +82,7 @@ StreamFrom = Callable[[str, str, Sequence[str], int], MessageStream]
 
 @dataclass(frozen=True, slots=True)
 class CaptureSettings:
-    """`database` names the database in notes and moments; the address stays out of everything that is stored."""
+    """`database` names the database in notes and commit marks; the address stays out of everything that is stored."""
 
     project: str
     database: str
@@ -419,11 +419,11 @@ class Capture:
 
     def _commit(self) -> CaptureProgress:
         assert self._stream is not None
-        round_ = self._intake.take_round()
+        commit = self._intake.take_commit()
         rows = self._intake.rows_waiting
-        if round_ is not None:
+        if commit is not None:
             try:
-                self._ledger.commit(self._lease, round_)
+                self._ledger.commit(self._lease, commit)
             except Conflict as error:
                 # We stood still for so long that our files were swept away: the log has all of it.
                 raise ConnectError(

@@ -1,4 +1,4 @@
-"""One batch of captured changes: transactions get their times, rows go to files, and it ends as one Round.
+"""One batch of captured changes: transactions get their times, rows go to files, and it ends as one commit.
 
 Only whole transactions are committed. Rows of transactions that are still open lie in spills, without a time.
 """
@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.connect.postgres.spill import Spill, SpillFolder
-from headrace.model.log import CommitMark, Edit, Piece, PieceKind, Round
+from headrace.model.log import Commit, CommitMark, Edit, Piece, PieceKind
 from headrace.run.capture.chunks import SnapshotWindow
 from headrace.run.capture.clock import DatabaseClock, next_time
-from headrace.run.capture.pgoutput import Begin, Commit, Message, Relation, RowChange, StreamCommit
+from headrace.run.capture.pgoutput import Begin, CommitMessage, Message, Relation, RowChange, StreamCommit
 from headrace.run.capture.position import Position
 from headrace.run.capture.row_changes import Layout, add_change, touched
 from headrace.run.capture.spool import MEND_NOTE, STOPPED_NOTE, CapturedTable, SpoolRows
@@ -105,7 +105,7 @@ class Intake:
         self.position = position
         self.recent: deque[int] = deque(maxlen=RECENT)
         self.notes: dict[str, str | None] = {}
-        self._moments: dict[int, CommitMark] = {}
+        self._commit_marks: dict[int, CommitMark] = {}
         self._open: dict[int, Spill] = {}
         self._layouts: dict[int, tuple[Relation, tuple[Layout, ...]]] = {}
         self._skip = False
@@ -175,7 +175,7 @@ class Intake:
         if not self._skip and message.prefix == OUR_PREFIX:
             self._outside.on_mark(message.content, self._commit_time)
 
-    def commit(self, commit: Commit) -> None:
+    def commit(self, commit: CommitMessage) -> None:
         if not self._skip:
             self._committed(self._xid, commit.end_lsn, commit.commit_time)
 
@@ -183,11 +183,11 @@ class Intake:
         self.recent.append(xid)
         committed_at = self._outside.clock.committed_at(commit_time, self._outside.now())
         self.position = Position(end_lsn, self.t, committed_at, self.position.slot)
-        moment = CommitMark(self._outside.database, self.t, committed_at)
+        mark = CommitMark(self._outside.database, self.t, committed_at)
         # The first and the last of a batch: what a view lacks is measured from the first that it has not.
-        if len(self._moments) == 2:
-            self._moments.popitem()
-        self._moments[self.t] = moment
+        if len(self._commit_marks) == 2:
+            self._commit_marks.popitem()
+        self._commit_marks[self.t] = mark
 
     # Transactions that come in parts while they are open
 
@@ -318,15 +318,15 @@ class Intake:
 
     # The batch as a whole
 
-    def take_round(self) -> Round | None:
+    def take_commit(self) -> Commit | None:
         """What there is to commit, None if nothing. The caller commits it, then calls `committed`."""
         for target in self.targets.values():
             self.flush(target)
-        if not self._moments and not self.notes:
+        if not self._commit_marks and not self.notes:
             return None
         edits = tuple(self._edit(target) for target in self.targets.values() if not target.halted)
         position = {f"position:{self._outside.database}": self.position.to_note()}
-        return Round(edits, {**self.notes, **position}, tuple(self._moments.values()))
+        return Commit(edits, {**self.notes, **position}, tuple(self._commit_marks.values()))
 
     def _edit(self, target: SpoolTarget) -> Edit:
         captured = target.captured
@@ -340,7 +340,7 @@ class Intake:
     @property
     def _start(self) -> int:
         """Where logs that are new begin: before the first time of this batch."""
-        return min(self._moments, default=self.position.t + 1) - 1
+        return min(self._commit_marks, default=self.position.t + 1) - 1
 
     def committed(self) -> None:
         for target in self.targets.values():
@@ -348,5 +348,5 @@ class Intake:
                 target.t = self.position.t
                 target.pieces = []
         self.notes = {}
-        self._moments = {}
+        self._commit_marks = {}
         self.rows_waiting = 0

@@ -29,7 +29,7 @@ from pyarrow import json as json_lines
 
 from headrace.connect.tables.files import Format, batches, columns_of, readable
 from headrace.model.errors import ConnectError, InputError, Location, Problem
-from headrace.model.log import CommitMark, Edit, Lease, Piece, PieceKind, Round
+from headrace.model.log import Commit, CommitMark, Edit, Lease, Piece, PieceKind
 from headrace.model.types import FRACTIONS, TIMESTAMP, Type
 from headrace.run.capture.clock import next_time
 from headrace.run.capture.spool import KEPT_TYPE, spool_log
@@ -40,7 +40,7 @@ from headrace.run.rows.arrow import NO_SUCH_TIME, arrow_type, has_no_such_time
 LEASE_S = 15.0
 GONE_NOTE = "gone:"
 FOLDER = "folder:"
-"""What names of moments of folders begin with."""
+"""What names of commit marks of folders begin with."""
 FILES_TRIED = 5
 UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".unfinished", "~")
 
@@ -58,7 +58,7 @@ class FolderStream:
 
     @property
     def database(self) -> str:
-        """The name of its moments: each folder is a database of its own."""
+        """The name of its commit marks: each folder is a database of its own."""
         return FOLDER + self.source
 
 
@@ -251,8 +251,8 @@ class FolderCapture:
         # Whoever has all files lacks only what came after the last look: of that lag counts, not of the last file.
         looked = self._looked_at if self._looked_at is not None else commit_time
         position = json.dumps({"t": t, "commit_time": looked})
-        moment = CommitMark(self._stream.database, t, commit_time)
-        self._ledger.commit(self._lease, Round((edit,), {**notes, self._position: position}, (moment,)))
+        mark = CommitMark(self._stream.database, t, commit_time)
+        self._ledger.commit(self._lease, Commit((edit,), {**notes, self._position: position}, (mark,)))
         self._t = t
 
 

@@ -33,7 +33,7 @@ from headrace.meaning.python_functions import Functions
 from headrace.model.catalogue import Catalogue, FileFolder, PostgresTable, Refresh, SourceKind
 from headrace.model.errors import ConnectError, EvaluationError, InputError, LeaseHeld
 from headrace.model.full_query import FullQuery
-from headrace.model.log import Log, Round
+from headrace.model.log import Commit, Log
 from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan
 from headrace.model.relation import Field, Output, Relation
@@ -414,7 +414,7 @@ def ask_for_views(reader: ViewReader) -> Callable[[int], None]:
                     raise
                 time.sleep(LOOK_EVERY_S)
         try:
-            reader.ledger.commit(lease, Round(notes={WANTED_NOTE: str(t)}))
+            reader.ledger.commit(lease, Commit(notes={WANTED_NOTE: str(t)}))
         finally:
             reader.ledger.release(lease)
 

@@ -3,8 +3,8 @@
     measured -> conditions that last -> contracts that they concern -> planned again without their old places
              -> moved, if a promise is kept again or the saving pays for the move within an hour
 
-A contract rests between moves, for longer each time it moves back, and returns to a link only when that has been calm
-for a while: plans must not swing. A move is made before the old way is broken.
+A contract is left alone between moves, for longer each time it moves back, and returns to a link only when that has
+been calm for a while: plans must not swing. A move is made before the old way is broken.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LEAST_SAVING = 0.1
 
 PAYS_WITHIN_S = 3600.0
 
-REST_S, LONGEST_REST_S = 300.0, 3600.0
+BACKOFF_S, LONGEST_BACKOFF_S = 300.0, 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def improve(plan: Plan, contract: str, clock_s: float, history: tuple[MoveRecord
     """
     measured = Measured(clock_s)
     now, cores = _as_measured(plan, measured)
-    found = _proposal(plan, now, cores, (contract,), (), measured) if is_rested(contract, history, clock_s) else None
+    found = _proposal(plan, now, cores, (contract,), (), measured) if may_move(contract, history, clock_s) else None
     return None if found is None else replace(found, reasons=("other contracts came or went since it was planned",))
 
 
@@ -125,11 +125,11 @@ def _as_measured(plan: Plan, measured: Measured) -> tuple[Arrangement, Cores]:
 def _candidates(
     plan: Plan, due: Iterable[WatchedCondition], history: tuple[MoveRecord, ...], clock_s: float
 ) -> tuple[str, ...]:
-    """Contracts that are concerned and rested, the most expensive first."""
+    """Contracts that are concerned and may move, the most expensive first."""
     names = frozenset[str]().union(*(concerned(plan, condition) for condition in due))
     cost = {entry.contract: entry.cost for entry in plan.contracts}
-    rested = (name for name in names if name in cost and is_rested(name, history, clock_s))
-    return tuple(sorted(rested, key=lambda name: (-cost[name], name)))
+    movable = (name for name in names if name in cost and may_move(name, history, clock_s))
+    return tuple(sorted(movable, key=lambda name: (-cost[name], name)))
 
 
 def _choices(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
@@ -138,14 +138,14 @@ def _choices(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     yield from ((name,) for name in names[MOST_MOVES:MOST_TRIED])
 
 
-def is_rested(contract: str, history: Iterable[MoveRecord], clock_s: float) -> bool:
+def may_move(contract: str, history: Iterable[MoveRecord], clock_s: float) -> bool:
     """Whether a contract may move again: after five minutes, twice as long for every time it moved back."""
     mine = [move for move in history if move.contract == contract]
     if not mine:
         return True
     back = sum(move.after in {earlier.before for earlier in mine[:number]} for number, move in enumerate(mine))
-    rest_s: float = min(REST_S * 2**back, LONGEST_REST_S)
-    return clock_s - mine[-1].at_s >= rest_s
+    backoff_s: float = min(BACKOFF_S * 2**back, LONGEST_BACKOFF_S)
+    return clock_s - mine[-1].at_s >= backoff_s
 
 
 def _proposal(

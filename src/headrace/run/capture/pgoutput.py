@@ -69,7 +69,7 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class CommitMessage:
     """`end_lsn` is where the log goes on after the commit. Times are microseconds since 1970, UTC."""
 
     commit_lsn: int
@@ -124,7 +124,7 @@ Decoded = (
     RowChange
     | Relation
     | Begin
-    | Commit
+    | CommitMessage
     | Truncate
     | Message
     | StreamStart
@@ -195,7 +195,7 @@ def _decode_rare(kind: bytes, data: bytes, start: int, xid: int) -> Decoded:
             return Begin(lsn, time + POSTGRES_EPOCH_US, own)
         case b"C":
             _, lsn, end, time = struct.unpack_from("!BQQq", data, 1)
-            return Commit(lsn, end, time + POSTGRES_EPOCH_US)
+            return CommitMessage(lsn, end, time + POSTGRES_EPOCH_US)
         case b"R":
             return _relation(data, start, xid)
         case b"T":

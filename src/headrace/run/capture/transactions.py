@@ -11,7 +11,7 @@ from typing import Protocol
 
 from headrace.run.capture.pgoutput import (
     Begin,
-    Commit,
+    CommitMessage,
     Message,
     Relation,
     RowChange,
@@ -31,7 +31,7 @@ class Receiver(Protocol):
     def change(self, relation: Relation, change: RowChange) -> None: ...
     def truncate(self, relation: Relation) -> None: ...
     def message(self, message: Message) -> None: ...
-    def commit(self, commit: Commit) -> None: ...
+    def commit(self, commit: CommitMessage) -> None: ...
     def open_change(self, xid: int, relation: Relation, change: RowChange) -> None: ...
     def open_truncate(self, xid: int, relation: Relation, part: int) -> None: ...
     def open_pause(self, xid: int) -> None: ...
@@ -87,12 +87,12 @@ class Transactions:
             else:
                 self._receiver.open_truncate(self._stream, self._relation(oid), truncate.xid)
 
-    def _boundary(self, message: Begin | Commit | StreamStart | StreamStop | StreamCommit | StreamAbort) -> None:
+    def _boundary(self, message: Begin | CommitMessage | StreamStart | StreamStop | StreamCommit | StreamAbort) -> None:
         match message:
             case Begin():
                 self.inside = True
                 self._receiver.begin(message)
-            case Commit():
+            case CommitMessage():
                 self.inside = False
                 self._receiver.commit(message)
             case StreamStart():

@@ -14,7 +14,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-from headrace.model.log import Edit, Log, PieceKind, Round
+from headrace.model.log import Commit, Edit, Log, PieceKind
 from headrace.run.program import LogSpec, Program
 from headrace.run.push.engine import KEYS_NOTE
 
@@ -52,14 +52,14 @@ def made_from(program: Program, logs: Collection[str]) -> frozenset[str]:
     return frozenset(found.difference(logs))
 
 
-def tidied(program: Program, logs: Mapping[str, Log], notes: Mapping[str, str]) -> Round:
+def tidied(program: Program, logs: Mapping[str, Log], notes: Mapping[str, str]) -> Commit:
     """Forgets logs that a program does not have, and runs and notes of keys that it does not look up by.
 
     `notes` are those of keys. Spools are no logs of programs, and stay.
     """
     gone = tuple(sorted(name for name in logs if name not in program.logs))
     known = {**{KEYS_NOTE + name: None for name in gone}, **dict(_notes(program, logs, notes))}
-    return Round(tuple(_without_keys(program, logs)), known, forget=gone)
+    return Commit(tuple(_without_keys(program, logs)), known, forget=gone)
 
 
 def _notes(program: Program, logs: Mapping[str, Log], notes: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:

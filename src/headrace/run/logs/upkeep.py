@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Any
 
 from headrace.model.errors import Conflict
-from headrace.model.log import NEVER, Edit, Log, PieceKind, Round
+from headrace.model.log import NEVER, Commit, Edit, Log, PieceKind
 from headrace.run.capture.spool import spool_log
 from headrace.run.logs.garbage import KEEP_MICROSECONDS, ChangeReader, retain, sweep
 from headrace.run.logs.history import FILES, GatherItem, gathers_due
@@ -157,7 +157,7 @@ class Upkeep:
             stale = _stale_runs(item, log)
             edit = Edit(name, log.t, log.t, kept.add, (*kept.drop, *stale))
             try:
-                self.engine.ledger.commit(self.engine.lease, Round((edit,), notes))
+                self.engine.ledger.commit(self.engine.lease, Commit((edit,), notes))
                 return
             except Conflict:
                 if attempt == ATTEMPTS - 1:
@@ -170,7 +170,7 @@ class Upkeep:
             having = [log for log in logs if set(kept.drop) <= {piece.file for piece in log.pieces}]
             edits = tuple(Edit(log.name, log.t, log.t, kept.add, kept.drop) for log in having)
             try:
-                self.engine.ledger.commit(self.engine.lease, Round(edits))
+                self.engine.ledger.commit(self.engine.lease, Commit(edits))
                 return
             except Conflict:
                 if attempt == ATTEMPTS - 1:
@@ -187,7 +187,7 @@ class Upkeep:
                 kept = [key.columns for key in self.engine.program.logs[name].keys if key.columns not in lost]
                 drop = tuple(p.file for p in log.of_kind(PieceKind.RUN) if p.key in lost)
                 notes = {KEYS_NOTE + name: json.dumps(kept)}
-                self.engine.ledger.commit(self.engine.lease, Round((Edit(name, log.t, log.t, drop=drop),), notes))
+                self.engine.ledger.commit(self.engine.lease, Commit((Edit(name, log.t, log.t, drop=drop),), notes))
                 broken.append(name)
         while broken and self._build_missing():
             pass
@@ -221,7 +221,7 @@ class Upkeep:
         captured = retain((log for log in logs.values() if log.name in spools), readers, now, {}, self.keep_captured)
         for trim in (*decided.trims, *captured.trims):
             try:
-                self.engine.ledger.commit(self.engine.lease, Round((trim.edit(logs[trim.log]),)))
+                self.engine.ledger.commit(self.engine.lease, Commit((trim.edit(logs[trim.log]),)))
             except Conflict:
                 continue  # it moved on meanwhile: next time
         return decided.cut_off

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 
 from headrace.model.errors import Conflict
-from headrace.model.log import NEVER, Edit, Log, Piece, Round
+from headrace.model.log import NEVER, Commit, Edit, Log, Piece
 from headrace.model.words import name_id, put_in_words
 from headrace.run.load.load import Sent
 from headrace.run.load.load_work import Loaded, LoadItem
@@ -86,7 +86,7 @@ class Engine(Pusher):
                 gone[name] = None
         states = [state.name for name in gone if (state := self.program.tasks[name].state) is not None]
         known = self.ledger.times()
-        self.ledger.commit(self.lease, Round(forget=tuple(name for name in (*gone, *states) if name in known)))
+        self.ledger.commit(self.lease, Commit(forget=tuple(name for name in (*gone, *states) if name in known)))
         return list(gone)
 
     def rebuild(self, vertex: str) -> list[str]:
@@ -109,7 +109,7 @@ class Engine(Pusher):
             self._load_at(anew, t, rebuilt={name: halted[waiting[name]] for name in anew})
         except NoAnswer as error:
             again = {name: replace(halted[name], why=str(error), tried=t) for name in first}
-            self.ledger.commit(self.lease, Round(notes=note_halted(again)))
+            self.ledger.commit(self.lease, Commit(notes=note_halted(again)))
             raise
         return anew
 
@@ -153,7 +153,7 @@ class Engine(Pusher):
             spool = self.ledger.logs([step.spool])[step.spool]
             edits.append(Edit(name, None, spool.start, start=spool.start, site=spec.site))
         if edits:
-            self.ledger.commit(self.lease, Round(tuple(edits), self._key_notes(names)))
+            self.ledger.commit(self.lease, Commit(tuple(edits), self._key_notes(names)))
 
     def _bring(self, vertices: Collection[str], t: int) -> None:
         """What runs is never far behind: it goes as one job if somebody waits for the turn."""
@@ -218,7 +218,7 @@ class Engine(Pusher):
             for spec in self._specs(name)[states_only:]
         ]
         notes = self._key_notes([edit.log for edit in edits]) if rebuilt is None else self._halt_readers(rebuilt)
-        self.ledger.commit(self.lease, Round(tuple(edits), {**notes, **note_free(new)}))
+        self.ledger.commit(self.lease, Commit(tuple(edits), {**notes, **note_free(new)}))
 
     def _halt_readers(self, rebuilt: Mapping[str, Halted]) -> dict[str, str | None]:
         """Whoever else reads what was rebuilt cannot go on from where it is: changes up to now are not there."""

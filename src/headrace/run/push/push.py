@@ -13,7 +13,7 @@ from typing import Any
 
 from headrace.model.bad_row import BadRow
 from headrace.model.errors import Conflict
-from headrace.model.log import NEVER, Edit, Lease, Log, Round
+from headrace.model.log import NEVER, Commit, Edit, Lease, Log
 from headrace.run.compile.timers import is_helper
 from headrace.run.ports import Ledger, Runner, Store
 from headrace.run.program import Ingest, Program, RecomputeStep
@@ -159,7 +159,7 @@ class Pusher:
         """Makes visible what items made; those that met a bad row are halted from here on."""
         made = [edit for item, outcome in outcomes if outcome.value for edit in edits_of(item, outcome.value)]
         if edits or made:
-            self.ledger.commit(self.lease, Round((*edits, *made)))
+            self.ledger.commit(self.lease, Commit((*edits, *made)))
         # Only now: the bad row is looked for among the rows that were just committed.
         failed = {
             item.name: self._halted(item, outcome.bad_row) for item, outcome in outcomes if outcome.bad_row is not None
@@ -171,7 +171,7 @@ class Pusher:
             if item.name in failed and not isinstance(item.task.step, RecomputeStep)
         }
         if halted:
-            self.ledger.commit(self.lease, Round(notes=note_halted(halted)))
+            self.ledger.commit(self.lease, Commit(notes=note_halted(halted)))
         pushed = [_pushed(item, outcome) for item, outcome in outcomes]
         return [
             replace(one, error=failed[one.vertex].why, halted=one.vertex in halted, has_no_answer=True)
@@ -193,7 +193,7 @@ class Pusher:
         t = self._as_far_as(name, t, {read: log.t for read, log in logs.items()})
         made = self._prepared(name, t, logs)
         if isinstance(made, Pushed) and not made.skipped and made.error is None:
-            self.ledger.commit(self.lease, Round(tuple(edits_of_time(self.program.tasks[name], logs[name].t, t))))
+            self.ledger.commit(self.lease, Commit(tuple(edits_of_time(self.program.tasks[name], logs[name].t, t))))
         return made
 
     def wants(self, item: WorkItem) -> bool:

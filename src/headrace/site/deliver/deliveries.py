@@ -25,10 +25,10 @@ from headrace.site.deliver.copies import Copied, CopyTarget, Place, target_of
 from headrace.site.troubles import DELIVERY, Troubles
 
 MEND = "make the target writable, or change `deliver` and run `headrace apply`; the service keeps trying"
-REST_S = (0.5, 1.0, 2.0, 5.0, 15.0)
-REST_FOR = 5.0
+BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 15.0)
+BACKOFF_FOR = 5.0
 """After a refused row, also so many times as long as the try took: to find the row takes as long as all rows."""
-LONGEST_REST_S = 600.0
+LONGEST_BACKOFF_S = 600.0
 LOOK_EVERY_S = 1.0
 END_WITHIN_S = 20.0
 
@@ -127,7 +127,7 @@ class Deliveries:
                 failures += 1
                 if not running.stop.is_set():
                     self._report(copy.contract, error, say_failure(error, copy, self.program, self.ledger, self.store))
-                running.stop.wait(rest_after(error, failures, time.monotonic() - began))
+                running.stop.wait(backoff_after(error, failures, time.monotonic() - began))
             running.wake.wait(LOOK_EVERY_S)
         if delivery is not None:
             delivery.close()
@@ -174,7 +174,7 @@ def say_failure(error: Exception, copy: Copy, program: Program | None, ledger: L
         return str(error)
 
 
-def rest_after(error: Exception, failures: int, took_s: float) -> float:
+def backoff_after(error: Exception, failures: int, took_s: float) -> float:
     """How long to wait before the next try, in seconds."""
-    rest = REST_S[min(failures, len(REST_S)) - 1]
-    return max(rest, min(REST_FOR * took_s, LONGEST_REST_S)) if isinstance(error, RefusedRow) else rest
+    backoff_s = BACKOFF_S[min(failures, len(BACKOFF_S)) - 1]
+    return max(backoff_s, min(BACKOFF_FOR * took_s, LONGEST_BACKOFF_S)) if isinstance(error, RefusedRow) else backoff_s

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from headrace.model.log import Lease, Round
+from headrace.model.log import Commit, Lease
 from headrace.run.ports import Ledger
 from headrace.site.deadline import Deadline
 from headrace.site.deliver.leftovers import Means, Noted, NotedCopy, noted_in
@@ -19,7 +19,7 @@ from headrace.site.troubles import WITHDRAWAL, Troubles
 
 MEND = "the service tries again at least every minute"
 
-REST_S = (0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
+BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
 AT_ONCE_S = 5.0
 """Whoever goes over to a plan waits for so long: what answers is gone then."""
 
@@ -52,7 +52,7 @@ class Withdrawals:
         known = noted_in(self.ledger)
         new = {thing.note: thing.to_json() for thing in things if known.get(thing.note) != thing}
         if new:
-            self.ledger.commit(self.lease, Round(notes=new))
+            self.ledger.commit(self.lease, Commit(notes=new))
 
     def keep(self, things: Collection[Noted]) -> None:
         """Notes them, and lets be what is given back now: who makes it afterwards finds it whole, or makes it anew."""
@@ -119,12 +119,12 @@ class Withdrawals:
                     self._report(thing, str(error))
             finally:
                 giving_back.tried.set()
-            giving_back.stop.wait(REST_S[min(failures, len(REST_S)) - 1])
+            giving_back.stop.wait(BACKOFF_S[min(failures, len(BACKOFF_S)) - 1])
 
     def _report(self, thing: Noted, why: str) -> None:
         self.troubles.report(WITHDRAWAL + thing.note, f"{thing.what} could not be dropped yet: {why}", MEND)
 
     def _forget(self, thing: Noted) -> None:
-        self.ledger.commit(self.lease, Round(notes={thing.note: None}))
+        self.ledger.commit(self.lease, Commit(notes={thing.note: None}))
         self._running.pop(thing.note, None)
         self.troubles.clear(WITHDRAWAL + thing.note)

@@ -27,7 +27,7 @@ from headrace.site.engine.timed_runner import JobRunner, TimedRunner, ask
 
 log = logging.getLogger("headrace.engine")
 
-REST_S = (1.0, 2.0, 5.0, 15.0, 30.0)
+BACKOFF_S = (1.0, 2.0, 5.0, 15.0, 30.0)
 """After so many starts in a row that failed, how long until the next."""
 TOGETHER = 2
 """How often items that died with their job are tried together before each is tried alone."""
@@ -199,10 +199,10 @@ class LateRunner(Generic[Jobs]):
         except BaseException as error:
             self._failures += 1
             self._error = str(error)
-            rest_s = REST_S[min(self._failures, len(REST_S)) - 1]
-            self._again_at = time.monotonic() + rest_s
+            backoff_s = BACKOFF_S[min(self._failures, len(BACKOFF_S)) - 1]
+            self._again_at = time.monotonic() + backoff_s
             if not self._ended:
-                log.warning("%s could not be started: %s; trying again in %g s", self._engine.name, error, rest_s)
+                log.warning("%s could not be started: %s; trying again in %g s", self._engine.name, error, backoff_s)
             future.set_exception(error)
             return
         finally:

@@ -28,7 +28,7 @@ from headrace.site.sources.folder_sources import folder_streams
 
 log = logging.getLogger("headrace.capture")
 
-REST_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 LASTED_S = 10.0
 """One that ran for so long was well: that it ended is its first failure."""
 LOOK_EVERY_S = 0.5
@@ -136,9 +136,9 @@ class Captures:
         lasted = time.monotonic() - running.started_at > LASTED_S
         running.failures = 1 if lasted else running.failures + 1
         running.error, running.hint = reason, hint
-        rest = REST_S[min(running.failures, len(REST_S)) - 1]
-        running.retry_at = time.monotonic() + rest
-        log.warning("capture of %s: %s; trying again in %s s", running.settings.database, reason, rest)
+        backoff_s = BACKOFF_S[min(running.failures, len(BACKOFF_S)) - 1]
+        running.retry_at = time.monotonic() + backoff_s
+        log.warning("capture of %s: %s; trying again in %s s", running.settings.database, reason, backoff_s)
 
     def _start(self, running: RunningCapture) -> None:
         if self._ending:

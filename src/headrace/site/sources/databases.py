@@ -43,7 +43,7 @@ def databases_of(catalogue: Catalogue, used: frozenset[str]) -> tuple[SourceData
 
 
 def folder_databases(catalogue: Catalogue, used: Collection[str]) -> dict[str, str]:
-    """Sources that are folders of files, by the name of their moments: each is a database of its own."""
+    """Sources that are folders of files, by the name of their commit marks: each is a database of its own."""
     return {FOLDER + name: name for name in sorted(used) if isinstance(catalogue.sources[name].origin, FileFolder)}
 
 

@@ -16,7 +16,7 @@ MEND_FILE = "make the file match the declaration, or remove it; the service read
 def folder_streams(
     catalogue: Catalogue, sources: Collection[str], project: Path, environment: Mapping[str, str]
 ) -> dict[str, FolderStream]:
-    """Those of the sources that are folders of files, by the name of their moments.
+    """Those of the sources that are folders of files, by the name of their commit marks.
 
     Raises InputError if a path has a variable that is not set.
     """

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from headrace.connect.tables.folder import FOLDER
-from headrace.model.log import Lease, Round
+from headrace.model.log import Commit, Lease
 from headrace.model.source_shape import shape_of
 from headrace.run.capture.spool import MEND_NOTE, MISSED_NOTE, SPOOL, STOPPED_NOTE
 from headrace.run.logs.upkeep import READING_NOTE
@@ -66,7 +66,7 @@ class Sources:
     def note_shapes(self, wanted: Running, lease: Lease) -> None:
         """What spools will have rows of, before they do."""
         notes = {SHAPE_NOTE + name: shape for name, shape in shapes_of(wanted).items()}
-        self.ledger.commit(lease, Round(notes=dict[str, str | None](notes)))
+        self.ledger.commit(lease, Commit(notes=dict[str, str | None](notes)))
 
     def notes_about(self, sources: Collection[str]) -> list[str]:
         """All notes about sources; they go with their spools."""
@@ -89,7 +89,7 @@ class Sources:
                 return
         if gone:
             notes = dict.fromkeys(self.notes_about(gone))
-            self.ledger.commit(lease, Round(notes=notes, forget=tuple(SPOOL + name for name in gone)))
+            self.ledger.commit(lease, Commit(notes=notes, forget=tuple(SPOOL + name for name in gone)))
 
 
 def shapes_of(running: Running) -> dict[str, str]:
