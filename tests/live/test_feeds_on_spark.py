@@ -13,7 +13,6 @@ import pytest
 from pyarrow import csv
 from pyarrow import parquet as pq
 
-from headrace.connect.spark import feeds as on_spark
 from headrace.connect.spark.feeds import SparkFeedsResult, decide_follows
 from headrace.connect.spark.follow_rates import FollowFiles
 from headrace.connect.tables.follows import read_follows
@@ -74,10 +73,7 @@ def by_spark(spark: SparkSession, files: FollowFiles, model: Model, out: Path | 
         *(pytest.param(model, "parquet", marks=pytest.mark.long) for model in Model if model is not Model.RPC),
     ],
 )
-def test_spark_decides_as_one_process_does(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: Model, form: str
-):
-    monkeypatch.setattr(on_spark, "ROWS", 100)
+def test_spark_decides_as_one_process_does(spark: SparkSession, tmp_path: Path, model: Model, form: str):
     files = random_tables(tmp_path, 5, form)
     found = by_spark(spark, files, model, tmp_path / f"out.{form}")
     table = read_follows(files.follows, files.producers, files.consumers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +15,13 @@ from pyarrow import parquet as pq
 from headrace.app.placing import TableRequest, place_table
 from headrace.connect.tables.files import format_of
 from headrace.model.errors import InputError
-from headrace.plan.place.tables import settle_conflicts, uniform_star
+from headrace.plan.place.tables import UniformRules
 from tests.live.standalone_cluster import answer_of, cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headrace.connect.spark.place import Conflicts, Settlement, SparkPlacement
+    from headrace.connect.spark.place import PlaceRules, SparkPlacement
 
 Columns = dict[str, Any]
 
@@ -43,14 +44,10 @@ def write(folder: Path, columns: Columns, form: str = "parquet") -> Path:
     return file
 
 
-def on_spark(spark: SparkSession, file: Path, up: int, down: int, out: Path | None = None) -> SparkPlacement:
-    from headrace.connect.spark.place import RatePrices, Settlement, place_on_spark
+def on_spark(spark: SparkSession, file: Path, rules: PlaceRules, out: Path | None = None) -> SparkPlacement:
+    from headrace.connect.spark.place import place_on_spark
 
-    def settle(conflicts: Conflicts) -> Settlement:
-        settled = settle_conflicts(conflicts.ends, conflicts.contested, uniform_star(conflicts.devices, up, down)[0])
-        return Settlement(settled.limit, settled.cost, settled.twice_bound, settled.method)
-
-    return place_on_spark(spark, file, format_of(file), RatePrices(up, down), settle, out)
+    return place_on_spark(spark, file, format_of(file), rules, out)
 
 
 def places(file: Path) -> list[tuple[Any, ...]]:
@@ -65,6 +62,7 @@ CASES: dict[str, tuple[Columns, int, int]] = {
     "many views per pair": (skewed(4, 25, 3000), 3, 1),
     "few distinct rates": (skewed(5, 200, 3000, scale=1.0), 2, 1),
     "sums beyond 64 bits": (skewed(6, 60, 800, scale=1e15), 5, 1),
+    "prices beyond 64 bits": (skewed(9, 60, 800), 5 * 10**25, 10**25),
 }
 
 
@@ -79,7 +77,7 @@ def test_spark_and_numpy_decide_alike(spark: SparkSession, tmp_path: Path, case:
     file = write(tmp_path, columns)
     here, there = tmp_path / "numpy.parquet", tmp_path / "spark.parquet"
     expected = place_table(TableRequest(file, up, down, here))
-    placed = on_spark(spark, file, up, down, there)
+    placed = on_spark(spark, file, UniformRules(up, down), there)
     assert placed.cost == expected.outcome.cost * placed.scale
     assert placed.twice_bound == 2 * expected.outcome.lower_bound * placed.scale
     assert placed.all_cloud_cost == expected.outcome.all_cloud_cost * placed.scale
@@ -89,12 +87,29 @@ def test_spark_and_numpy_decide_alike(spark: SparkSession, tmp_path: Path, case:
     assert places(there) == places(here)
 
 
+@dataclass(frozen=True)
+class FewOnDevices(UniformRules):
+    """Rules of somebody else: only views that need more than a rate run on devices."""
+
+    least: int = 3000
+
+    def runs_on_device(self, rate: Any, limit: Any) -> Any:
+        return rate > self.least
+
+
+def test_spark_decides_by_the_rules_that_it_is_given(spark: SparkSession, tmp_path: Path):
+    file = write(tmp_path, {"a": ["x", "y"], "b": ["y", "z"], "rate_ab": [2000, 4000], "rate_ba": [1, 2]})
+    usual = on_spark(spark, file, UniformRules(1, 1), tmp_path / "usual.parquet")
+    others = on_spark(spark, file, FewOnDevices(1, 1), tmp_path / "others.parquet")
+    assert (usual.on_devices, others.on_devices) == (2, 1)
+
+
 def test_names_in_a_csv_are_text_for_both_engines(spark: SparkSession, tmp_path: Path):
     columns = skewed(7, 40, 500, scale=None)
     columns |= {name: [f"u{number:03}" for number in columns[name]] for name in ("a", "b")}
     file = write(tmp_path, columns, "csv")
     expected = place_table(TableRequest(file, 2, 1))
-    assert on_spark(spark, file, 2, 1).cost == expected.outcome.cost * 1_000_000
+    assert on_spark(spark, file, UniformRules(2, 1)).cost == expected.outcome.cost * 1_000_000
 
 
 @pytest.mark.parametrize(
@@ -112,7 +127,7 @@ def test_names_in_a_csv_are_text_for_both_engines(spark: SparkSession, tmp_path:
 def test_spark_refuses_what_numpy_refuses(spark: SparkSession, tmp_path: Path, wrong: Columns, message: str):
     file = write(tmp_path, {"a": ["x", "y"], "b": ["y", "z"], "rate_ab": [1, 2], "rate_ba": [3, 4], **wrong})
     with pytest.raises(InputError) as caught:
-        on_spark(spark, file, 1, 1)
+        on_spark(spark, file, UniformRules(1, 1))
     assert message in str(caught.value)
     with pytest.raises(InputError):
         place_table(TableRequest(file, 1, 1))

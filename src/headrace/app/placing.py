@@ -19,7 +19,7 @@ from headrace.plan.place.effort import Effort
 from headrace.plan.place.instance import Device, PlacementDecision, PlacementOutcome, Single
 from headrace.plan.place.numbers import Exact, as_json
 from headrace.plan.place.read import read_instance
-from headrace.plan.place.tables import WORDS, decide_table, in_units, settle_conflicts, uniform_star
+from headrace.plan.place.tables import WORDS, decide_table, in_units, uniform_rules, uniform_star
 
 Progress = Callable[[str], None]
 
@@ -142,7 +142,7 @@ def place_table(request: TableRequest, progress: Progress = lambda _: None) -> P
 
 def place_table_on_spark(request: TableRequest, master: str, progress: Progress = lambda _: None) -> PlacedTable:
     """The same on Spark: for tables that one machine does not hold."""
-    from headrace.connect.spark.place import Conflicts, RatePrices, Settlement, place_on_spark
+    from headrace.connect.spark.place import place_on_spark
     from headrace.connect.spark.session import SparkSettings, start_session
     from headrace.connect.tables.files import format_of
     from headrace.connect.tables.output import output_format
@@ -150,15 +150,7 @@ def place_table_on_spark(request: TableRequest, master: str, progress: Progress 
     if request.out is not None:
         output_format(request.out)
     form = format_of(request.file)
-    one, price_scale = uniform_star(1, request.up, request.down)
-    prices = RatePrices(int(one.up[0]), int(one.down[0]))
-
-    def settle(conflicts: Conflicts) -> Settlement:
-        progress(f"settling {len(conflicts.contested[0]):,} views that two devices want")
-        star, _ = uniform_star(conflicts.devices, request.up, request.down)
-        settled = settle_conflicts(conflicts.ends, conflicts.contested, star)
-        return Settlement(settled.limit, settled.cost, settled.twice_bound, settled.method)
-
+    rules, price_scale = uniform_rules(request.up, request.down)
     with tempfile.TemporaryDirectory(prefix="headrace-place-") as scratch:
         progress("starting Spark")
         session = start_session(
@@ -167,7 +159,7 @@ def place_table_on_spark(request: TableRequest, master: str, progress: Progress 
         try:
             progress("deciding")
             started = time.perf_counter()
-            placed = place_on_spark(session, request.file, form, prices, settle, request.out)
+            placed = place_on_spark(session, request.file, form, rules, request.out, progress)
             seconds = time.perf_counter() - started
         finally:
             session.stop()

@@ -17,13 +17,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headrace.connect.spark.follow_rates import MARK, FollowFiles, JoinedFollows, join_follows
+from headrace.connect.spark.stretches import number_values, whole_values
 from headrace.connect.tables.output import merge_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-ROWS = 1 << 17
-"""Rows decided together, more or less."""
 
 COSTS = ("paid", "all_ahead", "all_on_read")
 
@@ -86,39 +84,18 @@ def _decider(
     kept = [column for column in columns if column != "decision"]
 
     def decide(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        stretches = _whole_consumers(batches) if by_consumer else (pa.Table.from_batches([batch]) for batch in batches)
+        each = (pa.Table.from_batches([batch]) for batch in batches)
+        stretches = whole_values(batches, "consumer") if by_consumer else each
         for rows in stretches:
             yield from _decided(rows, rules, kept).to_batches()
 
     return decide
 
 
-def _whole_consumers(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Rows in stretches that end where a consumer does, given that rows of a consumer stand together."""
-    held: list[pa.RecordBatch] = []
-    for batch in batches:
-        held.append(batch)
-        if sum(map(len, held)) >= ROWS:
-            rows = pa.Table.from_batches(held)
-            consumer = rows["consumer"].combine_chunks()
-            last = _start_of_last(consumer)
-            if last:
-                yield rows.slice(0, last)
-                held = rows.slice(last).to_batches()
-    if held:
-        yield pa.Table.from_batches(held)
-
-
-def _start_of_last(values: pa.Array) -> int:
-    import pyarrow.compute as pc
-
-    return int(pc.index(values, values[-1]).as_py())
-
-
 def _decided(rows: pa.Table, rules: Rules, kept: list[str]) -> pa.Table:
     import pyarrow.compute as pc
 
-    numbers = rows["consumer"].combine_chunks().dictionary_encode().indices.to_numpy()
+    numbers, _ = number_values(rows["consumer"])
     arrays = {name: rows[f"{MARK}{name}"].to_numpy() for name in ("producer_rate", "consumer_rate")}
     own = {name: rows[f"{MARK}{name}"].to_numpy() for name in ("H", "L") if f"{MARK}{name}" in rows.column_names}
     ahead, costs = rules({"event_rate": arrays["producer_rate"], "query_rate": arrays["consumer_rate"], **own}, numbers)

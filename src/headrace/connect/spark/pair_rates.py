@@ -15,37 +15,30 @@ from headrace.model.errors import InputError, Location, Problem
 RATE_AB, RATE_BA = "headrace rate_ab", "headrace rate_ba"
 """Columns that hold the rates as integers."""
 
-LONG_IS_ENOUGH = 1 << 62
 RATES = ("rate_ab", "rate_ba")
 WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 
-def read_rates(session: SparkSession, file: Path, form: Format, price: int) -> tuple[DataFrame, int]:
-    """The table with two more columns, and the scale of the rates in them.
-
-    They are bigint where no sum of rates, times the price, can leave 64 bits, else decimal(38,0).
-    """
+def read_rates(session: SparkSession, file: Path, form: Format) -> tuple[DataFrame, int]:
+    """The table with two more columns, which hold the rates as bigint, and the scale of the rates in them."""
     table = _opened(session, file, form)
-    fractional, total = _surveyed(table, file)
-    scale = SCALE if fractional else 1
-    kind = "bigint" if 2 * total * scale * max(price, 1) < LONG_IS_ENOUGH else "decimal(38,0)"
+    scale = SCALE if _has_fractions(table, file) else 1
     columns = {RATE_AB: _integer(table, "rate_ab", scale), RATE_BA: _integer(table, "rate_ba", scale)}
-    return table.withColumns({name: column.cast(kind) for name, column in columns.items()}), scale
+    return table.withColumns(columns), scale
 
 
-def _surveyed(table: DataFrame, file: Path) -> tuple[bool, float]:
-    """One pass: raises for mistakes; tells whether some rate is no integer, and about how much all are together."""
+def _has_fractions(table: DataFrame, file: Path) -> bool:
+    """Whether some rate is no integer. The same pass over the table raises for mistakes."""
     tests = _mistakes(table)
     counts = [fn.count_if(fn.coalesce(test, fn.lit(False))) for test in tests.values()]
     fractional = [fn.count_if(fn.col(name) != fn.rint(fn.col(name).cast("double"))) for name in RATES]
-    totals = [fn.sum(fn.col(name).cast("double")) for name in RATES]
-    row = table.agg(*fractional, *totals, *counts).first()
+    row = table.agg(*fractional, *counts).first()
     assert row is not None
-    found = zip(tests.items(), row[4:], strict=True)
+    found = zip(tests.items(), row[2:], strict=True)
     problems = [_problem(table.where(test), what, count, file) for (what, test), count in found if count]
     if problems:
         raise InputError(problems)
-    return bool(row[0] or row[1]), float(row[2] or 0) + float(row[3] or 0)
+    return bool(row[0] or row[1])
 
 
 def _opened(session: SparkSession, file: Path, form: Format) -> DataFrame:

@@ -1,68 +1,90 @@
-"""Places a table of pairs with Spark: every device's upload limit by window functions, so that tables may exceed one
-machine.
+"""Places a table of pairs with Spark, so that tables may exceed one machine.
 
-The same decisions as `plan.place.threshold` makes. What two devices both want is collected (it is little: a
-thousandth of the views for realistic rates) and settled by the function that is passed in; its new limits go back as
-a small table.
+Spark holds the rows and brings all view ends of a device together. It decides nothing: the rules are passed in, and are
+the functions that decide a table in one process. What two devices both want is collected (it is little: a thousandth of
+the views for realistic rates) and settled here; the new limits go back as a small table.
+
+    table -> view ends by device -> own limit of every device -> what two devices want -> settled limits -> places
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from headrace.connect.spark.pair_rates import RATE_AB, RATE_BA, read_rates
+from headrace.connect.spark.stretches import number_values, whole_values
 from headrace.connect.tables.files import Format
 from headrace.connect.tables.output import merge_parts
 
 BROADCAST_DEVICES = 2_000_000
 PARTITIONS = 16
-LOCAL = "local thresholds"
+
+Numbers = NDArray[Any]
+EndArrays = tuple[NDArray[np.int64], NDArray[np.int64], Numbers, Numbers]
+"""View ends: device, partner, the rate that the view needs of the device's own feed, and that of the partner's."""
+
+ContestedArrays = tuple[NDArray[np.int64], NDArray[np.int64], Numbers, Numbers]
+"""Views that two devices want: the devices, and their own rates."""
 
 
-@dataclass(frozen=True, slots=True)
-class RatePrices:
-    """Per unit of rate, as integers."""
+class DeviceLimits(Protocol):
+    """Upload limits by device, what these devices pay together, and what they would with everything in the Cloud."""
 
-    up: int
-    down: int
+    @property
+    def limit(self) -> Numbers: ...
+    @property
+    def cost(self) -> int: ...
+    @property
+    def all_cloud_cost(self) -> int: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Conflicts:
-    """Devices in conflict, numbered in the order of their names.
-
-    `ends`: device, own rate and added download of all their views. `contested`: the two devices that want a view, and
-    their own rates.
+class Settlement(Protocol):
+    """New limits of the devices in conflict, what they pay, twice a lower bound of that, and the price of what each
+    would rather have.
     """
 
-    devices: int
-    ends: tuple[NDArray[np.int64], NDArray[Any], NDArray[Any]]
-    contested: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[Any], NDArray[Any]]
+    @property
+    def limit(self) -> Numbers: ...
+    @property
+    def cost(self) -> int: ...
+    @property
+    def twice_bound(self) -> int: ...
+    @property
+    def own_cost(self) -> int: ...
+    @property
+    def method(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
-    """New limits of the devices in conflict, in their order; what they pay; twice a lower bound of that; the method."""
+class PlaceRules(Protocol):
+    """What decides. Devices are numbered 0, 1, ..., and all view ends of each are given.
 
-    limit: NDArray[Any]
-    cost: int
-    twice_bound: int
-    method: str
+    Rules travel to the workers, so they must be importable there.
+    """
 
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """In the Cloud, at a, at b."""
 
-Settle = Callable[[Conflicts], Settlement]
+    @property
+    def method(self) -> str:
+        """How devices decide alone."""
+
+    def own_limits(self, ends: EndArrays) -> DeviceLimits: ...
+    def runs_on_device(self, rate: Any, limit: Any) -> Any: ...
+    def settle(self, ends: EndArrays, contested: ContestedArrays) -> Settlement: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,128 +102,111 @@ class SparkPlacement:
 
 
 def place_on_spark(
-    session: SparkSession, file: Path, form: Format, prices: RatePrices, settle: Settle, out: Path | None
+    session: SparkSession,
+    file: Path,
+    form: Format,
+    rules: PlaceRules,
+    out: Path | None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> SparkPlacement:
     """Decides every row of a table and writes it, with a further column `at`, to one file."""
-    table, scale = read_rates(session, file, form, prices.up + prices.down)
+    table, scale = read_rates(session, file, form)
     ends = _ends(table).persist()
-    limits = _own_limits(ends, prices).persist()
+    limits = _own_limits(ends, rules).persist()
     devices, cost, all_cloud_cost = _totals(limits)
-    contested = (
-        _wanted(table, limits, devices).where("wants_a AND wants_b").select("a", "b", RATE_AB, RATE_BA).toArrow()
-    )
-    settled, of_these = Settlement(np.empty(0, np.int64), 0, 0, LOCAL), 0
+    twice_bound, method = 2 * cost, rules.method
+    wanted = _wanted(table, limits, devices, rules).where("wants_a AND wants_b")
+    contested = wanted.select("a", "b", RATE_AB, RATE_BA).toArrow()
     if contested.num_rows:
+        progress(f"settling {contested.num_rows:,} views that two devices want")
         names = _names(contested)
-        settled = settle(_collected(session, contested, names, ends))
-        of_these = _cost_of(session, limits, names)
+        settled = rules.settle(*_collected(session, contested, names, ends))
         limits = _with_new_limits(session, limits, names, settled.limit).persist()
-    placed = _placed(table, limits, devices).persist()
-    pairs, on_devices = _counts(placed)
+        cost += settled.cost - settled.own_cost
+        twice_bound += settled.twice_bound - 2 * settled.own_cost
+        method = settled.method
+    ends.unpersist()
+    placed = _placed(table, limits, devices, rules).persist()
+    pairs, on_devices = _counts(placed, rules)
     if out is not None:
         _write(placed.drop(RATE_AB, RATE_BA), out)
-    return SparkPlacement(
-        cost=cost - of_these + settled.cost,
-        twice_bound=2 * (cost - of_these) + settled.twice_bound,
-        all_cloud_cost=all_cloud_cost,
-        scale=scale,
-        devices=devices,
-        pairs=pairs,
-        on_devices=on_devices,
-        method=settled.method,
-    )
+    return SparkPlacement(cost, twice_bound, all_cloud_cost, scale, devices, pairs, on_devices, method)
+
+
+# Every device alone
 
 
 def _ends(table: DataFrame) -> DataFrame:
-    """Both ends of every view: the device, its own rate, and what running the view there adds to its downloads."""
-    pairs = table.select("a", "b", RATE_AB, RATE_BA)
-    one = pairs.select(
-        fn.col("a").alias("device"),
-        fn.col("b").alias("partner"),
-        fn.col(RATE_AB).alias("own"),
-        fn.col(RATE_BA).alias("down"),
-    )
-    other = pairs.select(
-        fn.col("b").alias("device"),
-        fn.col("a").alias("partner"),
-        fn.col(RATE_BA).alias("own"),
-        fn.col(RATE_AB).alias("down"),
-    )
-    ends = one.unionAll(other)
-    if _has_repeated_pairs(pairs):
-        ends = _only_what_is_added(ends)
-    return ends.select("device", "own", "down").repartition(PARTITIONS, "device")
+    """Both ends of every view, those of a device together."""
+
+    def end(device: str, partner: str, own: str, rate: str) -> DataFrame:
+        columns = {"device": device, "partner": partner, "own": own, "rate": rate}
+        return table.select(*(fn.col(column).alias(name) for name, column in columns.items()))
+
+    both = end("a", "b", RATE_AB, RATE_BA).unionAll(end("b", "a", RATE_BA, RATE_AB))
+    return both.repartition(PARTITIONS, "device")
 
 
-def _has_repeated_pairs(pairs: DataFrame) -> bool:
-    counted = pairs.groupBy(fn.least("a", "b"), fn.greatest("a", "b")).count()
-    return not counted.where("count > 1").isEmpty()
+def _own_limits(ends: DataFrame, rules: PlaceRules) -> DataFrame:
+    """A row for each device.
 
-
-def _only_what_is_added(ends: DataFrame) -> DataFrame:
-    """Views of one pair share a download: from the highest own rate down, each adds what it needs beyond the earlier
-    ones.
+    Costs may exceed any type of Spark. So they are text, and are those of a whole stretch of devices, at its first.
     """
-    distinct = ends.groupBy("device", "partner", "own").agg(fn.max("down").alias("down"))
-    earlier = Window.partitionBy("device", "partner").orderBy(fn.desc("own")).rowsBetween(Window.unboundedPreceding, -1)
-    before = fn.coalesce(fn.max("down").over(earlier), fn.lit(0).cast(_type_of(ends, "down")))
-    return distinct.select("device", "own", (fn.greatest("down", before) - before).alias("down"))
+    device = StructField("device", ends.schema["device"].dataType)
+    costs = (StructField(name, StringType()) for name in ("cost", "all_cloud_cost"))
+    schema = StructType([device, StructField("limit", LongType()), *costs])
+    return ends.sortWithinPartitions("device").mapInArrow(_decider(rules), schema)
 
 
-def _own_limits(ends: DataFrame, prices: RatePrices) -> DataFrame:
-    """Each device's cheapest upload limit (the largest among equals), its cost, and that of uploading for all views."""
-    number = _type_of(ends, "own")
-    up, down = fn.lit(prices.up).cast(number), fn.lit(prices.down).cast(number)
-    fastest_first = Window.partitionBy("device").orderBy(fn.desc("own"))
-    steps = ends.groupBy("device", "own").agg(fn.sum("down").cast(number).alias("down"))
-    so_far = fn.sum("down").over(fastest_first.rowsBetween(Window.unboundedPreceding, 0)).cast(number)
-    lower = fn.coalesce(fn.lead("own").over(fastest_first), fn.lit(0).cast(number))
-    choices = steps.select("device", "own", lower.alias("lower"), so_far.alias("fetched")).select(
-        "device", "own", "lower", (up * fn.col("lower") + down * fn.col("fetched")).cast(number).alias("cost")
-    )
-    best = choices.groupBy("device").agg(
-        fn.max("own").alias("fastest"), fn.min(fn.struct("cost", (-fn.col("lower")).alias("minus_lower"))).alias("best")
-    )
-    all_cloud = (up * fn.col("fastest")).cast(number)
-    stays = all_cloud <= fn.col("best.cost")
-    return best.select(
-        "device",
-        fn.when(stays, fn.col("fastest")).otherwise(-fn.col("best.minus_lower")).cast(number).alias("limit"),
-        fn.when(stays, all_cloud).otherwise(fn.col("best.cost")).alias("cost"),
-        all_cloud.alias("all_cloud"),
-    )
+def _decider(rules: PlaceRules) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def decide(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for rows in whole_values(batches, "device"):
+            device, devices = number_values(rows["device"])
+            partner, _ = number_values(rows["partner"])
+            found = rules.own_limits((device, partner, rows["own"].to_numpy(), rows["rate"].to_numpy()))
+            nothing = [None] * (len(devices) - 1)
+            costs = (pa.array([str(cost), *nothing], pa.string()) for cost in (found.cost, found.all_cloud_cost))
+            limit = pa.array(found.limit, pa.int64())
+            yield pa.RecordBatch.from_arrays([devices, limit, *costs], ["device", "limit", "cost", "all_cloud_cost"])
+
+    return decide
 
 
 def _totals(limits: DataFrame) -> tuple[int, int, int]:
     """Devices, their cost, and the cost of everything in the Cloud."""
-    row = limits.agg(
-        fn.count("*"), fn.sum(fn.col("cost").cast("decimal(38,0)")), fn.sum(fn.col("all_cloud").cast("decimal(38,0)"))
-    ).first()
+    row = limits.agg(fn.count("*"), fn.collect_list("cost"), fn.collect_list("all_cloud_cost")).first()
     assert row is not None
-    return row[0], int(row[1] or 0), int(row[2] or 0)
+    return row[0], sum(map(int, row[1])), sum(map(int, row[2]))
 
 
-def _wanted(table: DataFrame, limits: DataFrame, devices: int) -> DataFrame:
+# Places
+
+
+def _wanted(table: DataFrame, limits: DataFrame, devices: int, rules: PlaceRules) -> DataFrame:
     """The table with whether each of its two devices wants to run the view."""
 
-    def of(end: str) -> DataFrame:
+    def limit_of(end: str) -> DataFrame:
         part = limits.select(fn.col("device").alias(end), fn.col("limit").alias(f"limit_{end}"))
         return fn.broadcast(part) if devices < BROADCAST_DEVICES else part
 
-    joined = table.join(of("a"), "a").join(of("b"), "b")
+    joined = table.join(limit_of("a"), "a").join(limit_of("b"), "b")
     return joined.withColumns(
-        {"wants_a": fn.col(RATE_AB) > fn.col("limit_a"), "wants_b": fn.col(RATE_BA) > fn.col("limit_b")}
+        {
+            "wants_a": rules.runs_on_device(fn.col(RATE_AB), fn.col("limit_a")),
+            "wants_b": rules.runs_on_device(fn.col(RATE_BA), fn.col("limit_b")),
+        }
     )
 
 
-def _placed(table: DataFrame, limits: DataFrame, devices: int) -> DataFrame:
+def _placed(table: DataFrame, limits: DataFrame, devices: int, rules: PlaceRules) -> DataFrame:
     kept = [name for name in table.columns if name != "at"]
-    at = fn.when(fn.col("wants_a"), "a").when(fn.col("wants_b"), "b").otherwise("cloud")
-    return _wanted(table, limits, devices).select(*kept, at.alias("at"))
+    in_cloud, at_a, at_b = rules.words
+    at = fn.when(fn.col("wants_a"), at_a).when(fn.col("wants_b"), at_b).otherwise(in_cloud)
+    return _wanted(table, limits, devices, rules).select(*kept, at.alias("at"))
 
 
-def _counts(placed: DataFrame) -> tuple[int, int]:
-    row = placed.agg(fn.count("*"), fn.count_if(fn.col("at") != "cloud")).first()
+def _counts(placed: DataFrame, rules: PlaceRules) -> tuple[int, int]:
+    row = placed.agg(fn.count("*"), fn.count_if(fn.col("at") != rules.words[0])).first()
     assert row is not None
     return row[0], row[1]
 
@@ -215,43 +220,30 @@ def _names(contested: pa.Table) -> pa.Array:
     return both.take(pc.array_sort_indices(both))
 
 
-def _collected(session: SparkSession, contested: pa.Table, names: pa.Array, ends: DataFrame) -> Conflicts:
-    found = ends.join(_broadcast_names(session, names), "device", "left_semi").toArrow()
+def _collected(
+    session: SparkSession, contested: pa.Table, names: pa.Array, ends: DataFrame
+) -> tuple[EndArrays, ContestedArrays]:
+    """All view ends of the devices in conflict, and their contested views; devices are numbered as in `names`."""
+    in_conflict = fn.broadcast(session.createDataFrame(pa.table({"device": names})))
+    found = ends.join(in_conflict, "device", "left_semi").toArrow()
 
     def number(column: pa.ChunkedArray) -> NDArray[np.int64]:
         return np.asarray(pc.index_in(column, value_set=names).to_numpy(), dtype=np.int64)
 
-    return Conflicts(
-        len(names),
-        (number(found["device"]), _integers(found["own"]), _integers(found["down"])),
-        (number(contested["a"]), number(contested["b"]), _integers(contested[RATE_AB]), _integers(contested[RATE_BA])),
+    partner, _ = number_values(found["partner"])
+    return (
+        (number(found["device"]), partner, found["own"].to_numpy(), found["rate"].to_numpy()),
+        (
+            *(number(contested[end]) for end in ("a", "b")),
+            *(contested[rate].to_numpy() for rate in (RATE_AB, RATE_BA)),
+        ),
     )
 
 
-def _integers(column: pa.ChunkedArray) -> NDArray[Any]:
-    """int64, or Python integers where decimals were needed."""
-    values: NDArray[Any] = column.to_numpy()
-    if values.dtype == np.int64:
-        return values
-    return np.array([int(value) for value in values] + [None], dtype=object)[:-1]
-
-
-def _broadcast_names(session: SparkSession, names: pa.Array) -> DataFrame:
-    return fn.broadcast(session.createDataFrame(pa.table({"device": names})))
-
-
-def _cost_of(session: SparkSession, limits: DataFrame, names: pa.Array) -> int:
-    """What some devices would pay for their own optimum."""
-    return _totals(limits.join(_broadcast_names(session, names), "device", "left_semi"))[1]
-
-
-def _with_new_limits(session: SparkSession, limits: DataFrame, names: pa.Array, new: NDArray[Any]) -> DataFrame:
-    number = _type_of(limits, "limit")
-    texts = pa.array([str(limit) for limit in new.tolist()])
-    raised = session.createDataFrame(pa.table({"device": names, "raised": texts}))
+def _with_new_limits(session: SparkSession, limits: DataFrame, names: pa.Array, new: Numbers) -> DataFrame:
+    raised = session.createDataFrame(pa.table({"device": names, "raised": pa.array(new.tolist(), pa.int64())}))
     joined = limits.join(fn.broadcast(raised), "device", "left")
-    limit = fn.coalesce(fn.col("raised").cast(number), fn.col("limit")).alias("limit")
-    return joined.select("device", limit, "cost", "all_cloud")
+    return joined.select("device", fn.coalesce("raised", "limit").alias("limit"))
 
 
 # Output
@@ -267,7 +259,3 @@ def _write(placed: DataFrame, out: Path) -> None:
         merge_parts(sorted(parts.glob("part-*.parquet")), out)
     finally:
         shutil.rmtree(parts, ignore_errors=True)
-
-
-def _type_of(frame: DataFrame, column: str) -> str:
-    return dict(frame.dtypes)[column]

@@ -7,11 +7,12 @@ from fractions import Fraction
 
 from headrace.plan.place.instance import Device, PairView
 from headrace.plan.place.numbers import Exact
+from headrace.plan.place.pairs import runs_on_device
 
 
 def wants(view: PairView, device: str, limit: Exact) -> bool:
     """Whether a device that uploads its feed up to a limit runs the view."""
-    return (view.rate_a if device == view.a else view.rate_b) > limit
+    return bool(runs_on_device(view.rate_a if device == view.a else view.rate_b, limit))
 
 
 def cheapest_limit(device: str, kind: Device, views: Iterable[PairView]) -> Exact:
@@ -52,7 +53,7 @@ def _cost(kind: Device, ends: list[End], limit: Exact) -> Exact:
     sent: Exact = 0
     fetched: dict[str, Exact] = {}
     for own, partner, rate, _ in ends:
-        if own > limit:
+        if runs_on_device(own, limit):
             fetched[partner] = max(rate, fetched.get(partner, 0))
         else:
             sent = max(sent, own)

@@ -7,6 +7,7 @@ needs more than an exact integer: `plan.place.single` scales what people write.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,16 +47,24 @@ class Star:
         return len(self.up)
 
 
+def runs_on_device(rate: Any, limit: Any) -> Any:
+    """Whether a device that uploads its feed up to a limit runs a view that needs the feed at a rate.
+
+    For single numbers, and for columns of any engine.
+    """
+    return rate > limit
+
+
 def exact_in_int64(pairs: Pairs, star: Star) -> tuple[Pairs, Star]:
     """The same numbers, as Python integers where some device's costs or loads might not fit into 64 bits."""
     if _largest_cost(pairs, star) < SAFE and _largest_load(pairs) < SAFE:
         return pairs, star
-    return _as_objects(pairs), Star(
-        star.up.astype(object),
-        star.down.astype(object),
-        star.cloud,
-        None if star.capacity is None else star.capacity.astype(object),
-    )
+    return _as_objects(pairs), star_of_objects(star)
+
+
+def star_of_objects(star: Star) -> Star:
+    capacity = None if star.capacity is None else star.capacity.astype(object)
+    return Star(star.up.astype(object), star.down.astype(object), star.cloud, capacity)
 
 
 def _as_objects(pairs: Pairs) -> Pairs:
@@ -64,16 +73,19 @@ def _as_objects(pairs: Pairs) -> Pairs:
 
 
 def _largest_cost(pairs: Pairs, star: Star) -> int:
-    """At least what any device may pay for any choice, and any conflict component for any of its choices.
-
-    Not less than the rates themselves, which are compared and added up even where nothing is paid.
-    """
     if not len(pairs):
         return 0
     fastest = max(int(pairs.rate_a.max()), int(pairs.rate_b.max()))
-    price = max(1, int(star.up.max()), int(star.down.max()))
     degree = np.bincount(pairs.a, minlength=len(star)) + np.bincount(pairs.b, minlength=len(star))
-    return fastest * price * (int(degree.max()) + 1)
+    return largest_cost(fastest, star, int(degree.max()))
+
+
+def largest_cost(fastest: int, star: Star, views: int) -> int:
+    """At least what a device with so many views may pay for any choice.
+
+    Not less than the rates themselves, which are compared and added up even where nothing is paid.
+    """
+    return fastest * max(1, int(star.up.max()), int(star.down.max())) * (views + 1)
 
 
 def _largest_load(pairs: Pairs) -> int:
@@ -82,6 +94,6 @@ def _largest_load(pairs: Pairs) -> int:
 
 def wanted_twice(pairs: Pairs, limit: IntArray) -> NDArray[np.int64]:
     """Positions of the views that both devices want."""
-    both = pairs.rate_a > limit[pairs.a]
-    both &= pairs.rate_b > limit[pairs.b]
+    both = runs_on_device(pairs.rate_a, limit[pairs.a])
+    both &= runs_on_device(pairs.rate_b, limit[pairs.b])
     return np.flatnonzero(both)

@@ -15,7 +15,7 @@ from headrace.plan.place.conflicts import clashes, curves_of, devices_of, resolv
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.instance import CLOUD, Device, PlacementDecision, Single
 from headrace.plan.place.numbers import Exact, IntArray, common_scale, scaled, total
-from headrace.plan.place.pairs import AT_A, AT_B, Pairs, Star, Where, exact_in_int64, wanted_twice
+from headrace.plan.place.pairs import AT_A, AT_B, Pairs, Star, Where, exact_in_int64, runs_on_device, wanted_twice
 from headrace.plan.place.several import added_downloads
 from headrace.plan.place.threshold import Local, local_thresholds
 
@@ -34,7 +34,12 @@ class PairsDecision:
 
     @property
     def method(self) -> str:
-        return " + ".join([LOCAL, *sorted(self.methods)])
+        return name_method(self.methods)
+
+
+def name_method(used: Iterable[str]) -> str:
+    """What decided, in words: every device alone, then whatever settled conflicts."""
+    return " + ".join([LOCAL, *sorted(used)])
 
 
 def decide_pairs(pairs: Pairs, star: Star, effort: Effort = Effort()) -> PairsDecision:  # noqa: B008
@@ -73,8 +78,8 @@ def _without_conflicts(
 def where_views_run(pairs: Pairs, limit: IntArray) -> Where:
     """The place of each view, given every device's upload limit."""
     where = np.zeros(len(pairs), dtype=np.uint8)
-    where[pairs.rate_a > limit[pairs.a]] = AT_A
-    where[pairs.rate_b > limit[pairs.b]] = AT_B
+    where[runs_on_device(pairs.rate_a, limit[pairs.a])] = AT_A
+    where[runs_on_device(pairs.rate_b, limit[pairs.b])] = AT_B
     return where
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headrace.plan.place.conflicts import Clashes, resolve
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.instance import PlacementOutcome
-from headrace.plan.place.numbers import Exact, IntArray, common_scale
-from headrace.plan.place.pairs import Pairs, Star, Where
-from headrace.plan.place.single import LOCAL, decide_pairs, where_views_run
-from headrace.plan.place.threshold import Ends, cheapest, cost_curves
+from headrace.plan.place.numbers import SAFE, Exact, Index, IntArray, common_scale, int_array, total
+from headrace.plan.place.pairs import Pairs, Star, Where, largest_cost, runs_on_device, star_of_objects
+from headrace.plan.place.several import added_at_ends
+from headrace.plan.place.single import LOCAL, decide_pairs, name_method, where_views_run
+from headrace.plan.place.threshold import Curves, Ends, cost_curves, own_optima
 
 WORDS = ("cloud", "a", "b")
 """What stands in the column `at`, by the numbers of `pairs.Where`."""
@@ -30,8 +31,11 @@ class TableDecision(PlacementOutcome):
 def uniform_star(devices: int, up: Exact, down: Exact) -> tuple[Star, int]:
     """The same prices for every device, and the scale that makes integers of them."""
     scale = common_scale((up, down))
-    everyone = np.ones(devices, dtype=np.int64)
-    return Star(everyone * int(up * scale), everyone * int(down * scale), np.zeros(devices, dtype=np.bool_)), scale
+    return _star(devices, int(up * scale), int(down * scale)), scale
+
+
+def _star(devices: int, up: int, down: int) -> Star:
+    return Star(int_array([up]).repeat(devices), int_array([down]).repeat(devices), np.zeros(devices, dtype=np.bool_))
 
 
 def decide_table(pairs: Pairs, star: Star, scale: int, effort: Effort = Effort()) -> TableDecision:  # noqa: B008
@@ -51,28 +55,78 @@ def in_units(amount: int, scale: int) -> Exact:
     return exact.numerator if exact.denominator == 1 else exact
 
 
+EndColumns = tuple[Index, Index, IntArray, IntArray]
+"""All view ends of some devices: the device, its partner, the rate that the view needs of the device's own feed, and
+that of the partner's. Devices are numbered 0, 1, ...; numbers of partners have nothing to do with these.
+"""
+
+Contested = tuple[Index, Index, IntArray, IntArray]
+"""Views that two devices want: the devices, and the rates of their own feeds that the views need."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnLimits:
+    """Every device's own optimum by its number, what all of them pay, and what they would with all in the Cloud."""
+
+    limit: IntArray
+    cost: int
+    all_cloud_cost: int
+
+
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """New upload limits of devices in conflict, what these devices pay, and twice a lower bound of that."""
+    """New upload limits of devices in conflict, what these devices pay, and twice a lower bound of that.
+
+    `own_cost` is what they would pay if each could have its own optimum.
+    """
 
     limit: IntArray
     cost: int
     twice_bound: int
+    own_cost: int
     method: str
 
 
-def settle_conflicts(
-    ends: tuple[NDArray[np.int64], IntArray, IntArray],
-    conflicts: tuple[NDArray[np.int64], NDArray[np.int64], IntArray, IntArray],
-    star: Star,
-    effort: Effort = Effort(),  # noqa: B008
-) -> Settled:
-    """For an engine that found the devices' own optima elsewhere.
+@dataclass(frozen=True, slots=True)
+class UniformRules:
+    """All that decides a table at uniform integer prices, for an engine that holds a table in parts.
 
-    `ends`: device (numbered in the star, rising), own rate, added download, for all views of the devices in conflict.
-    `conflicts`: the two devices and their own rates, for all views that both want.
+    Every part has all view ends of its devices. The functions are those that decide a table in one process.
     """
-    curves = cost_curves(Ends(*ends, None), star, 0, len(star))
-    resolved = resolve(curves, cheapest(curves)[0], Clashes(*conflicts), effort)
-    method = " + ".join([LOCAL, *sorted(resolved.methods)])
-    return Settled(resolved.limit, resolved.cost, resolved.twice_bound, method)
+
+    up: int
+    down: int
+    words: tuple[str, str, str] = WORDS
+    method: str = LOCAL
+
+    def own_limits(self, ends: EndColumns) -> OwnLimits:
+        """Each device alone."""
+        found = own_optima(self._curves(ends))
+        return OwnLimits(found.limit, total(found.cost), total(found.all_cloud))
+
+    def runs_on_device(self, rate: Any, limit: Any) -> Any:
+        """Whether a device with this upload limit runs a view that needs its feed at this rate; for any columns."""
+        return runs_on_device(rate, limit)
+
+    def settle(self, ends: EndColumns, contested: Contested) -> Settled:
+        """`ends` are of all devices in conflict, `contested` the two devices and own rates of views that both want."""
+        curves = self._curves(ends)
+        own = own_optima(curves)
+        resolved = resolve(curves, own.limit, Clashes(*contested), Effort())
+        method = name_method(resolved.methods)
+        return Settled(resolved.limit, resolved.cost, resolved.twice_bound, total(own.cost), method)
+
+    def _curves(self, ends: EndColumns) -> Curves:
+        device, partner, own, rate = ends
+        degree = np.bincount(device)
+        star = _star(len(degree), self.up, self.down)
+        if largest_cost(max(int(own.max()), int(rate.max())), star, int(degree.max())) >= SAFE:
+            own, rate, star = own.astype(object), rate.astype(object), star_of_objects(star)
+        added = added_at_ends(device, partner, own, rate)
+        return cost_curves(Ends(device, own, added, None), star, 0, len(degree))
+
+
+def uniform_rules(up: Exact, down: Exact) -> tuple[UniformRules, int]:
+    """The rules at these prices, and the scale that makes integers of the prices."""
+    scale = common_scale((up, down))
+    return UniformRules(int(up * scale), int(down * scale)), scale

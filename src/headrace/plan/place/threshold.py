@@ -74,10 +74,8 @@ def local_thresholds(pairs: Pairs, star: Star, down_a: IntArray, down_b: IntArra
     limit = np.zeros(len(star), dtype=dtype)
     cost, all_cloud = limit.copy(), limit.copy()
     for first, last, ends in device_ranges(pairs, star, down_a, down_b):
-        part = slice(first, last)
-        curves = cost_curves(ends, star, first, last)
-        limit[part], cost[part] = cheapest(curves)
-        all_cloud[part] = curves.all_cloud
+        found = own_optima(cost_curves(ends, star, first, last))
+        limit[first:last], cost[first:last], all_cloud[first:last] = found.limit, found.cost, found.all_cloud
     if len(pairs):
         limit[star.cloud] = max(pairs.rate_a.max(), pairs.rate_b.max())
     return Local(limit, cost, all_cloud)
@@ -130,20 +128,20 @@ def _within_capacity(
     return fits
 
 
-def cheapest(curves: Curves) -> tuple[IntArray, IntArray]:
-    """The largest of the cheapest limits of each device, and its cost."""
+def own_optima(curves: Curves) -> Local:
+    """The largest of the cheapest limits of each device, its cost, and that of uploading for all views."""
     limit, cost = curves.fastest.copy(), curves.all_cloud.copy()
     steps = np.diff(curves.start)
     some = np.flatnonzero(steps)
     if not len(some):
-        return limit, cost
+        return Local(limit, cost, curves.all_cloud)
     starts = curves.start[some]
     least = np.minimum.reduceat(curves.cost, starts)
     at_least = np.flatnonzero(curves.cost == np.repeat(least, steps[some]))
     chosen = curves.limit[at_least[np.searchsorted(at_least, starts)]]
     better = np.flatnonzero(least < cost[some])
     limit[some[better]], cost[some[better]] = chosen[better], least[better]
-    return limit, cost
+    return Local(limit, cost, curves.all_cloud)
 
 
 def by_device_then_rate(device: IntArray, own: IntArray) -> IntArray:
