@@ -26,12 +26,13 @@ from bench.feeds_plots import plot
 from bench.feeds_results import AtThreshold, FanOut, Flash, ForLatency, Mix, Results, Spread
 from bench.feeds_text import text
 from bench.workloads.follows import PUSH_THRESHOLD, Skew, make_follows, with_flash, with_ratio
+from headrace.plan.exact_numbers import BoolArray
+from headrace.plan.feeds.amounts import Amounts
 from headrace.plan.feeds.controller import scores
 from headrace.plan.feeds.cost import price, pulls_by_consumer
 from headrace.plan.feeds.decide import decide
 from headrace.plan.feeds.instance import Feeds, Latency, MeanPulls, Percentile
 from headrace.plan.feeds.latency import LatencyMethod
-from headrace.plan.feeds.numbers import Amounts, BoolArray
 from headrace.plan.feeds.per_pair import decide_pairs
 
 RATIOS = (1, 2, 4, 8, 8.8, 12, 16, 17.1, 32, 64)

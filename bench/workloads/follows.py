@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.plan.feeds.amounts import Amounts
 from headrace.plan.feeds.instance import Feeds, Model, Pricing
-from headrace.plan.feeds.numbers import Amounts
 
 PRODUCERS, CONSUMERS, PAIRS = 67_921, 200_000, 1_020_458
 EVENTS_PER_HOUR, QUERIES_PER_HOUR = 1.0, 5.8

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from headrace.connect.text_file import read_text
 from headrace.model.errors import UsageError
+from headrace.plan.exact_numbers import Exact, as_json
 from headrace.plan.place.decide import prepared
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.instance import Device, PlacementDecision, PlacementOutcome, Single
-from headrace.plan.place.numbers import Exact, as_json
 from headrace.plan.place.read import read_instance
 from headrace.plan.place.tables import WORDS, decide_table, in_units, uniform_rules, uniform_star
 

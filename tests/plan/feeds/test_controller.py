@@ -9,6 +9,8 @@ from random import Random
 import numpy as np
 import pytest
 
+from headrace.plan.exact_numbers import BoolArray
+from headrace.plan.feeds.amounts import Amounts
 from headrace.plan.feeds.controller import (
     Goal,
     Threshold,
@@ -21,7 +23,6 @@ from headrace.plan.feeds.controller import (
 from headrace.plan.feeds.cost import price
 from headrace.plan.feeds.instance import Feeds, MeanPulls, Model, Pricing
 from headrace.plan.feeds.latency import LatencyMethod, meet_target
-from headrace.plan.feeds.numbers import Amounts, BoolArray
 from headrace.plan.feeds.per_pair import decide_pairs
 
 

@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from headrace.plan.feeds.amounts import Amounts
 from headrace.plan.feeds.hysteresis import Changes, reconsider, touched_pairs
 from headrace.plan.feeds.instance import Feeds, Model, Pricing
-from headrace.plan.feeds.numbers import Amounts
 from headrace.plan.feeds.per_pair import decide_pairs
 
 

@@ -8,12 +8,12 @@ from random import Random
 import numpy as np
 import pytest
 
+from headrace.plan.feeds.amounts import Amounts
 from headrace.plan.feeds.cost import price
 from headrace.plan.feeds.document import decide_instance, read_instance
 from headrace.plan.feeds.exactly import decide_exactly
 from headrace.plan.feeds.instance import Feeds, Model, Pricing
 from headrace.plan.feeds.latency import LatencyMethod
-from headrace.plan.feeds.numbers import Amounts
 from headrace.plan.feeds.per_pair import decide_pairs, in_whole_units
 from tests.plan.feeds.exhaustive import best, feeds_cost
 from tests.plan.feeds.instances import MODELS, Document, feeds, pushed, solve

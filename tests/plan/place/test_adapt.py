@@ -11,13 +11,13 @@ from fractions import Fraction
 
 import pytest
 
+from headrace.plan.exact_numbers import Exact
 from headrace.plan.place.adapt import PlacementChange, StandingPlacement, change, commit_device, stand
 from headrace.plan.place.adapt_graph import StandingGraph, change_graph, stand_graph, touched_devices
 from headrace.plan.place.decide import decide
 from headrace.plan.place.device import wants
 from headrace.plan.place.infeasible import Infeasible
 from headrace.plan.place.instance import CLOUD, Dag, Device, PairView, PlacedOperator, Single
-from headrace.plan.place.numbers import Exact
 from headrace.plan.place.read import read_instance
 from tests.plan.place.documents import (
     ANY_PRICES,

@@ -57,7 +57,7 @@ def mistakes(text: str) -> list[str]:
         (PAIR + ', "devices": {"c": {"cu": 1}}}', 'device "c" is unknown'),
         (PAIR + ', "devices": {"a": {"capacity": -1}}}', "capacity must not be negative, but is -1"),
         (PAIR + ', "cu": -1}', "cu must not be negative, but is -1"),
-        (PAIR + ', "prices": 1}', '"prices" is not a field here'),
+        (PAIR + ', "prices": 1}', 'the instance has an unknown field "prices"'),
         (PAIR + ', "cu": 1, "cu": 2}', '"cu" is written twice at f.json:1:58'),
         (
             PAIR + ', "core": {"links": [["n", "m", 1]], "attach": {"a": "n"}}}',

@@ -9,6 +9,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from headrace.plan.exact_numbers import BoolArray
 from headrace.plan.place.cut import (
     FOREVER,
     Choices,
@@ -20,7 +21,6 @@ from headrace.plan.place.cut import (
 )
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.infeasible import Infeasible
-from headrace.plan.place.numbers import BoolArray
 from headrace.plan.place.rows import Row, obeys
 from headrace.plan.place.search import solve
 

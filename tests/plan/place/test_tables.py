@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headrace.plan.place.numbers import IntArray
+from headrace.plan.exact_numbers import IntArray
 from headrace.plan.place.pairs import Pairs, exact_in_int64, wanted_twice
 from headrace.plan.place.several import added_downloads
 from headrace.plan.place.single import decide_pairs

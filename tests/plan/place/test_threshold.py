@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from headrace.plan.exact_numbers import IntArray
 from headrace.plan.place.device import cheapest_limit
 from headrace.plan.place.instance import Device, PairView
-from headrace.plan.place.numbers import IntArray
 from headrace.plan.place.pairs import Pairs, Star, exact_in_int64
 from headrace.plan.place.several import added_downloads
 from headrace.plan.place.single import decide_pairs, where_views_run

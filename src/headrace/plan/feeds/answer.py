@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from headrace.plan.exact_numbers import as_json, as_json_bound
 from headrace.plan.feeds.instance import FeedsDecision
-from headrace.plan.feeds.numbers import as_json, as_json_bound
 
 
 def summary(decision: FeedsDecision, seconds: float) -> dict[str, object]:

@@ -15,8 +15,9 @@ from typing import assert_never
 
 import numpy as np
 
+from headrace.plan.exact_numbers import BoolArray
+from headrace.plan.feeds.amounts import NumberArray, Positions
 from headrace.plan.feeds.instance import Model
-from headrace.plan.feeds.numbers import BoolArray, IntArray, NumberArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +75,13 @@ def _newest_share(columns: PairColumns, shown: int) -> NumberArray:
     return share
 
 
-def saved_on_read(on_read: NumberArray, ahead: NumberArray, group: IntArray, groups: int) -> NumberArray:
+def saved_on_read(on_read: NumberArray, ahead: NumberArray, group: Positions, groups: int) -> NumberArray:
     """For each consumer, what pulling the pairs that are cheaper on read saves, before the batch itself is paid."""
     saving = np.where(on_read < ahead, ahead - on_read, 0)
     return grouped_sum(saving, group, groups)
 
 
-def grouped_sum(values: NumberArray, group: IntArray, groups: int) -> NumberArray:
+def grouped_sum(values: NumberArray, group: Positions, groups: int) -> NumberArray:
     """Sums by group number, exact for integers."""
     if values.dtype != object:
         return np.bincount(group, weights=values, minlength=groups)

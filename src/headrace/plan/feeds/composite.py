@@ -19,9 +19,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from headrace.plan.exact_numbers import BoolArray, common_scale, scaled_objects
+from headrace.plan.feeds.amounts import NumberArray, Positions
 from headrace.plan.feeds.instance import Composite, FeedsDecision
 from headrace.plan.feeds.network import FollowNetwork, asked_rates, network_of, output_rates
-from headrace.plan.feeds.numbers import BoolArray, IntArray, NumberArray, common_scale, integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +48,8 @@ def edge_costs(composite: Composite, network: FollowNetwork) -> EdgeCosts:
     events, asked = output_rates(composite, network), asked_rates(composite, network)
     ahead = [edge.store_price * events[edge.source] for edge in composite.edges]
     on_read = [edge.fetch_price * asked[edge.target] for edge in composite.edges]
-    scale = common_scale(ahead, on_read)
-    return EdgeCosts(integers(ahead, scale), integers(on_read, scale), scale)
+    scale = common_scale((*ahead, *on_read))
+    return EdgeCosts(scaled_objects(ahead, scale), scaled_objects(on_read, scale), scale)
 
 
 def _close(composite: Composite, costs: EdgeCosts) -> BoolArray:
@@ -64,7 +65,7 @@ def _close(composite: Composite, costs: EdgeCosts) -> BoolArray:
     return ahead
 
 
-def _settled(wanted: BoolArray, near: IntArray, far: IntArray, nodes: int) -> BoolArray:
+def _settled(wanted: BoolArray, near: Positions, far: Positions, nodes: int) -> BoolArray:
     """The wanted edges that depend on wanted ones alone.
 
     An edge depends on those whose far end is its near end: on what feeds it if that is the source, on what it feeds if
@@ -83,13 +84,13 @@ def _settled(wanted: BoolArray, near: IntArray, far: IntArray, nodes: int) -> Bo
     return settled
 
 
-def _ranges(begin: IntArray, end: IntArray) -> IntArray:
+def _ranges(begin: Positions, end: Positions) -> Positions:
     """All numbers of all ranges, one after the other."""
     length = end - begin
     return np.repeat(begin - np.cumsum(length) + length, length) + np.arange(int(length.sum()))
 
 
-def _cut(ahead: NumberArray, on_read: NumberArray, source: IntArray, target: IntArray) -> BoolArray:
+def _cut(ahead: NumberArray, on_read: NumberArray, source: Positions, target: Positions) -> BoolArray:
     """Which of these edges are stored ahead. A variable more per node stands for its being incomplete."""
     # Loading SciPy takes longer than deciding most networks, and few have edges to cut.
     from headrace.plan.place.cut import FOREVER, Choices, minimum_cut, no_conflicts

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from headrace.model.errors import nearest_name
+from headrace.plan.exact_fields import DocumentFields
 from headrace.plan.exact_json import Path
-from headrace.plan.feeds.fields import FeedsFields
+from headrace.plan.feeds.amounts import Positions
 from headrace.plan.feeds.instance import Composite, FollowEdge, FollowNode, PullAccounting
 from headrace.plan.feeds.network import network_of
-from headrace.plan.feeds.numbers import IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class NamedComposite:
     composite: Composite
     names: tuple[str, ...]
 
-    def pairs(self, numbers: IntArray) -> list[tuple[str, str]]:
+    def pairs(self, numbers: Positions) -> list[tuple[str, str]]:
         """Source and target of each of these edges."""
         edges = (self.composite.edges[number] for number in numbers.tolist())
         return [(self.names[edge.source], self.names[edge.target]) for edge in edges]
@@ -32,7 +32,7 @@ class NamedComposite:
         return next((number for number, end in enumerate(ends) if end == (whom, who)), None)
 
 
-def read_composite(fields: FeedsFields, document: object) -> NamedComposite:
+def read_composite(fields: DocumentFields, document: object) -> NamedComposite:
     known = ("kind", "H", "L", "pull_accounting", "nodes", "edges")
     given = fields.fields(document, (), "the instance", known, ("nodes", "edges"))
     accounting = fields.choice(
@@ -48,7 +48,7 @@ def read_composite(fields: FeedsFields, document: object) -> NamedComposite:
     return named
 
 
-def _read_node(fields: FeedsFields, name: str, value: object) -> FollowNode:
+def _read_node(fields: DocumentFields, name: str, value: object) -> FollowNode:
     path: Path = ("nodes", name)
     entry = fields.fields(value, path, f'node "{name}"', ("event_rate", "query_rate", "pass"))
     return FollowNode(
@@ -58,7 +58,7 @@ def _read_node(fields: FeedsFields, name: str, value: object) -> FollowNode:
     )
 
 
-def _read_edges(fields: FeedsFields, given: Mapping[str, object], position: dict[str, int]) -> dict[int, FollowEdge]:
+def _read_edges(fields: DocumentFields, given: Mapping[str, object], position: dict[str, int]) -> dict[int, FollowEdge]:
     """Edges by their place in the list."""
     edges: dict[int, FollowEdge] = {}
     ends: set[tuple[str, str]] = set()
@@ -77,7 +77,7 @@ def _read_edges(fields: FeedsFields, given: Mapping[str, object], position: dict
     return edges
 
 
-def _read_ends(fields: FeedsFields, value: object, path: Path, position: dict[str, int]) -> tuple[str, str] | None:
+def _read_ends(fields: DocumentFields, value: object, path: Path, position: dict[str, int]) -> tuple[str, str] | None:
     entries = fields.items(value, path, "an edge")
     if not isinstance(value, list):
         return None
@@ -92,7 +92,7 @@ def _read_ends(fields: FeedsFields, value: object, path: Path, position: dict[st
 
 
 def _price(
-    fields: FeedsFields, given: Mapping[str, object], own: Mapping[str, object], edge: Path, name: str
+    fields: DocumentFields, given: Mapping[str, object], own: Mapping[str, object], edge: Path, name: str
 ) -> Fraction:
     """Of an edge: its own, or that of the instance."""
     if name in own:
@@ -105,7 +105,7 @@ def _price(
     return fields.amount(given[name], (name,), f'"{name}"')
 
 
-def _check_circles(fields: FeedsFields, named: NamedComposite, numbers: tuple[int, ...]) -> None:
+def _check_circles(fields: DocumentFields, named: NamedComposite, numbers: tuple[int, ...]) -> None:
     """Circles need fetches counted once per query, and nodes that do not multiply events."""
     nodes = named.composite.nodes
     for circle in network_of(named.composite).true_circles():

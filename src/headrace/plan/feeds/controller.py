@@ -22,8 +22,9 @@ from enum import StrEnum
 
 import numpy as np
 
+from headrace.plan.exact_numbers import BoolArray
+from headrace.plan.feeds.amounts import FloatArray
 from headrace.plan.feeds.instance import Feeds
-from headrace.plan.feeds.numbers import BoolArray, FloatArray
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ from fractions import Fraction
 
 import numpy as np
 
+from headrace.plan.exact_numbers import BoolArray
+from headrace.plan.feeds.amounts import NumberArray, Positions
 from headrace.plan.feeds.coherency import grouped_sum, on_read_and_ahead
 from headrace.plan.feeds.exactly import Integers, in_integers
 from headrace.plan.feeds.instance import Feeds, Model
-from headrace.plan.feeds.numbers import BoolArray, IntArray, NumberArray
 from headrace.plan.feeds.per_pair import chunks, columns_in_doubles, followed_rate, needs_followed_rate
 
 
@@ -32,7 +33,7 @@ def price(feeds: Feeds, ahead: BoolArray) -> Costs:
     return _price_exactly(feeds, ahead) if exact else _price_in_doubles(feeds, ahead)
 
 
-def pulls_by_consumer(feeds: Feeds, ahead: BoolArray) -> IntArray:
+def pulls_by_consumer(feeds: Feeds, ahead: BoolArray) -> Positions:
     return np.bincount(feeds.consumer[~ahead], minlength=len(feeds.query_rate))
 
 

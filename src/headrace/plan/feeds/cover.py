@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.plan.feeds.numbers import BoolArray, FloatArray, IntArray, NumberArray
+from headrace.plan.exact_numbers import BoolArray
+from headrace.plan.feeds.amounts import FloatArray, NumberArray, Positions
 
 NONE = -1
 """No option of a class."""
@@ -26,7 +27,7 @@ class Cover:
     Taking no option of a class costs and gains nothing. All last options together reach the need.
     """
 
-    owner: IntArray
+    owner: Positions
     gain: NumberArray
     cost: NumberArray
     need: int
@@ -35,7 +36,7 @@ class Cover:
     def classes(self) -> int:
         return int(self.owner[-1]) + 1 if len(self.owner) else 0
 
-    def total_cost(self, chosen: IntArray) -> int:
+    def total_cost(self, chosen: Positions) -> int:
         return int(self.cost[chosen[chosen != NONE]].sum())
 
 
@@ -46,8 +47,8 @@ class Ladder:
     `option` is where a step leads to, `before` where it starts. The first `taken` steps reach the need.
     """
 
-    option: IntArray
-    before: IntArray
+    option: Positions
+    before: Positions
     gain: NumberArray
     cost: NumberArray
     taken: int
@@ -67,7 +68,7 @@ def climb(cover: Cover) -> Ladder:
     return Ladder(option[order], before[order], gain[order], cost[order], taken)
 
 
-def greedy(cover: Cover, ladder: Ladder) -> IntArray:
+def greedy(cover: Cover, ladder: Ladder) -> Positions:
     """By class the option taken, or NONE.
 
     Costs at most the last step taken more than the fractional solution.
@@ -95,7 +96,7 @@ class CoverBound:
 
     price: int
     per: int
-    base: IntArray
+    base: Positions
     excess: NumberArray
     none_excess: NumberArray
     scaled_bound: int
@@ -117,7 +118,7 @@ def relax(cover: Cover, ladder: Ladder) -> CoverBound:
     return CoverBound(price, per, base, reduced - least[cover.owner], -least, price * cover.need + int(least.sum()))
 
 
-def _starts(owner: IntArray) -> BoolArray:
+def _starts(owner: Positions) -> BoolArray:
     return np.concatenate(([True], owner[1:] != owner[:-1]))
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headrace.plan.feeds.amounts import NumberArray, Positions
 from headrace.plan.feeds.cover import NONE, Cover, CoverBound, climb, greedy, relax
-from headrace.plan.feeds.numbers import IntArray, NumberArray
 
 EFFORT = 5_000_000
 """Combinations looked at before giving up the proof: seconds."""
@@ -28,7 +28,7 @@ FITS = 1 << 62
 class Covering:
     """`chosen[c]` is the option taken in class c, or NONE. No choice that reaches the need costs less than `bound`."""
 
-    chosen: IntArray
+    chosen: Positions
     cost: int
     bound: int
 
@@ -52,7 +52,7 @@ class _Class:
     """What may be taken instead of the base option, with the changes of gain and cost and the excess of each."""
 
     number: int
-    option: IntArray
+    option: Positions
     gain: NumberArray
     cost: NumberArray
     excess: NumberArray
@@ -75,7 +75,7 @@ class _Search:
         self.need = cover.need - int(cover.gain[taken].sum())
         self.best_cost = known.cost - self.base_cost
         self.best_at: tuple[int, int] | None = None
-        self.history: list[tuple[_Class, IntArray, IntArray]] = []
+        self.history: list[tuple[_Class, Positions, Positions]] = []
         """Per class added: for each combination kept, the one it extends and the alternative taken (-1: the base)."""
 
     @property
@@ -126,7 +126,7 @@ class _Search:
         cost = self.best_cost + self.base_cost
         return Covering(self.trace(), cost, cost if proven else min(cost, self.relaxed.bound))
 
-    def trace(self) -> IntArray:
+    def trace(self) -> Positions:
         """The choice that led to the best combination."""
         if self.best_at is None:
             return self.known.chosen
@@ -139,7 +139,7 @@ class _Search:
         return chosen
 
 
-def _by_gain_then_cost(gain: NumberArray, cost: NumberArray) -> IntArray:
+def _by_gain_then_cost(gain: NumberArray, cost: NumberArray) -> Positions:
     """Most gain first; of equal gains the cheapest."""
     by_cost = np.argsort(cost, kind="stable")
     return by_cost[np.argsort(-gain[by_cost], kind="stable")]
@@ -173,7 +173,7 @@ def _core(cover: Cover, relaxed: CoverBound, limit: int) -> list[_Class]:
     return sorted(classes, key=lambda which: which.least_excess)
 
 
-def _of_base(values: NumberArray, base: IntArray) -> NumberArray:
+def _of_base(values: NumberArray, base: Positions) -> NumberArray:
     of_base: NumberArray = np.zeros(len(base), dtype=object)
     of_base[base != NONE] = values[base[base != NONE]]
     return of_base

@@ -7,14 +7,15 @@ from typing import assert_never
 
 import numpy as np
 
+from headrace.plan.exact_fields import DocumentFields
 from headrace.plan.exact_json import read_json
+from headrace.plan.feeds.amounts import MOST_DIGITS
 from headrace.plan.feeds.answer import summary
 from headrace.plan.feeds.composite import decide_composite
 from headrace.plan.feeds.composite_document import NamedComposite, read_composite
 from headrace.plan.feeds.cover_search import EFFORT
 from headrace.plan.feeds.decide import decide
 from headrace.plan.feeds.feeds_document import NamedFeeds, read_feeds
-from headrace.plan.feeds.fields import FeedsFields
 from headrace.plan.feeds.instance import FeedsDecision
 from headrace.plan.feeds.latency import LatencyMethod
 
@@ -29,7 +30,7 @@ class InstanceKind(StrEnum):
 def read_instance(text: str, file: str) -> Named:
     """Raises InputError with all mistakes."""
     document = read_json(text, file)
-    fields = FeedsFields(text, file)
+    fields = DocumentFields(text, file, MOST_DIGITS)
     members = fields.members(document, (), "an instance")
     if isinstance(document, dict) and "kind" not in members:
         fields.wrong((), 'the instance has no "kind"', 'it is "feeds" or "composite"')

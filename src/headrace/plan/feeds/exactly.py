@@ -12,9 +12,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from headrace.plan.exact_numbers import BoolArray, common_scale, scaled_objects
+from headrace.plan.feeds.amounts import NumberArray, Positions
 from headrace.plan.feeds.coherency import PairColumns, batch_pays, grouped_sum, on_read_and_ahead, saved_on_read
 from headrace.plan.feeds.instance import Feeds, Model
-from headrace.plan.feeds.numbers import BoolArray, IntArray, NumberArray, common_scale, integers
 
 PIECE = 1 << 18
 """Pairs worked out together, more or less: integers take ten times the memory of doubles."""
@@ -36,23 +37,23 @@ class Integers:
         return Fraction(units, self.rate_scale * self.price_scale)
 
 
-def in_integers(feeds: Feeds, consumers: IntArray, producers: IntArray) -> Integers:
+def in_integers(feeds: Feeds, consumers: Positions, producers: Positions) -> Integers:
     query, event = feeds.query_rate.exactly(consumers), feeds.event_rate.exactly(producers)
     store, fetch = feeds.store_price.exactly(producers), feeds.fetch_price.exactly(producers)
-    rates = common_scale(query, event)
-    prices = common_scale(store, fetch, (feeds.pricing.batch_price,))
+    rates = common_scale((*query, *event))
+    prices = common_scale((*store, *fetch, feeds.pricing.batch_price))
     return Integers(
-        integers(query, rates),
-        integers(event, rates),
-        integers(store, prices),
-        integers(fetch, prices),
+        scaled_objects(query, rates),
+        scaled_objects(event, rates),
+        scaled_objects(store, prices),
+        scaled_objects(fetch, prices),
         int(feeds.pricing.batch_price * prices),
         rates,
         prices,
     )
 
 
-def decide_exactly(feeds: Feeds, pairs: IntArray) -> BoolArray:
+def decide_exactly(feeds: Feeds, pairs: Positions) -> BoolArray:
     """The decisions for these pairs: all pairs of each of their consumers, unless the pricing is per pair."""
     consumers, group = np.unique(feeds.consumer[pairs], return_inverse=True)
     producers, member = np.unique(feeds.producer[pairs], return_inverse=True)
@@ -68,7 +69,7 @@ def decide_exactly(feeds: Feeds, pairs: IntArray) -> BoolArray:
     return ahead
 
 
-def _columns(amounts: Integers, group: IntArray, member: IntArray) -> PairColumns:
+def _columns(amounts: Integers, group: Positions, member: Positions) -> PairColumns:
     event_rate = amounts.event_rate[member]
     followed = grouped_sum(event_rate, group, len(amounts.query_rate))
     return PairColumns(
@@ -90,7 +91,7 @@ def _cheaper_at_full_price(columns: PairColumns, model: Model) -> BoolArray:
     return certain
 
 
-def _rows(columns: PairColumns, rows: IntArray) -> PairColumns:
+def _rows(columns: PairColumns, rows: Positions) -> PairColumns:
     return PairColumns(
         columns.query_rate[rows],
         columns.event_rate[rows],
@@ -100,7 +101,7 @@ def _rows(columns: PairColumns, rows: IntArray) -> PairColumns:
     )
 
 
-def pieces(feeds: Feeds, unsure: BoolArray) -> Iterator[IntArray]:
+def pieces(feeds: Feeds, unsure: BoolArray) -> Iterator[Positions]:
     """The unsure pairs in pieces of bounded size; where pairs are coupled, a consumer is never cut in two."""
     pairs = np.flatnonzero(unsure)
     if feeds.pricing.is_per_pair:

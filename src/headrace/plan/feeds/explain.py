@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import assert_never
 
+from headrace.plan.exact_numbers import BoolArray
 from headrace.plan.feeds.composite import edge_costs
 from headrace.plan.feeds.composite_document import NamedComposite
 from headrace.plan.feeds.document import Named
@@ -12,7 +13,6 @@ from headrace.plan.feeds.explain_pair import PairReason, both_ways, headline, re
 from headrace.plan.feeds.feeds_document import NamedFeeds
 from headrace.plan.feeds.instance import Composite
 from headrace.plan.feeds.network import asked_rates, network_of, output_rates
-from headrace.plan.feeds.numbers import BoolArray
 
 
 def why(named: Named, ahead: BoolArray, who: str, whom: str, unit: str = "h") -> PairReason:

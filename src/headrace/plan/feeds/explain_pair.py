@@ -9,9 +9,9 @@ import numpy as np
 
 from headrace.model.amounts import format_number
 from headrace.model.errors import UsageError
+from headrace.plan.exact_numbers import BoolArray
 from headrace.plan.feeds.coherency import on_read_and_ahead
 from headrace.plan.feeds.instance import Feeds, Model
-from headrace.plan.feeds.numbers import BoolArray
 from headrace.plan.feeds.per_pair import columns_in_doubles, followed_rate
 
 

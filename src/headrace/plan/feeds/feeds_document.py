@@ -10,10 +10,10 @@ from itertools import chain, repeat
 import numpy as np
 
 from headrace.model.errors import nearest_name
+from headrace.plan.exact_fields import DocumentFields
 from headrace.plan.exact_json import Path
-from headrace.plan.feeds.fields import FeedsFields
+from headrace.plan.feeds.amounts import Amounts, Positions
 from headrace.plan.feeds.instance import Feeds, Latency, MeanPulls, Model, Percentile, Pricing
-from headrace.plan.feeds.numbers import Amounts, IntArray
 
 MOST_SHOWN = 100_000
 """Events of a feed."""
@@ -33,7 +33,7 @@ class NamedFeeds:
     consumers: tuple[str, ...]
     producers: tuple[str, ...]
 
-    def pairs(self, numbers: IntArray) -> list[tuple[str, str]]:
+    def pairs(self, numbers: Positions) -> list[tuple[str, str]]:
         """Consumer and producer of each of these pairs."""
         consumers = map(self.consumers.__getitem__, self.feeds.consumer[numbers].tolist())
         producers = map(self.producers.__getitem__, self.feeds.producer[numbers].tolist())
@@ -48,7 +48,7 @@ class NamedFeeds:
         return int(found[0]) if len(found) else None
 
 
-def read_feeds(fields: FeedsFields, document: object) -> NamedFeeds:
+def read_feeds(fields: DocumentFields, document: object) -> NamedFeeds:
     known = ("kind", "H", "L", "L0", "model", "k", "producers", "consumers", "latency")
     given = fields.fields(document, (), "the instance", known, ("producers", "consumers"))
     pricing = Pricing(
@@ -65,7 +65,7 @@ def read_feeds(fields: FeedsFields, document: object) -> NamedFeeds:
     return NamedFeeds(feeds, latency, tuple(consumers), tuple(producers.position))
 
 
-def _read_latency(fields: FeedsFields, value: object, model: Model) -> Latency:
+def _read_latency(fields: DocumentFields, value: object, model: Model) -> Latency:
     path: Path = ("latency",)
     kind = fields.members(value, path, '"latency"').get("kind")
     if model not in WITH_LATENCY:
@@ -89,7 +89,7 @@ class _Producers:
     fetch: Amounts
 
 
-def _read_producers(fields: FeedsFields, given: Mapping[str, object]) -> _Producers:
+def _read_producers(fields: DocumentFields, given: Mapping[str, object]) -> _Producers:
     members = fields.members(given.get("producers", {}), ("producers",), '"producers"')
     rates: list[Fraction] = []
     own_prices: dict[str, dict[int, Fraction]] = {"H": {}, "L": {}}
@@ -108,7 +108,7 @@ def _read_producers(fields: FeedsFields, given: Mapping[str, object]) -> _Produc
 
 
 def _prices(
-    fields: FeedsFields, given: Mapping[str, object], name: str, own: dict[int, Fraction], count: int
+    fields: DocumentFields, given: Mapping[str, object], name: str, own: dict[int, Fraction], count: int
 ) -> Amounts:
     """Prices by producer: its own, or that of the instance, which is needed if one has none."""
     if name not in given and len(own) < count:
@@ -120,8 +120,8 @@ def _prices(
 
 
 def _read_consumers(
-    fields: FeedsFields, consumers: dict[str, object], position: dict[str, int]
-) -> tuple[Amounts, IntArray, IntArray]:
+    fields: DocumentFields, consumers: dict[str, object], position: dict[str, int]
+) -> tuple[Amounts, Positions, Positions]:
     rates: list[Fraction] = []
     follows: list[list[object]] = []
     for name, value in consumers.items():
@@ -146,7 +146,7 @@ def _looked_up(follows: list[list[object]], position: dict[str, int]) -> list[in
 
 
 def _report_follows(
-    fields: FeedsFields, consumers: dict[str, object], follows: list[list[object]], position: dict[str, int]
+    fields: DocumentFields, consumers: dict[str, object], follows: list[list[object]], position: dict[str, int]
 ) -> None:
     entries = chain.from_iterable(
         zip(repeat(name), enumerate(some)) for name, some in zip(consumers, follows, strict=True)

@@ -12,8 +12,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from headrace.plan.exact_numbers import BoolArray
+from headrace.plan.feeds.amounts import Amounts, Positions
 from headrace.plan.feeds.instance import Feeds
-from headrace.plan.feeds.numbers import Amounts, BoolArray, IntArray
 from headrace.plan.feeds.per_pair import decide_pairs
 
 
@@ -36,8 +37,8 @@ class Changes:
     stop storing, drop the pair's events from the feed. Doing either twice leaves the same feed.
     """
 
-    start_storing: IntArray
-    stop_storing: IntArray
+    start_storing: Positions
+    stop_storing: Positions
 
     def applied_to(self, ahead: BoolArray) -> BoolArray:
         changed = ahead.copy()
@@ -45,7 +46,7 @@ class Changes:
         return changed
 
 
-def touched_pairs(feeds: Feeds, producers: IntArray, consumers: IntArray) -> IntArray:
+def touched_pairs(feeds: Feeds, producers: Positions, consumers: Positions) -> Positions:
     """The pairs whose decision may change when the rates of these do: their own.
 
     Where a consumer's pairs are priced together, all pairs of consumers who follow one of the producers.
@@ -56,7 +57,7 @@ def touched_pairs(feeds: Feeds, producers: IntArray, consumers: IntArray) -> Int
     return np.flatnonzero(by_producer | by_consumer)
 
 
-def reconsider(feeds: Feeds, ahead: BoolArray, pairs: IntArray | None = None, band: Band = TENTH) -> Changes:
+def reconsider(feeds: Feeds, ahead: BoolArray, pairs: Positions | None = None, band: Band = TENTH) -> Changes:
     """Flips among these pairs (of all, if not given) under the rates in `feeds`, which are the new ones."""
     chosen = np.arange(len(feeds)) if pairs is None else pairs
     some = replace(feeds, consumer=feeds.consumer[chosen], producer=feeds.producer[chosen])

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 
-from headrace.plan.feeds.numbers import Amounts, BoolArray, IntArray
+from headrace.plan.exact_numbers import BoolArray
+from headrace.plan.feeds.amounts import Amounts, Positions
 
 
 class Model(StrEnum):
@@ -77,8 +78,8 @@ class Feeds:
     query_rate: Amounts
     store_price: Amounts
     fetch_price: Amounts
-    consumer: IntArray
-    producer: IntArray
+    consumer: Positions
+    producer: Positions
     pricing: Pricing = Pricing()
 
     def __len__(self) -> int:

@@ -19,11 +19,12 @@ from typing import assert_never
 
 import numpy as np
 
+from headrace.plan.exact_numbers import BoolArray
+from headrace.plan.feeds.amounts import NumberArray, Positions
 from headrace.plan.feeds.cover import NONE, Cover
 from headrace.plan.feeds.cover_search import EFFORT, Covering, cover_cheaply
 from headrace.plan.feeds.exactly import Integers, in_integers
 from headrace.plan.feeds.instance import Feeds, Latency, MeanPulls, Model, Percentile
-from headrace.plan.feeds.numbers import BoolArray, IntArray, NumberArray
 
 
 class LatencyMethod(StrEnum):
@@ -72,15 +73,15 @@ class _Pulls:
     pair n and those before it of the same consumer.
     """
 
-    pair: IntArray
+    pair: Positions
     cost: NumberArray
-    start: IntArray
+    start: Positions
     query_rate: NumberArray
     all_queries: int
     amounts: Integers
 
     @property
-    def count(self) -> IntArray:
+    def count(self) -> Positions:
         return np.diff(self.start)
 
 
@@ -102,7 +103,7 @@ def _pulls(feeds: Feeds, ahead: BoolArray) -> _Pulls:
     return _Pulls(pair, cost, start, query_rate, int(amounts.query_rate.sum()), amounts)
 
 
-def _sums_within(values: NumberArray, start: IntArray) -> NumberArray:
+def _sums_within(values: NumberArray, start: Positions) -> NumberArray:
     """Running sums that start anew at each start."""
     running = np.concatenate((np.zeros(1, dtype=object), np.cumsum(values)))
     sums: NumberArray = running[1:] - np.repeat(running[start[:-1]], np.diff(start))
@@ -113,8 +114,8 @@ def _sums_within(values: NumberArray, start: IntArray) -> NumberArray:
 class _Options:
     """Store ahead the first `moved` pairs of consumer `consumer`; by consumer, and more of them later."""
 
-    consumer: IntArray
-    moved: IntArray
+    consumer: Positions
+    moved: Positions
 
 
 def _options(pulls: _Pulls, target: Latency) -> _Options:
@@ -141,7 +142,7 @@ def _whole_consumers(pulls: _Pulls, target: Latency) -> _Options:
     return _Options(consumer, pulls.count[consumer])
 
 
-def _cost(pulls: _Pulls, consumer: IntArray, moved: IntArray) -> NumberArray:
+def _cost(pulls: _Pulls, consumer: Positions, moved: Positions) -> NumberArray:
     cost: NumberArray = pulls.cost[pulls.start[consumer] + moved - 1]
     return cost
 
@@ -165,7 +166,7 @@ def _need(pulls: _Pulls, target: Latency) -> int:
             assert_never(target)
 
 
-def _pairs(pulls: _Pulls, options: _Options, covering: Covering) -> IntArray:
+def _pairs(pulls: _Pulls, options: _Options, covering: Covering) -> Positions:
     """The pairs that the chosen options store ahead."""
     chosen = covering.chosen[covering.chosen != NONE]
     consumer, moved = options.consumer[chosen], options.moved[chosen]

@@ -20,8 +20,9 @@ from functools import lru_cache
 import numpy as np
 import rustworkx
 
+from headrace.plan.exact_numbers import common_scale, scaled_objects
+from headrace.plan.feeds.amounts import NumberArray
 from headrace.plan.feeds.instance import Composite, PullAccounting
-from headrace.plan.feeds.numbers import NumberArray, common_scale, integers
 
 BLOCK = 8192
 """Asking nodes whose queries are followed together: a kilobyte per node of the network."""
@@ -128,7 +129,7 @@ def _asked_by_nodes(composite: Composite, network: FollowNetwork) -> list[Fracti
     asking = [number for number, node in enumerate(composite.nodes) if node.query_rate]
     rates = [composite.nodes[node].query_rate for node in asking]
     scale = common_scale(rates)
-    weights = integers(rates, scale)
+    weights = scaled_objects(rates, scale)
     if int(weights.sum()) < 1 << 62:
         weights = weights.astype(np.int64)
     asked = [0] * len(composite.nodes)

@@ -17,19 +17,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from headrace.plan.exact_numbers import EXACT_DOUBLE, BoolArray
+from headrace.plan.feeds.amounts import ROUNDING, TINY, Amounts, FloatArray, Positions, scale_to_whole
 from headrace.plan.feeds.coherency import PairColumns, grouped_sum, on_read_and_ahead, saved_on_read
 from headrace.plan.feeds.exactly import decide_exactly, pieces
 from headrace.plan.feeds.instance import Feeds, Model
-from headrace.plan.feeds.numbers import (
-    EXACT_DOUBLE,
-    ROUNDING,
-    TINY,
-    Amounts,
-    BoolArray,
-    FloatArray,
-    IntArray,
-    scale_to_whole,
-)
 
 CHUNK = 1 << 21
 """Pairs looked at together: about 200 MB of doubles."""
@@ -78,7 +70,7 @@ def followed_rate(feeds: Feeds) -> FloatArray:
     return rate
 
 
-def columns_in_doubles(feeds: Feeds, some: slice | IntArray, followed: FloatArray) -> PairColumns:
+def columns_in_doubles(feeds: Feeds, some: slice | Positions, followed: FloatArray) -> PairColumns:
     """What the rules read, for some pairs; `followed` is the followed rate of all consumers."""
     consumer, producer = feeds.consumer[some], feeds.producer[some]
     return PairColumns(
@@ -132,7 +124,7 @@ class _Error:
     relative: FloatArray
     exact: bool = False
 
-    def clear(self, on_read: FloatArray, stored: FloatArray, consumer: IntArray) -> BoolArray:
+    def clear(self, on_read: FloatArray, stored: FloatArray, consumer: Positions) -> BoolArray:
         """Whether each difference is larger than its error."""
         if self.exact:
             return np.ones(len(on_read), dtype=np.bool_)
@@ -177,7 +169,7 @@ class _Batches:
         count = len(feeds.query_rate) if wanted else 0
         return cls(np.zeros(count), np.zeros(count))
 
-    def with_pairs(self, on_read: FloatArray, stored: FloatArray, consumer: IntArray) -> _Batches:
+    def with_pairs(self, on_read: FloatArray, stored: FloatArray, consumer: Positions) -> _Batches:
         if not len(self.saved):
             return self
         saved = saved_on_read(on_read, stored, consumer, len(self.saved))

@@ -11,10 +11,11 @@ from fractions import Fraction
 
 import numpy as np
 
+from headrace.plan.exact_numbers import BoolArray
+from headrace.plan.feeds.amounts import Amounts, FloatArray, Positions
 from headrace.plan.feeds.answer import summary
 from headrace.plan.feeds.coherency import on_read_and_ahead
 from headrace.plan.feeds.instance import Feeds, FeedsDecision, Model, Pricing
-from headrace.plan.feeds.numbers import Amounts, BoolArray, FloatArray, IntArray
 from headrace.plan.feeds.per_pair import columns_in_doubles, decide_pairs, followed_rate
 
 
@@ -28,7 +29,7 @@ class DefaultPrices:
 
 
 def feeds_from_columns(
-    consumer: IntArray, producer: IntArray, query_rate: FloatArray, event_rate: FloatArray, prices: DefaultPrices,
+    consumer: Positions, producer: Positions, query_rate: FloatArray, event_rate: FloatArray, prices: DefaultPrices,
     own_prices: Mapping[str, FloatArray],
 ) -> Feeds:  # fmt: skip
     """Positions by pair, rates by position; `own_prices` may have H and L by producer."""
@@ -44,7 +45,7 @@ def feeds_from_columns(
 
 
 def decide_rows(
-    rows: Mapping[str, FloatArray], consumer: IntArray, prices: DefaultPrices
+    rows: Mapping[str, FloatArray], consumer: Positions, prices: DefaultPrices
 ) -> tuple[BoolArray, dict[str, FloatArray]]:
     """Rows with columns query_rate and event_rate, perhaps H and L; all rows of each of their consumers.
 
@@ -68,7 +69,7 @@ def decide_rows(
     return ahead, {"paid": paid, "all_ahead": stored, "all_on_read": on_read}
 
 
-def _firsts(consumer: IntArray, among: BoolArray) -> BoolArray:
+def _firsts(consumer: Positions, among: BoolArray) -> BoolArray:
     """The first row of each consumer among some rows: where a batch is paid."""
     rows = np.flatnonzero(among)
     first = np.zeros(len(consumer), dtype=np.bool_)

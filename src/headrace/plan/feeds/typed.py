@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from headrace.model.errors import UsageError, nearest_name
 from headrace.plan.exact_json import exact_amount
+from headrace.plan.feeds.amounts import MOST_DIGITS
 from headrace.plan.feeds.feeds_document import MOST_SHOWN, WITH_LATENCY
-from headrace.plan.feeds.fields import MOST_DIGITS
 from headrace.plan.feeds.instance import Latency, MeanPulls, Model, Percentile, Pricing
 from headrace.plan.feeds.tables import DefaultPrices
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from headrace.plan.exact_numbers import BoolArray
 from headrace.plan.feeds.coherency import grouped_sum, on_read_and_ahead
 from headrace.plan.feeds.instance import Feeds, Model
-from headrace.plan.feeds.numbers import BoolArray
 from headrace.plan.feeds.per_pair import chunks, columns_in_doubles, followed_rate
 
 

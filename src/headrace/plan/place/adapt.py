@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
+from headrace.plan.exact_numbers import Exact
 from headrace.plan.place.device import cheapest_limit, device_cost, wants
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.instance import CLOUD, Device, PairView, Single
-from headrace.plan.place.numbers import Exact
 from headrace.plan.place.single import LOCAL, as_columns, decide_pairs
 
 Names = frozenset[str]

@@ -13,13 +13,13 @@ from fractions import Fraction
 
 import numpy as np
 
+from headrace.plan.exact_numbers import BoolArray, Exact
 from headrace.plan.place.allowed import allowed_devices, in_order
 from headrace.plan.place.dag import DagPlacement, own_optima, place_on_star, refuse_overfull, settle, troubled_devices
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.graph import Numbered, numbered
 from headrace.plan.place.instance import CLOUD, Dag, PlacementMode
 from headrace.plan.place.located import closure, nothing
-from headrace.plan.place.numbers import BoolArray, Exact
 
 Names = frozenset[str]
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from headrace.plan.exact_numbers import BoolArray, IntArray, total
 from headrace.plan.place.cut import Choices, half_integral_cut, restrict
 from headrace.plan.place.lagrange import FINENESS, priced_rows
-from headrace.plan.place.numbers import BoolArray, IntArray, total
 from headrace.plan.place.rows import Row, obeys
 
 

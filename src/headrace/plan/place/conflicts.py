@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from headrace.plan.exact_numbers import BoolArray, Index, IntArray, int_array
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.forest import Chain, Joint, cheapest_levels
-from headrace.plan.place.numbers import BoolArray, Index, IntArray, int_array
 from headrace.plan.place.pairs import Pairs, Star
 from headrace.plan.place.threshold import Curves, Ends, cost_curves
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.plan.exact_numbers import Exact, Index, IntArray, scaled, total
 from headrace.plan.place.costs import crossing_rate, device_costs
 from headrace.plan.place.cut import FOREVER, Choices, minimum_cut
 from headrace.plan.place.dag import PER_DEVICE, capacities, place_on_star, problem_of, same_operator
@@ -24,7 +25,6 @@ from headrace.plan.place.graph import NOWHERE, Numbered
 from headrace.plan.place.instance import CloudTree, Dag, PlacementDecision, PlacementMode
 from headrace.plan.place.located import Closure, closure, nothing
 from headrace.plan.place.networks import DemandGraph, Places, network
-from headrace.plan.place.numbers import Exact, Index, IntArray, scaled, total
 from headrace.plan.place.search import Solved, solve
 
 TWO_STEPS = "minimum cut per core link"

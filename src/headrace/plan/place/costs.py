@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from headrace.plan.exact_numbers import BoolArray, Index, IntArray, total
 from headrace.plan.place.cut import widened
 from headrace.plan.place.networks import DemandGraph
-from headrace.plan.place.numbers import BoolArray, Index, IntArray, total
 
 
 def device_costs(graph: DemandGraph, device: Index, up: IntArray, down: IntArray) -> IntArray:

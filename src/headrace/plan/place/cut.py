@@ -24,7 +24,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components, maximum_flow
 
-from headrace.plan.place.numbers import SAFE, BoolArray, Index, IntArray, total
+from headrace.plan.exact_numbers import SAFE, BoolArray, Index, IntArray, total
 
 FOREVER = -1
 """The cost of an arc that may not be cut."""

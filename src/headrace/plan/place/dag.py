@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from headrace.plan.exact_numbers import BoolArray, Index, total
 from headrace.plan.place.costs import device_costs
 from headrace.plan.place.cut import FOREVER, Choices, minimum_cut
 from headrace.plan.place.effort import Effort
@@ -19,7 +20,6 @@ from headrace.plan.place.infeasible import Infeasible
 from headrace.plan.place.instance import CLOUD, Dag, PlacementDecision, PlacementMode
 from headrace.plan.place.located import Closure, closure, nothing, within
 from headrace.plan.place.networks import network
-from headrace.plan.place.numbers import BoolArray, Index, total
 from headrace.plan.place.rows import Row, obeys
 from headrace.plan.place.search import Solved, solve
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 
+from headrace.plan.exact_numbers import Exact
 from headrace.plan.place.instance import Device, PairView
-from headrace.plan.place.numbers import Exact
 from headrace.plan.place.pairs import runs_on_device
 
 

@@ -1,4 +1,4 @@
-"""Reads fields of a JSON document. A value that is wrong is noted and replaced, so that the rest can still be read."""
+"""Reads fields of a placement instance: rates that stay integers where they are, and names of places."""
 
 from __future__ import annotations
 
@@ -6,74 +6,55 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from headrace.model.errors import nearest_name
-from headrace.plan.exact_json import Path, Problems, exact_amount, shown
+from headrace.plan.exact_fields import DocumentFields
+from headrace.plan.exact_json import Path, shown
+from headrace.plan.exact_numbers import Exact
 from headrace.plan.place.instance import CLOUD
-from headrace.plan.place.numbers import Exact
 
 MOST_DIGITS = 150
 LARGEST = 10**MOST_DIGITS
 """Beyond this a ratio of two costs may be no double."""
 
 
-class PlacementFields:
-    """One document and the mistakes found in it so far."""
+class PlacementFields(DocumentFields):
+    """One document, and the readers for what stands in it."""
 
-    def __init__(self, document: dict[str, Any], problems: Problems) -> None:
+    def __init__(self, document: dict[str, Any], text: str, file: str) -> None:
+        super().__init__(text, file, MOST_DIGITS)
         self.document = document
-        self.problems = problems
 
-    def fields(self, found: Mapping[str, Any], path: Path, known: tuple[str, ...]) -> None:
-        for field in found:
-            if field not in known:
-                self.problems.add(
-                    f'"{field}" is not a field here',
-                    (*path, field),
-                    nearest_name(field, known) or f"one of: {', '.join(known)}",
-                )
-
-    def number(self, field: str, default: Exact, at: Mapping[str, Any] | None = None, path: Path = ()) -> Exact:
-        found = (self.document if at is None else at).get(field, default)
-        return self.amount(found, field, (*path, field))
-
-    def amount(self, found: Any, what: str, path: Path) -> Exact:
+    def number(self, found: object, path: Path, what: str) -> Exact:
+        """An amount. Most are integers, and these need no fraction."""
         if type(found) is int and 0 <= found < LARGEST:
             return found
         if isinstance(found, Fraction):
             return found
-        try:
-            exact = exact_amount(found, MOST_DIGITS)
-        except ValueError as error:
-            self.problems.add(f"{what} {error}", path, "rates, prices, loads and capacities are 0 or more")
-            return 0
+        exact = self.amount(found, path, what)
         return exact.numerator if exact.denominator == 1 else exact
 
-    def name(self, found: Any, what: str, path: Path, *, place: bool = True) -> str:
+    def number_of(self, field: str, default: Exact, at: Mapping[str, Any] | None = None, path: Path = ()) -> Exact:
+        """The amount in a field of an object, or of the document itself."""
+        found = (self.document if at is None else at).get(field, default)
+        return self.number(found, (*path, field), field)
+
+    def name(self, found: Any, path: Path, what: str, *, place: bool = True) -> str:
         if isinstance(found, int) and not isinstance(found, bool):
             found = str(found)
         if not isinstance(found, str) or not found:
-            self.problems.add(f"{what} is not a name: {shown(found)}", path)
+            self.wrong(path, f"{what} is not a name: {shown(found)}")
             return "?"
         if place and found == CLOUD:
-            self.problems.add(f'"{CLOUD}" is reserved and cannot name {what}', path)
+            self.wrong(path, f'"{CLOUD}" is reserved and cannot name {what}')
         return found
 
-    def names(self, found: Any, path: Path) -> tuple[str, ...]:
-        if not isinstance(found, list):
-            self.problems.add(f"expected a list of names, not {shown(found)}", path)
-            return ()
-        return tuple(self.name(name, "a name", (*path, at), place=False) for at, name in enumerate(found))
+    def names(self, found: Any, path: Path, what: str) -> tuple[str, ...]:
+        entries = self.items(found, path, what)
+        return tuple(self.name(name, (*path, at), "a name", place=False) for at, name in enumerate(entries))
 
-    def object(self, found: Any, path: Path) -> Mapping[str, Any]:
-        if isinstance(found, dict):
-            return found
-        self.problems.add(f"expected an object, not {shown(found)}", path)
-        return {}
-
-    def list(self, field: str) -> list[Any]:
+    def required_items(self, field: str) -> list[Any]:
+        """The list in a field of the document."""
         found = self.document.get(field)
-        if isinstance(found, list):
-            return found
-        what = f'"{field}" is missing' if found is None else f'"{field}" is not a list'
-        self.problems.add(what, (field,))
-        return []
+        if found is None:
+            self.wrong((field,), f'"{field}" is missing')
+            return []
+        return self.items(found, (field,), f'"{field}"')

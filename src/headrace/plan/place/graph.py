@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from headrace.plan.exact_numbers import Exact, Index, IntArray, common_scale, scaled
 from headrace.plan.place.allowed import allowed_devices, in_order
 from headrace.plan.place.instance import CLOUD, Dag, PlacedOperator
 from headrace.plan.place.networks import DemandGraph, Places
-from headrace.plan.place.numbers import Exact, Index, IntArray, common_scale, scaled
 
 NOWHERE = -1
 """The device of what is in the Cloud."""

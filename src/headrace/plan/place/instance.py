@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from headrace.plan.place.numbers import Exact
+from headrace.plan.exact_numbers import Exact
 
 CLOUD = "cloud"
 

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from headrace.plan.exact_numbers import BoolArray, total
 from headrace.plan.place.cut import Choices, half_integral_cut, widened
-from headrace.plan.place.numbers import BoolArray, total
 from headrace.plan.place.rows import Row
 
 FINENESS = 64

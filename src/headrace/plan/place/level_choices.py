@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from headrace.plan.exact_numbers import Index, int_array
 from headrace.plan.place.cut import FOREVER, Choices
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.forest import Chain, Joint
-from headrace.plan.place.numbers import Index, int_array
 from headrace.plan.place.search import Solved, solve
 
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from headrace.plan.exact_numbers import BoolArray, Index
 from headrace.plan.place.graph import NOWHERE, Numbered
-from headrace.plan.place.numbers import BoolArray, Index
 from headrace.plan.place.rows import Row
 
 

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import coo_array, vstack
 
+from headrace.plan.exact_numbers import BoolArray, IntArray, total
 from headrace.plan.place.cut import FOREVER, Choices
-from headrace.plan.place.numbers import BoolArray, IntArray, total
 from headrace.plan.place.rows import Row, obeys
 
 TRUSTED = 200_000

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from headrace.plan.exact_numbers import BoolArray, Index, IntArray, total
 from headrace.plan.place.cut import FOREVER, Choices, no_conflicts, widened
-from headrace.plan.place.numbers import BoolArray, Index, IntArray, total
 
 
 @dataclass(frozen=True, slots=True)

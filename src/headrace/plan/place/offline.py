@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from headrace.plan.exact_numbers import Exact
 from headrace.plan.place.instance import Dag, Device, PairView, Single
-from headrace.plan.place.numbers import Exact
 
 
 def offline_pairs(

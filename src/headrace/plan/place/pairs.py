@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.plan.place.numbers import SAFE, IntArray
+from headrace.plan.exact_numbers import SAFE, IntArray
 
 IN_CLOUD, AT_A, AT_B = 0, 1, 2
 """Where a pair's view runs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.model.errors import nearest_name
-from headrace.plan.exact_json import Problems, read_json, shown
+from headrace.plan.exact_json import read_json, shown
 from headrace.plan.place.fields import PlacementFields
 from headrace.plan.place.instance import CLOUD, Dag, Device, Single
 from headrace.plan.place.read_core import read_core
@@ -19,34 +19,34 @@ def read_instance(text: str, file: str) -> Single | Dag:
     """Raises InputError with all mistakes."""
     read = read_json(text, file)
     document = read if isinstance(read, dict) else {}
-    problems = Problems(text, file)
+    fields = PlacementFields(document, text, file)
     kind = document.get("kind")
     if kind == "single":
-        return _single(PlacementFields(document, problems))
+        return _single(fields)
     if kind == "dag":
-        return _dag(PlacementFields(document, problems))
+        return _dag(fields)
     found = f", not {shown(kind)}" if kind is not None else ""
     hint = '{"kind": "single", "pairs": [...]}'
-    problems.add(f'a placement instance has the kind "single" or "dag"{found}', ("kind",), hint)
-    problems.raise_any()
+    fields.wrong(("kind",), f'a placement instance has the kind "single" or "dag"{found}', hint)
+    fields.end()
     raise AssertionError("unreachable: a problem was just added")
 
 
 def _single(fields: PlacementFields) -> Single:
-    fields.fields(fields.document, (), SINGLE_FIELDS)
-    default = Device(fields.number("cu", 1), fields.number("cd", 1))
+    fields.fields(fields.document, (), "the instance", SINGLE_FIELDS)
+    default = Device(fields.number_of("cu", 1), fields.number_of("cd", 1))
     views = read_views(fields)
     names = {name for view in views for name in (view.a, view.b)}
-    in_cloud = frozenset(fields.names(fields.document.get("cloud_sources", []), ("cloud_sources",)))
+    in_cloud = frozenset(fields.names(fields.document.get("cloud_sources", []), ("cloud_sources",), '"cloud_sources"'))
     core = read_core(fields, names - in_cloud, in_cloud)
     read = Single(views, default, _devices(fields, default, names), in_cloud, core)
-    fields.problems.raise_any()
+    fields.end()
     return read
 
 
 def _dag(fields: PlacementFields) -> Dag:
-    fields.fields(fields.document, (), DAG_FIELDS)
-    default = Device(fields.number("cu", 1), fields.number("cd", 1))
+    fields.fields(fields.document, (), "the instance", DAG_FIELDS)
+    default = Device(fields.number_of("cu", 1), fields.number_of("cd", 1))
     sources = read_sources(fields)
     operators = read_operators(fields, sources)
     known = {home for home in sources.values() if home != CLOUD}
@@ -60,26 +60,25 @@ def _dag(fields: PlacementFields) -> Dag:
         read_sums(fields, {*sources, *(operator.id for operator in operators)}),
         read_core(fields, known, in_cloud),
     )
-    fields.problems.raise_any()
+    fields.end()
     check_graph(fields, read)
-    fields.problems.raise_any()
+    fields.end()
     return read
 
 
 def _devices(fields: PlacementFields, default: Device, known: set[str]) -> dict[str, Device]:
-    found = fields.object(fields.document.get("devices", {}), ("devices",))
+    found = fields.members(fields.document.get("devices", {}), ("devices",), '"devices"')
     read = {}
     for name, entry in found.items():
         path = ("devices", name)
         if name not in known:
             hint = nearest_name(name, known) or "devices are those of the pairs or sources"
-            fields.problems.add(f'device "{name}" is unknown', path, hint)
-        entry = fields.object(entry, path)
-        fields.fields(entry, path, DEVICE_FIELDS)
+            fields.wrong(path, f'device "{name}" is unknown', hint)
+        entry = fields.fields(entry, path, f'device "{name}"', DEVICE_FIELDS)
         capacity = entry.get("capacity")
         read[name] = Device(
-            fields.number("cu", default.up, entry, path),
-            fields.number("cd", default.down, entry, path),
-            None if capacity is None else fields.amount(capacity, "capacity", (*path, "capacity")),
+            fields.number_of("cu", default.up, entry, path),
+            fields.number_of("cd", default.down, entry, path),
+            None if capacity is None else fields.number(capacity, (*path, "capacity"), "capacity"),
         )
     return read

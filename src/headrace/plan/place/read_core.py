@@ -15,12 +15,11 @@ def read_core(fields: PlacementFields, devices: set[str], in_cloud: frozenset[st
     found = fields.document.get("core")
     if found is None:
         return None
-    found = fields.object(found, ("core",))
-    fields.fields(found, ("core",), ("links", "attach"))
+    found = fields.fields(found, ("core",), "the core", ("links", "attach"))
     links = _core_links(fields, found.get("links", []))
     attach = {
-        name: fields.name(node, "a node", ("core", "attach", name), place=False)
-        for name, node in fields.object(found.get("attach", {}), ("core", "attach")).items()
+        name: fields.name(node, ("core", "attach", name), "a node", place=False)
+        for name, node in fields.members(found.get("attach", {}), ("core", "attach"), '"attach"').items()
     }
     nodes = {node for link in links for node in (link.one, link.other)} or set(attach.values())
     _check_attached(fields, attach, nodes, devices, in_cloud)
@@ -29,17 +28,14 @@ def read_core(fields: PlacementFields, devices: set[str], in_cloud: frozenset[st
 
 
 def _core_links(fields: PlacementFields, found: Any) -> tuple[CoreLink, ...]:
-    if not isinstance(found, list):
-        fields.problems.add(f"expected a list of links, not {shown(found)}", ("core", "links"))
-        return ()
     links = []
-    for at, link in enumerate(found):
+    for at, link in enumerate(fields.items(found, ("core", "links"), '"links"')):
         path: Path = ("core", "links", at)
         if not isinstance(link, list) or len(link) != 3:
-            fields.problems.add(f"a core link is [node, node, weight], not {shown(link)}", path)
+            fields.wrong(path, f"a core link is [node, node, weight], not {shown(link)}")
             continue
-        one, other = (fields.name(name, "a core node", (*path, k)) for k, name in enumerate(link[:2]))
-        links.append(CoreLink(one, other, fields.amount(link[2], "weight", (*path, 2))))
+        one, other = (fields.name(name, (*path, k), "a core node") for k, name in enumerate(link[:2]))
+        links.append(CoreLink(one, other, fields.number(link[2], (*path, 2), "weight")))
     return tuple(links)
 
 
@@ -49,15 +45,15 @@ def _check_attached(
     for name, node in attach.items():
         path = ("core", "attach", name)
         if name not in devices and name not in in_cloud:
-            fields.problems.add(f'device "{name}" is unknown', path, nearest_name(name, devices))
+            fields.wrong(path, f'device "{name}" is unknown', nearest_name(name, devices))
         if node not in nodes:
-            fields.problems.add(f'core node "{node}" is in no link', path, nearest_name(node, nodes))
+            fields.wrong(path, f'core node "{node}" is in no link', nearest_name(node, nodes))
     for name in sorted(devices - attach.keys()):
-        fields.problems.add(f'device "{name}" is not attached to a core node', ("core", "attach"))
+        fields.wrong(("core", "attach"), f'device "{name}" is not attached to a core node')
     for name in sorted(devices & nodes):
-        fields.problems.add(f'"{name}" names both a device and a core node', ("core", "links"))
+        fields.wrong(("core", "links"), f'"{name}" names both a device and a core node')
     if not nodes:
-        fields.problems.add("the core has no nodes", ("core",), '{"links": [["n1", "n2", 1]], "attach": {"d1": "n1"}}')
+        fields.wrong(("core",), "the core has no nodes", '{"links": [["n1", "n2", 1]], "attach": {"d1": "n1"}}')
 
 
 def _check_tree(fields: PlacementFields, links: tuple[CoreLink, ...], nodes: set[str]) -> None:
@@ -72,9 +68,9 @@ def _check_tree(fields: PlacementFields, links: tuple[CoreLink, ...], nodes: set
     for at, link in enumerate(links):
         one, other = root(link.one), root(link.other)
         if one == other:
-            fields.problems.add(
-                f'the core is not a tree: link "{link.one}"-"{link.other}" closes a circle', ("core", "links", at)
+            fields.wrong(
+                ("core", "links", at), f'the core is not a tree: link "{link.one}"-"{link.other}" closes a circle'
             )
         group[one] = other
     if len({root(node) for node in nodes}) > 1:
-        fields.problems.add("the core is not a tree: it falls into parts", ("core", "links"))
+        fields.wrong(("core", "links"), "the core is not a tree: it falls into parts")

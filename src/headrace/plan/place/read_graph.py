@@ -8,10 +8,10 @@ from typing import Any
 
 from headrace.model.errors import nearest_name
 from headrace.plan.exact_json import Path, shown
+from headrace.plan.exact_numbers import Exact
 from headrace.plan.place.allowed import allowed_devices, in_order
 from headrace.plan.place.fields import PlacementFields
 from headrace.plan.place.instance import CLOUD, Dag, PlacedOperator, PlacementMode
-from headrace.plan.place.numbers import Exact
 
 OPERATOR_FIELDS = ("id", "inputs", "load", "allowed", "pin")
 
@@ -20,36 +20,35 @@ def read_mode(fields: PlacementFields) -> PlacementMode:
     found = fields.document.get("mode", PlacementMode.DERIVE)
     if found in tuple(PlacementMode):
         return PlacementMode(found)
-    fields.problems.add(f"mode is {shown(found)}", ("mode",), f"one of: {', '.join(PlacementMode)}")
+    fields.wrong(("mode",), f"mode is {shown(found)}", f"one of: {', '.join(PlacementMode)}")
     return PlacementMode.DERIVE
 
 
 def read_sources(fields: PlacementFields) -> dict[str, str]:
     if "sources" not in fields.document:
-        fields.problems.add('"sources" is missing', ())
-    found = fields.object(fields.document.get("sources", {}), ("sources",))
-    return {name: fields.name(home, "a device", ("sources", name), place=home != CLOUD) for name, home in found.items()}
+        fields.wrong((), '"sources" is missing')
+    found = fields.members(fields.document.get("sources", {}), ("sources",), '"sources"')
+    return {name: fields.name(home, ("sources", name), "a device", place=home != CLOUD) for name, home in found.items()}
 
 
 def read_operators(fields: PlacementFields, sources: Mapping[str, str]) -> tuple[PlacedOperator, ...]:
     taken = set(sources)
     operators = []
-    for at, entry in enumerate(fields.list("ops")):
+    for at, entry in enumerate(fields.required_items("ops")):
         path: Path = ("ops", at)
-        entry = fields.object(entry, path)
-        fields.fields(entry, path, OPERATOR_FIELDS)
-        name = fields.name(entry.get("id"), "an operator", (*path, "id"), place=False)
+        entry = fields.fields(entry, path, "an operator", OPERATOR_FIELDS)
+        name = fields.name(entry.get("id"), (*path, "id"), "an operator", place=False)
         if name in taken:
-            fields.problems.add(f'id "{name}" is given twice', (*path, "id"))
+            fields.wrong((*path, "id"), f'id "{name}" is given twice')
         taken.add(name)
         allowed, pin = entry.get("allowed"), entry.get("pin")
         operators.append(
             PlacedOperator(
                 name,
                 _inputs(fields, entry.get("inputs"), (*path, "inputs")),
-                fields.number("load", 1, entry, path),
-                None if allowed is None else fields.names(allowed, (*path, "allowed")),
-                None if pin is None else fields.name(pin, "a device", (*path, "pin"), place=False),
+                fields.number_of("load", 1, entry, path),
+                None if allowed is None else fields.names(allowed, (*path, "allowed"), '"allowed"'),
+                None if pin is None else fields.name(pin, (*path, "pin"), "a device", place=False),
             )
         )
     _check_names(fields, operators, sources, taken)
@@ -58,15 +57,15 @@ def read_operators(fields: PlacementFields, sources: Mapping[str, str]) -> tuple
 
 def _inputs(fields: PlacementFields, found: Any, path: Path) -> tuple[tuple[str, Exact], ...]:
     if not isinstance(found, list):
-        fields.problems.add("inputs are [[stream, rate], ...]" if found is None else f"inputs are {shown(found)}", path)
+        fields.wrong(path, "inputs are [[stream, rate], ...]" if found is None else f"inputs are {shown(found)}")
         return ()
     inputs = []
     for at, entry in enumerate(found):
         if not isinstance(entry, list) or len(entry) != 2:
-            fields.problems.add(f"an input is [stream, rate], not {shown(entry)}", (*path, at))
+            fields.wrong((*path, at), f"an input is [stream, rate], not {shown(entry)}")
             continue
-        name = fields.name(entry[0], "a stream", (*path, at, 0), place=False)
-        inputs.append((name, fields.amount(entry[1], f'the rate of "{name}"', (*path, at, 1))))
+        name = fields.name(entry[0], (*path, at, 0), "a stream", place=False)
+        inputs.append((name, fields.number(entry[1], (*path, at, 1), f'the rate of "{name}"')))
     return tuple(inputs)
 
 
@@ -77,26 +76,22 @@ def _check_names(
     for at, operator in enumerate(operators):
         for k, (name, _) in enumerate(operator.inputs):
             if name not in streams and name != "?":
-                fields.problems.add(
-                    f'stream "{name}" is unknown', ("ops", at, "inputs", k), nearest_name(name, streams)
-                )
+                fields.wrong(("ops", at, "inputs", k), f'stream "{name}" is unknown', nearest_name(name, streams))
         for k, name in enumerate(operator.allowed or ()):
             if name not in devices and name != CLOUD:
-                fields.problems.add(
-                    f'device "{name}" is unknown', ("ops", at, "allowed", k), nearest_name(name, devices)
-                )
+                fields.wrong(("ops", at, "allowed", k), f'device "{name}" is unknown', nearest_name(name, devices))
         if operator.pin not in (None, CLOUD) and operator.pin not in devices:
             hint = nearest_name(str(operator.pin), devices)
-            fields.problems.add(f'device "{operator.pin}" is unknown', ("ops", at, "pin"), hint)
+            fields.wrong(("ops", at, "pin"), f'device "{operator.pin}" is unknown', hint)
 
 
 def read_sums(fields: PlacementFields, streams: set[str]) -> frozenset[str]:
-    found = fields.object(fields.document.get("share", {}), ("share",))
+    found = fields.members(fields.document.get("share", {}), ("share",), '"share"')
     for name, how in found.items():
         if name not in streams:
-            fields.problems.add(f'stream "{name}" is unknown', ("share", name), nearest_name(name, streams))
+            fields.wrong(("share", name), f'stream "{name}" is unknown', nearest_name(name, streams))
         if how not in ("sum", "max"):
-            fields.problems.add(f'share is {shown(how)}, not "sum" or "max"', ("share", name))
+            fields.wrong(("share", name), f'share is {shown(how)}, not "sum" or "max"')
     return frozenset(name for name, how in found.items() if how == "sum")
 
 
@@ -105,14 +100,14 @@ def check_graph(fields: PlacementFields, dag: Dag) -> None:
     try:
         operators = tuple(in_order(dag))
     except graphlib.CycleError as error:
-        fields.problems.add(f"operators read each other in a circle: {_circle(error.args[1])}", ("ops",))
+        fields.wrong(("ops",), f"operators read each other in a circle: {_circle(error.args[1])}")
         return
     possible = allowed_devices(dag, operators)
     for at, operator in enumerate(dag.operators):
         if operator.pin not in (None, CLOUD) and not possible[operator.id]:
-            fields.problems.add(
-                f'operator "{operator.id}" is pinned to device "{operator.pin}", where it is not allowed',
+            fields.wrong(
                 ("ops", at, "pin"),
+                f'operator "{operator.id}" is pinned to device "{operator.pin}", where it is not allowed',
                 'name the device in "allowed", or choose another "mode"',
             )
 

@@ -13,12 +13,12 @@ def read_views(fields: PlacementFields) -> tuple[PairView, ...]:
     given: dict[str, int] = {}
     taken: set[str] = set()
     views = []
-    for at, pair in enumerate(fields.list("pairs")):
+    for at, pair in enumerate(fields.required_items("pairs")):
         view = _plain_view(pair, given) or _view(fields, pair, ("pairs", at), given)
         if view is None:
             continue
         if view.id in taken:
-            fields.problems.add(f'view id "{view.id}" is given twice', ("pairs", at))
+            fields.wrong(("pairs", at), f'view id "{view.id}" is given twice')
         taken.add(view.id)
         views.append(view)
     return tuple(views)
@@ -49,17 +49,15 @@ def _default_id(a: str, b: str, given: dict[str, int]) -> str:
 
 def _view(fields: PlacementFields, pair: Any, path: Path, given: dict[str, int]) -> PairView | None:
     if not isinstance(pair, list) or not 4 <= len(pair) <= 6:
-        fields.problems.add(
-            f"a pair is [i, j, rate of i, rate of j, optional id, optional load], not {shown(pair)}", path
-        )
+        fields.wrong(path, f"a pair is [i, j, rate of i, rate of j, optional id, optional load], not {shown(pair)}")
         return None
     a, b, rate_a, rate_b, *more = pair
-    a, b = fields.name(a, "a device", (*path, 0)), fields.name(b, "a device", (*path, 1))
+    a, b = fields.name(a, (*path, 0), "a device"), fields.name(b, (*path, 1), "a device")
     if a == b and a != "?":
-        fields.problems.add(f'device "{a}" is paired with itself', path)
-    rate_a = fields.amount(rate_a, f'the rate of "{a}"', (*path, 2))
-    rate_b = fields.amount(rate_b, f'the rate of "{b}"', (*path, 3))
-    load = fields.amount(more[1], "load", (*path, 5)) if len(more) > 1 and more[1] is not None else 1
+        fields.wrong(path, f'device "{a}" is paired with itself')
+    rate_a = fields.number(rate_a, (*path, 2), f'the rate of "{a}"')
+    rate_b = fields.number(rate_b, (*path, 3), f'the rate of "{b}"')
+    load = fields.number(more[1], (*path, 5), "load") if len(more) > 1 and more[1] is not None else 1
     if more and more[0] is not None:
-        return PairView(fields.name(more[0], "a view", (*path, 4), place=False), a, b, rate_a, rate_b, load)
+        return PairView(fields.name(more[0], (*path, 4), "a view", place=False), a, b, rate_a, rate_b, load)
     return PairView(_default_id(a, b, given), a, b, rate_a, rate_b, load)

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from headrace.plan.place.numbers import Exact
+from headrace.plan.exact_numbers import Exact
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.plan.place.numbers import BoolArray, Index
+from headrace.plan.exact_numbers import BoolArray, Index
 
 
 @dataclass(frozen=True, slots=True)

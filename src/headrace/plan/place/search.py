@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from headrace.plan.exact_numbers import BoolArray
 from headrace.plan.place.branch import branch
 from headrace.plan.place.cut import Choices, half_integral_cut, parts, restrict, split, two_coloured_cut, two_colours
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.infeasible import Infeasible
 from headrace.plan.place.milp import milp_answer
-from headrace.plan.place.numbers import BoolArray
 from headrace.plan.place.rows import Row, links, obeys, rows_within
 
 MINIMUM_CUT = "minimum cut"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from headrace.plan.place.numbers import Index, IntArray
+from headrace.plan.exact_numbers import Index, IntArray
 from headrace.plan.place.pairs import Pairs
 
 

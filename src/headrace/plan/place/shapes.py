@@ -12,8 +12,8 @@ from fractions import Fraction
 
 from headrace.model.catalogue import Devices, Template, View
 from headrace.model.errors import InputError, Problem
+from headrace.plan.exact_numbers import Exact
 from headrace.plan.place.instance import Device, PairView, Single
-from headrace.plan.place.numbers import Exact
 from headrace.plan.place.templates import SIDES, LogicalInput, LogicalView, Row, Shape
 
 

@@ -11,10 +11,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.plan.exact_numbers import Exact, IntArray, common_scale, scaled, total
 from headrace.plan.place.conflicts import clashes, curves_of, devices_of, resolve
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.instance import CLOUD, Device, PlacementDecision, Single
-from headrace.plan.place.numbers import Exact, IntArray, common_scale, scaled, total
 from headrace.plan.place.pairs import AT_A, AT_B, Pairs, Star, Where, exact_in_int64, runs_on_device, wanted_twice
 from headrace.plan.place.several import added_downloads
 from headrace.plan.place.threshold import Local, local_thresholds

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from headrace.plan.exact_numbers import SAFE, Exact, Index, IntArray, common_scale, int_array, total
 from headrace.plan.place.conflicts import Clashes, resolve
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.instance import PlacementOutcome
-from headrace.plan.place.numbers import SAFE, Exact, Index, IntArray, common_scale, int_array, total
 from headrace.plan.place.pairs import Pairs, Star, Where, largest_cost, runs_on_device, star_of_objects
 from headrace.plan.place.several import added_at_ends
 from headrace.plan.place.single import LOCAL, decide_pairs, name_method, where_views_run

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from headrace.plan.exact_numbers import Exact
 from headrace.plan.place.instance import CLOUD, Dag, Device, PlacedOperator
-from headrace.plan.place.numbers import Exact
 
 Row = Mapping[str, Any]
 """One row of the reference table. The keys "a" and "b" hold the devices; other columns may hold rates."""

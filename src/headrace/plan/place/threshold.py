@@ -24,7 +24,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.plan.place.numbers import IntArray
+from headrace.plan.exact_numbers import IntArray
 from headrace.plan.place.pairs import Pairs, Star
 
 RANGE_ENDS = 1 << 17

@@ -14,11 +14,11 @@ from fractions import Fraction
 import numpy as np
 
 from headrace.model.errors import InputError, Problem, nearest_name
+from headrace.plan.exact_numbers import Exact, as_json, total
 from headrace.plan.place.allowed import allowed_devices, in_order
 from headrace.plan.place.costs import device_costs
 from headrace.plan.place.graph import NOWHERE, numbered
 from headrace.plan.place.instance import CLOUD, Dag, Device, PairView, Single
-from headrace.plan.place.numbers import Exact, as_json, total
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,17 +14,16 @@ from typing import TypeVar
 from headrace.model.errors import nearest_name
 from headrace.plan.exact_json import Path, Problems, exact_amount, shown
 
-MOST_DIGITS = 300
-"""Of an amount: beyond, doubles end, and integers take gigabytes."""
-
 Choice = TypeVar("Choice", bound=StrEnum)
 
 
-class FeedsFields:
+class DocumentFields:
     """The mistakes of one document, and the readers that note them. After a mistake a reader returns a stand-in."""
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, digits: int) -> None:
+        """`digits` is how many an amount may have before the point, or behind it."""
         self._problems = Problems(text, file)
+        self._digits = digits
 
     def wrong(self, path: Path, message: str, hint: str | None = None) -> None:
         self._problems.add(message, path, hint)
@@ -58,7 +57,7 @@ class FeedsFields:
 
     def amount(self, value: object, path: Path, what: str) -> Fraction:
         try:
-            return exact_amount(value, MOST_DIGITS)
+            return exact_amount(value, self._digits)
         except ValueError as error:
             self.wrong(path, f"{what} {error}", "amounts are numbers of 0 or more, such as 0.25")
             return Fraction(0)

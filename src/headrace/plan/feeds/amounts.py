@@ -8,21 +8,20 @@ need.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+from headrace.plan.exact_numbers import shortest_decimal
 
-IntArray = NDArray[Any]
-"""Positions: int32 or int64."""
+FloatArray = NDArray[np.float64]
+
+Positions = NDArray[Any]
+"""In other arrays; int32 or int64."""
 
 NumberArray = NDArray[Any]
 """Doubles, or Python integers (dtype object) on one common scale."""
@@ -33,15 +32,15 @@ ROUNDING = 2.0**-50
 TINY = 1e-290
 """Below this doubles lose digits, and a relative error says nothing."""
 
+MOST_DIGITS = 300
+"""Of an amount: beyond, doubles end, and integers take gigabytes."""
+
 MOST_DECIMALS = 6
 SHORT_DECIMAL = 1e15
 """Integers of at most 15 digits: a decimal that has no more survives being a double."""
 
 SAMPLE = 1000
 """Amounts looked at before all are."""
-
-EXACT_DOUBLE = 2.0**53
-"""Integers below this, and their sums and products below this, are doubles without error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ class Amounts:
     def is_constant(self) -> bool:
         return self.exact is not None and len(self.exact) == 1
 
-    def exactly(self, positions: IntArray) -> list[Fraction]:
+    def exactly(self, positions: Positions) -> list[Fraction]:
         if self.exact is None:
             known = {double: shortest_decimal(double) for double in set(self.near[positions].tolist())}
             return [known[double] for double in self.near[positions].tolist()]
@@ -96,22 +95,6 @@ class Amounts:
         return Amounts(np.rint(self.near * scale))
 
 
-def shortest_decimal(double: float) -> Fraction:
-    return Fraction(Decimal(repr(double)))
-
-
-def common_scale(*groups: Iterable[Fraction]) -> int:
-    """The least integer that makes all of these integers by multiplication."""
-    return math.lcm(*{number.denominator for group in groups for number in group})
-
-
-def integers(numbers: Sequence[Fraction], scale: int) -> NumberArray:
-    """Every number times a scale that makes it an integer."""
-    array: NumberArray = np.empty(len(numbers), dtype=object)
-    array[:] = [number.numerator * (scale // number.denominator) for number in numbers]
-    return array
-
-
 def scale_to_whole(*amounts: Amounts) -> int | None:
     """The least power of ten that makes integers of them all, if they have few decimals."""
     samples = tuple(
@@ -122,23 +105,3 @@ def scale_to_whole(*amounts: Amounts) -> int | None:
         if all(some.is_whole_times(scale) for some in samples) and all(some.is_whole_times(scale) for some in amounts):
             return scale
     return None
-
-
-def as_json(number: Fraction | float) -> int | float:
-    """An integer where it is one, else the nearest double."""
-    if isinstance(number, float):
-        return int(number) if number.is_integer() and abs(number) < EXACT_DOUBLE else number
-    if number.denominator == 1:
-        return number.numerator
-    try:
-        return float(number)
-    except OverflowError:
-        return round(number)
-
-
-def as_json_bound(number: Fraction | float) -> int | float:
-    """Not above the number as the decimal that it is written as: a lower bound stays one."""
-    written = as_json(number)
-    if isinstance(number, Fraction) and isinstance(written, float) and shortest_decimal(written) > number:
-        return math.nextafter(written, -math.inf)
-    return written
