@@ -13,7 +13,7 @@ from headrace.connect.files import FileStore
 from headrace.model.expr import Call, Column, Literal
 from headrace.model.relation import Field
 from headrace.model.types import BOOLEAN, INT, STRING
-from headrace.run.logs.arrangement import KeyIndex, sorted_run
+from headrace.run.logs.key_index import KeyIndex, make_indexes
 from headrace.run.operators.join import join
 from headrace.run.operators.reading import Contents, read
 from headrace.run.program import JoinStep, LogReading, LookupKey
@@ -66,7 +66,7 @@ def test_the_lookup_join_makes_the_changes_of_a_shuffle_join(spark: SparkSession
         for table, of in ((left, A), (right, B))
     ]
     theirs = shuffle_join(spark, store, STEP, JoinFiles(*files), (after, upto), MADE).toArrow()
-    contents = Contents(STEP.relation, KeyIndex(("b.k",), tuple(sorted_run(right, ("b.k",), 1)), right.schema), upto)
+    contents = Contents(STEP.relation, KeyIndex(("b.k",), tuple(make_indexes(right, ("b.k",), 1)), right.schema), upto)
     ours = join(STEP, read(STEP.changes, interval(left, after, upto)), contents, MADE)
     assert ours.num_rows > 10
     assert theirs.column_names == ours.column_names

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from headrace.meaning.zset import ZSet
 from headrace.model.relation import Field
 from headrace.model.types import BIGINT, INT, STRING, Array, Row
-from headrace.run.logs.arrangement import KeyIndex, sorted_run
+from headrace.run.logs.key_index import KeyIndex, make_indexes
 from headrace.run.operators.ingest import KEPT, NUMBER, OPERATION, Stored, ingest
 from headrace.run.operators.reading import schema_of
 from headrace.run.program import Ingest
@@ -83,9 +83,9 @@ def replay(batches) -> None:
     for batch, upto, present in batches:
         spool = arrow_table(SPOOL, batch)
         empty = schema_of(COLUMNS).empty_table()
-        runs = tuple(sorted_run(pa.concat_tables([empty, *logs]), ("t.k",), 1))
+        indexes = tuple(make_indexes(pa.concat_tables([empty, *logs]), ("t.k",), 1))
         stored = Stored(
-            KeyIndex(("t.k",), runs, empty.schema),
+            KeyIndex(("t.k",), indexes, empty.schema),
             lambda: contents([empty, *logs], after),  # noqa: B023 - called at once
             lambda: pa.concat_tables(spools) if spools else pa.table({}),
         )
@@ -119,7 +119,7 @@ def test_an_upsert_that_changes_nothing_leaves_no_trace():
     nothing = Stored(KeyIndex(("t.k",), (), empty.schema), lambda: empty, lambda: pa.table({}))
     first = ingest(STEP, spool, nothing).select(empty.schema.names).cast(empty.schema)
     stored = Stored(
-        KeyIndex(("t.k",), tuple(sorted_run(first, ("t.k",), 1)), empty.schema), lambda: first, lambda: pa.table({})
+        KeyIndex(("t.k",), tuple(make_indexes(first, ("t.k",), 1)), empty.schema), lambda: first, lambda: pa.table({})
     )
     again = arrow_table(SPOOL, [(1, "a", None, 9, 2, "u", None)])
     assert ingest(STEP, again, stored).num_rows == 0

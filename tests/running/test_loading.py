@@ -71,11 +71,11 @@ def go_over(world: RunningWorld, plan: Plan, push: bool, folder: Path) -> None:
 
 
 def left_over(world: RunningWorld) -> list[str]:
-    """Logs, runs and notes that the plan has no use for."""
+    """Logs, indexes and notes that the plan has no use for."""
     found = [name for name in world.ledger.times() if name not in world.program.logs and not name.startswith("spool:")]
     for name, log in world.ledger.logs(world.program.logs).items():
         keys = {key.columns for key in world.program.logs[name].keys}
-        found += [f"{name} {piece.key}" for piece in log.of_kind(PieceKind.RUN) if piece.key not in keys]
+        found += [f"{name} {piece.key}" for piece in log.of_kind(PieceKind.INDEX) if piece.key not in keys]
     return found + [
         note for note in world.ledger.notes(KEYS_NOTE) if note.removeprefix(KEYS_NOTE) not in world.program.logs
     ]

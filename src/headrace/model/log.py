@@ -4,7 +4,7 @@ A log is the rows of one vertex over time. Its pieces are files of three kinds:
 
     change  rows (columns, t, o, w) with after < t <= upto: what readers of changes read
     base    the contents as of `upto`; kept only where contents are needed (relations, states of operators)
-    run     the contents again, sorted by the hash of a key, for lookups: derived from the others, may be deleted
+    index   the contents again, sorted by the hash of a key, for lookups: derived from the others, may be deleted
 
 Contents at a time = base + changes after it. Changes up to `start` are gone. Times are microseconds of Headrace's own
 clock. Files are named once, never overwritten, and several logs may name the same file; a file that no log names is
@@ -24,15 +24,15 @@ NEVER = -(2**62)
 class PieceKind(StrEnum):
     CHANGE = "change"
     BASE = "base"
-    RUN = "run"
+    INDEX = "run"  # as ledgers that exist call it
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
     """A file of a log. `after` is exclusive, `upto` inclusive; a base holds everything up to `upto`.
 
-    Runs name their `key` (columns), their shard, and how many shards there were. `file` is relative to the store of the
-    log's site.
+    Indexes name their `key` (columns), their shard, and how many shards there were. `file` is relative to the store of
+    the log's site.
     """
 
     kind: PieceKind
@@ -77,8 +77,8 @@ class Log:
         after = (piece for piece in self.of_kind(PieceKind.CHANGE) if base is None or piece.after >= base)
         return (*self.of_kind(PieceKind.BASE), *after)
 
-    def runs(self, key: tuple[str, ...]) -> tuple[Piece, ...]:
-        found = [p for p in self.of_kind(PieceKind.RUN) if p.key == key]
+    def indexes(self, key: tuple[str, ...]) -> tuple[Piece, ...]:
+        found = [p for p in self.of_kind(PieceKind.INDEX) if p.key == key]
         return tuple(sorted(found, key=lambda piece: (piece.shard, piece.after, piece.upto)))
 
 

@@ -20,7 +20,7 @@ from headrace.model.relation import Field, Output
 
 @dataclass(frozen=True, slots=True)
 class LookupKey:
-    """A key by which rows of a log are looked up; `computed` are columns that exist in runs alone."""
+    """A key by which rows of a log are looked up; `computed` are columns that exist in indexes alone."""
 
     columns: tuple[str, ...]
     computed: tuple[Output, ...] = ()

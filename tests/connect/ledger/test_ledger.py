@@ -68,12 +68,12 @@ def test_what_was_committed_is_read_back_by_another_process(open_ledger: Open):
     ledger: Ledger = open_ledger()
     lease = ledger.acquire("service", "a", 10)
     base = Piece(PieceKind.BASE, "b", NEVER, 5, rows=7, bytes=70)
-    run = Piece(PieceKind.RUN, "r", NEVER, 5, rows=7, bytes=80, key=("x.a", 'x."b,'), shard=1, shards=4)
-    edits = (Edit("v", None, 5, add=(base, run), site="us"), Edit("w", None, 9, add=(change("f", 2, 9),), site="eu"))
+    index = Piece(PieceKind.INDEX, "r", NEVER, 5, rows=7, bytes=80, key=("x.a", 'x."b,'), shard=1, shards=4)
+    edits = (Edit("v", None, 5, add=(base, index), site="us"), Edit("w", None, 9, add=(change("f", 2, 9),), site="eu"))
     ledger.commit(lease, Commit(edits, {"position:db": "{}"}, (CommitMark("db", 5, 50), CommitMark("db", 9, 90))))
 
     other = open_ledger()
-    v, w = Log("v", "us", 5, 5, (base, run)), Log("w", "eu", 9, 2, (change("f", 2, 9),))
+    v, w = Log("v", "us", 5, 5, (base, index)), Log("w", "eu", 9, 2, (change("f", 2, 9),))
     assert other.logs() == {"v": v, "w": w}
     assert other.logs(["w", "nothing"]) == {"w": w}
     assert other.logs([]) == {}

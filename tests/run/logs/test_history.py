@@ -62,8 +62,8 @@ def test_logs_that_share_files_share_what_becomes_of_them_and_wait_for_each_othe
 
 def test_bases_and_runs_are_not_history():
     base = Piece(PieceKind.BASE, "base", -1, 10 * SECOND, 5, 100)
-    run = Piece(PieceKind.RUN, "run", 0, 10 * SECOND, 5, 100, ("k",))
-    assert gathered(log("a", base, run, *map(change, range(3)))) == []
+    index = Piece(PieceKind.INDEX, "index", 0, 10 * SECOND, 5, 100, ("k",))
+    assert gathered(log("a", base, index, *map(change, range(3)))) == []
 
 
 def test_a_day_of_pushes_is_few_files_and_no_row_is_written_more_than_twice_again():

@@ -1,4 +1,4 @@
-"""Upkeep keeps what logs hold: views stay right while runs are merged, bases are made, and old changes go."""
+"""Upkeep keeps what logs hold: views stay right while indexes are merged, bases are made, and old changes go."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_runs_that_are_lost_are_built_again(tmp_path):
     world.capture({"r": ZSet([((1, 1, 1, 1.0, None, "a", None, None, True), 1)])})
     world.engine.load()
     for log in world.ledger.logs().values():
-        for piece in log.of_kind(PieceKind.RUN):
+        for piece in log.of_kind(PieceKind.INDEX):
             world.store.delete(log.site, piece.file)
     Upkeep(world.engine).repair()
     world.capture({"s": ZSet([((1, 1, None, "x", None), 1)])})

@@ -30,7 +30,7 @@ from headrace.model.relation import (
     fields_of,
 )
 from headrace.model.types import BOOLEAN
-from headrace.run.logs.arrangement import KeyIndex, sorted_run
+from headrace.run.logs.key_index import KeyIndex, make_indexes
 from headrace.run.operators.derive import derive
 from headrace.run.operators.expressions import column_of
 from headrace.run.program import DerivedInput, DeriveStep, LogReading
@@ -139,8 +139,8 @@ class Stored:
         for name, expr in zip(names, key, strict=True):
             rows = rows.append_column(name, column_of(expr, rows))
         half = rows.num_rows // 2
-        runs = (*sorted_run(rows.slice(0, half), names, 2), *sorted_run(rows.slice(half), names, 1))
-        self.meet = KeyIndex(names, tuple(runs)).meet
+        indexes = (*make_indexes(rows.slice(0, half), names, 2), *make_indexes(rows.slice(half), names, 1))
+        self.meet = KeyIndex(names, tuple(indexes)).meet
 
 
 def check(case: Case, history: History) -> None:

@@ -93,8 +93,8 @@ def item(name: str, origin: str, site: str, *reads: str) -> WorkItem:
 
 def made(name: str, size: int) -> Produced:
     change = Piece(PieceKind.CHANGE, f"{name}.arrow", 0, 1, 1, size)
-    run = Piece(PieceKind.RUN, f"{name}-run.arrow", 0, 1, 1, 7777, ("k",))
-    return Produced(name, 0, 1, ((name, change), (name, run)), 1, 1, size + 7777)
+    index = Piece(PieceKind.INDEX, f"{name}-index.arrow", 0, 1, 1, 7777, ("k",))
+    return Produced(name, 0, 1, ((name, change), (name, index)), 1, 1, size + 7777)
 
 
 @dataclass

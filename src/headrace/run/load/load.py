@@ -15,7 +15,7 @@ import pyarrow as pa
 from headrace.meaning.python_functions import surroundings_of
 from headrace.meaning.scalar import Surroundings
 from headrace.model.plan import Stage
-from headrace.run.logs.arrangement import KeyIndex, sorted_run
+from headrace.run.logs.key_index import KeyIndex, make_indexes
 from headrace.run.operators import aggregate
 from headrace.run.operators.derive import derive
 from headrace.run.operators.expressions import keep
@@ -128,8 +128,8 @@ class DatasetLoad:
         if reading.key.computed:  # rows that nobody asks for need no key
             table = keep(reading.filter, table, self.around)
         rows = with_key(reading.key, table, self.around)
-        runs = tuple(run for run in sorted_run(rows, reading.key.columns, 1) if run.num_rows)
-        return Contents(reading, KeyIndex(reading.key.columns, runs, rows.schema), self.t, self.around)
+        indexes = tuple(index for index in make_indexes(rows, reading.key.columns, 1) if index.num_rows)
+        return Contents(reading, KeyIndex(reading.key.columns, indexes, rows.schema), self.t, self.around)
 
     def _aggregated(self, vertex: str, step: AggregateStep) -> pa.Table:
         rows = self._read(step.input)

@@ -16,7 +16,7 @@ from headrace.run.operators.recompute import difference
 from headrace.run.ports import Evaluate, Store
 from headrace.run.program import LogSpec, Program
 from headrace.run.push.evaluate_here import evaluate_here
-from headrace.run.push.work import Files, write_runs
+from headrace.run.push.work import Files, write_indexes
 from headrace.run.rows.changes import consolidate, contents, stamped
 
 
@@ -86,7 +86,7 @@ def _base(item: LoadItem, spec: LogSpec, table: pa.Table) -> Iterator[Piece]:
     yield Piece(PieceKind.BASE, name, NEVER, item.t, table.num_rows, size)
     if table.num_rows:
         shards = {(spec.name, key.columns): shards_wanted((), key.columns, table.num_rows) for key in spec.keys}
-        yield from write_runs(
+        yield from write_indexes(
             item.store, spec, table, (NEVER, item.t), shards, around=surroundings_of(item.program.functions)
         )
 
@@ -102,4 +102,4 @@ def _change(item: LoadItem, spec: LogSpec, table: pa.Table, log: Log) -> Iterato
         name, size = item.store.write(spec.site, made, f"{spec.name}-{item.t}", durable=False)
         yield Piece(PieceKind.CHANGE, name, *span, made.num_rows, size)
         shards = {(spec.name, key.columns): shards_wanted(log.pieces, key.columns, made.num_rows) for key in spec.keys}
-        yield from write_runs(item.store, spec, made, span, shards, around=surroundings_of(item.program.functions))
+        yield from write_indexes(item.store, spec, made, span, shards, around=surroundings_of(item.program.functions))

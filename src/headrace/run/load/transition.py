@@ -3,9 +3,9 @@
     between     the program that runs while the new one is loaded: the old one unchanged, plus what is new
     tidied      what the ledger forgets once the new one runs
 
-A push has to maintain its log for all readers, of the old program and of the new one: a run by a key that misses a few
-changes is wrong for ever. So logs have the keys of both programs until the old one is gone. Keys that no program needs
-any more are dropped with their runs.
+A push has to maintain its log for all readers, of the old program and of the new one: an index by a key that misses a
+few changes is wrong for ever. So logs have the keys of both programs until the old one is gone. Keys that no program
+needs any more are dropped with their indexes.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def made_from(program: Program, logs: Collection[str]) -> frozenset[str]:
 
 
 def tidied(program: Program, logs: Mapping[str, Log], notes: Mapping[str, str]) -> Commit:
-    """Forgets logs that a program does not have, and runs and notes of keys that it does not look up by.
+    """Forgets logs that a program does not have, and indexes and notes of keys that it does not look up by.
 
     `notes` are those of keys. Spools are no logs of programs, and stay.
     """
@@ -78,6 +78,6 @@ def _without_keys(program: Program, logs: Mapping[str, Log]) -> Iterator[Edit]:
     for name, log in logs.items():
         if name in program.logs:
             wanted = {key.columns for key in program.logs[name].keys}
-            files = tuple(piece.file for piece in log.of_kind(PieceKind.RUN) if piece.key not in wanted)
+            files = tuple(piece.file for piece in log.of_kind(PieceKind.INDEX) if piece.key not in wanted)
             if files:
                 yield Edit(name, log.t, log.t, drop=files)

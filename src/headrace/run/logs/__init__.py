@@ -1,1 +1,1 @@
-"""What a log holds and how it is kept small: arrangements, merges, history, and which files may be deleted."""
+"""What a log holds and how it is kept small: indexes, merges, history, and which files may be deleted."""

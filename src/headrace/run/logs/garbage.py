@@ -130,10 +130,10 @@ def _floors(logs: tuple[Log, ...], readers: Iterable[ChangeReader]) -> dict[str,
 
 
 def _own_floor(log: Log) -> int:
-    """Contents are base and the changes after it; runs without a base are copies of nothing but the changes."""
+    """Contents are base and the changes after it; indexes without a base are copies of nothing but the changes."""
     if log.base_t is not None:
         return log.base_t
-    return NEVER if log.of_kind(PieceKind.RUN) else log.t
+    return NEVER if log.of_kind(PieceKind.INDEX) else log.t
 
 
 def _drop(

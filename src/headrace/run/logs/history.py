@@ -83,11 +83,11 @@ def _old_changes(log: Log, upto: int) -> list[Piece]:
 
 def _windows(pieces: list[Piece], span: int, files: int) -> list[tuple[Piece, ...]]:
     """Pieces next to each other, and enough of them; small ones first, so that a row is written twice at most."""
-    small = list(_runs(pieces, SMALL, span, files))
-    return small or list(_runs(pieces, LARGE, span, 2 * files))
+    small = list(_group_small_pieces(pieces, SMALL, span, files))
+    return small or list(_group_small_pieces(pieces, LARGE, span, 2 * files))
 
 
-def _runs(pieces: list[Piece], below: int, span: int, files: int) -> Iterator[tuple[Piece, ...]]:
+def _group_small_pieces(pieces: list[Piece], below: int, span: int, files: int) -> Iterator[tuple[Piece, ...]]:
     for fits, group in groupby(pieces, key=lambda piece: piece.bytes < below):
         if fits:
             yield from (tuple(part) for part in _parts(group, span) if len(part) >= files)

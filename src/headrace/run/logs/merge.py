@@ -1,11 +1,12 @@
-"""Which runs to merge, and merging them: a log-structured merge tree for each key and shard.
+"""Which indexes to merge, and merging them: a log-structured merge tree for each key and shard.
 
     newest ... oldest    10k 10k | 30k 30k | 90k | 300k | 2M      three of a size become one of the next
 
-Runs next to each other in time are merged when together they are at least GROWTH times as large as the largest of them.
-So each time a row is written it comes into a run that much larger, which bounds how often it is written by the
-logarithm of the contents over what a push brings, whatever sizes pushes have. The oldest run waits only until what came
-after it is as large as itself. What no such group holds is few runs, unless sizes are unlucky; a limit sees to that.
+Indexes next to each other in time are merged when together they are at least GROWTH times as large as the largest of
+them. So each time a row is written it comes into an index that much larger, which bounds how often it is written by the
+logarithm of the contents over what a push brings, whatever sizes pushes have. The oldest index waits only until what
+came after it is as large as itself. What no such group holds is few indexes, unless sizes are unlucky; a limit sees to
+that.
 
 Merging forgets times up to `since`: no reader asks for contents before it.
 """
@@ -20,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.model.log import Piece, PieceKind
-from headrace.run.logs.arrangement import HASH
+from headrace.run.logs.key_index import HASH
 from headrace.run.rows.changes import ORDER, TIME, WEIGHT, Positions, columns_of, contents, stamped, totals
 from headrace.run.rows.hashes import shared
 
@@ -34,44 +35,44 @@ SMALL = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Runs of one key and shard, oldest first, that become one run, or one for each of its parts if `shards` grew."""
+    """Indexes of one key and shard, oldest first, that become one index, or several if `shards` grew."""
 
-    runs: tuple[Piece, ...]
+    indexes: tuple[Piece, ...]
     shards: int
 
 
 def shards_wanted(pieces: Sequence[Piece], key: tuple[str, ...], more_rows: int = 0) -> int:
-    """How many shards new runs of a key are cut into: a power of two that only grows."""
-    runs = [piece for piece in pieces if piece.kind is PieceKind.RUN and piece.key == key]
-    rows = sum(run.rows for run in runs) + more_rows
+    """How many shards new indexes of a key are cut into: a power of two that only grows."""
+    indexes = [piece for piece in pieces if piece.kind is PieceKind.INDEX and piece.key == key]
+    rows = sum(index.rows for index in indexes) + more_rows
     needed = 1 << max(0, -(-rows // SHARD_ROWS) - 1).bit_length()
-    return max(needed, *(run.shards for run in runs), 1)
+    return max(needed, *(index.shards for index in indexes), 1)
 
 
 def merges_due(pieces: Sequence[Piece]) -> tuple[Merge, ...]:
-    """At most one merge for each key and shard, those with the most runs first."""
-    runs = sorted((p for p in pieces if p.kind is PieceKind.RUN), key=lambda p: (p.key, p.shards, p.shard))
+    """At most one merge for each key and shard, those with the most indexes first."""
+    indexes = sorted((p for p in pieces if p.kind is PieceKind.INDEX), key=lambda p: (p.key, p.shards, p.shard))
     due = [
         (len(group), merge)
-        for key, of_key in itertools.groupby(runs, key=lambda piece: piece.key)
+        for key, of_key in itertools.groupby(indexes, key=lambda piece: piece.key)
         for group in _by_shard(list(of_key))
-        if (merge := _merge_due(group, shards_wanted(runs, key)))
+        if (merge := _merge_due(group, shards_wanted(indexes, key)))
     ]
     return tuple(merge for _, merge in sorted(due, key=lambda pair: -pair[0]))
 
 
-def _by_shard(runs: list[Piece]) -> Iterator[tuple[Piece, ...]]:
-    for _, group in itertools.groupby(runs, key=lambda piece: (piece.shards, piece.shard)):
+def _by_shard(indexes: list[Piece]) -> Iterator[tuple[Piece, ...]]:
+    for _, group in itertools.groupby(indexes, key=lambda piece: (piece.shards, piece.shard)):
         yield tuple(sorted(group, key=lambda piece: (piece.after, piece.upto)))
 
 
-def _merge_due(runs: tuple[Piece, ...], shards: int) -> Merge | None:
-    """Runs of one shard, oldest first. If there are more shards by now, all of them are merged and cut."""
-    if runs[0].shards < shards:
-        return Merge(runs, shards)
-    sizes = [max(run.bytes, SMALL) for run in runs]
+def _merge_due(indexes: tuple[Piece, ...], shards: int) -> Merge | None:
+    """Indexes of one shard, oldest first. If there are more shards by now, all of them are merged and cut."""
+    if indexes[0].shards < shards:
+        return Merge(indexes, shards)
+    sizes = [max(index.bytes, SMALL) for index in indexes]
     window = _growing(sizes) or (_cheapest(sizes) if len(sizes) > MOST_RUNS else None)
-    return Merge(runs[window[0] : window[1]], shards) if window else None
+    return Merge(indexes[window[0] : window[1]], shards) if window else None
 
 
 def _growing(sizes: Sequence[int]) -> tuple[int, int] | None:
@@ -85,14 +86,14 @@ def _growing(sizes: Sequence[int]) -> tuple[int, int] | None:
 
 
 def _cheapest(sizes: Sequence[int]) -> tuple[int, int]:
-    """The window that writes least for each run that it removes."""
+    """The window that writes least for each index that it removes."""
     windows = itertools.combinations(range(len(sizes) + 1), 2)
     return min((w for w in windows if w[1] - w[0] > 1), key=lambda w: sum(sizes[w[0] : w[1]]) / (w[1] - w[0] - 1))
 
 
-def merge(runs: Sequence[pa.Table], since: int) -> pa.Table:
-    """Runs of one key as one run. Rows up to `since` are stamped (since, 0), equal ones summed; later ones stay."""
-    rows = pa.concat_tables(runs)
+def merge(indexes: Sequence[pa.Table], since: int) -> pa.Table:
+    """Indexes of one key as one run. Rows up to `since` are stamped (since, 0), equal ones summed; later ones stay."""
+    rows = pa.concat_tables(indexes)
     order = np.argsort(rows.column(HASH).to_numpy(), kind="stable")
     old = rows.column(TIME).to_numpy() <= since
     positions, weights = _kept(rows, order, old)

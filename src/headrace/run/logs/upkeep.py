@@ -154,7 +154,7 @@ class Upkeep:
             log = self.engine.ledger.logs([name]).get(name)
             if log is None:
                 return
-            stale = _stale_runs(item, log)
+            stale = _find_stale_indexes(item, log)
             edit = Edit(name, log.t, log.t, kept.add, (*kept.drop, *stale))
             try:
                 self.engine.ledger.commit(self.engine.lease, Commit((edit,), notes))
@@ -177,15 +177,15 @@ class Upkeep:
                     return  # they move on too quickly: next time
 
     def repair(self) -> list[str]:
-        """Builds runs again of which a file is gone; the logs concerned. Files of other kinds cannot be replaced."""
+        """Builds indexes again of which a file is gone; the logs concerned. Files of other kinds cannot be replaced."""
         there = {f"{site}/{file}" for site, file, _ in self.engine.store.list()}
         broken = []
         for name, log in self.engine.ledger.logs(self.engine.program.logs).items():
-            gone = [p for p in log.of_kind(PieceKind.RUN) if f"{log.site}/{p.file}" not in there]
+            gone = [p for p in log.of_kind(PieceKind.INDEX) if f"{log.site}/{p.file}" not in there]
             lost = {p.key for p in gone}
             if lost:
                 kept = [key.columns for key in self.engine.program.logs[name].keys if key.columns not in lost]
-                drop = tuple(p.file for p in log.of_kind(PieceKind.RUN) if p.key in lost)
+                drop = tuple(p.file for p in log.of_kind(PieceKind.INDEX) if p.key in lost)
                 notes = {KEYS_NOTE + name: json.dumps(kept)}
                 self.engine.ledger.commit(self.engine.lease, Commit((Edit(name, log.t, log.t, drop=drop),), notes))
                 broken.append(name)
@@ -194,12 +194,12 @@ class Upkeep:
         return broken
 
     def build_keys(self) -> None:
-        """Builds all runs that logs are looked up by and do not have yet: without them, pushes would find nothing."""
+        """Builds all indexes that logs are looked up by and do not have: without them, pushes would find nothing."""
         while self._build_missing():
             pass
 
     def _build_missing(self) -> bool:
-        """Builds the runs of one log that has none of a key; whether there was one."""
+        """Builds the indexes of one log that has none of a key; whether there was one."""
         item = next(self._due(self.engine.ledger.logs(self.engine.program.logs)), None)
         return item is not None and bool(item.keys) and self.step() is not None
 
@@ -247,10 +247,10 @@ class Upkeep:
         return self.engine.ledger.delete_unnamed(decided.delete, self.engine.store.delete)
 
 
-def _stale_runs(item: UpkeepItem, log: Log) -> tuple[str, ...]:
-    """Runs of keys that are built again, as far as they hold what the new ones do."""
+def _find_stale_indexes(item: UpkeepItem, log: Log) -> tuple[str, ...]:
+    """Indexes of keys that are built again, as far as they hold what the new ones do."""
     if not item.keys:
         return ()
     upto = max((piece.upto for piece in item.pieces), default=item.since)
     columns = {key.columns for key in item.keys}
-    return tuple(p.file for p in log.of_kind(PieceKind.RUN) if p.key in columns and p.upto <= upto)
+    return tuple(p.file for p in log.of_kind(PieceKind.INDEX) if p.key in columns and p.upto <= upto)

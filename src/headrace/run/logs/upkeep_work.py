@@ -1,4 +1,6 @@
-"""Upkeep as work items: merges runs, writes bases from changes, rebuilds runs. None of this changes a log's content."""
+"""Upkeep as work items: merges indexes, writes bases from changes, rebuilds indexes. None of this changes a log's
+content.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,17 @@ import pyarrow as pa
 
 from headrace.meaning.python_functions import Functions, surroundings_of
 from headrace.model.log import NEVER, Piece, PieceKind
-from headrace.run.logs.arrangement import cut
+from headrace.run.logs.key_index import cut_index
 from headrace.run.logs.merge import Merge, compact, merge
 from headrace.run.operators.reading import schema_of
 from headrace.run.ports import Store
 from headrace.run.program import LogSpec, LookupKey
-from headrace.run.push.work import write_runs
+from headrace.run.push.work import write_indexes
 
 
 @dataclass(frozen=True, slots=True)
 class UpkeepItem:
-    """One of: `merge` runs, `base` from pieces up to `since`, or `keys` whose runs are built from pieces."""
+    """One of: `merge` indexes, `base` from pieces up to `since`, or `keys` whose indexes are built from pieces."""
 
     spec: LogSpec
     store: Store
@@ -38,7 +40,7 @@ class UpkeepItem:
     @property
     def bytes(self) -> int:
         """Of all that is read."""
-        return sum(piece.bytes for piece in (self.pieces if self.merge is None else self.merge.runs))
+        return sum(piece.bytes for piece in (self.pieces if self.merge is None else self.merge.indexes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,9 @@ class ReplacedPieces:
 
 def perform_upkeep(item: UpkeepItem) -> ReplacedPieces:
     if item.merge is not None:
-        return ReplacedPieces(tuple(_merged(item, item.merge)), tuple(piece.file for piece in item.merge.runs))
+        return ReplacedPieces(tuple(_merged(item, item.merge)), tuple(piece.file for piece in item.merge.indexes))
     if item.keys:
-        return ReplacedPieces(tuple(_runs(item)), ())
+        return ReplacedPieces(tuple(_make_indexes(item)), ())
     return _base(item)
 
 
@@ -64,22 +66,22 @@ def _tables(item: UpkeepItem, pieces: tuple[Piece, ...]) -> list[pa.Table]:
 
 
 def _merged(item: UpkeepItem, wanted: Merge) -> Iterator[Piece]:
-    runs = wanted.runs
-    table = merge([item.store.read(item.spec.site, piece.file) for piece in runs], item.since)
-    span = runs[0].after, max(piece.upto for piece in runs)
-    for shard, part in enumerate(cut(table, wanted.shards)):
+    indexes = wanted.indexes
+    table = merge([item.store.read(item.spec.site, piece.file) for piece in indexes], item.since)
+    span = indexes[0].after, max(piece.upto for piece in indexes)
+    for shard, part in enumerate(cut_index(table, wanted.shards)):
         if part.num_rows:
-            file, size = item.store.write(item.spec.site, part, f"run-{item.spec.name}-{span[1]}", durable=False)
-            yield Piece(PieceKind.RUN, file, *span, part.num_rows, size, runs[0].key, shard, wanted.shards)
+            file, size = item.store.write(item.spec.site, part, f"index-{item.spec.name}-{span[1]}", durable=False)
+            yield Piece(PieceKind.INDEX, file, *span, part.num_rows, size, indexes[0].key, shard, wanted.shards)
 
 
-def _runs(item: UpkeepItem) -> Iterator[Piece]:
+def _make_indexes(item: UpkeepItem) -> Iterator[Piece]:
     tables = _tables(item, item.pieces)
     rows = pa.concat_tables([schema_of(item.spec.columns).empty_table(), *tables])
     if rows.num_rows:
         span = NEVER, max(piece.upto for piece in item.pieces)
         shards = {(item.spec.name, key.columns): item.shards for key in item.keys}
-        yield from write_runs(item.store, item.spec, rows, span, shards, item.keys, surroundings_of(item.functions))
+        yield from write_indexes(item.store, item.spec, rows, span, shards, item.keys, surroundings_of(item.functions))
 
 
 def _base(item: UpkeepItem) -> ReplacedPieces:

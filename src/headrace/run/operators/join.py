@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from headrace.meaning.scalar import NOTHING, Surroundings
 from headrace.model.relation import Field
-from headrace.run.logs.arrangement import earlier
+from headrace.run.logs.key_index import earlier
 from headrace.run.operators.expressions import keep
 from headrace.run.operators.reading import Contents, schema_of
 from headrace.run.program import JoinStep

@@ -15,7 +15,7 @@ from headrace.model.errors import EvaluationError
 from headrace.model.expr import TRUE, Column
 from headrace.model.log import NEVER
 from headrace.model.relation import Field
-from headrace.run.logs.arrangement import KeyIndex
+from headrace.run.logs.key_index import KeyIndex
 from headrace.run.operators.expressions import column_of
 from headrace.run.program import LogReading, LookupKey
 from headrace.run.rows.arrow import arrow_type
@@ -54,7 +54,7 @@ def _order(reading: LogReading, table: pa.Table) -> pa.Array:
 
 
 def with_key(key: LookupKey, table: pa.Table, around: Surroundings = NOTHING) -> pa.Table:
-    """Rows with the computed columns of a key, as its runs hold them."""
+    """Rows with the computed columns of a key, as its indexes hold them."""
     for output in key.computed:
         table = table.append_column(output.name, column_of(output.expr, table, around))
     return table
@@ -86,13 +86,13 @@ class Contents:
     """
 
     reading: LogReading
-    arrangement: KeyIndex
+    index: KeyIndex
     upto: int
     around: Surroundings = NOTHING
     settled: int = NEVER
 
     def meet(self, probe: pa.Table, probe_key: Sequence[str], null_safe: bool = False) -> tuple[Positions, pa.Table]:
-        positions, rows = self.arrangement.meet(probe, probe_key, null_safe)
+        positions, rows = self.index.meet(probe, probe_key, null_safe)
         late = rows.column(TIME).to_numpy() > self.upto
         if late.any():
             positions, rows = positions[~late], rows.filter(pa.array(~late))

@@ -67,7 +67,7 @@ def perform_chain(chain: ChainItem, evaluate: Evaluate = evaluate_here) -> tuple
 
 def _with_made(item: WorkItem, made: Mapping[str, Produced]) -> WorkItem:
     """An item that also reads what earlier ones of its chain have made."""
-    changes, runs, whole = dict(item.changes), dict(item.runs), dict(item.whole)
+    changes, indexes, whole = dict(item.changes), dict(item.indexes), dict(item.whole)
     for name in item.task.reads:
         if name in made:
             site = changes[name].site
@@ -77,5 +77,5 @@ def _with_made(item: WorkItem, made: Mapping[str, Produced]) -> WorkItem:
                     if name in whole:
                         whole[name] = whole[name].and_also(piece)
                 elif log == name:
-                    runs[name, piece.key] = runs.get((name, piece.key), Files(site)).and_also(piece)
-    return replace(item, changes=changes, runs=runs, whole=whole)
+                    indexes[name, piece.key] = indexes.get((name, piece.key), Files(site)).and_also(piece)
+    return replace(item, changes=changes, indexes=indexes, whole=whole)

@@ -20,7 +20,7 @@ from headrace.run.push.push import ATTEMPTS, Pushed, Pusher
 from headrace.run.push.work import Files
 
 KEYS_NOTE = "keys:"
-"""Notes of the keys by which a log has runs: a plan that needs others has them built."""
+"""Notes of the keys by which a log has indexes: a plan that needs others has them built."""
 
 
 class NotThereYet(RuntimeError):
@@ -35,7 +35,7 @@ class NoAnswer(RuntimeError):
 class Engine(Pusher):
     """Holds no state of its own: everything is in the ledger and the store.
 
-    `turn` is there if somebody else pushes what runs: who loads takes it to do the same, or both would be in vain.
+    `turn` is there if somebody else pushes what runs: a loader takes it for its pushes, or both would be in vain.
     `count_sent` is told what loading has sent from one site to another, the pushes that it takes included.
     """
 
@@ -243,7 +243,7 @@ class Engine(Pusher):
                 self.count_sent(Sent(one.origin, self.program.logs[one.vertex].site, one.sent))
 
     def _key_notes(self, logs: Iterable[str]) -> dict[str, str | None]:
-        """By which keys the logs have runs."""
+        """By which keys the logs have indexes."""
         return {KEYS_NOTE + name: json.dumps([key.columns for key in self.program.logs[name].keys]) for name in logs}
 
     def _specs(self, name: str) -> list[LogSpec]:

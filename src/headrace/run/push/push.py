@@ -199,8 +199,8 @@ class Pusher:
     def wants(self, item: WorkItem) -> bool:
         """Whether what a push makes still has a place here: its vertex is there, and made and looked up as it was.
 
-        A log that is looked up by one more key must not get changes without a run for that. Whether the vertex is still
-        where the push began is for the ledger to say.
+        A log that is looked up by one more key must not get changes without an index for that. Whether the vertex is
+        still where the push began is for the ledger to say.
         """
         task, logs = self.program.tasks.get(item.name), self.program.logs
         is_same = task == item.task and all(logs.get(name) == spec for name, spec in item.written.items())

@@ -24,8 +24,8 @@ def make_item(
     changes = {read: Files(logs[read].site, logs[read].changes(log.t, t)) for read in task.reads}
     rows = sum(piece.rows for files in changes.values() for piece in files.pieces)
     looked_up = [*task.reads, task.vertex, *([] if task.state is None else [task.state.name])]
-    runs = {
-        (name, key.columns): Files(logs[name].site, logs[name].runs(key.columns))
+    indexes = {
+        (name, key.columns): Files(logs[name].site, logs[name].indexes(key.columns))
         for name in looked_up
         if name in program.logs
         for key in program.logs[name].keys
@@ -43,12 +43,12 @@ def make_item(
         upto=t,
         store=store,
         changes=changes,
-        runs=runs,
+        indexes=indexes,
         own=Files(log.site, log.contents if isinstance(task.step, Ingest) else ()),
         earlier=earlier,
         whole=whole,
         specs={name: program.logs[name] for name in looked_up if name in program.logs},
-        shards={where: shards_wanted(logs[where[0]].pieces, where[1], rows) for where in runs if where[0] in logs},
+        shards={where: shards_wanted(logs[where[0]].pieces, where[1], rows) for where in indexes if where[0] in logs},
         weight=float(rows + 1),
         functions=program.functions,
         expected_s=expected_s,

@@ -16,7 +16,7 @@ from headrace.meaning.scalar import NOTHING, Surroundings
 from headrace.model.expr import Column
 from headrace.model.log import Piece, PieceKind
 from headrace.model.plan import Stage
-from headrace.run.logs.arrangement import KeyIndex, sorted_run
+from headrace.run.logs.key_index import KeyIndex, make_indexes
 from headrace.run.operators import aggregate
 from headrace.run.operators.derive import derive
 from headrace.run.operators.ingest import Stored, ingest
@@ -62,11 +62,11 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class WorkItem:
-    """A push of `task` from `after` to `upto`. `changes` has the files by log, `runs` those by log and key.
+    """A push of `task` from `after` to `upto`. `changes` has the files by log, `indexes` those by log and key.
 
     `own` are base and changes of the vertex's own log, `earlier` what its spool holds of before; both are read only
     when a whole table goes at once. `whole` are base and changes of logs of which all rows are read. `shards` says how
-    runs of each key are cut. `part` is (number, count) for one of several items that share the changes of a push.
+    indexes of each key are cut. `part` is (number, count) for one of several items that share the changes of a push.
     `expected_s` is what nine of ten such pushes take at most; 0 if nobody knows.
     """
 
@@ -76,7 +76,7 @@ class WorkItem:
     upto: int
     store: Store
     changes: Mapping[str, Files]
-    runs: Mapping[tuple[str, tuple[str, ...]], Files]
+    indexes: Mapping[tuple[str, tuple[str, ...]], Files]
     own: Files
     earlier: Files
     specs: Mapping[str, LogSpec]
@@ -99,7 +99,7 @@ class WorkItem:
     @property
     def files(self) -> frozenset[str]:
         """All that it reads, as `SITE/FILE`."""
-        read = (*self.changes.values(), *self.runs.values(), *self.whole.values(), self.own, self.earlier)
+        read = (*self.changes.values(), *self.indexes.values(), *self.whole.values(), self.own, self.earlier)
         return frozenset(f"{files.site}/{name}" for files in read for name in files.names)
 
     @property
@@ -139,7 +139,7 @@ def perform_push(item: WorkItem, evaluate: Evaluate = evaluate_here) -> Produced
 
 
 def sent_bytes(item: WorkItem, produced: Produced) -> int:
-    """Bytes that came from another site: the changes; runs and states are made of them where they arrive."""
+    """Bytes that came from another site: the changes; indexes and states are made of them where they arrive."""
     if item.origin is None:
         return 0
     pieces = (piece for log, piece in produced.pieces if log == item.log.name)
@@ -172,7 +172,7 @@ class _Work:
         return self._handed_on() if _can_name_inputs(self.item) else self._anew()
 
     def _handed_on(self) -> Produced:
-        """The files of the inputs are those of the output, too; only its runs are its own."""
+        """The files of the inputs are those of the output, too; only its indexes are its own."""
         item = self.item
         span = item.after, item.upto
         files = [piece for input_ in item.changes.values() for piece in input_.pieces]
@@ -182,7 +182,7 @@ class _Work:
         if item.log.keys:
             names = schema_of(item.log.columns).names
             tables = [table for input_ in item.changes.values() for table in self._tables(input_, names)]
-            made += write_runs(item.store, item.log, pa.concat_tables(tables), span, item.shards, around=item.around)
+            made += write_indexes(item.store, item.log, pa.concat_tables(tables), span, item.shards, around=item.around)
         size = sum(piece.bytes for piece in made)
         return Produced(item.name, *span, tuple((item.log.name, p) for p in (*pieces, *made)), rows, rows, size)
 
@@ -227,9 +227,7 @@ class _Work:
         if spool is None:
             return schema_of(step.columns).empty_table()
         self.rows_in += spool.num_rows
-        by_key = (
-            self._arrangement(self.item.log.name, LookupKey(step.key), schema_of(step.columns)) if step.key else None
-        )
+        by_key = self._key_index(self.item.log.name, LookupKey(step.key), schema_of(step.columns)) if step.key else None
         return ingest(step, spool, Stored(by_key, self._own_contents, self._earlier_spool))
 
     def _own_contents(self) -> pa.Table:
@@ -251,7 +249,7 @@ class _Work:
     def _timed(self, step: TimedPass) -> tuple[pa.Table, pa.Table]:
         spec = self.item.task.state
         assert spec is not None, f'"{self.item.name}" has no state'
-        events = self._arrangement(spec.name, spec.keys[0], schema_of(spec.columns))
+        events = self._key_index(spec.name, spec.keys[0], schema_of(spec.columns))
         return timed(step.conditions, self._read(step.input), events, self.item.after, self.item.upto)
 
     def _aggregated(self, step: AggregateStep) -> tuple[pa.Table, pa.Table | None]:
@@ -261,7 +259,7 @@ class _Work:
             return prepared, None
         spec = self.item.task.state
         assert spec is not None, f'"{self.item.name}" has no state'
-        state = self._arrangement(spec.name, spec.keys[0], schema_of(spec.columns))
+        state = self._key_index(spec.name, spec.keys[0], schema_of(spec.columns))
         groups, state_changes = aggregate.accumulate(step.aggregation, prepared, state)
         if self.item.initial:
             first = aggregate.initial(step.aggregation, self.item.upto)
@@ -319,15 +317,15 @@ class _Work:
         spec = self.item.specs[reading.log]
         return Contents(
             reading,
-            self._arrangement(spec.name, reading.key, schema_of(spec.columns)),
+            self._key_index(spec.name, reading.key, schema_of(spec.columns)),
             self.item.upto,
             self.item.around,
             self.item.after,
         )
 
-    def _arrangement(self, log: str, key: LookupKey, schema: pa.Schema) -> KeyIndex:
+    def _key_index(self, log: str, key: LookupKey, schema: pa.Schema) -> KeyIndex:
         schema = with_key(key, schema.empty_table(), self.item.around).schema
-        files = self.item.runs.get((log, key.columns), Files(self.item.log.site))
+        files = self.item.indexes.get((log, key.columns), Files(self.item.log.site))
         return KeyIndex(key.columns, tuple(self._tables(files)), schema)
 
     # Writing
@@ -338,10 +336,10 @@ class _Work:
             durable = isinstance(item.task.step, Ingest)  # all else is derived from sources
             name, size = item.store.write(spec.site, table, f"{spec.name}-{item.upto}", durable)
             yield Piece(PieceKind.CHANGE, name, item.after, item.upto, table.num_rows, size)
-            yield from write_runs(item.store, spec, table, (item.after, item.upto), item.shards, around=item.around)
+            yield from write_indexes(item.store, spec, table, (item.after, item.upto), item.shards, around=item.around)
 
 
-def write_runs(
+def write_indexes(
     store: Store,
     spec: LogSpec,
     table: pa.Table,
@@ -350,10 +348,10 @@ def write_runs(
     keys: Sequence[LookupKey] | None = None,
     around: Surroundings = NOTHING,
 ) -> Iterator[Piece]:
-    """Rows of a log as runs, for each of its keys."""
+    """Rows of a log as indexes, for each of its keys."""
     for key in spec.keys if keys is None else keys:
         count = shards.get((spec.name, key.columns), 1)
-        for shard, run in enumerate(sorted_run(with_key_if_any(key, table, around), key.columns, count)):
-            if run.num_rows:
-                name, size = store.write(spec.site, run, f"run-{spec.name}-{span[1]}", durable=False)
-                yield Piece(PieceKind.RUN, name, *span, run.num_rows, size, key.columns, shard, count)
+        for shard, index in enumerate(make_indexes(with_key_if_any(key, table, around), key.columns, count)):
+            if index.num_rows:
+                name, size = store.write(spec.site, index, f"index-{spec.name}-{span[1]}", durable=False)
+                yield Piece(PieceKind.INDEX, name, *span, index.num_rows, size, key.columns, shard, count)

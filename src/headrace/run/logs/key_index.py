@@ -1,9 +1,9 @@
-"""Rows arranged by a key, for lookups that cost what they find.
+"""Rows sorted by a key, for lookups that cost what they find.
 
-A run is a table sorted by `__h`, the hash of its key columns. Runs are cut into shards by the top bits of the hash:
-shard s of n (a power of two) holds the hashes from s/n to (s+1)/n of the range, so that a run of one shard is a
-contiguous part of what a run of all would be. An arrangement is any number of runs of one key; what it holds is the sum
-of them.
+An index is a table sorted by `__h`, the hash of its key columns. Indexes are cut into shards by the top bits of the
+hash: shard s of n (a power of two) holds the hashes from s/n to (s+1)/n of the range, so that an index of one shard is
+a contiguous part of what an index of all would be. A `KeyIndex` is any number of them by one key; what it holds is
+their sum.
 """
 
 from __future__ import annotations
@@ -23,37 +23,40 @@ from headrace.run.rows.hashes import Hasher, Hashes, hash_of
 HASH = "__h"
 
 
-def sorted_run(table: pa.Table, key: Sequence[str], shards: int, hasher: Hasher = hash_of) -> list[pa.Table]:
-    """Rows as runs, one for each shard, empty ones included."""
+def make_indexes(table: pa.Table, key: Sequence[str], shards: int, hasher: Hasher = hash_of) -> list[pa.Table]:
+    """Rows as indexes, one for each shard, empty ones included."""
     hashes = hasher(table, key)
     order = np.argsort(hashes, kind="stable")
-    run = table.take(pa.array(order)).append_column(HASH, pa.array(hashes[order]))
-    return cut(run, shards)
+    index = table.take(pa.array(order)).append_column(HASH, pa.array(hashes[order]))
+    return cut_index(index, shards)
 
 
-def cut(run: pa.Table, shards: int) -> list[pa.Table]:
-    """A run as one for each of `shards` shards, empty ones included; copies nothing."""
+def cut_index(index: pa.Table, shards: int) -> list[pa.Table]:
+    """An index as one for each of `shards` shards, empty ones included; copies nothing."""
     assert shards > 0 and shards & (shards - 1) == 0, f"not a power of two: {shards} shards"
-    hashes = run.column(HASH).to_numpy()
+    hashes = index.column(HASH).to_numpy()
     inner = [np.uint64((shard << 64) // shards) for shard in range(1, shards)]
-    bounds = [0, *np.searchsorted(hashes, np.array(inner, dtype=np.uint64)).tolist(), run.num_rows]
-    return [run.slice(start, end - start) for start, end in itertools.pairwise(bounds)]
+    bounds = [0, *np.searchsorted(hashes, np.array(inner, dtype=np.uint64)).tolist(), index.num_rows]
+    return [index.slice(start, end - start) for start, end in itertools.pairwise(bounds)]
 
 
 @dataclass(frozen=True, slots=True)
 class KeyIndex:
-    """Runs of one key, of any shards. `schema` is that of the rows without the hash; without runs it is needed."""
+    """Indexes of one key, of any shards.
+
+    `schema` is that of the rows without the hash; without indexes it is needed.
+    """
 
     key: tuple[str, ...]
-    runs: tuple[pa.Table, ...]
+    indexes: tuple[pa.Table, ...]
     schema: pa.Schema | None = None
     hasher: Hasher = hash_of
 
     def meet(self, probe: pa.Table, probe_key: Sequence[str], null_safe: bool = False) -> tuple[Positions, pa.Table]:
-        """All pairs of a row of `probe` and a row of the runs with equal keys, in no particular order.
+        """All pairs of a row of `probe` and a row of the indexes with equal keys, in no particular order.
 
         They come as positions in `probe` and the rows met, one for each position, without the hash. NULL meets nothing
-        unless `null_safe`, where it meets NULL. Costs log(rows) for each probe row and run, and what is found; of
+        unless `null_safe`, where it meets NULL. Costs log(rows) for each probe row and index, and what is found; of
         mapped files only that is read.
         """
         found = list(self._candidates(probe, probe_key, null_safe))
@@ -65,13 +68,13 @@ class KeyIndex:
     def _candidates(
         self, probe: pa.Table, probe_key: Sequence[str], null_safe: bool
     ) -> Iterator[tuple[Positions, pa.Table]]:
-        """Pairs with equal hashes, for every run that has any."""
+        """Pairs with equal hashes, for every index that has any."""
         hashes = self.hasher(probe, probe_key)
         order = np.argsort(hashes)
         if not null_safe:
             order = order[_complete(probe, probe_key)[order]]
         hashes = hashes[order]
-        for batch in (batch for run in self.runs for batch in run.to_batches() if batch.num_rows):
+        for batch in (batch for index in self.indexes for batch in index.to_batches() if batch.num_rows):
             where, rows = _equal_hashes(hashes, batch.column(HASH).to_numpy(zero_copy_only=True))
             if len(where):
                 yield order[where], pa.Table.from_batches([batch.drop_columns([HASH]).take(pa.array(rows))])
@@ -79,18 +82,21 @@ class KeyIndex:
     def _no_rows(self) -> pa.Table:
         if self.schema is not None:
             return self.schema.empty_table()
-        assert self.runs, f"no runs by {self.key} and no schema"
-        return self.runs[0].slice(0, 0).drop_columns([HASH])
+        assert self.indexes, f"no indexes by {self.key} and no schema"
+        return self.indexes[0].slice(0, 0).drop_columns([HASH])
 
 
-def _equal_hashes(probe: Hashes, run: Hashes) -> tuple[Positions, Positions]:
-    """All pairs of positions with equal hashes; both sides are sorted. Looks at log(len(run)) places for each probe."""
-    start, end = np.searchsorted(probe, run[0]), np.searchsorted(probe, run[-1], "right")
+def _equal_hashes(probe: Hashes, index: Hashes) -> tuple[Positions, Positions]:
+    """All pairs of positions with equal hashes; both sides are sorted.
+
+    Looks at log(len(index)) places for each probe.
+    """
+    start, end = np.searchsorted(probe, index[0]), np.searchsorted(probe, index[-1], "right")
     inside = probe[start:end]
-    lows = np.searchsorted(run, inside)
-    hit = np.flatnonzero(run[lows] == inside)
+    lows = np.searchsorted(index, inside)
+    hit = np.flatnonzero(index[lows] == inside)
     lows = lows[hit]
-    counts = np.searchsorted(run, inside[hit], "right") - lows
+    counts = np.searchsorted(index, inside[hit], "right") - lows
     within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return start + np.repeat(hit, counts), np.repeat(lows, counts) + within
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headrace.meaning.zset import normal_row
 from headrace.model.types import BIGINT, DOUBLE, FLOAT, INT, SMALLINT, STRING, Array, Row, Type
-from headrace.run.logs.arrangement import HASH, KeyIndex, cut, earlier, sorted_run
+from headrace.run.logs.key_index import HASH, KeyIndex, cut_index, earlier, make_indexes
 from headrace.run.rows.arrow import arrow_table, arrow_type, rows_of_arrow
 from headrace.run.rows.hashes import hash_of
 from tests.run.stamped_rows import POOLS, as_table, changes, column_types, in_chunks, names, weak_hash
@@ -21,8 +21,8 @@ from tests.run.stamped_rows import POOLS, as_table, changes, column_types, in_ch
 hashers = st.sampled_from([hash_of, weak_hash])
 
 
-def pairs_met(arrangement: KeyIndex, probe: pa.Table, key: Sequence[str], null_safe: bool) -> Counter[tuple[Row, Row]]:
-    positions, rows = arrangement.meet(probe, key, null_safe)
+def pairs_met(index: KeyIndex, probe: pa.Table, key: Sequence[str], null_safe: bool) -> Counter[tuple[Row, Row]]:
+    positions, rows = index.meet(probe, key, null_safe)
     probes = rows_of_arrow(probe)
     assert len(positions) == rows.num_rows
     return Counter(zip([probes[at] for at in positions], rows_of_arrow(rows), strict=True))
@@ -36,8 +36,8 @@ def test_a_lookup_finds_all_pairs_with_equal_keys(data: st.DataObject):
     held = [as_table(types, data.draw(changes(types))) for _ in range(data.draw(st.integers(1, 3)))]
     probe = in_chunks(as_table(types, data.draw(changes(types))), 3)
     key = names(types)[:size]
-    runs = [run for table in held for run in sorted_run(in_chunks(table, 4), key, shards, hasher)]
-    found = pairs_met(KeyIndex(tuple(key), tuple(runs), hasher=hasher), probe, key, null_safe)
+    indexes = [index for table in held for index in make_indexes(in_chunks(table, 4), key, shards, hasher)]
+    found = pairs_met(KeyIndex(tuple(key), tuple(indexes), hasher=hasher), probe, key, null_safe)
     assert found == Counter(
         (left, right)
         for left in rows_of_arrow(probe)
@@ -51,8 +51,8 @@ def test_a_lookup_finds_all_pairs_with_equal_keys(data: st.DataObject):
 def test_a_lookup_as_of_a_time_finds_what_is_earlier(data: st.DataObject):
     held, probe = data.draw(changes([INT])), as_table([INT], data.draw(changes([INT])))
     table = as_table([INT], held)
-    arrangement = KeyIndex(("c0",), tuple(sorted_run(table, ["c0"], 2)))
-    positions, rows = arrangement.meet(probe, ["c0"])
+    index = KeyIndex(("c0",), tuple(make_indexes(table, ["c0"], 2)))
+    positions, rows = index.meet(probe, ["c0"])
     kept = rows.filter(pa.array(earlier(rows, probe, positions)))
     assert Counter(rows_of_arrow(kept)) == Counter(
         (row[0], t, o, w)
@@ -72,8 +72,8 @@ WIDTHS: list[tuple[Type, Type, list[object]]] = [
 @pytest.mark.parametrize(("narrow", "wide", "values"), WIDTHS, ids=str)
 def test_keys_of_different_widths_meet(narrow: Type, wide: Type, values: list[object]):
     held, probe = (pa.table({"k": pa.array(values, arrow_type(type_))}) for type_ in (wide, narrow))
-    arrangement = KeyIndex(("k",), tuple(sorted_run(held, ["k"], 4)))
-    positions, _ = arrangement.meet(probe, ["k"], null_safe=True)
+    index = KeyIndex(("k",), tuple(make_indexes(held, ["k"], 4)))
+    positions, _ = index.meet(probe, ["k"], null_safe=True)
     assert sorted(positions) == list(range(len(values)))
 
 
@@ -95,11 +95,13 @@ def test_hashes_never_change_since_files_are_sorted_by_them():
 @given(st.data())
 def test_shards_are_ranges_of_the_hash(data: st.DataObject):
     table = as_table([BIGINT], data.draw(changes([BIGINT])))
-    runs = sorted_run(table, ["c0"], 8)
-    for shard, run in enumerate(runs):
-        assert all(h >> 61 == shard for h in run.column(HASH).to_pylist())
-    whole = pa.concat_tables(sorted_run(table, ["c0"], 2))
-    assert [run.to_pylist() for run in cut(whole.combine_chunks(), 8)] == [run.to_pylist() for run in runs]
+    indexes = make_indexes(table, ["c0"], 8)
+    for shard, index in enumerate(indexes):
+        assert all(h >> 61 == shard for h in index.column(HASH).to_pylist())
+    whole = pa.concat_tables(make_indexes(table, ["c0"], 2))
+    assert [index.to_pylist() for index in cut_index(whole.combine_chunks(), 8)] == [
+        index.to_pylist() for index in indexes
+    ]
 
 
 def test_without_runs_a_lookup_finds_nothing_of_the_stated_schema():
