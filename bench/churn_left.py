@@ -13,10 +13,16 @@ import psycopg
 
 from bench.contracts_world import Kept
 from bench.workloads.live_table1 import DATABASE
+from headrace.model.notes import (
+    AuditRecord,
+    ContractAccount,
+    LogKeys,
+    SourceLoaded,
+    SourceLoading,
+    StoredNote,
+    note_keys,
+)
 from headrace.run.capture.spool import SPOOL
-from headrace.run.push.engine import KEYS_NOTE
-from headrace.site.accounts import ACCOUNT_NOTE
-from headrace.site.auditor import AUDIT_NOTE
 from headrace.site.housekeeping import GRACE_S, TRIM_EVERY_S
 from headrace.site.running import Running
 
@@ -124,17 +130,17 @@ class Leftovers:
     def _notes(self) -> Iterator[str]:
         service = self.kept.service
         contracts = {one.contract for one in self._running.plan.contracts}
-        known = {
-            KEYS_NOTE: set(service.ledger.times()),
-            "loaded:": set(self._sources),
-            "load:": set(),
-            AUDIT_NOTE: contracts,
-            ACCOUNT_NOTE: contracts,
+        known: dict[type[StoredNote], set[str]] = {
+            LogKeys: set(service.ledger.times()),
+            SourceLoaded: set(self._sources),
+            SourceLoading: set(),
+            AuditRecord: contracts,
+            ContractAccount: contracts,
         }
-        for prefix, names in known.items():
-            for note in sorted(service.ledger.notes(prefix)):
-                if note.removeprefix(prefix) not in names:
-                    yield f"note {note}"
+        for kind, keys in known.items():
+            for key in sorted(note_keys(service.ledger, kind)):
+                if key not in keys:
+                    yield f"note {kind.name_of(key)}"
 
     def _files(self) -> Iterator[str]:
         """Files that had no name at every look for longer than upkeep needs."""

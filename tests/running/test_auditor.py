@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.model.log import Commit, CommitMark, Edit, Lease
+from headrace.model.notes import CapturedUpTo, SourceMissed
 from headrace.site.auditor import Auditor, WatchedContract
 
 SECOND = 1_000_000
@@ -31,9 +31,9 @@ class Place:
         self.auditor.watch((WatchedContract("sales", "view", FRESHNESS_S, 0.0, ("shop",), frozenset(("orders",))),))
 
     def captured(self, t: int, committed_at: int) -> None:
-        note = json.dumps({"t": t, "commit_time": committed_at})
-        mark = CommitMark("shop", t, committed_at)
-        self.ledger.commit(self.lease, Commit(notes={"position:shop": note}, commit_marks=(mark,)))
+        note = CapturedUpTo("shop", t, committed_at)
+        moment = CommitMark("shop", t, committed_at)
+        self.ledger.commit(self.lease, Commit(notes=(note,), commit_marks=(moment,)))
 
     def pushed(self, t: int) -> None:
         self.ledger.commit(self.lease, Commit((Edit("view", self.ledger.times()["view"], t),)))
@@ -104,9 +104,11 @@ def test_a_view_is_as_late_as_the_changes_that_its_source_missed(place: Place) -
     place.now = NOON + 20 * SECOND
     place.pushed(place.now)
     assert place.auditor.measure()["sales"] < 1.0
-    place.ledger.commit(place.lease, Commit(notes={"missed:orders": str(NOON + 3 * SECOND), "missed:others": "0"}))
+    place.ledger.commit(
+        place.lease, Commit(notes=(SourceMissed("orders", NOON + 3 * SECOND), SourceMissed("others", 0)))
+    )
     assert place.auditor.measure()["sales"] == 16.0
-    place.ledger.commit(place.lease, Commit(notes={"missed:orders": None}))
+    place.ledger.commit(place.lease, Commit(notes=(SourceMissed.remove("orders"),)))
     assert place.auditor.measure()["sales"] < 1.0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.model.log import Commit
-from headrace.run.push.halted import HALTED_NOTE
+from headrace.model.notes import Halted, note_keys
 from headrace.site.folder import Folder
 from tests.running.running_project import RunningProject, until
 
@@ -130,6 +130,6 @@ def forget_what_is_new(folder: Folder) -> None:
     lease = ledger.acquire("service", "an earlier version", 60.0)
     answers = tuple(name for name in ledger.times() if "#rows~" in name)
     assert answers, "what views compute has a log"
-    ledger.commit(lease, Commit(notes=dict.fromkeys(ledger.notes(HALTED_NOTE)), forget=answers))
+    ledger.commit(lease, Commit(notes=tuple(map(Halted.remove, note_keys(ledger, Halted))), forget=answers))
     ledger.release(lease)
     ledger.close()

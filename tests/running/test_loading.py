@@ -12,16 +12,17 @@ from hypothesis import strategies as st
 from headrace.declare.sql import read_query
 from headrace.model.catalogue import PostgresTable
 from headrace.model.log import Commit, PieceKind
+from headrace.model.notes import LogKeys, SourceLoaded, note_keys, read_notes
 from headrace.model.plan import Plan, PlanOptions, Sharing
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
 from headrace.run.load.transition import between, tidied
 from headrace.run.logs.upkeep import Upkeep
-from headrace.run.push.engine import KEYS_NOTE, Engine
+from headrace.run.push.engine import Engine
 from headrace.run.push.items import HereRunner
 from headrace.run.push.perform import perform
 from headrace.site.folder import Folder
-from headrace.site.loading import LOADED_NOTE, Loader, Loading
+from headrace.site.loading import Loader, Loading
 from headrace.site.running import make_running
 from headrace.site.sources.captures import Captures
 from headrace.testing import changes, tables
@@ -67,7 +68,7 @@ def go_over(world: RunningWorld, plan: Plan, push: bool, folder: Path) -> None:
     world.open()
     world.engine.start_states()
     logs = {name: log for name, log in world.ledger.logs().items() if not name.startswith("spool:")}
-    world.ledger.commit(world.lease, tidied(program, logs, world.ledger.notes(KEYS_NOTE)))
+    world.ledger.commit(world.lease, tidied(program, logs, read_notes(world.ledger, LogKeys)))
 
 
 def left_over(world: RunningWorld) -> list[str]:
@@ -76,9 +77,7 @@ def left_over(world: RunningWorld) -> list[str]:
     for name, log in world.ledger.logs(world.program.logs).items():
         keys = {key.columns for key in world.program.logs[name].keys}
         found += [f"{name} {piece.key}" for piece in log.of_kind(PieceKind.INDEX) if piece.key not in keys]
-    return found + [
-        note for note in world.ledger.notes(KEYS_NOTE) if note.removeprefix(KEYS_NOTE) not in world.program.logs
-    ]
+    return found + [name for name in note_keys(world.ledger, LogKeys) if name not in world.program.logs]
 
 
 names = st.lists(st.sampled_from(sorted(TEXTS)), min_size=1, max_size=4, unique=True)
@@ -95,7 +94,7 @@ def test_views_stay_right_while_others_come_and_go(data: st.DataObject) -> None:
     with quick_folder() as folder:
         world = RunningWorld(plan_for(sorted(TEXTS), "m1", Sharing.MARGINAL), QUERIES, Path(folder))
         world.capture(data.draw(tables(max_rows=4)))
-        world.ledger.commit(world.lease, Commit(notes={LOADED_NOTE + name: str(world.now) for name in SOURCES}))
+        world.ledger.commit(world.lease, Commit(notes=tuple(SourceLoaded(name, world.now) for name in SOURCES)))
         world.engine.load()
         for _ in range(5):
             sharing = data.draw(st.sampled_from([Sharing.MARGINAL, Sharing.PLUMB]))

@@ -13,6 +13,7 @@ import pytest
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.coordinate.replanning import LOOK_EVERY_S, ContractMove, Replanning, measured_of
 from headrace.model.log import Commit
+from headrace.model.notes import PlanMoves
 from headrace.model.plan import Plan
 from headrace.model.statistics import rate_of
 from headrace.plan.share.change import add_contract
@@ -197,6 +198,6 @@ def test_what_another_version_noted_is_no_move(running: Running, ledger: Ledger)
     again = Replanning(ledger, running.replanning.lease)
     (text,) = ledger.notes("moves").values()
     assert "at_s" in text
-    ledger.commit(again.lease, Commit(notes={"moves": text.replace("at_s", "when")}))
+    ledger.commit(again.lease, Commit(notes=(PlanMoves(text.replace("at_s", "when")),)))
     again.resume()
     assert again.moves == ()

@@ -14,23 +14,24 @@ import pytest
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.postgres.publications import publish
 from headrace.connect.postgres.sessions import connect_session
-from headrace.connect.postgres.slots import create_slot
+from headrace.connect.postgres.slots import capture_names, create_slot
 from headrace.model.catalogue import DeltaFolder, PostgresTable
 from headrace.model.errors import LeaseHeld
+from headrace.model.notes import CaptureSlot, DeliveredCopy, note_keys
 from headrace.model.relation import Field
 from headrace.model.types import BIGINT
 from headrace.run.ports import Ledger
 from headrace.site.deadline import Deadline
 from headrace.site.deliver.copies import Copied, target_of
-from headrace.site.deliver.leftovers import COPY_NOTE, SLOT_NOTE, NotedCapture, NotedCopy, noted_in
+from headrace.site.deliver.leftovers import noted_in, slot_of
 from headrace.site.deliver.withdrawn import Withdrawals
 from headrace.site.folder import Folder
 from headrace.site.troubles import WITHDRAWAL
 from tests.running.running_project import until
 
-ORDERS = NotedCopy("shop", "orders", "open_orders", DeltaFolder("out/${WHERE}"))
-RETURNS = NotedCopy("shop", "returns", "open_returns", DeltaFolder("out/returns"))
-ELSEWHERE = NotedCopy("shop", "orders", "open_orders", PostgresTable("${DSN}", "orders"))
+ORDERS = DeliveredCopy("shop", "orders", "open_orders", DeltaFolder("out/${WHERE}"))
+RETURNS = DeliveredCopy("shop", "returns", "open_returns", DeltaFolder("out/returns"))
+ELSEWHERE = DeliveredCopy("shop", "orders", "open_orders", PostgresTable("${DSN}", "orders"))
 HERE = {"WHERE": "orders"}
 
 
@@ -46,7 +47,7 @@ def told(found: Withdrawals) -> dict[str, str]:
     return {key.removeprefix(WITHDRAWAL): trouble.what for key, trouble in found.troubles.all().items()}
 
 
-def withdrawals(folder: Path, ledger: Ledger, *copies: NotedCopy) -> Withdrawals:
+def withdrawals(folder: Path, ledger: Ledger, *copies: DeliveredCopy) -> Withdrawals:
     """As a service has them that has just been started; the copies are noted and made."""
     made = Withdrawals(Folder(folder), ledger, ledger.acquire("service", "test", 0))
     made.keep(copies)
@@ -66,20 +67,20 @@ def test_what_is_noted_and_not_asked_for_is_dropped_once_and_the_rest_stays(tmp_
     found = withdrawals(tmp_path, ledger, ORDERS, RETURNS)
     found.run([RETURNS], HERE)
     assert there(tmp_path) == ["returns", "returns_changes"]
-    assert list(ledger.notes(COPY_NOTE)) == [RETURNS.note]
+    assert note_keys(ledger, DeliveredCopy) == [RETURNS.key]
     assert told(found) == {}
 
 
 def test_a_service_that_is_started_later_drops_what_could_not_be_dropped_before(tmp_path: Path, ledger: Ledger) -> None:
     before = withdrawals(tmp_path, ledger, ORDERS)
     before.run([], {})
-    assert 'folder "out/${WHERE}" of contract "orders"' in told(before)[ORDERS.note]
-    assert '"WHERE" is not set' in told(before)[ORDERS.note]
+    assert 'folder "out/${WHERE}" of contract "orders"' in told(before)[ORDERS.name]
+    assert '"WHERE" is not set' in told(before)[ORDERS.name]
     before.end(Deadline(10))
     after = withdrawals(tmp_path, ledger)
     after.run([], HERE)
     assert there(tmp_path) == []
-    assert ledger.notes(COPY_NOTE) == {}
+    assert note_keys(ledger, DeliveredCopy) == []
 
 
 def test_what_is_asked_for_again_meanwhile_stays(tmp_path: Path, ledger: Ledger) -> None:
@@ -92,7 +93,7 @@ def test_what_is_asked_for_again_meanwhile_stays(tmp_path: Path, ledger: Ledger)
     assert told(found) == {}
     found.run([ORDERS], HERE)
     assert there(tmp_path) == ["orders", "orders_changes"]
-    assert list(ledger.notes(COPY_NOTE)) == [ORDERS.note]
+    assert note_keys(ledger, DeliveredCopy) == [ORDERS.key]
 
 
 def test_it_is_tried_again_until_it_works(tmp_path: Path, ledger: Ledger) -> None:
@@ -100,7 +101,7 @@ def test_it_is_tried_again_until_it_works(tmp_path: Path, ledger: Ledger) -> Non
     found.run([], environment)
     assert told(found)
     environment |= HERE
-    until(lambda: there(tmp_path) == [] and not ledger.notes(COPY_NOTE), "it is dropped")
+    until(lambda: there(tmp_path) == [] and not note_keys(ledger, DeliveredCopy), "it is dropped")
     until(lambda: told(found) == {}, "nothing is left to tell")
 
 
@@ -111,17 +112,17 @@ def test_what_somebody_else_has_put_there_is_left_alone_and_forgotten(tmp_path: 
     (tmp_path / "out" / "orders" / "mine.txt").write_text("mine")
     found.run([], HERE)
     assert (tmp_path / "out" / "orders" / "mine.txt").read_text() == "mine"
-    assert ledger.notes(COPY_NOTE) == {}
+    assert note_keys(ledger, DeliveredCopy) == []
 
 
 def test_notes_are_read_as_they_were_written_and_hold_no_secret() -> None:
     for copy in (ORDERS, RETURNS, ELSEWHERE):
-        assert NotedCopy.from_json(copy.to_json()) == copy
-    assert len({ORDERS.note, RETURNS.note, ELSEWHERE.note}) == 3
-    assert "${DSN}" in ELSEWHERE.to_json()
-    capture = NotedCapture("shop:/here", "dsn", "${DSN}")
-    assert NotedCapture.from_json(capture.to_json()) == capture
-    assert capture.note != NotedCapture("shop:/there", "dsn", "${DSN}").note
+        assert DeliveredCopy.from_text(copy.key, copy.to_text()) == copy
+    assert len({ORDERS.name, RETURNS.name, ELSEWHERE.name}) == 3
+    assert "${DSN}" in ELSEWHERE.to_text()
+    capture = slot_of("shop:/here", "dsn", "${DSN}")
+    assert CaptureSlot.from_text(capture.key, capture.to_text()) == capture
+    assert capture.name != slot_of("shop:/there", "dsn", "${DSN}").name
 
 
 # Slots
@@ -132,13 +133,13 @@ def dsn(postgres_database: Callable[[], str]) -> str:
     return postgres_database()
 
 
-def captured(folder: Path, dsn: str) -> NotedCapture:
+def captured(folder: Path, dsn: str) -> CaptureSlot:
     """The slot and the publications of a capture by the project in a folder, which nobody reads."""
-    capture = NotedCapture(f"shop:{folder.absolute()}", "dsn", "${DSN}")
+    capture = slot_of(f"shop:{folder.absolute()}", "dsn", "${DSN}")
     with connect_session(dsn) as session:
-        for publication in capture.names.publications:
+        for publication in capture_names(capture.project, capture.database).publications:
             publish(session, publication, (), "insert")
-        create_slot(session, capture.names.slot)
+        create_slot(session, capture.slot)
     return capture
 
 
@@ -177,11 +178,11 @@ def test_a_slot_is_named_until_its_address_is_known_and_its_capture_has_ended(
     found.keep([capture])
     environment = dict[str, str]()
     found.run([], environment)
-    assert f'slot "{capture.names.slot}" of database dsn, which is no longer captured' in told(found)[capture.note]
-    assert '"DSN" is not set' in told(found)[capture.note]
-    capturing = ledger.acquire(capture.names.lease, "capture", 60)
+    assert f'slot "{capture.slot}" of database dsn, which is no longer captured' in told(found)[capture.name]
+    assert '"DSN" is not set' in told(found)[capture.name]
+    capturing = ledger.acquire(capture_names(capture.project, capture.database).lease, "capture", 60)
     environment["DSN"] = dsn
-    until(lambda: "holds the lease" in told(found)[capture.note], "who captures with it goes first")
+    until(lambda: "holds the lease" in told(found)[capture.name], "who captures with it goes first")
     assert in_database(dsn) == 3
     ledger.release(capturing)
     until(lambda: in_database(dsn) == 0 and told(found) == {}, "it is dropped")
@@ -194,17 +195,17 @@ def test_the_slot_of_the_folder_that_a_project_was_copied_from_is_left_alone(
     found.keep([capture])
     found.run([], {"DSN": dsn})
     assert in_database(dsn) == 3
-    assert f'it belongs to the project in "{tmp_path}", and nobody reads it' in told(found)[capture.note]
+    assert f'it belongs to the project in "{tmp_path}", and nobody reads it' in told(found)[capture.name]
     with psycopg.connect(dsn, autocommit=True) as session:
-        session.execute("SELECT pg_drop_replication_slot(%s)", [capture.names.slot])
-    until(lambda: not ledger.notes(SLOT_NOTE) and told(found) == {}, "there is nothing to tell any more")
+        session.execute("SELECT pg_drop_replication_slot(%s)", [capture.slot])
+    until(lambda: not note_keys(ledger, CaptureSlot) and told(found) == {}, "there is nothing to tell any more")
 
 
 def test_a_database_that_stands_still_keeps_nobody_waiting_and_no_capture_comes_between(
     tmp_path: Path, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("headrace.site.deliver.withdrawn.AT_ONCE_S", 0.2)
-    found, capture = withdrawals(tmp_path, ledger), NotedCapture(f"shop:{tmp_path}", "dsn", "${DSN}")
+    found, capture = withdrawals(tmp_path, ledger), slot_of(f"shop:{tmp_path}", "dsn", "${DSN}")
     found.keep([capture])
     with socket.create_server(("127.0.0.1", 0)) as silent:
         began = time.monotonic()
@@ -213,6 +214,6 @@ def test_a_database_that_stands_still_keeps_nobody_waiting_and_no_capture_comes_
         assert what.endswith("could not be dropped yet: no answer so far")
         found.keep([capture])
         assert time.monotonic() - began < 60  # it never answers
-        assert is_held(ledger, capture.names.lease)
-    until(lambda: not is_held(ledger, capture.names.lease), "it was called off")
+        assert is_held(ledger, capture_names(capture.project, capture.database).lease)
+    until(lambda: not is_held(ledger, capture_names(capture.project, capture.database).lease), "it was called off")
     assert list(noted_in(ledger).values()) == [capture]

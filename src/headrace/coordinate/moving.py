@@ -5,19 +5,21 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.coordinate.refused import tell_versions
 from headrace.model.log import Commit
+from headrace.model.notes import Learnt, LogKeys, read_document, read_note, read_notes
 from headrace.model.plan import Plan
 from headrace.plan.document import plan_document
 from headrace.run.capture.spool import SPOOL
 from headrace.run.load.transition import between, made_from, tidied
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.program import Program
-from headrace.run.push.engine import KEYS_NOTE, Engine
+from headrace.run.push.engine import Engine
 from headrace.site.deliver.leftovers import Noted, captures_of, copies_of
-from headrace.site.learning import LEARNT_NOTE, Learning
+from headrace.site.learning import Learning
 from headrace.site.loading import Loading
 from headrace.site.running import Running, make_running
 from headrace.site.scheduler import Scheduler
@@ -112,7 +114,7 @@ def _forget_made_from(service: Service, wanted: Running, before: Running | None,
     programs = [program for program in (_program(service, before), wanted.program) if program is not None]
     made = frozenset[str]().union(*(made_from(program, spools) for program in programs))
     gone = tuple(name for name in (*spools, *sorted(made)) if name in known)
-    notes = dict.fromkeys(service.sources.notes_about(sources))
+    notes = service.sources.forget_notes_about(sources)
     service.ledger.commit(service.lease, Commit(notes=notes, forget=gone))
     if service.scheduler is not None:
         service.unloaded.leave_out(
@@ -171,7 +173,7 @@ def _take_back(service: Service, loading: Loading) -> None:
 def _tidy(service: Service, program: Program) -> None:
     """Forgets what a program has no use for; nobody may push meanwhile."""
     logs = {name: one for name, one in service.ledger.logs().items() if not name.startswith(SPOOL)}
-    service.ledger.commit(service.lease, tidied(program, logs, service.ledger.notes(KEYS_NOTE)))
+    service.ledger.commit(service.lease, tidied(program, logs, read_notes(service.ledger, LogKeys)))
 
 
 def _switch(service: Service, wanted: Running, engine: Engine) -> None:
@@ -206,9 +208,6 @@ def _learnt(service: Service, plan: Plan) -> Learning:
     """What the plan before taught, or an earlier run of the service."""
     if service.scheduler is not None:
         return service.scheduler.learning.moved_to(plan)
-    text = service.ledger.notes(LEARNT_NOTE).get(LEARNT_NOTE)
-    try:
-        return Learning(plan) if text is None else Learning.from_json(plan, text)
-    except (KeyError, TypeError, ValueError) as error:
-        log.info("measuring again how long pushes take: the earlier measurements cannot be read (%s)", error)
-        return Learning(plan)
+    note = read_note(service.ledger, Learnt)
+    earlier = None if note is None else read_document(note, partial(Learning.from_json, plan))
+    return earlier or Learning(plan)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 
 from headrace.model.log import Commit, Lease
+from headrace.model.notes import LogKeys, note_keys
 from headrace.run.capture.spool import SPOOL
 from headrace.run.ports import Ledger
-from headrace.run.push.engine import KEYS_NOTE
 from headrace.site.folder import OLD_RUNNING_FILE, Folder
 
 log = logging.getLogger("headrace.service")
@@ -27,6 +27,7 @@ def forget_old_views(folder: Folder, ledger: Ledger, lease: Lease) -> None:
         return
     log.warning("%s %s", *OLD_STATE)
     views = tuple(sorted(name for name in ledger.times() if not name.startswith(SPOOL)))
-    ledger.commit(lease, Commit(notes=dict.fromkeys(ledger.notes(KEYS_NOTE)), forget=views))
+    keys = tuple(LogKeys.remove(name) for name in note_keys(ledger, LogKeys))
+    ledger.commit(lease, Commit(notes=keys, forget=views))
     # The file goes last: whoever dies before that forgets the views once more, instead of going on with them.
     folder.remove(OLD_RUNNING_FILE)

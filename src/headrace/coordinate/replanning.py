@@ -16,9 +16,10 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from headrace.model.log import Commit, Lease, Log
+from headrace.model.notes import PlanMoves, read_document, read_note
 from headrace.model.plan import Plan
 from headrace.model.words import name_ids
 from headrace.observe.sizes import measure_sizes
@@ -42,7 +43,6 @@ IMPROVE_AFTER_S = 600.0
 REMEMBERED = 100
 """Moves that are kept; the longest backoff is an hour, and a contract moves at most every five minutes."""
 
-MOVES_NOTE = "moves"
 
 GoOver = Callable[[Plan], str | None]
 """Goes over to a plan; why that did not work, None if it did."""
@@ -98,10 +98,8 @@ class Replanning:
 
     def resume(self) -> None:
         """Moves of earlier runs."""
-        try:
-            self.moves = _MOVES.validate_json(self.ledger.notes(MOVES_NOTE)[MOVES_NOTE])
-        except (KeyError, ValidationError):
-            self.moves = ()  # there are none, or another version wrote them
+        note = read_note(self.ledger, PlanMoves)
+        self.moves = (None if note is None else read_document(note, _MOVES.validate_json)) or ()
 
     def step(self, plan: Plan, measured: Measured, go_over: GoOver) -> ContractMove | None:
         """Looks at a plan that runs; the move that was made or tried, None if there was none."""
@@ -148,7 +146,7 @@ class Replanning:
 
     def _note(self, move: ContractMove) -> None:
         self.moves = (*self.moves, move)[-REMEMBERED:]
-        self.ledger.commit(self.lease, Commit(notes={MOVES_NOTE: _MOVES.dump_json(self.moves).decode()}))
+        self.ledger.commit(self.lease, Commit(notes=(PlanMoves(_MOVES.dump_json(self.moves).decode()),)))
 
 
 def measured_of(learning: Learning, logs: Mapping[str, Log], clock_s: float) -> Measured:

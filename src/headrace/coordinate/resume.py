@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 from headrace.connect.postgres.inspect import connect
 from headrace.declare.variables import fill
 from headrace.model.amounts import format_seconds
 from headrace.model.errors import ConnectError
+from headrace.model.notes import CapturedUpTo, read_notes
 from headrace.model.plan import Plan
 from headrace.run.compile.columns import serving_log
 from headrace.site.folder import Folder
@@ -22,15 +22,14 @@ def recovered_text(folder: Folder, now: int) -> str:
         return "it had not loaded its views yet; the rows that it read from the sources are kept"
     ledger = folder.ledger()
     try:
-        times, positions = ledger.times(), ledger.notes("position:")
+        times, positions = ledger.times(), read_notes(ledger, CapturedUpTo)
     finally:
         ledger.close()
     program = make_running(plan).program
     logs = [serving_log(program, one) for one in plan.contracts]
     views = [times[log] for log in logs if log in times]
-    captured = {name.removeprefix("position:"): int(json.loads(text)["t"]) for name, text in positions.items()}
     kept = f"{len(views)} of {len(plan.contracts)} views are kept" + (f", {_ages(views, now)}" if views else "")
-    read = [f"{name} since {_age(t, now)}" for name, t in sorted(captured.items())]
+    read = [f"{name} since {_age(one.t, now)}" for name, one in sorted(positions.items())]
     return "; ".join([kept, *(["changes are read from " + ", ".join(read)] if read else [])])
 
 

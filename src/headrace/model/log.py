@@ -13,9 +13,10 @@ garbage.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
+
+from headrace.model.notes import NoteChange
 
 NEVER = -(2**62)
 """Before every time."""
@@ -109,10 +110,10 @@ class CommitMark:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Everything that one commit does. `notes` are small values by name (None removes); `forget` drops logs."""
+    """Everything that one commit does. Of several `notes` of one name the last counts; `forget` drops logs."""
 
     edits: tuple[Edit, ...] = ()
-    notes: Mapping[str, str | None] = field(default_factory=dict)
+    notes: tuple[NoteChange, ...] = ()
     commit_marks: tuple[CommitMark, ...] = ()
     forget: tuple[str, ...] = ()
 

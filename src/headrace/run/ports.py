@@ -36,7 +36,8 @@ class Ledger(Protocol):
     def times(self) -> Mapping[str, int]:
         """t of every log; cheap."""
 
-    def notes(self, prefix: str = "") -> Mapping[str, str]: ...
+    def notes(self, prefix: str = "") -> Mapping[str, str]:
+        """Texts by name. Call `read_notes` of `model.notes`, which knows what they mean."""
 
     def commit_marks(self, database: str, after: int, limit: int = 1) -> tuple[CommitMark, ...]:
         """The first marks whose t is later than `after`, oldest first."""

@@ -6,13 +6,12 @@ import threading
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
+from headrace.model.notes import ContractAccount, RemovedNote, note_keys, read_document, read_notes
 from headrace.model.plan import Plan
 from headrace.observe.cost import Account, Usage, charged
 from headrace.run.load.load import Sent
 from headrace.run.ports import Ledger
 from headrace.run.push.push import Pushed
-
-ACCOUNT_NOTE = "account:"
 
 
 @dataclass(slots=True)
@@ -34,11 +33,10 @@ class Accounts:
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def resume(self) -> None:
-        for name, text in self.ledger.notes(ACCOUNT_NOTE).items():
-            try:
-                self.accounts[name.removeprefix(ACCOUNT_NOTE)] = Account.from_json(text)
-            except (TypeError, ValueError):
-                continue  # another version wrote it
+        for contract, note in read_notes(self.ledger, ContractAccount).items():
+            account = read_document(note, Account.from_json)
+            if account is not None:
+                self.accounts[contract] = account
 
     def follow(self, plan: Plan) -> None:
         """What serves a plan is counted from now on; counts of other vertices go."""
@@ -47,12 +45,12 @@ class Accounts:
             for name in [name for name in counts if name not in plan.graph.vertices]:
                 counts.pop(name, None)
 
-    def forget_others(self, contracts: Set[str]) -> dict[str, None]:
-        """Forgets all contracts but these; their notes, to be removed."""
+    def forget_others(self, contracts: Set[str]) -> tuple[RemovedNote, ...]:
+        """Forgets all contracts but these; what to do to their notes."""
         with self._turn:
             self.accounts = {name: account for name, account in self.accounts.items() if name in contracts}
-        noted = self.ledger.notes(ACCOUNT_NOTE)
-        return {note: None for note in noted if note.removeprefix(ACCOUNT_NOTE) not in contracts}
+        noted = note_keys(self.ledger, ContractAccount)
+        return tuple(ContractAccount.remove(name) for name in noted if name not in contracts)
 
     def pushed(self, pushed: Iterable[Pushed], now: int, round_s: float | None = None) -> None:
         """Parts of a vertex count with it: what they use, and what they are sent."""
@@ -104,8 +102,8 @@ class Accounts:
                 self.accounts = charged(self.accounts, self.plan.catalogue, _serves(self.plan), usages, now)
 
 
-def account_notes(accounts: Mapping[str, Account]) -> dict[str, str]:
-    return {ACCOUNT_NOTE + name: account.to_json() for name, account in accounts.items()}
+def account_notes(accounts: Mapping[str, Account]) -> tuple[ContractAccount, ...]:
+    return tuple(ContractAccount(name, account.to_json()) for name, account in accounts.items())
 
 
 def _usage(one: Pushed, vertex: str, site: str) -> Usage:

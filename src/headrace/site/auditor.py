@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, field
@@ -10,18 +9,25 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from headrace.model.log import Commit, CommitMark, Lease, Log
+from headrace.model.notes import (
+    AuditRecord,
+    CapturedUpTo,
+    LastLook,
+    RemovedNote,
+    SourceMissed,
+    note_keys,
+    read_document,
+    read_note,
+    read_notes,
+)
 from headrace.observe.audit import Record, applied, count_late, look
 from headrace.observe.cost import Account
 from headrace.observe.lag import DatabaseProgress, lag_s
 from headrace.observe.shown import ContractReadings, WatchedPromise, take_numbers
-from headrace.run.capture.spool import MISSED_NOTE
 from headrace.run.ports import Ledger, Store
 from headrace.run.rows.changes import TIME, WEIGHT
 from headrace.site.accounts import account_notes
 
-AUDIT_NOTE = "audit:"
-LOOK_NOTE = "look"
-"""The note of the last look, for whoever shows numbers."""
 PAUSE = 2_000_000
 """Microseconds without a look, though there is one every second, mean that the process stood still."""
 LOADED_WITHIN = 600_000_000
@@ -73,11 +79,10 @@ class Auditor:
 
     def resume(self) -> None:
         """Records of earlier runs."""
-        for name, text in self.ledger.notes(AUDIT_NOTE).items():
-            try:
-                self.records[name.removeprefix(AUDIT_NOTE)] = Record.from_json(text)
-            except (TypeError, ValueError):
-                continue  # another version wrote it
+        for contract, note in read_notes(self.ledger, AuditRecord).items():
+            record = read_document(note, Record.from_json)
+            if record is not None:
+                self.records[contract] = record
 
     @property
     def lags_s(self) -> dict[str, float]:
@@ -93,17 +98,16 @@ class Auditor:
 
     def _measured(self, now: int) -> Mapping[str, float]:
         times = self.ledger.times()
-        last = {
-            name.removeprefix("position:"): _read_commit_mark(name.removeprefix("position:"), text)
-            for name, text in self.ledger.notes("position:").items()
-        }
-        missed = self.ledger.notes(MISSED_NOTE)
+        positions = read_notes(self.ledger, CapturedUpTo)
+        last = {name: CommitMark(name, one.t, one.commit_time) for name, one in positions.items()}
+        missed = {name: one.t for name, one in read_notes(self.ledger, SourceMissed).items()}
         found = {}
         for one in self.watched:
             before = self.measured.get(one.contract)  # one that has to be loaded again is as late as it was
             reached = times.get(one.vertex, None if before is None else before.t)
             if reached is not None:
-                t = min([reached, *_missed(missed, one.sources)])
+                # Whatever came since changes were missed may not be all.
+                t = min([reached, *(since for source, since in missed.items() if source in one.sources)])
                 found[one.contract] = MeasuredLag(one.vertex, t, lag_s(now, t, self._captured(one, t, last, now)))
         self.measured = found
         return self.lags_s
@@ -128,9 +132,9 @@ class Auditor:
         with self._looking:
             looked = self._take(accounts)
             with self._turn:
-                notes = {AUDIT_NOTE + name: record.to_json() for name, record in self.records.items()}
-            shown = {LOOK_NOTE: looked.to_json()} if self.watched else {}
-            self.ledger.commit(lease, Commit(notes={**notes, **account_notes(accounts), **shown}))
+                notes = [AuditRecord(name, record.to_json()) for name, record in self.records.items()]
+            shown = [LastLook(looked.to_json())] if self.watched else []
+            self.ledger.commit(lease, Commit(notes=(*notes, *account_notes(accounts), *shown)))
             self.looked = looked if self.watched else self.looked
 
     def imagine(self, accounts: Mapping[str, Account]) -> ContractReadings:
@@ -169,12 +173,12 @@ class Auditor:
         }
         self.watched = watched
 
-    def forget_others(self, contracts: Set[str]) -> dict[str, None]:
-        """Forgets all contracts but these; their notes, to be removed."""
+    def forget_others(self, contracts: Set[str]) -> tuple[RemovedNote, ...]:
+        """Forgets all contracts but these; what to do to their notes."""
         with self._turn:
             self.records = {name: record for name, record in self.records.items() if name in contracts}
-        noted = self.ledger.notes(AUDIT_NOTE)
-        return {note: None for note in noted if note.removeprefix(AUDIT_NOTE) not in contracts}
+        noted = note_keys(self.ledger, AuditRecord)
+        return tuple(AuditRecord.remove(name) for name in noted if name not in contracts)
 
     def forget_commit_marks(self, lease: Lease) -> None:
         """Those that all views have, and have had for a while: one that is being loaded may start a little earlier."""
@@ -198,10 +202,8 @@ class Auditor:
 
 def last_look(ledger: Ledger) -> ContractReadings | None:
     """Of the service that ran last; None if it never looked, or another version did."""
-    try:
-        return ContractReadings.from_json(ledger.notes(LOOK_NOTE)[LOOK_NOTE])
-    except (KeyError, ValueError):
-        return None
+    note = read_note(ledger, LastLook)
+    return None if note is None else read_document(note, ContractReadings.from_json)
 
 
 def _counted(store: Store, log: Log, after: int, now: int, freshness_s: float) -> tuple[int, int]:
@@ -213,13 +215,3 @@ def _counted(store: Store, log: Log, after: int, now: int, freshness_s: float) -
         counted = count_late(times[new], weights[new], now, freshness_s)
         rows, late = rows + counted[0], late + counted[1]
     return rows, late
-
-
-def _missed(notes: Mapping[str, str], sources: Set[str]) -> list[int]:
-    """Since when changes of sources were missed; whatever came since then may not be all."""
-    return [int(t) for name, t in notes.items() if name.removeprefix(MISSED_NOTE) in sources]
-
-
-def _read_commit_mark(database: str, note: str) -> CommitMark:
-    position = json.loads(note)
-    return CommitMark(database, int(position["t"]), int(position["commit_time"]))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from headrace.model.errors import Fenced, HeadraceError
 from headrace.model.log import Commit
+from headrace.model.notes import Learnt
 from headrace.run.logs.upkeep import Upkeep
-from headrace.site.learning import LEARNT_NOTE
 from headrace.site.mending import try_again
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _trim(service: Service, upkeep: Upkeep) -> None:
 
 def _keep_learnt(service: Service) -> None:
     if service.scheduler is not None:
-        service.ledger.commit(service.lease, Commit(notes={LEARNT_NOTE: service.scheduler.learning.to_json()}))
+        service.ledger.commit(service.lease, Commit(notes=(Learnt(service.scheduler.learning.to_json()),)))
 
 
 def _cut_off(service: Service, vertices: tuple[str, ...]) -> None:
@@ -79,7 +79,7 @@ def _forget_withdrawn(service: Service) -> None:
     """Contracts that are not asked for any more: nothing is owed to them."""
     assert service.running is not None
     asked = service.running.plan.catalogue.contracts.keys()
-    notes = {**service.auditor.forget_others(asked), **service.accounts.forget_others(asked)}
+    notes = (*service.auditor.forget_others(asked), *service.accounts.forget_others(asked))
     if notes:
         service.ledger.commit(service.lease, Commit(notes=notes))
 

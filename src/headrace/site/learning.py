@@ -25,8 +25,6 @@ from headrace.observe.times import (
 )
 from headrace.run.push.push import Pushed
 
-LEARNT_NOTE = "learnt"
-"""The note of how long pushes take."""
 VERSION = 3
 AS_PLANNED = OperatorTime(fixed=0.3, per_in=0.0, per_out=1.0)
 """Of jobs, before there were any: what one takes, what each push in it adds, and what each predicted second becomes."""

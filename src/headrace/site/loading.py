@@ -5,16 +5,16 @@ Views that cannot be computed are left out, and do not hold up the others.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from headrace.model.notes import SourceLoaded, SourceLoading, read_notes
 from headrace.run.capture.spool import SPOOL
 from headrace.run.compile.columns import serving_log
-from headrace.run.logs.upkeep import READING_NOTE, Upkeep
+from headrace.run.logs.upkeep import Upkeep
 from headrace.run.ports import Ledger
 from headrace.run.push.engine import Engine, NoAnswer, NotThereYet
 from headrace.site.running import Running
@@ -23,7 +23,6 @@ from headrace.site.sources.troubles import held_up_sources
 
 log = logging.getLogger("headrace.service")
 
-LOADED_NOTE = "loaded:"
 LOAD_TRIES = 5
 CATCH_UP_S = 20.0
 HELD_UP_FOR_S = 10.0
@@ -59,13 +58,13 @@ class Loader:
         """
         patience, used = time.monotonic() + HELD_UP_FOR_S, loading.wanted.sources
         while not self.stop.is_set():
-            notes = self.ledger.notes(LOADED_NOTE)
-            missing = sorted(name for name in used if LOADED_NOTE + name not in notes)
+            loaded = read_notes(self.ledger, SourceLoaded)
+            missing = sorted(name for name in used if name not in loaded)
             held_up = held_up_sources(self.ledger, self.captures) if time.monotonic() > patience else {}
             done = not missing or (held_up.keys() >= set(missing) and _serves_some(loading.wanted, missing))
             if done:
                 read = [name for name in used if name not in missing]
-                self._wait_for_times({SPOOL + name: max(map(int, notes.values())) for name in read})
+                self._wait_for_times({SPOOL + name: max(one.t for one in loaded.values()) for name in read})
                 return
             if held_up.keys() >= set(missing) and not first:
                 raise RuntimeError(f'source "{missing[0]}" cannot be read: {held_up[missing[0]]}')
@@ -77,10 +76,10 @@ class Loader:
 
     def _progress(self, sources: Collection[str]) -> Iterator[str]:
         """How much of each was read, as far as its database knows how large it is."""
-        notes = self.ledger.notes(READING_NOTE)
+        notes = read_notes(self.ledger, SourceLoading)
         for name in sources:
-            found = json.loads(notes.get(READING_NOTE + name, "{}"))
-            rows, estimate = found.get("rows", 0), found.get("estimate")
+            found = notes.get(name, SourceLoading(name))
+            rows, estimate = found.rows, found.estimate
             yield f"{name} {min(90, int(10 * rows / estimate) * 10)} %" if rows and estimate else name
 
     def _wait_for_times(self, wanted: Mapping[str, int]) -> None:
@@ -141,9 +140,9 @@ class Loader:
 
     def load_if_read(self, engine: Engine, wanted: Collection[str]) -> RuntimeError | None:
         """The same where some of the sources may not have been read."""
-        notes = self.ledger.notes(LOADED_NOTE)
+        loaded = read_notes(self.ledger, SourceLoaded)
         sources = (spool.removeprefix(SPOOL) for spool in engine.spools(wanted))
-        unread = sorted(source for source in sources if LOADED_NOTE + source not in notes)
+        unread = sorted(source for source in sources if source not in loaded)
         if not unread:
             return self.try_to_load(engine, wanted)
         why = held_up_sources(self.ledger, self.captures).get(unread[0])

@@ -20,7 +20,8 @@ from headrace.connect.postgres.slot_watch import SlotWatch
 from headrace.model.catalogue import Link
 from headrace.model.errors import Conflict
 from headrace.model.log import Lease
-from headrace.run.capture.spool import SPOOL, STOPPED_NOTE
+from headrace.model.notes import SourceStopped, WantedTime, note_keys, read_note
+from headrace.run.capture.spool import SPOOL
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.ports import Ledger, Runner, Store
 from headrace.run.push.in_work import InWork
@@ -57,8 +58,6 @@ IDLE_S, YIELD_S = 0.25, 0.001
 """Pauses between rounds; however much there is to push, a load that waits for its turn gets it."""
 AUDIT_EVERY_S = 1.0
 SLOTS_EVERY_S = 3.0
-WANTED_NOTE = "wanted"
-"""The note of a time to which somebody wants all views to be pushed."""
 
 
 def clock_now() -> int:
@@ -201,9 +200,9 @@ class Service:
         But for views that are not loaded, or read a source which is stopped.
         """
         assert self.scheduler is not None
-        t, engine = int(self.ledger.notes(WANTED_NOTE).get(WANTED_NOTE, "0")), self.scheduler.engine
-        if t > self._answered:
-            stopped = {SPOOL + name.removeprefix(STOPPED_NOTE) for name in self.ledger.notes(STOPPED_NOTE)}
+        wanted, engine = read_note(self.ledger, WantedTime), self.scheduler.engine
+        if wanted is not None and (t := wanted.t) > self._answered:
+            stopped = {SPOOL + name for name in note_keys(self.ledger, SourceStopped)}
             vertices = {one.vertex for one in self.scheduler.running.plan.contracts} & self.ledger.times().keys()
             views = {vertex for vertex in vertices if stopped.isdisjoint(engine.spools([vertex]))}
             if engine.watermark(views) >= t:

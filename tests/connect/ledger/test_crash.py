@@ -19,6 +19,7 @@ from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.model.errors import Fenced
 from headrace.model.log import Commit, Edit, Lease
+from headrace.model.notes import WantedTime
 from headrace.run.logs.garbage import sweep
 
 LOGS = tuple(f"v{n}" for n in range(20))
@@ -33,6 +34,7 @@ from headrace.connect.files import FileStore
 from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.model.log import Commit, CommitMark, Edit, Piece, PieceKind
+from headrace.model.notes import WantedTime
 
 kind, where, files = sys.argv[1:]
 ledger = open_sqlite(Path(where)) if kind == "sqlite" else open_postgres(where)
@@ -44,7 +46,7 @@ for t in range(1_000_000):
         file, size = store.write("us", pa.table({"t": [t]}), log)
         pieces[log] = Piece(PieceKind.CHANGE, file, t, t + 1, 1, size)
     edits = tuple(Edit(log, t or None, t + 1, (piece,), site="us") for log, piece in pieces.items())
-    ledger.commit(lease, Commit(edits, {"t": str(t + 1)}, (CommitMark("db", t + 1, t),)))
+    ledger.commit(lease, Commit(edits, (WantedTime(t + 1),), (Moment("db", t + 1, t),)))
     print(t + 1, flush=True)
 """
 
@@ -72,7 +74,7 @@ def test_a_writer_killed_at_any_instant_leaves_whole_rounds(
         said += [int(line) for line in writer.stdout if line.endswith("\n")]
 
     with closing(opened(kind_and_place)) as ledger:
-        logs, last = ledger.logs(), int(ledger.notes()["t"])
+        logs, last = ledger.logs(), int(ledger.notes()["wanted"])
         assert last >= said[-1], "what was said to be committed is"
         assert logs.keys() == set(LOGS)
         assert {(log.t, len(log.pieces)) for log in logs.values()} == {(last, last)}
@@ -128,6 +130,6 @@ def test_a_broken_connection_is_made_anew(postgres_dsn: str):
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
         with pytest.raises(ConnectError):
-            ledger.commit(lease, Commit(notes={"a": "1"}))
-        ledger.commit(lease, Commit(notes={"a": "2"}))
-        assert ledger.notes() == {"a": "2"}
+            ledger.commit(lease, Commit(notes=(WantedTime(1),)))
+        ledger.commit(lease, Commit(notes=(WantedTime(2),)))
+        assert ledger.notes() == {"wanted": "2"}

@@ -21,6 +21,7 @@ from headrace.connect.ledger.postgres import PostgresDatabase
 from headrace.connect.ledger.sqlite import SqliteDatabase
 from headrace.model.errors import Conflict, ConnectError, Fenced, LeaseHeld
 from headrace.model.log import NEVER, Commit, CommitMark, Edit, Log, Piece, PieceKind
+from headrace.model.notes import SourceMend, WantedTime
 from headrace.run.ports import Ledger
 
 Open = Callable[[], SqlLedger]
@@ -70,7 +71,7 @@ def test_what_was_committed_is_read_back_by_another_process(open_ledger: Open):
     base = Piece(PieceKind.BASE, "b", NEVER, 5, rows=7, bytes=70)
     index = Piece(PieceKind.INDEX, "r", NEVER, 5, rows=7, bytes=80, key=("x.a", 'x."b,'), shard=1, shards=4)
     edits = (Edit("v", None, 5, add=(base, index), site="us"), Edit("w", None, 9, add=(change("f", 2, 9),), site="eu"))
-    ledger.commit(lease, Commit(edits, {"position:db": "{}"}, (CommitMark("db", 5, 50), CommitMark("db", 9, 90))))
+    ledger.commit(lease, Commit(edits, (SourceMend("db", "{}"),), (CommitMark("db", 5, 50), CommitMark("db", 9, 90))))
 
     other = open_ledger()
     v, w = Log("v", "us", 5, 5, (base, index)), Log("w", "eu", 9, 2, (change("f", 2, 9),))
@@ -78,7 +79,7 @@ def test_what_was_committed_is_read_back_by_another_process(open_ledger: Open):
     assert other.logs(["w", "nothing"]) == {"w": w}
     assert other.logs([]) == {}
     assert other.times() == {"v": 5, "w": 9}
-    assert other.notes("position:") == {"position:db": "{}"} and other.notes("x") == {}
+    assert other.notes("mend:") == {"mend:db": "{}"} and other.notes("x") == {}
     assert other.commit_marks("db", 4) == (CommitMark("db", 5, 50),)
     assert other.commit_marks("db", 5, limit=3) == (CommitMark("db", 9, 90),)
     assert other.files() == {"us/b", "us/r", "eu/f"}
@@ -88,16 +89,20 @@ def test_a_round_moves_exchanges_and_forgets(open_ledger: Open):
     ledger = open_ledger()
     lease = ledger.acquire("service", "a", 10)
     first = (Edit("v", None, 5, (change("f", 1, 5),), site="us"), Edit("w", None, 5, site="us"))
-    ledger.commit(lease, Commit(first, {"a": "1", "b": "2"}, (CommitMark("db", 1, 1), CommitMark("db", 2, 2))))
+    ledger.commit(
+        lease,
+        Commit(first, (SourceMend("a", "1"), SourceMend("b", "2")), (CommitMark("db", 1, 1), CommitMark("db", 2, 2))),
+    )
     again = Edit("w", None, 1, (change("g", 0, 1),), site="eu")
     moved = Edit("v", 5, 8, (change("h", 5, 8),), drop=("f",), start=5)
-    ledger.commit(lease, Commit((moved, again), {"a": None, "b": "3"}, forget=("w", "unknown")))
+    notes = (SourceMend.remove("a"), SourceMend("b", "2"), SourceMend("b", "3"))
+    ledger.commit(lease, Commit((moved, again), notes, forget=("w", "unknown")))
     ledger.forget_commit_marks(lease, before=2)
     assert ledger.logs() == {
         "v": Log("v", "us", 8, 5, (change("h", 5, 8),)),
         "w": Log("w", "eu", 1, 0, (change("g", 0, 1),)),
     }
-    assert ledger.notes() == {"b": "3"}
+    assert ledger.notes() == {"mend:b": "3"}
     assert ledger.commit_marks("db", 0, limit=9) == (CommitMark("db", 2, 2),)
 
 
@@ -119,7 +124,8 @@ def test_a_conflict_leaves_nothing_of_the_round(open_ledger: Open, wrong: Edit):
     before = ledger.logs()
     with pytest.raises(Conflict, match=r'"unknown"|"v"'):
         ledger.commit(
-            lease, Commit((Edit("a", None, 1, site="us"), wrong, Edit("z", 5, 6)), {"n": "1"}, (CommitMark("d", 1, 1),))
+            lease,
+            Commit((Edit("a", None, 1, site="us"), wrong, Edit("z", 5, 6)), (WantedTime(1),), (CommitMark("d", 1, 1),)),
         )
     assert ledger.logs() == before and not ledger.notes() and not ledger.commit_marks("d", 0)
 
@@ -187,7 +193,7 @@ def test_an_epoch_is_fenced_even_when_the_next_holder_has_the_same_name(open_led
         with pytest.raises(Fenced):
             refused()
     ledger.release(old)
-    ledger.commit(new, Commit(notes={"a": "1"}))
+    ledger.commit(new, Commit(notes=(WantedTime(1),)))
 
 
 def test_a_ledger_of_a_newer_format_is_refused(open_ledger: Open, database: Callable[[], LedgerDatabase]):
@@ -200,11 +206,11 @@ def test_a_ledger_of_a_newer_format_is_refused(open_ledger: Open, database: Call
 
 def test_an_older_format_is_brought_up_to_date(open_ledger: Open, monkeypatch: pytest.MonkeyPatch):
     ledger = open_ledger()
-    ledger.commit(ledger.acquire("service", "a", 10), Commit(notes={"kept": "yes"}))
+    ledger.commit(ledger.acquire("service", "a", 10), Commit(notes=(WantedTime(1),)))
     more = (*statements.MIGRATIONS, ("CREATE TABLE more (id BIGINT)", "INSERT INTO notes VALUES ('format', '2')"))
     monkeypatch.setattr(statements, "MIGRATIONS", more)
     monkeypatch.setattr(statements, "FORMAT", 2)
-    assert open_ledger().notes() == {"kept": "yes", "format": "2"} == open_ledger().notes()
+    assert open_ledger().notes() == {"wanted": "1", "format": "2"} == open_ledger().notes()
 
 
 def test_writers_with_leases_of_their_own_do_not_lose_rounds(open_ledger: Open):

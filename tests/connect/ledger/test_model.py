@@ -15,6 +15,7 @@ from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.model.errors import Conflict, Fenced, LeaseHeld
 from headrace.model.log import Commit, CommitMark, Edit, Lease, Log, Piece, PieceKind
+from headrace.model.notes import RemovedNote, SourceMend, WantedTime
 from tests.examples import examples
 
 LOGS = st.sampled_from(("a", "b", "ä b"))
@@ -48,10 +49,13 @@ def edits(draw: st.DrawFn) -> Edit:
     )
 
 
+NOTES = st.one_of(
+    st.builds(SourceMend, LOGS, st.text("xy'%?", max_size=2)), LOGS.map(SourceMend.remove), st.builds(WantedTime, TIMES)
+)
 COMMITS = st.builds(
     Commit,
     edits=st.lists(edits(), max_size=3, unique_by=lambda edit: edit.log).map(tuple),
-    notes=st.dictionaries(LOGS, st.one_of(st.none(), st.text("xy'%?", max_size=2)), max_size=2),
+    notes=st.lists(NOTES, max_size=2).map(tuple),
     commit_marks=st.lists(st.builds(CommitMark, LOGS, TIMES, TIMES), max_size=2).map(tuple),
     forget=st.lists(LOGS, max_size=1).map(tuple),
 )
@@ -173,9 +177,11 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         self.ledger.commit(lease, commit)
         self.logs = kept | changed
-        notes = {**self.notes, **commit.notes}
-        self.notes = {name: value for name, value in notes.items() if value is not None}
-        self.commit_marks |= {(mark.database, mark.t): mark for mark in commit.commit_marks}
+        for one in commit.notes:
+            self.notes.pop(one.name, None)
+            if not isinstance(one, RemovedNote):
+                self.notes[one.name] = one.to_text()
+        self.commit_marks |= {(moment.database, moment.t): moment for moment in commit.commit_marks}
 
     @rule(data=st.data(), before=TIMES)
     def forget_commit_marks(self, data: st.DataObject, before: int) -> None:
@@ -184,7 +190,7 @@ class LedgerMachine(RuleBasedStateMachine):
             self.ledger.forget_commit_marks(lease, before)
             self.commit_marks = {key: mark for key, mark in self.commit_marks.items() if mark.t >= before}
 
-    @rule(names=st.lists(LOGS), prefix=st.sampled_from(("", "a", "ä", "%")), database=LOGS, after=TIMES)
+    @rule(names=st.lists(LOGS), prefix=st.sampled_from(("", "mend:a", "mend:ä", "w", "%")), database=LOGS, after=TIMES)
     def ask(self, names: list[str], prefix: str, database: str, after: int) -> None:
         ledger = self.ledger
         assert ledger.logs(names) == {name: log for name, log in self.logs.items() if name in names}

@@ -19,6 +19,7 @@ from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.postgres.capture import Capture, CaptureSettings
 from headrace.model.errors import Conflict, ConnectError
 from headrace.model.log import Commit, Edit, Piece, PieceKind
+from headrace.model.notes import WantedTime
 from headrace.model.types import INT
 from headrace.run.capture.spool import CapturedTable
 from tests.connect.postgres.spools import bag, contents_now
@@ -55,7 +56,7 @@ def test_a_commit_of_files_that_were_swept_away_is_refused_as_a_whole(ledger: Sq
     kept, swept = written(store), written(store)
     assert ledger.delete_unnamed([("us", swept.file)], store.delete) == 1
     with pytest.raises(Conflict, match="no longer exist"):
-        ledger.commit(lease, Commit((Edit("v", None, 1, (kept, swept), start=0, site="us"),), {"n": "1"}))
+        ledger.commit(lease, Commit((Edit("v", None, 1, (kept, swept), start=0, site="us"),), (WantedTime(1),)))
     assert not ledger.times()
     assert not ledger.notes()
     ledger.commit(lease, Commit((Edit("v", None, 1, (kept,), start=0, site="us"),)))

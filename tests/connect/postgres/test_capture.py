@@ -19,6 +19,7 @@ from headrace.connect.postgres.sessions import connect_session
 from headrace.connect.postgres.slots import capture_names, remove_capture
 from headrace.model.errors import LeaseHeld
 from headrace.model.log import Commit, Lease
+from headrace.model.notes import CapturedUpTo, read_note
 from headrace.model.types import INT, STRING
 from headrace.run.capture.position import Position
 from headrace.run.capture.spool import CapturedTable
@@ -222,10 +223,12 @@ def test_a_position_beyond_the_end_of_the_log_is_of_a_database_that_was_restored
     capture = place.capture(PLAIN)
     capture.catch_up()
     capture.close()
-    position = Position.of_note(place.ledger.notes()["position:main"])
+    note = read_note(place.ledger, CapturedUpTo, "main")
+    position = None if note is None else Position.from_note(note)
+    assert position is not None
     lease = place.ledger.acquire("capture:main", "test", 10)
     ahead = dataclasses.replace(position, lsn=position.lsn + (1 << 40))
-    place.ledger.commit(lease, Commit(notes={"position:main": ahead.to_note()}))
+    place.ledger.commit(lease, Commit(notes=(ahead.to_note("main"),)))
     place.ledger.release(lease)
     place.execute("DELETE FROM plain;\nINSERT INTO plain VALUES (2, 0, 'y')")
     capture = place.capture(PLAIN)

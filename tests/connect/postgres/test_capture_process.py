@@ -19,10 +19,11 @@ import pytest
 
 from headrace.connect.files import FileStore
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.connect.postgres.capture import CAPTURING_NOTE, Capture, CaptureSettings
+from headrace.connect.postgres.capture import Capture, CaptureSettings
 from headrace.connect.postgres.polling import PolledLog
 from headrace.connect.postgres.process import main
 from headrace.model.log import Commit
+from headrace.model.notes import CapturingTables, SourceLoaded, read_note
 from headrace.run.capture.spool import CapturedTable
 from headrace.run.ports import Ledger
 from tests.connect.postgres.histories import CREATE, TABLES, TICKS, History
@@ -144,7 +145,7 @@ def test_a_process_goes_over_to_other_tables_and_lets_go_of_those_that_it_had(po
             process.stdin.write(config_of(tmp_path, tables) + "\n")
             process.stdin.flush()
             digest = CaptureSettings("p", "d", postgres_dsn, tuple(tables), tmp_path).digest
-            wait_for(lambda: ledger.notes(CAPTURING_NOTE) == {CAPTURING_NOTE + "d": digest})
+            wait_for(lambda: read_note(ledger, CapturingTables, "d") == CapturingTables("d", digest))
 
         captures([TICKS])
         history.transaction()
@@ -155,7 +156,7 @@ def test_a_process_goes_over_to_other_tables_and_lets_go_of_those_that_it_had(po
         gone = next(table for table in TABLES if table is not TICKS)
         captures([table for table in TABLES if table is not gone])
         lease = ledger.acquire("service", "test", 60)
-        ledger.commit(lease, Commit(notes={f"loaded:{gone.source}": None}, forget=(gone.log,)))
+        ledger.commit(lease, Commit(notes=(SourceLoaded.remove(gone.source),), forget=(gone.log,)))
         history.transaction()
         captures(TABLES)
         wait_for(lambda: has_all(ledger, tmp_path, history))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -18,9 +17,10 @@ import pytest
 from headrace.connect.files import FileStore
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.connect.tables.folder import FolderCapture, FolderStream, GoneFiles, TakenFile, read_taken
+from headrace.connect.tables.folder import FolderCapture, FolderStream, read_taken
 from headrace.model.errors import InputError
 from headrace.model.log import Commit, Lease
+from headrace.model.notes import GoneFiles, TakenFile, read_note, read_notes
 from headrace.model.types import BIGINT, DOUBLE, STRING, TIMESTAMP, Decimal
 from headrace.run.rows.arrow import arrow_type
 
@@ -187,8 +187,7 @@ def test_time_moves_on_without_files(place: Place):
 
 
 def taken_files(place: Place) -> dict[str, TakenFile]:
-    notes = place.ledger.notes("file:s:")
-    return {name.removeprefix("file:s:"): TakenFile(**json.loads(note)) for name, note in notes.items()}
+    return {one.file: one for one in read_notes(place.ledger, TakenFile, "s").values()}
 
 
 def test_a_taken_file_can_be_read_again_until_it_changes(place: Place):
@@ -198,15 +197,15 @@ def test_a_taken_file_can_be_read_again_until_it_changes(place: Place):
     capture.step()
     assert capture.step() == 2
     (taken,) = taken_files(place).values()
-    (again,) = read_taken(place.stream, "a.csv", taken)
+    (again,) = read_taken(place.stream, taken)
     assert again.column("s.id").to_pylist() == [1, 2]
     write_csv(file, 1, 3)
     os.utime(file, ns=(taken.modified_ns or 0, (taken.modified_ns or 0) + 1))
     with pytest.raises(InputError, match="has changed since it was read"):
-        list(read_taken(place.stream, "a.csv", taken))
+        list(read_taken(place.stream, taken))
     file.unlink()
     with pytest.raises(InputError, match="has disappeared since it was read"):
-        list(read_taken(place.stream, "a.csv", taken))
+        list(read_taken(place.stream, taken))
 
 
 def test_files_that_went_are_counted_with_their_rows(place: Place):
@@ -221,7 +220,7 @@ def test_files_that_went_are_counted_with_their_rows(place: Place):
     capture.step()
     capture.step()
     assert taken_files(place).keys() == {"c.csv"}
-    assert GoneFiles(**json.loads(place.ledger.notes("gone:")["gone:s"])) == GoneFiles(2, 3, "b.csv")
+    assert read_note(place.ledger, GoneFiles, "s") == GoneFiles("s", 2, 3, "b.csv")
 
 
 @pytest.mark.parametrize("bad", ["0000-12-31T00:00:00Z", 253_402_300_800_000_000, -62_135_596_800_000_001])

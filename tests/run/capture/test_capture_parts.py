@@ -278,5 +278,5 @@ def test_large_rows_are_read_in_small_numbers_and_small_ones_in_large():
 
 def test_a_position_survives_its_note():
     position = Position(parse_lsn("1/2A"), 7, 8, "slot")
-    assert Position.of_note(position.to_note()) == position
+    assert Position.from_note(position.to_note("main")) == position
     assert format_lsn(position.lsn) == "1/2A"

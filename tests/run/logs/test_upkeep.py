@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.meaning.zset import ZSet
 from headrace.model.log import Commit, PieceKind
+from headrace.model.notes import SourceLoading
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.rows.changes import TIME
 from headrace.testing import changes, tables
@@ -140,10 +141,10 @@ def test_the_spool_of_a_table_that_is_being_read_is_kept(tmp_path):
     world.engine.load()
     check(world.engine.push(list(world.program.tasks), world.now))
     upkeep = Upkeep(world.engine, keep=0)
-    world.ledger.commit(world.lease, Commit(notes={"load:r": "{}"}))
+    world.ledger.commit(world.lease, Commit(notes=(SourceLoading("r"),)))
     upkeep.trim(world.now)
     assert world.ledger.logs(["spool:r"])["spool:r"].of_kind(PieceKind.CHANGE)
-    world.ledger.commit(world.lease, Commit(notes={"load:r": None}))
+    world.ledger.commit(world.lease, Commit(notes=(SourceLoading.remove("r"),)))
     upkeep.trim(world.now)
     assert not world.ledger.logs(["spool:r"])["spool:r"].of_kind(PieceKind.CHANGE)
 

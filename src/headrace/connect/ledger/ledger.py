@@ -14,6 +14,7 @@ from headrace.connect.ledger.holder import is_gone
 from headrace.connect.ledger.rows import added, created, logs_of, moved
 from headrace.model.errors import Conflict, ConnectError, Fenced, LeaseHeld
 from headrace.model.log import Commit, CommitMark, Edit, Lease, Log
+from headrace.model.notes import NoteChange, RemovedNote
 
 IsStored = Callable[[str, str], bool]
 """Whether a file of a site is there."""
@@ -216,9 +217,10 @@ def _some(pairs: Sequence[Row]) -> str:
     return shown if len(pairs) <= 10 else f"{shown} and {len(pairs) - 10} more"
 
 
-def _write_notes(transaction: Transaction, notes: Mapping[str, str | None]) -> None:
-    transaction.change(sql.REMOVE_NOTE, [(name,) for name, value in sorted(notes.items()) if value is None])
-    transaction.change(sql.WRITE_NOTE, [row for row in sorted(notes.items()) if row[1] is not None])
+def _write_notes(transaction: Transaction, changes: tuple[NoteChange, ...]) -> None:
+    texts = {one.name: None if isinstance(one, RemovedNote) else one.to_text() for one in changes}
+    transaction.change(sql.REMOVE_NOTE, [(name,) for name, text in sorted(texts.items()) if text is None])
+    transaction.change(sql.WRITE_NOTE, [row for row in sorted(texts.items()) if row[1] is not None])
 
 
 def _rows_of(transaction: Transaction, statement: str, column: str, names: list[str]) -> list[Row]:

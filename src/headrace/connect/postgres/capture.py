@@ -42,12 +42,25 @@ from headrace.connect.postgres.slots import (
 )
 from headrace.connect.postgres.spill import SpillFolder
 from headrace.model.errors import Conflict, ConnectError
+from headrace.model.notes import (
+    CapturedUpTo,
+    CapturingTables,
+    CutReached,
+    SourceLoaded,
+    SourceLoading,
+    SourceMend,
+    SourceMissed,
+    SourceStopped,
+    note_keys,
+    read_note,
+    read_notes,
+)
 from headrace.model.table_name import show_table
 from headrace.run.capture.clock import DatabaseClock, Skew, measured, next_time
 from headrace.run.capture.pgoutput import Relation
 from headrace.run.capture.position import Position, parse_lsn
 from headrace.run.capture.row_changes import Layout, layout_of
-from headrace.run.capture.spool import MISSED_NOTE, STOPPED_NOTE, CapturedTable, SpoolRows
+from headrace.run.capture.spool import CapturedTable, SpoolRows
 from headrace.run.capture.transactions import Transactions
 from headrace.run.ports import Ledger, Store
 
@@ -59,7 +72,6 @@ SLOT_WITHIN_S = 10.0
 """How long the first attempt to make a slot may wait for open transactions; the next waits as long as it takes."""
 LOCKED_FOR = "2s"
 """A table that others have locked for longer is looked at another time."""
-CAPTURING_NOTE = "capturing:"
 BEAT = "beat:"
 """Marks of heartbeats begin so, and end with our time when we asked for them."""
 ROWS_AT_ONCE = 200_000
@@ -97,7 +109,7 @@ class CaptureSettings:
 
     @property
     def digest(self) -> str:
-        """Of the tables; what a capture notes under `CAPTURING_NOTE` once it captures exactly these."""
+        """Of the tables; what a capture notes (`CapturingTables`) once it captures exactly these."""
         return hashlib.sha256(repr(self.tables).encode()).hexdigest()[:16]
 
 
@@ -168,7 +180,7 @@ class Capture:
             self._answer,
         )
         self._intake = Intake(outside, self._targets(), position)
-        self._intake.notes[CAPTURING_NOTE + settings.database] = settings.digest
+        self._intake.note(CapturingTables(settings.database, settings.digest))
         self._loads = Loads(settings.dsn, self._session, self._intake, self._spills)
         self._stream = settings.stream(settings.dsn, settings.names.slot, settings.names.publications, position.lsn)
         self._transactions = Transactions(self._intake)
@@ -218,9 +230,9 @@ class Capture:
     def _position(self) -> tuple[Position, bool]:
         """Where to go on, and whether the log before that is lost or was never there."""
         slot = self._settings.names.slot
-        note = self._ledger.notes(f"position:{self._settings.database}").get(f"position:{self._settings.database}")
+        note = read_note(self._ledger, CapturedUpTo, self._settings.database)
         state = slot_state(self._session, slot)
-        last = Position.of_note(note) if note else None
+        last = None if note is None else Position.from_note(note)
         if last is not None and state is not None and _continues(state, last, self._log_end()):
             return last, False
         if state is not None:
@@ -250,26 +262,29 @@ class Capture:
         self, facts: dict[str, TableFacts | None], added: dict[SqlTable, frozenset[str]], anew: bool
     ) -> None:
         """A table is read if it never was, if its reading was interrupted, or if changes of it were missed."""
-        notes = self._ledger.notes()
+        loading, missed_before = read_notes(self._ledger, SourceLoading), read_notes(self._ledger, SourceMissed)
+        loaded, unreadable = read_notes(self._ledger, SourceLoaded), note_keys(self._ledger, SourceLoading)
         for target in self._intake.targets.values():
             captured, table = target.captured, facts[target.captured.source]
             if target.halted or table is None:
                 continue
-            missed = target.t is not None and (anew or target.t != self._intake.position.t)
+            source = captured.source
+            # Nobody knows any more how far a reading was whose note cannot be read: it starts again.
+            lost = source in unreadable and source not in loading
+            missed = target.t is not None and (anew or lost or target.t != self._intake.position.t)
             name = SqlTable(table.schema, table.name)
             load = Load(captured, name, table.rows, repeats=missed, wait_for=added.get(name, frozenset()))
-            if captured.static and f"loaded:{captured.source}" in notes:
+            if captured.static and source in loaded:
                 continue
-            if load.note in notes and not missed:
-                load.resume(notes[load.note])
-            elif f"loaded:{captured.source}" in notes and not missed:
+            if source in loading and not missed:
+                load.resume(loading[source])
+            elif source in loaded and not missed:
                 continue
             self._loads.add(load)
             # What has to be read is committed with the position that makes it necessary.
-            self._intake.notes[load.note] = load.to_note()
-            if missed:
-                note = MISSED_NOTE + captured.source
-                self._intake.notes[note] = notes.get(note, str(target.t))
+            self._intake.note(load.to_note())
+            if missed and target.t is not None:
+                self._intake.note(missed_before.get(source, SourceMissed(source, target.t)))
 
     # Tables that change their columns
 
@@ -290,7 +305,9 @@ class Capture:
             elif target.halted:
                 self._look_again(target, SqlTable(table.schema, table.name))
             else:
-                self._intake.clear_stopped(target, self._ledger.notes(STOPPED_NOTE))
+                source = target.captured.source
+                if source in note_keys(self._ledger, SourceStopped):
+                    self._intake.note(SourceStopped.remove(source), SourceMend.remove(source))
 
     def _look_again(self, target: SpoolTarget, table: SqlTable) -> None:
         """At a table that is as declared, and was stopped."""
@@ -440,7 +457,7 @@ class Capture:
             self._clock.measure(measured(asked, commit_time, answered))
         if content.startswith(CUT_MARK.encode()):
             name = content.decode().removeprefix(CUT_MARK)
-            self._intake.notes[CUT_MARK + self._settings.database] = f"{name} {self._intake.t}"
+            self._intake.note(CutReached(self._settings.database, name, self._intake.t))
         self._loads.met(content)
 
     def _answer(self) -> None:

@@ -31,7 +31,7 @@ from headrace.run.capture.spool import CapturedTable
 from headrace.run.capture.text_values import NoSuchValue, column_of_texts
 
 CUT_MARK = "cut:"
-"""Capture notes the time of marks that begin so, as `cut:DATABASE`."""
+"""Marks of audits begin so; the capture notes when it came to them (`CutReached`)."""
 LOCK_WITHIN_MS = 300
 HELD_AT_MOST_MS = 10_000
 """For so long the lock may be held by an audit that asks for nothing more: one that was stopped, for example."""

@@ -14,12 +14,13 @@ import pyarrow as pa
 
 from headrace.connect.postgres.spill import Spill, SpillFolder
 from headrace.model.log import Commit, CommitMark, Edit, Piece, PieceKind
+from headrace.model.notes import NoteChange, SourceMend, SourceStopped
 from headrace.run.capture.chunks import SnapshotWindow
 from headrace.run.capture.clock import DatabaseClock, next_time
 from headrace.run.capture.pgoutput import Begin, CommitMessage, Message, Relation, RowChange, StreamCommit
 from headrace.run.capture.position import Position
 from headrace.run.capture.row_changes import Layout, add_change, touched
-from headrace.run.capture.spool import MEND_NOTE, STOPPED_NOTE, CapturedTable, SpoolRows
+from headrace.run.capture.spool import CapturedTable, SpoolRows
 from headrace.run.capture.text_values import NoSuchValue
 from headrace.run.capture.visibility import Snapshot
 from headrace.run.ports import Store
@@ -104,7 +105,7 @@ class Intake:
         self.targets = dict(targets)
         self.position = position
         self.recent: deque[int] = deque(maxlen=RECENT)
-        self.notes: dict[str, str | None] = {}
+        self._notes: list[NoteChange] = []
         self._commit_marks: dict[int, CommitMark] = {}
         self._open: dict[int, Spill] = {}
         self._layouts: dict[int, tuple[Relation, tuple[Layout, ...]]] = {}
@@ -301,14 +302,11 @@ class Intake:
         for spill in self._open.values():
             spill.forget_source(source)
         self._layouts.clear()
-        self.notes[STOPPED_NOTE + source] = why
-        self.notes[MEND_NOTE + source] = mend
+        self.note(SourceStopped(source, why), SourceMend.remove(source) if mend is None else SourceMend(source, mend))
 
-    def clear_stopped(self, target: SpoolTarget, stopped: Mapping[str, str]) -> None:
-        """Of a source that goes on: notes of when it did not."""
-        if STOPPED_NOTE + target.captured.source in stopped:
-            self.notes[STOPPED_NOTE + target.captured.source] = None
-            self.notes[MEND_NOTE + target.captured.source] = None
+    def note(self, *changes: NoteChange) -> None:
+        """Commits these with the batch."""
+        self._notes += changes
 
     def _sources_of(self, relation: Relation) -> tuple[Layout, ...]:
         known = self._layouts.get(id(relation))
@@ -322,11 +320,11 @@ class Intake:
         """What there is to commit, None if nothing. The caller commits it, then calls `committed`."""
         for target in self.targets.values():
             self.flush(target)
-        if not self._commit_marks and not self.notes:
+        if not self._commit_marks and not self._notes:
             return None
         edits = tuple(self._edit(target) for target in self.targets.values() if not target.halted)
-        position = {f"position:{self._outside.database}": self.position.to_note()}
-        return Commit(edits, {**self.notes, **position}, tuple(self._commit_marks.values()))
+        position = self.position.to_note(self._outside.database)
+        return Commit(edits, (*self._notes, position), tuple(self._commit_marks.values()))
 
     def _edit(self, target: SpoolTarget) -> Edit:
         captured = target.captured
@@ -347,6 +345,6 @@ class Intake:
             if not target.halted:
                 target.t = self.position.t
                 target.pieces = []
-        self.notes = {}
+        self._notes = []
         self._commit_marks = {}
         self.rows_waiting = 0

@@ -4,13 +4,12 @@
     read           in a snapshot, a range of the key (or all of the table into a spill)
     mark "close"   capture meets it: everything that the snapshot saw has been captured, the rows are merged in
 
-A keyed table goes on with the next range; how far it got is in the note `load:SOURCE`, and a restart goes on from
+A keyed table goes on with the next range; how far it got is a note (`SourceLoading`), and a restart goes on from
 there. A table without key starts again. Marks are messages in the log, so they are met in its order.
 """
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import Sequence
@@ -26,8 +25,9 @@ from headrace.connect.postgres.reading_rights import explain_unreadable
 from headrace.connect.postgres.sessions import connect_session
 from headrace.connect.postgres.slots import SqlTable
 from headrace.connect.postgres.spill import SpillFolder
+from headrace.model.notes import SourceLoaded, SourceLoading, SourceMissed
 from headrace.run.capture.chunks import SnapshotWindow, next_size
-from headrace.run.capture.spool import MISSED_NOTE, CapturedTable, TextRow
+from headrace.run.capture.spool import CapturedTable, TextRow
 from headrace.run.capture.text_values import NoSuchValue
 from headrace.run.capture.visibility import Snapshot
 
@@ -73,19 +73,13 @@ class Load:
         size = sum(len(value) for row in rows for value in row if value is not None)
         self.at_once = next_size(len(rows), size, ROWS_AT_ONCE)
 
-    @property
-    def note(self) -> str:
-        return f"load:{self.captured.source}"
+    def to_note(self) -> SourceLoading:
+        again = tuple(self.again)
+        return SourceLoading(self.captured.source, self.last, self.rows, again, self.repeats, self.begun, self.estimate)
 
-    def to_note(self) -> str:
-        fields = {"last": self.last, "rows": self.rows, "again": self.again, "repeats": self.repeats}
-        return json.dumps({**fields, "begun": self.begun, "estimate": self.estimate})
-
-    def resume(self, text: str) -> None:
-        found = json.loads(text)
-        self.repeats, self.begun, self.rows = found["repeats"], found["begun"], found["rows"]
-        self.last = None if found["last"] is None else tuple(found["last"])
-        self.again = [tuple(key) for key in found["again"]]
+    def resume(self, noted: SourceLoading) -> None:
+        self.repeats, self.begun, self.rows = noted.repeats, noted.begun, noted.rows
+        self.last, self.again = noted.last, list(noted.again)
 
     def progress(self, complete: bool) -> LoadProgress:
         elapsed, done = time.monotonic() - self.started, self.rows - self.started_rows
@@ -197,7 +191,7 @@ class Loads:
         else:
             target.unread = False
             target.holding = Holding(self._spills.new(), self._spills.new())
-        self._intake.notes[load.note] = load.to_note()
+        self._intake.note(load.to_note())
 
     # By ranges of the key
 
@@ -239,7 +233,7 @@ class Loads:
         if chunk.last and not load.again:
             self._complete(load, target)
         else:
-            self._intake.notes[load.note] = load.to_note()
+            self._intake.note(load.to_note())
             self.progress.append(load.progress(complete=False))
 
     # As a whole
@@ -297,9 +291,9 @@ class Loads:
         if load.begun:
             target.rows.mark(self._intake.t, "e")
         target.window = None
-        self._intake.notes[load.note] = None
-        self._intake.notes[f"loaded:{load.captured.source}"] = str(self._intake.t)
-        self._intake.notes[MISSED_NOTE + load.captured.source] = None
+        source = load.captured.source
+        loaded = SourceLoaded(source, self._intake.t)
+        self._intake.note(SourceLoading.remove(source), loaded, SourceMissed.remove(source))
         self.progress.append(load.progress(complete=True))
         self._leave()
 

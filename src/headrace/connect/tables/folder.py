@@ -2,24 +2,23 @@
 
 A file is taken when it looks complete: its size and time are the same at two looks, and its name neither begins with a
 dot or underscore nor ends as unfinished downloads do. Best is to write elsewhere and rename. All rows of a file get one
-time, and the note `file:SOURCE:NAME` is committed with them: a `TakenFile`. When the file goes so does the note, and
-`gone:SOURCE` counts it: its rows stay, and nobody can read them again. A file that cannot be read is left out, with the
-reason in `rejected:SOURCE:NAME`, until it changes. After the second look all that was there at first is taken: the note
-`loaded:SOURCE` says so. The largest event time so far is the note `watermark:SOURCE`, in microseconds.
+time, and a note is committed with them: a `TakenFile`. When the file goes so does the note, and `GoneFiles` counts it:
+its rows stay, and nobody can read them again. A file that cannot be read is left out, with the reason in a note
+(`RejectedFile`), until it changes. After the second look all that was there at first is taken: `SourceLoaded` says so.
+`Watermark` is the largest event time so far.
 
 A file is committed when it was last written, by its own time; but not before we looked at the folder and it was not
 there (a copy may keep the time of its original), and not after now. What is there at the very first look is committed
-then. Every look is a heartbeat: it moves the log and the note `position:DATABASE` on, so that lag counts from the last
+then. Every look is a heartbeat: it moves the log and `CapturedUpTo` on, so that lag counts from the last
 look while no files come. A folder that cannot be looked at has no heartbeat, and ConnectError says why.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +29,18 @@ from pyarrow import json as json_lines
 from headrace.connect.tables.files import Format, batches, columns_of, readable
 from headrace.model.errors import ConnectError, InputError, Location, Problem
 from headrace.model.log import Commit, CommitMark, Edit, Lease, Piece, PieceKind
+from headrace.model.notes import (
+    CapturedUpTo,
+    GoneFiles,
+    NoteChange,
+    RejectedFile,
+    SourceLoaded,
+    TakenFile,
+    Watermark,
+    note_keys,
+    read_note,
+    read_notes,
+)
 from headrace.model.types import FRACTIONS, TIMESTAMP, Type
 from headrace.run.capture.clock import next_time
 from headrace.run.capture.spool import KEPT_TYPE, spool_log
@@ -38,7 +49,6 @@ from headrace.run.ports import Ledger, Store
 from headrace.run.rows.arrow import NO_SUCH_TIME, arrow_type, has_no_such_time
 
 LEASE_S = 15.0
-GONE_NOTE = "gone:"
 FOLDER = "folder:"
 """What names of commit marks of folders begin with."""
 FILES_TRIED = 5
@@ -70,40 +80,11 @@ class FileState:
     modified_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class TakenFile:
-    """A file whose rows are in the spool at time t, and how it looked then. Notes of earlier versions have no
-    `modified_ns`.
-    """
-
-    t: int
-    rows: int
-    bytes: int
-    modified_ns: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class GoneFiles:
-    """Files that were taken and then went from the folder; `last` is one of them."""
-
-    files: int
-    rows: int
-    last: str
-
-
-def taken_prefix(source: str) -> str:
-    return f"file:{source}:"
-
-
-def gone_note(source: str) -> str:
-    return GONE_NOTE + source
-
-
-def read_taken(stream: FolderStream, name: str, taken: TakenFile) -> Iterator[pa.Table]:
+def read_taken(stream: FolderStream, taken: TakenFile) -> Iterator[pa.Table]:
     """The rows of a file that was taken, with columns named `source.column`. Raises InputError if they are no longer
     what was taken.
     """
-    file = stream.folder / name
+    file = stream.folder / taken.file
     try:
         status = file.stat()
         if status.st_size != taken.bytes or taken.modified_ns not in (None, status.st_mtime_ns):
@@ -137,23 +118,19 @@ class FolderCapture:
         )
         self._log = spool_log(stream.source)
         self._t = ledger.times().get(self._log)
-        self._taken = {name.removeprefix(self._prefix): note for name, note in ledger.notes(self._prefix).items()}
+        # A file whose note cannot be read was taken all the same: taken again, its rows would count twice.
+        self._taken: dict[str, TakenFile | None] = {
+            key.partition(":")[2]: None for key in note_keys(ledger, TakenFile, stream.source)
+        }
+        self._taken |= {one.file: one for one in read_notes(ledger, TakenFile, stream.source).values()}
         self._rejected: dict[str, FileState] = {}
         self._before: dict[str, FileState] = {}
         self._looked_before = False
-        note = ledger.notes(self._position).get(self._position)
-        self._looked_at: int | None = None if note is None else json.loads(note)["commit_time"]
+        note = read_note(ledger, CapturedUpTo, stream.database)
+        self._looked_at: int | None = None if note is None else note.commit_time
         """When we looked last, by our clock; also in an earlier run."""
         self._not_before: dict[str, int] = {}
         """Of files that are there and not taken, when they were not there yet."""
-
-    @property
-    def _prefix(self) -> str:
-        return taken_prefix(self._stream.source)
-
-    @property
-    def _position(self) -> str:
-        return f"position:{self._stream.database}"
 
     def step(self) -> int:
         """Take every file that is complete and new, oldest first; how many rows came.
@@ -169,16 +146,14 @@ class FolderCapture:
         self._before = looks
         rows = sum(self._take(name, looks[name]) for name in ready)
         gone = [name for name in self._taken if name not in looks]
-        notes: dict[str, str | None] = {f"{self._prefix}{name}": None for name in gone}
+        source, t = self._stream.source, self._next_time()
+        notes: list[NoteChange] = [TakenFile.remove(f"{source}:{name}") for name in gone]
         if gone:
-            notes[gone_note(self._stream.source)] = self._count_gone(gone)
-        t = self._next_time()
-        rejected = f"rejected:{self._stream.source}:"
-        for note in self._ledger.notes(rejected):
-            if note.removeprefix(rejected) not in looks:
-                notes[note] = None
+            notes.append(self._count_gone(gone))
+        rejected = note_keys(self._ledger, RejectedFile, source)
+        notes += [RejectedFile.remove(key) for key in rejected if key.partition(":")[2] not in looks]
         if self._looked_before:
-            notes[f"loaded:{self._stream.source}"] = str(t)
+            notes.append(SourceLoaded(source, t))
         self._looked_before = True
         self._looked_at = now
         self._commit(t, (), notes, now)
@@ -186,13 +161,12 @@ class FolderCapture:
             del self._taken[name]
         return rows
 
-    def _count_gone(self, names: list[str]) -> str:
+    def _count_gone(self, names: list[str]) -> GoneFiles:
         """With those that went before."""
-        note = gone_note(self._stream.source)
-        known = self._ledger.notes(note).get(note)
-        before = GoneFiles(0, 0, "") if known is None else GoneFiles(**json.loads(known))
-        rows = sum(TakenFile(**json.loads(self._taken[name])).rows for name in names)
-        return json.dumps(asdict(GoneFiles(before.files + len(names), before.rows + rows, names[-1])))
+        source = self._stream.source
+        before = read_note(self._ledger, GoneFiles, source) or GoneFiles(source, 0, 0, "")
+        rows = sum(taken.rows for name in names if (taken := self._taken[name]) is not None)
+        return GoneFiles(source, before.files + len(names), before.rows + rows, names[-1])
 
     def _next_time(self) -> int:
         """Not before what other captures have reached, so that nobody waits for our clock when it is put back."""
@@ -207,7 +181,7 @@ class FolderCapture:
 
     def _take(self, name: str, look: FileState) -> int:
         """A file is one transaction; what it wrote before it turned out to be wrong is garbage."""
-        t = self._next_time()
+        source, t = self._stream.source, self._next_time()
         file = self._stream.folder / name
         pieces: list[tuple[str, int, int]] = []
         latest: int | None = None
@@ -221,28 +195,22 @@ class FolderCapture:
         except InputError as error:
             self._rejected[name] = look
             reason = error.problems[0].message
-            self._commit(t, (), {f"rejected:{self._stream.source}:{name}": reason}, self._now())
+            self._commit(t, (), [RejectedFile(source, name, reason)], self._now())
             return 0
-        note = json.dumps(asdict(TakenFile(t, count, look.size, look.modified_ns)))
-        notes: dict[str, str | None] = {f"{self._prefix}{name}": note, f"rejected:{self._stream.source}:{name}": None}
+        taken = TakenFile(source, name, t, count, look.size, look.modified_ns)
+        notes: list[NoteChange] = [taken, RejectedFile.remove(taken.key)]
         if latest is not None:
-            notes[self._watermark] = str(max(latest, self._known_watermark(latest)))
+            known = read_note(self._ledger, Watermark, source)
+            notes.append(Watermark(source, latest if known is None else max(latest, known.t)))
         self._commit(t, tuple(pieces), notes, self._commit_time(name, look))
-        self._taken[name] = note
+        self._taken[name] = taken
         return count
 
     def _commit_time(self, name: str, look: FileState) -> int:
         return min(max(look.modified_ns // 1000, self._not_before[name]), self._now())
 
-    @property
-    def _watermark(self) -> str:
-        return f"watermark:{self._stream.source}"
-
-    def _known_watermark(self, otherwise: int) -> int:
-        return int(self._ledger.notes(self._watermark).get(self._watermark, otherwise))
-
     def _commit(
-        self, t: int, files: tuple[tuple[str, int, int], ...], notes: dict[str, str | None], commit_time: int
+        self, t: int, files: tuple[tuple[str, int, int], ...], notes: list[NoteChange], commit_time: int
     ) -> None:
         after = t - 1 if self._t is None else self._t
         pieces = tuple(Piece(PieceKind.CHANGE, file, after, t, rows, size) for file, rows, size in files)
@@ -250,9 +218,9 @@ class FolderCapture:
         edit = Edit(self._log, self._t, t, pieces, start=start, site=self._stream.site)
         # Whoever has all files lacks only what came after the last look: of that lag counts, not of the last file.
         looked = self._looked_at if self._looked_at is not None else commit_time
-        position = json.dumps({"t": t, "commit_time": looked})
-        mark = CommitMark(self._stream.database, t, commit_time)
-        self._ledger.commit(self._lease, Commit((edit,), {**notes, self._position: position}, (mark,)))
+        position = CapturedUpTo(self._stream.database, t, looked)
+        moment = CommitMark(self._stream.database, t, commit_time)
+        self._ledger.commit(self._lease, Commit((edit,), (*notes, position), (moment,)))
         self._t = t
 
 

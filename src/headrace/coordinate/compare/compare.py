@@ -35,10 +35,11 @@ from headrace.model.errors import ConnectError, EvaluationError, InputError, Lea
 from headrace.model.full_query import FullQuery
 from headrace.model.log import Commit, Log
 from headrace.model.names import name_of_view
+from headrace.model.notes import SourceMissed, SourceStopped, WantedTime, note_keys, read_notes
 from headrace.model.plan import ContractPlan
 from headrace.model.relation import Field, Output, Relation
 from headrace.model.types import Row
-from headrace.run.capture.spool import MISSED_NOTE, STOPPED_NOTE, spool_log
+from headrace.run.capture.spool import spool_log
 from headrace.run.compile.columns import serving_log, view_outputs
 from headrace.run.ports import Store
 from headrace.run.push.halted import halted_in, waiting_for
@@ -46,7 +47,6 @@ from headrace.run.rows.compare import Parts, compare
 from headrace.run.views.view import parts_at
 from headrace.site.folder import Folder
 from headrace.site.reading import ViewReader
-from headrace.site.service import WANTED_NOTE
 from headrace.site.sources.databases import databases_of
 from headrace.site.sources.folder_sources import folder_streams
 
@@ -253,16 +253,17 @@ class Comparison:
 
     def _why_not(self, contract: ContractPlan) -> str | None:
         """Why a view cannot be compared with what its sources hold now; None if it can, as far as one can tell."""
-        notes, catalogue = self.reader.ledger.notes(), self.reader.plan.catalogue
+        ledger, catalogue = self.reader.ledger, self.reader.plan.catalogue
+        stopped = read_notes(ledger, SourceStopped)
         for name in sorted(sources_of(self._query(contract.view))):
             source = catalogue.sources[name]
             if not isinstance(source.origin, PostgresTable | FileFolder):
                 return f'source "{name}" is not a table of a database or a folder of files'
             if source.kind is SourceKind.STREAM and isinstance(source.origin, PostgresTable):
                 return f'source "{name}" is a stream: rows that were deleted since still count, and cannot be read'
-            if STOPPED_NOTE + name in notes:
-                return f'source "{name}" is stopped: {notes[STOPPED_NOTE + name]}'
-            if MISSED_NOTE + name in notes:
+            if name in stopped:
+                return f'source "{name}" is stopped: {stopped[name].why}'
+            if name in note_keys(ledger, SourceMissed):
                 return f'source "{name}" is being read again'
         log = serving_log(self.reader.program, contract)
         waits_for = waiting_for(self.reader.program, halted := halted_in(self.reader.ledger)).get(log)
@@ -414,7 +415,7 @@ def ask_for_views(reader: ViewReader) -> Callable[[int], None]:
                     raise
                 time.sleep(LOOK_EVERY_S)
         try:
-            reader.ledger.commit(lease, Commit(notes={WANTED_NOTE: str(t)}))
+            reader.ledger.commit(lease, Commit(notes=(WantedTime(t),)))
         finally:
             reader.ledger.release(lease)
 

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
-from headrace.connect.postgres.cut import CUT_MARK, DatabaseCut
+from headrace.connect.postgres.cut import DatabaseCut
 from headrace.declare.variables import fill
 from headrace.model.errors import ConnectError, InputError
+from headrace.model.notes import CutReached, read_notes
 from headrace.run.capture.spool import captured_table, spool_log
 from headrace.run.ports import Ledger
 from headrace.run.rows.changes import TIME
@@ -161,8 +162,8 @@ class Cutter:
         """The times at which captures came to marks; without those that did not."""
         deadline = time.monotonic() + within_s
         while True:
-            found = dict(note.split(" ") for note in self.reader.ledger.notes(CUT_MARK).values())
-            times = {database: int(found[name]) for database, name in marks.items() if name in found}
+            found = {one.mark: one.t for one in read_notes(self.reader.ledger, CutReached).values()}
+            times = {database: found[name] for database, name in marks.items() if name in found}
             if len(times) == len(marks) or time.monotonic() >= deadline or self.is_gone():
                 return times
             time.sleep(LOOK_EVERY_S)

@@ -6,19 +6,19 @@ left out with the reason, and so are the views over it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
-from headrace.connect.tables.folder import FolderStream, GoneFiles, TakenFile, gone_note, read_taken, taken_prefix
+from headrace.connect.tables.folder import FolderStream, read_taken
 from headrace.connect.tables.parts import read_parts, write_parts
 from headrace.coordinate.compare.cut import Cut
 from headrace.model.catalogue import Source
 from headrace.model.errors import ConnectError, EvaluationError, InputError
 from headrace.model.full_query import FullQuery
+from headrace.model.notes import GoneFiles, TakenFile, note_keys, read_note, read_notes
 from headrace.model.relation import Relation, scans_of
 from headrace.model.types import Type
 from headrace.run.ports import Ledger
@@ -93,23 +93,23 @@ class Opened:
             yield from self.cut.snapshots[source].parts(source, columns)
             return
         stream = self.streams[source]
-        for name, taken in taken_files(self.ledger, stream.source, self.t):
-            for part in read_taken(stream, name, taken):
+        for taken in taken_files(self.ledger, stream.source, self.t):
+            for part in read_taken(stream, taken):
                 arrays = [part.column(f"{source}.{column}") for column, _ in columns]
                 yield pa.Table.from_arrays(arrays, [f"c{position}" for position in range(len(columns))])
 
 
-def taken_files(ledger: Ledger, source: str, t: int) -> list[tuple[str, TakenFile]]:
+def taken_files(ledger: Ledger, source: str, t: int) -> list[TakenFile]:
     """The files whose rows a view at time t has. Raises ConnectError if one of them may be gone."""
-    gone = ledger.notes(gone_note(source)).get(gone_note(source))
-    if gone is not None:
-        found = GoneFiles(**json.loads(gone))
+    found = read_note(ledger, GoneFiles, source)
+    if found is not None:
         files = f"file {found.last} was" if found.files == 1 else f"{found.files} files ({found.last} the last) were"
         raise ConnectError(f"{files} read and then deleted: their rows cannot be read again")
-    prefix = taken_prefix(source)
-    notes = {name.removeprefix(prefix): note for name, note in ledger.notes(prefix).items()}
-    taken = [(name, TakenFile(**json.loads(note))) for name, note in sorted(notes.items())]
-    return [(name, one) for name, one in taken if one.t <= t]
+    taken = read_notes(ledger, TakenFile, source)
+    unknown = [key for key in note_keys(ledger, TakenFile, source) if key not in taken]
+    if unknown:
+        raise ConnectError(f'the ledger no longer says when file "{unknown[0].partition(":")[2]}" was read')
+    return [one for _, one in sorted(taken.items()) if one.t <= t]
 
 
 def columns_read(sources: Mapping[str, Source], queries: Iterable[Query]) -> dict[str, Columns]:

@@ -1,9 +1,10 @@
-"""How far a database was captured, as the note `position:DATABASE` keeps it."""
+"""How far a database was captured, as the ledger keeps it."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+
+from headrace.model.notes import CapturedUpTo
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +19,16 @@ class Position:
     commit_time: int
     slot: str
 
-    def to_note(self) -> str:
-        return json.dumps({**asdict(self), "lsn": format_lsn(self.lsn)}, sort_keys=True)
+    def to_note(self, database: str) -> CapturedUpTo:
+        return CapturedUpTo(database, self.t, self.commit_time, {"lsn": format_lsn(self.lsn), "slot": self.slot})
 
     @staticmethod
-    def of_note(text: str) -> Position:
-        found = json.loads(text)
-        return Position(parse_lsn(found["lsn"]), found["t"], found["commit_time"], found["slot"])
+    def from_note(note: CapturedUpTo) -> Position | None:
+        """None if it does not say where in the log."""
+        try:
+            return Position(parse_lsn(note.place["lsn"]), note.t, note.commit_time, note.place["slot"])
+        except (KeyError, ValueError):
+            return None
 
 
 def format_lsn(lsn: int) -> str:

@@ -16,13 +16,6 @@ from headrace.run.rows.arrow import arrow_type
 SPOOL = "spool:"
 """What names of spools start with; those of vertices do not."""
 
-STOPPED_NOTE = "quarantine:"
-"""Of a source, why nothing more is captured of it."""
-MEND_NOTE = "mend:"
-"""Of a source that was stopped, how to fix it, if we know."""
-MISSED_NOTE = "missed:"
-"""Of a source, since when changes were missed: its table is being read again, and its spool is not complete yet."""
-
 KEPT_TYPE = pa.list_(pa.string())
 
 TextRow = tuple[bytes | None, ...]

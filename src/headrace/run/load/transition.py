@@ -10,13 +10,12 @@ needs any more are dropped with their indexes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from headrace.model.log import Commit, Edit, Log, PieceKind
+from headrace.model.notes import LogKeys, NoteChange
 from headrace.run.program import LogSpec, Program
-from headrace.run.push.engine import KEYS_NOTE
 
 
 def between(old: Program | None, new: Program, anew: frozenset[str] = frozenset()) -> Program:
@@ -52,26 +51,24 @@ def made_from(program: Program, logs: Collection[str]) -> frozenset[str]:
     return frozenset(found.difference(logs))
 
 
-def tidied(program: Program, logs: Mapping[str, Log], notes: Mapping[str, str]) -> Commit:
+def tidied(program: Program, logs: Mapping[str, Log], noted: Mapping[str, LogKeys]) -> Commit:
     """Forgets logs that a program does not have, and indexes and notes of keys that it does not look up by.
 
-    `notes` are those of keys. Spools are no logs of programs, and stay.
+    Spools are no logs of programs, and stay.
     """
     gone = tuple(sorted(name for name in logs if name not in program.logs))
-    known = {**{KEYS_NOTE + name: None for name in gone}, **dict(_notes(program, logs, notes))}
-    return Commit(tuple(_without_keys(program, logs)), known, forget=gone)
+    notes = (*(LogKeys.remove(name) for name in gone), *_without_unneeded(program, logs, noted))
+    return Commit(tuple(_without_keys(program, logs)), notes, forget=gone)
 
 
-def _notes(program: Program, logs: Mapping[str, Log], notes: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
-    for note, text in notes.items():
-        name = note.removeprefix(KEYS_NOTE)
+def _without_unneeded(program: Program, logs: Mapping[str, Log], noted: Mapping[str, LogKeys]) -> Iterator[NoteChange]:
+    for name, known in noted.items():
         if name not in program.logs or name not in logs:
-            yield note, None
+            yield LogKeys.remove(name)
             continue
-        known = [tuple(columns) for columns in json.loads(text)]
         wanted = {key.columns for key in program.logs[name].keys}
-        if not wanted.issuperset(known):
-            yield note, json.dumps([columns for columns in known if columns in wanted])
+        if not wanted.issuperset(known.keys):
+            yield LogKeys(name, tuple(columns for columns in known.keys if columns in wanted))
 
 
 def _without_keys(program: Program, logs: Mapping[str, Log]) -> Iterator[Edit]:

@@ -6,7 +6,6 @@ committed against the time that the log has reached by then.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
@@ -14,13 +13,14 @@ from typing import Any
 
 from headrace.model.errors import Conflict
 from headrace.model.log import NEVER, Commit, Edit, Log, PieceKind
+from headrace.model.notes import LogKeys, SourceLoading, note_keys, read_notes
 from headrace.run.capture.spool import spool_log
 from headrace.run.logs.garbage import KEEP_MICROSECONDS, ChangeReader, retain, sweep
 from headrace.run.logs.history import FILES, GatherItem, gathers_due
 from headrace.run.logs.merge import merges_due, shards_wanted
 from headrace.run.logs.upkeep_work import ReplacedPieces, UpkeepItem
 from headrace.run.program import LogSpec
-from headrace.run.push.engine import KEYS_NOTE, Engine
+from headrace.run.push.engine import Engine
 
 COMPACT_PIECES = 64
 """So many files of changes after the base make a new base worth while, or changes half as large as it."""
@@ -29,7 +29,6 @@ TOGETHER, SMALL_BYTES = 16, 2_000_000
 GATHERED_TOGETHER = 8
 """So many pieces of history go along."""
 ATTEMPTS = 5
-READING_NOTE = "load:"
 KEEP_CAPTURED = 600 * 1_000_000
 """Microseconds for which spools keep what was read of them: sources' own logs have the same changes."""
 
@@ -98,10 +97,10 @@ class Upkeep:
 
     def _due(self, logs: Mapping[str, Log]) -> Iterator[UpkeepItem]:
         times = self._times(logs)
-        noted = self.engine.ledger.notes(KEYS_NOTE)
+        noted = read_notes(self.engine.ledger, LogKeys)
         for name, log in logs.items():
             spec = self.engine.program.logs[name]
-            yield from self._keys_missing(spec, log, noted.get(KEYS_NOTE + name, ""))
+            yield from self._keys_missing(spec, log, noted.get(name))
         for name, log in logs.items():
             spec, since = self.engine.program.logs[name], self._since(log, times)
             if spec.keys:
@@ -120,8 +119,8 @@ class Upkeep:
         readers = [times[task.vertex] for task in tasks if log.name in task.reads and task.vertex in times]
         return min([*readers, log.t])
 
-    def _keys_missing(self, spec: LogSpec, log: Log, noted: str) -> Iterator[UpkeepItem]:
-        known = {tuple(columns) for columns in json.loads(noted)} if noted else set()
+    def _keys_missing(self, spec: LogSpec, log: Log, noted: LogKeys | None) -> Iterator[UpkeepItem]:
+        known = () if noted is None else noted.keys
         missing = tuple(key for key in spec.keys if key.columns not in known)
         if missing:
             rows = sum(piece.rows for piece in log.contents)
@@ -147,9 +146,8 @@ class Upkeep:
             yield UpkeepItem(spec, self.engine.store, upto, pieces=chosen)
 
     def _commit(self, item: UpkeepItem, kept: ReplacedPieces) -> None:
-        name, notes = item.spec.name, dict[str, str | None]()
-        if item.keys:
-            notes[KEYS_NOTE + name] = json.dumps([key.columns for key in item.spec.keys])
+        name = item.spec.name
+        notes = (LogKeys(name, tuple(key.columns for key in item.spec.keys)),) if item.keys else ()
         for attempt in range(ATTEMPTS):
             log = self.engine.ledger.logs([name]).get(name)
             if log is None:
@@ -184,10 +182,10 @@ class Upkeep:
             gone = [p for p in log.of_kind(PieceKind.INDEX) if f"{log.site}/{p.file}" not in there]
             lost = {p.key for p in gone}
             if lost:
-                kept = [key.columns for key in self.engine.program.logs[name].keys if key.columns not in lost]
+                keys = self.engine.program.logs[name].keys
+                kept = LogKeys(name, tuple(key.columns for key in keys if key.columns not in lost))
                 drop = tuple(p.file for p in log.of_kind(PieceKind.INDEX) if p.key in lost)
-                notes = {KEYS_NOTE + name: json.dumps(kept)}
-                self.engine.ledger.commit(self.engine.lease, Commit((Edit(name, log.t, log.t, drop=drop),), notes))
+                self.engine.ledger.commit(self.engine.lease, Commit((Edit(name, log.t, log.t, drop=drop),), (kept,)))
                 broken.append(name)
         while broken and self._build_missing():
             pass
@@ -233,8 +231,7 @@ class Upkeep:
 
     def _readings_under_way(self, logs: Mapping[str, Log]) -> list[ChangeReader]:
         """While a table is read, its whole spool is needed: at the end it says which rows were not there any more."""
-        sources = (name.removeprefix(READING_NOTE) for name in self.engine.ledger.notes(READING_NOTE))
-        spools = (spool_log(source) for source in sources)
+        spools = (spool_log(source) for source in note_keys(self.engine.ledger, SourceLoading))
         return [ChangeReader(f"reading of {spool}", {spool: logs[spool].start}) for spool in spools if spool in logs]
 
     def sweep(self, now: float, **options: Any) -> int:

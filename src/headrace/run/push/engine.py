@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 
 from headrace.model.errors import Conflict
 from headrace.model.log import NEVER, Commit, Edit, Log, Piece
+from headrace.model.notes import Halted, LogKeys, NoteChange
 from headrace.model.words import name_id, put_in_words
 from headrace.run.load.load import Sent
 from headrace.run.load.load_work import Loaded, LoadItem
 from headrace.run.program import Ingest, LogSpec, Program, RecomputeStep
-from headrace.run.push.halted import Halted, halted_in, note_free, note_halted, waiting_for
+from headrace.run.push.halted import halted_in, waiting_for
 from headrace.run.push.in_work import InWork
 from headrace.run.push.locate import say_where
 from headrace.run.push.push import ATTEMPTS, Pushed, Pusher
 from headrace.run.push.work import Files
-
-KEYS_NOTE = "keys:"
-"""Notes of the keys by which a log has indexes: a plan that needs others has them built."""
 
 
 class NotThereYet(RuntimeError):
@@ -108,8 +105,8 @@ class Engine(Pusher):
         try:
             self._load_at(anew, t, rebuilt={name: halted[waiting[name]] for name in anew})
         except NoAnswer as error:
-            again = {name: replace(halted[name], why=str(error), tried=t) for name in first}
-            self.ledger.commit(self.lease, Commit(notes=note_halted(again)))
+            again = tuple(replace(halted[name], why=str(error), tried=t) for name in sorted(first))
+            self.ledger.commit(self.lease, Commit(notes=again))
             raise
         return anew
 
@@ -218,18 +215,16 @@ class Engine(Pusher):
             for spec in self._specs(name)[states_only:]
         ]
         notes = self._key_notes([edit.log for edit in edits]) if rebuilt is None else self._halt_readers(rebuilt)
-        self.ledger.commit(self.lease, Commit(tuple(edits), {**notes, **note_free(new)}))
+        self.ledger.commit(self.lease, Commit(tuple(edits), (*notes, *(Halted.remove(name) for name in new))))
 
-    def _halt_readers(self, rebuilt: Mapping[str, Halted]) -> dict[str, str | None]:
+    def _halt_readers(self, rebuilt: Mapping[str, Halted]) -> tuple[NoteChange, ...]:
         """Whoever else reads what was rebuilt cannot go on from where it is: changes up to now are not there."""
-        return note_halted(
-            {
-                name: replace(rebuilt[read], tried=NEVER)
-                for name, task in self.program.tasks.items()
-                if name not in rebuilt
-                for read in task.reads
-                if read in rebuilt
-            }
+        return tuple(
+            replace(rebuilt[read], vertex=name, tried=NEVER)
+            for name, task in self.program.tasks.items()
+            if name not in rebuilt
+            for read in task.reads
+            if read in rebuilt
         )
 
     def _check(self, pushed: Iterable[Pushed]) -> None:
@@ -242,9 +237,9 @@ class Engine(Pusher):
             if one.origin is not None:
                 self.count_sent(Sent(one.origin, self.program.logs[one.vertex].site, one.sent))
 
-    def _key_notes(self, logs: Iterable[str]) -> dict[str, str | None]:
+    def _key_notes(self, logs: Iterable[str]) -> tuple[NoteChange, ...]:
         """By which keys the logs have indexes."""
-        return {KEYS_NOTE + name: json.dumps([key.columns for key in self.program.logs[name].keys]) for name in logs}
+        return tuple(LogKeys(name, tuple(key.columns for key in self.program.logs[name].keys)) for name in logs)
 
     def _specs(self, name: str) -> list[LogSpec]:
         state = self.program.tasks[name].state

@@ -6,33 +6,16 @@ the vertex is halted: it keeps its content, and `run.rebuild` recomputes it when
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
 
+from headrace.model.notes import Halted, read_notes
 from headrace.run.ports import Ledger
 from headrace.run.program import Program
-
-HALTED_NOTE = "halted:"
-"""The note of a vertex that is halted: why, since when, and as of which time it was last tried."""
-
-
-@dataclass(frozen=True, slots=True)
-class Halted:
-    """`why` is for people. Times are microseconds: `since` the row came, `tried` that the data was looked at last."""
-
-    why: str
-    since: int
-    tried: int
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
 
 
 def halted_in(ledger: Ledger) -> dict[str, Halted]:
     """By vertex."""
-    notes = ledger.notes(HALTED_NOTE)
-    return {name.removeprefix(HALTED_NOTE): Halted(**json.loads(text)) for name, text in notes.items()}
+    return read_notes(ledger, Halted)
 
 
 def waiting_for(program: Program, halted: Collection[str]) -> dict[str, str]:
@@ -43,11 +26,3 @@ def waiting_for(program: Program, halted: Collection[str]) -> dict[str, str]:
         if first is not None:
             found[name] = first
     return found
-
-
-def note_halted(found: Mapping[str, Halted]) -> dict[str, str | None]:
-    return {HALTED_NOTE + name: one.to_json() for name, one in found.items()}
-
-
-def note_free(vertices: Collection[str]) -> dict[str, str | None]:
-    return {HALTED_NOTE + name: None for name in vertices}

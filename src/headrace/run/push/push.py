@@ -14,11 +14,12 @@ from typing import Any
 from headrace.model.bad_row import BadRow
 from headrace.model.errors import Conflict
 from headrace.model.log import NEVER, Commit, Edit, Lease, Log
+from headrace.model.notes import Halted
 from headrace.run.compile.timers import is_helper
 from headrace.run.ports import Ledger, Runner, Store
 from headrace.run.program import Ingest, Program, RecomputeStep
 from headrace.run.push.chains import ChainItem, ChainOutcome
-from headrace.run.push.halted import Halted, halted_in, note_halted, waiting_for
+from headrace.run.push.halted import halted_in, waiting_for
 from headrace.run.push.items import ItemOutcome
 from headrace.run.push.locate import say_where
 from headrace.run.push.push_items import edits_of, edits_of_time, has_work, make_item
@@ -171,7 +172,7 @@ class Pusher:
             if item.name in failed and not isinstance(item.task.step, RecomputeStep)
         }
         if halted:
-            self.ledger.commit(self.lease, Commit(notes=note_halted(halted)))
+            self.ledger.commit(self.lease, Commit(notes=tuple(halted.values())))
         pushed = [_pushed(item, outcome) for item, outcome in outcomes]
         return [
             replace(one, error=failed[one.vertex].why, halted=one.vertex in halted, has_no_answer=True)
@@ -214,7 +215,7 @@ class Pusher:
 
     def _halted(self, item: WorkItem, bad_row: BadRow) -> Halted:
         why = say_where(bad_row, self.program, self.ledger, self.store)
-        return Halted(why, item.upto if bad_row.time is None else bad_row.time, item.upto)
+        return Halted(item.name, why, item.upto if bad_row.time is None else bad_row.time, item.upto)
 
     def waiting(self) -> dict[str, str]:
         """Vertices that are halted, or wait for one that is, and why."""

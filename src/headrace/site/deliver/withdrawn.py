@@ -11,9 +11,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from headrace.model.log import Commit, Lease
+from headrace.model.notes import DeliveredCopy, RemovedNote
 from headrace.run.ports import Ledger
 from headrace.site.deadline import Deadline
-from headrace.site.deliver.leftovers import Means, Noted, NotedCopy, noted_in
+from headrace.site.deliver.leftovers import Means, Noted, describe_thing, give_thing_back, noted_in
 from headrace.site.folder import Folder
 from headrace.site.troubles import WITHDRAWAL, Troubles
 
@@ -50,13 +51,13 @@ class Withdrawals:
     def note(self, things: Collection[Noted]) -> None:
         """Before they are made, and before a plan that does not ask for them counts as running."""
         known = noted_in(self.ledger)
-        new = {thing.note: thing.to_json() for thing in things if known.get(thing.note) != thing}
+        new = tuple(thing for thing in things if known.get(thing.name) != thing)
         if new:
             self.ledger.commit(self.lease, Commit(notes=new))
 
     def keep(self, things: Collection[Noted]) -> None:
         """Notes them, and lets be what is given back now: who makes it afterwards finds it whole, or makes it anew."""
-        self._let_be({thing.note for thing in things})
+        self._let_be({thing.name for thing in things})
         self.note(things)
 
     def run(
@@ -69,15 +70,15 @@ class Withdrawals:
         self.keep(asked)
         self._writing = tuple(thread for thread in {*self._writing, *writing} if thread.is_alive())
         noted = noted_in(self.ledger)
-        for note in noted.keys() - {thing.note for thing in asked} - set(self._running):
+        for note in noted.keys() - {thing.name for thing in asked} - set(self._running):
             thing = noted[note]
-            self._start(_GivingBack(thing, environment, self._writing if isinstance(thing, NotedCopy) else ()))
+            self._start(_GivingBack(thing, environment, self._writing if isinstance(thing, DeliveredCopy) else ()))
         deadline = Deadline(AT_ONCE_S)
         for giving_back in list(self._running.values()):
             if not giving_back.tried.wait(deadline.left_s):
                 self._report(giving_back.thing, "no answer so far")
-                if giving_back.thing.note not in self._running:  # it answered just now
-                    self.troubles.clear(WITHDRAWAL + giving_back.thing.note)
+                if giving_back.thing.name not in self._running:  # it answered just now
+                    self.troubles.clear(WITHDRAWAL + giving_back.thing.name)
 
     def tell_to_end(self) -> None:
         """What is left is given back by the next service."""
@@ -97,7 +98,7 @@ class Withdrawals:
             self.troubles.clear(WITHDRAWAL + note)
 
     def _start(self, giving_back: _GivingBack) -> None:
-        self._running[giving_back.thing.note] = giving_back
+        self._running[giving_back.thing.name] = giving_back
         thread = threading.Thread(target=self._give_back_until, args=(giving_back,), name="withdraw", daemon=True)
         giving_back.thread = thread
         thread.start()
@@ -109,7 +110,7 @@ class Withdrawals:
         means = Means(self.folder, giving_back.environment, self.ledger, self.lease.epoch, giving_back.stop.is_set)
         while not giving_back.stop.is_set():
             try:
-                thing.give_back(means)
+                give_thing_back(thing, means)
                 if not giving_back.stop.is_set():
                     self._forget(thing)
                 return
@@ -122,9 +123,9 @@ class Withdrawals:
             giving_back.stop.wait(BACKOFF_S[min(failures, len(BACKOFF_S)) - 1])
 
     def _report(self, thing: Noted, why: str) -> None:
-        self.troubles.report(WITHDRAWAL + thing.note, f"{thing.what} could not be dropped yet: {why}", MEND)
+        self.troubles.report(WITHDRAWAL + thing.name, f"{describe_thing(thing)} could not be dropped yet: {why}", MEND)
 
     def _forget(self, thing: Noted) -> None:
-        self.ledger.commit(self.lease, Commit(notes={thing.note: None}))
-        self._running.pop(thing.note, None)
-        self.troubles.clear(WITHDRAWAL + thing.note)
+        self.ledger.commit(self.lease, Commit(notes=(RemovedNote(thing.name),)))
+        self._running.pop(thing.name, None)
+        self.troubles.clear(WITHDRAWAL + thing.name)

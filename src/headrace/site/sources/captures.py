@@ -13,11 +13,12 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from headrace.connect.postgres.capture import CAPTURING_NOTE, Capture, CaptureSettings, clock_now
+from headrace.connect.postgres.capture import Capture, CaptureSettings, clock_now
 from headrace.connect.postgres.slots import CaptureNames, capture_names
 from headrace.connect.tables.folder import FolderCapture, FolderStream
 from headrace.declare.variables import fill
 from headrace.model.errors import HeadraceError
+from headrace.model.notes import CapturingTables, read_notes
 from headrace.model.plan import Plan
 from headrace.run.capture.spool import CapturedTable, captured_table
 from headrace.run.ports import Ledger
@@ -107,10 +108,10 @@ class Captures:
 
     def are_settled(self, ledger: Ledger) -> bool:
         """Whether every capture of a database captures what it was told last, and nothing else any more."""
-        noted = ledger.notes(CAPTURING_NOTE)
+        noted = read_notes(ledger, CapturingTables)
         with self._turn:
             told = [one.settings for one in self.running.values() if isinstance(one.settings, CaptureSettings)]
-        return all(noted.get(CAPTURING_NOTE + one.database) == one.digest for one in told)
+        return all(noted.get(one.database) == CapturingTables(one.database, one.digest) for one in told)
 
     def _settings(self, plan: Plan, database: SourceDatabase) -> CaptureSettings:
         return CaptureSettings(

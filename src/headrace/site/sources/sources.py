@@ -13,22 +13,14 @@ from dataclasses import dataclass, replace
 
 from headrace.connect.tables.folder import FOLDER
 from headrace.model.log import Commit, Lease
+from headrace.model.notes import CapturedUpTo, RemovedNote, SourceShape, read_notes, remove_notes_about
 from headrace.model.source_shape import shape_of
-from headrace.run.capture.spool import MEND_NOTE, MISSED_NOTE, SPOOL, STOPPED_NOTE
-from headrace.run.logs.upkeep import READING_NOTE
+from headrace.run.capture.spool import SPOOL
 from headrace.run.ports import Ledger
-from headrace.site.loading import LOADED_NOTE
 from headrace.site.running import Running
 from headrace.site.sources.captures import Captures
 from headrace.site.sources.databases import databases_of
 
-SHAPE_NOTE = "shape:"
-"""Of what a spool has rows of."""
-ABOUT_A_SOURCE = (
-    LOADED_NOTE, READING_NOTE, SHAPE_NOTE, MISSED_NOTE, STOPPED_NOTE, MEND_NOTE, "watermark:", "gone:",
-)  # fmt: skip
-ABOUT_ITS_FILES = ("file:", "rejected:")
-"""What names of notes about a source begin with; a name follows, and in the second case that of a file."""
 LET_GO_WITHIN_S = 10.0
 """How long a plan waits for captures to let go of a source that it wants to have read again."""
 
@@ -56,23 +48,20 @@ class Sources:
 
     def changed(self, wanted: Running, before: Running | None) -> frozenset[str]:
         """Sources that are wanted in another shape than their spools have, or than the plan before asked for."""
-        noted, earlier = self.ledger.notes(SHAPE_NOTE), {} if before is None else shapes_of(before)
-        return frozenset(
-            name
-            for name, shape in shapes_of(wanted).items()
-            if noted.get(SHAPE_NOTE + name, earlier.get(name, shape)) != shape
-        )
+        noted = {name: note.shape for name, note in read_notes(self.ledger, SourceShape).items()}
+        earlier = {} if before is None else shapes_of(before)
+        known = {**earlier, **noted}
+        return frozenset(name for name, shape in shapes_of(wanted).items() if known.get(name, shape) != shape)
 
     def note_shapes(self, wanted: Running, lease: Lease) -> None:
         """What spools will have rows of, before they do."""
-        notes = {SHAPE_NOTE + name: shape for name, shape in shapes_of(wanted).items()}
-        self.ledger.commit(lease, Commit(notes=dict[str, str | None](notes)))
+        notes = tuple(SourceShape(name, shape) for name, shape in shapes_of(wanted).items())
+        self.ledger.commit(lease, Commit(notes=notes))
 
-    def notes_about(self, sources: Collection[str]) -> list[str]:
-        """All notes about sources; they go with their spools."""
-        whole = {prefix + source for source in sources for prefix in (*ABOUT_A_SOURCE, f"position:{FOLDER}")}
-        begin = tuple(f"{prefix}{source}:" for source in sources for prefix in ABOUT_ITS_FILES)
-        return [name for name in self.ledger.notes() if name in whole or name.startswith(begin)]
+    def forget_notes_about(self, sources: Collection[str]) -> tuple[RemovedNote, ...]:
+        """Removes all notes about sources; they go with their spools."""
+        positions = (CapturedUpTo.remove(FOLDER + source) for source in sources)
+        return (*remove_notes_about(self.ledger, frozenset(sources)), *positions)
 
     # Sources that nobody reads
 
@@ -88,7 +77,7 @@ class Sources:
             if time.monotonic() > until or self.stop.wait(0.05):
                 return
         if gone:
-            notes = dict.fromkeys(self.notes_about(gone))
+            notes = self.forget_notes_about(gone)
             self.ledger.commit(lease, Commit(notes=notes, forget=tuple(SPOOL + name for name in gone)))
 
 

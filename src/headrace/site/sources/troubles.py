@@ -8,7 +8,7 @@ from pathlib import Path
 
 from headrace.connect.postgres.capture import CaptureSettings
 from headrace.connect.tables.folder import FolderStream
-from headrace.run.capture.spool import MEND_NOTE, STOPPED_NOTE
+from headrace.model.notes import RejectedFile, SourceMend, SourceStopped, read_notes
 from headrace.run.ports import Ledger
 from headrace.site.sources.captures import Captures, RunningCapture
 from headrace.site.sources.folder_sources import MEND_FILE
@@ -21,11 +21,10 @@ MEND_CAPTURE = "it resumes by itself once this is fixed; `headrace doctor` check
 
 def report_source_troubles(troubles: Troubles, ledger: Ledger, captures: Captures) -> None:
     """As far as captures have told: in the ledger, or in their logs."""
-    stopped = {name.removeprefix(STOPPED_NOTE): why for name, why in ledger.notes(STOPPED_NOTE).items()}
-    mends = {name.removeprefix(MEND_NOTE): mend for name, mend in ledger.notes(MEND_NOTE).items()}
+    mends = {name: mend.how for name, mend in read_notes(ledger, SourceMend).items()}
     sources = {
-        SOURCE + name: (f'source "{name}" is stopped: {why}', mends.get(name, MEND_TABLE))
-        for name, why in stopped.items()
+        SOURCE + name: (f'source "{name}" is stopped: {stopped.why}', mends.get(name, MEND_TABLE))
+        for name, stopped in read_notes(ledger, SourceStopped).items()
     }
     running = dict(captures.running)
     troubles.report_exactly(SOURCE, dict(_folder_troubles(ledger, running)) | sources)
@@ -44,19 +43,18 @@ def _folder_troubles(ledger: Ledger, running: Mapping[str, RunningCapture]) -> I
         if not isinstance(one.settings, FolderStream):
             continue
         source = one.settings.source
-        rejected = ledger.notes(f"rejected:{source}:")
+        rejected = sorted(read_notes(ledger, RejectedFile, source).items())
         if one.error is not None:
             yield SOURCE + source, (f'source "{source}" cannot be read: {one.error}', one.hint or MEND_CAPTURE)
         elif rejected:
-            note, why = next(iter(sorted(rejected.items())))
+            _, first = rejected[0]
             more = f" (and {len(rejected) - 1} more)" if len(rejected) > 1 else ""
-            file = note.removeprefix(f"rejected:{source}:")
-            yield SOURCE + source, (f'source "{source}" leaves out file "{file}"{more}: {why}', MEND_FILE)
+            yield SOURCE + source, (f'source "{source}" leaves out file "{first.file}"{more}: {first.why}', MEND_FILE)
 
 
 def held_up_sources(ledger: Ledger, captures: Captures) -> dict[str, str]:
     """Sources of which nothing more comes now, and why: they were stopped, or their capture stands still."""
-    found = {name.removeprefix(STOPPED_NOTE): why for name, why in ledger.notes(STOPPED_NOTE).items()}
+    found = {name: stopped.why for name, stopped in read_notes(ledger, SourceStopped).items()}
     for name, running in list(captures.running.items()):
         why = running.error or capture_failure(captures.folder.capture(name))[0]
         if why is not None:

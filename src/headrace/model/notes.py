@@ -1,0 +1,624 @@
+"""Notes: the small values in the ledger that outlive a crash. Every kind is a class here, and there are no others.
+
+A note has a name and a text. The name begins with its kind (`loaded:`) and ends with what it is about (`orders`); kinds
+that occur once are a name alone. Both stay as they are from version to version, so that a project goes on after an
+upgrade. `docs/state.md` says of every kind who writes it, and what happens if it is lost or damaged.
+
+A note that cannot be read counts as missing. A warning says so, once in each process, and whoever needs the note makes
+it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
+from typing import ClassVar, Protocol, Self, TypeVar, get_args
+
+from headrace.model.catalogue import DeltaFolder, PostgresTable
+
+log = logging.getLogger("headrace.ledger")
+
+Value = TypeVar("Value")
+
+
+class NoteReader(Protocol):
+    """The ledger, as far as notes are read."""
+
+    def notes(self, prefix: str = "") -> Mapping[str, str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedNote:
+    """What a commit removes; it may not be there."""
+
+    name: str
+
+
+class StoredNote:
+    """What all kinds have: a name in the ledger and a text. The first field is the key, unless the kind occurs once."""
+
+    __slots__ = ()
+
+    stored_as: ClassVar[str]
+    """The name, with what it is about in capitals."""
+
+    @classmethod
+    def prefix(cls) -> str:
+        kind, separator, _ = cls.stored_as.partition(":")
+        return kind + separator
+
+    @classmethod
+    def name_of(cls, key: str = "") -> str:
+        return cls.prefix() + key
+
+    @classmethod
+    def remove(cls, key: str = "") -> RemovedNote:
+        return RemovedNote(cls.name_of(key))
+
+    @property
+    def key(self) -> str:
+        return "" if ":" not in self.stored_as else str(getattr(self, fields(self)[0].name))  # type: ignore[arg-type]
+
+    @property
+    def name(self) -> str:
+        return self.name_of(self.key)
+
+    def to_text(self) -> str:
+        raise NotImplementedError
+
+    @classmethod
+    def from_text(cls, key: str, text: str) -> Self:
+        """Raises KeyError, TypeError or ValueError for a text that is none of ours."""
+        raise NotImplementedError
+
+    @classmethod
+    def make(cls, key: str, *values: object, **named: object) -> Self:
+        maker: Callable[..., Self] = cls
+        return maker(*([key] if ":" in cls.stored_as else []), *values, **named)
+
+
+class _NumberNote(StoredNote):
+    """Its one value is a number."""
+
+    __slots__ = ()
+
+    def to_text(self) -> str:
+        return str(getattr(self, fields(self)[-1].name))  # type: ignore[arg-type]
+
+    @classmethod
+    def from_text(cls, key: str, text: str) -> Self:
+        return cls.make(key, int(text))
+
+
+class _TextNote(StoredNote):
+    """Its one value is a text, for people or of another module's making."""
+
+    __slots__ = ()
+
+    def to_text(self) -> str:
+        return str(getattr(self, fields(self)[-1].name))  # type: ignore[arg-type]
+
+    @classmethod
+    def from_text(cls, key: str, text: str) -> Self:
+        return cls.make(key, text)
+
+
+# How far sources were captured
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedUpTo(StoredNote):
+    """Everything that a database committed up to here is in the spools.
+
+    `t` is the last time given and `commit_time` that of the last transaction, both in microseconds. `place` is where
+    the capture goes on, in the words of its kind of source: texts by name.
+    """
+
+    stored_as: ClassVar[str] = "position:DATABASE"
+    database: str
+    t: int
+    commit_time: int
+    place: Mapping[str, str] = field(default_factory=dict)
+
+    def to_text(self) -> str:
+        return json.dumps({"t": self.t, "commit_time": self.commit_time, **self.place}, sort_keys=True)
+
+    @classmethod
+    def from_text(cls, key: str, text: str) -> Self:
+        found = _read_object(text)
+        t, commit_time = _integer(found.pop("t")), _integer(found.pop("commit_time"))
+        return cls(key, t, commit_time, {name: _text(value) for name, value in found.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class CapturingTables(_TextNote):
+    """The capture of a database captures exactly the sources that this digest stands for."""
+
+    stored_as: ClassVar[str] = "capturing:DATABASE"
+    database: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class CutReached(StoredNote):
+    """The capture of a database came to the mark of an audit, at time `t` (microseconds)."""
+
+    stored_as: ClassVar[str] = "cut:DATABASE"
+    database: str
+    mark: str
+    t: int
+
+    def to_text(self) -> str:
+        return f"{self.mark} {self.t}"
+
+    @classmethod
+    def from_text(cls, key: str, text: str) -> Self:
+        mark, t = text.split(" ")
+        return cls(key, mark, int(t))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLoaded(_NumberNote):
+    """A source was read completely, as of time `t` (microseconds)."""
+
+    stored_as: ClassVar[str] = "loaded:SOURCE"
+    source: str
+    t: int
+
+
+TableKey = tuple[str, ...]
+"""The key of a row, as texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLoading(StoredNote):
+    """A table is being read, and how far: `rows` were read, up to the key `last`, of about `estimate`.
+
+    `again` are keys of which the log had only a part of the row. `repeats` is whether the spool has rows of the table
+    from before; `begun` whether the spool says that it is being read again.
+    """
+
+    stored_as: ClassVar[str] = "load:SOURCE"
+    source: str
+    last: TableKey | None = None
+    rows: int = 0
+    again: tuple[TableKey, ...] = ()
+    repeats: bool = False
+    begun: bool = False
+    estimate: float | None = None
+
+    def to_text(self) -> str:
+        return json.dumps({name: value for name, value in asdict(self).items() if name != "source"})
+
+    @classmethod
+    def from_text(cls, key: str, text: str) -> Self:
+        found = _read_object(text)
+        return cls(
+            key,
+            last=None if found["last"] is None else _texts(found["last"]),
+            rows=_integer(found["rows"]),
+            again=tuple(_texts(one) for one in _list(found["again"])),
+            repeats=bool(found["repeats"]),
+            begun=bool(found["begun"]),
+            estimate=None if found["estimate"] is None else _number(found["estimate"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStopped(_TextNote):
+    """Why nothing more is captured of a source."""
+
+    stored_as: ClassVar[str] = "quarantine:SOURCE"
+    source: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMend(_TextNote):
+    """How to fix a source that was stopped, if the capture knows."""
+
+    stored_as: ClassVar[str] = "mend:SOURCE"
+    source: str
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceMissed(_NumberNote):
+    """Since when changes of a source were missed (microseconds): its table is read again, and its spool has gaps."""
+
+    stored_as: ClassVar[str] = "missed:SOURCE"
+    source: str
+    t: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceShape(_TextNote):
+    """Of what shape the rows in a spool are, as `model.source_shape` writes it."""
+
+    stored_as: ClassVar[str] = "shape:SOURCE"
+    source: str
+    shape: str
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark(_NumberNote):
+    """The latest event time of a stream so far (microseconds)."""
+
+    stored_as: ClassVar[str] = "watermark:SOURCE"
+    source: str
+    t: int
+
+
+# Files of a source that is a folder
+
+
+@dataclass(frozen=True, slots=True)
+class TakenFile(StoredNote):
+    """A file whose rows are in the spool at time `t` (microseconds), and how it looked then.
+
+    Notes of earlier versions have no `modified_ns`.
+    """
+
+    stored_as: ClassVar[str] = "file:SOURCE:FILE"
+    source: str
+    file: str
+    t: int
+    rows: int
+    bytes: int
+    modified_ns: int | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.source}:{self.file}"
+
+    def to_text(self) -> str:
+        found = {"t": self.t, "rows": self.rows, "bytes": self.bytes, "modified_ns": self.modified_ns}
+        return json.dumps(found)
+
+    @classmethod
+    def from_text(cls, key: str, text: str) -> Self:
+        source, _, file = key.partition(":")
+        found = _read_object(text)
+        modified = found.get("modified_ns")
+        t, rows, size = (_integer(found[name]) for name in ("t", "rows", "bytes"))
+        return cls(source, file, t, rows, size, None if modified is None else _integer(modified))
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedFile(StoredNote):
+    """Why a file is left out, until it changes."""
+
+    stored_as: ClassVar[str] = "rejected:SOURCE:FILE"
+    source: str
+    file: str
+    why: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.source}:{self.file}"
+
+    def to_text(self) -> str:
+        return self.why
+
+    @classmethod
+    def from_text(cls, key: str, text: str) -> Self:
+        source, _, file = key.partition(":")
+        return cls(source, file, text)
+
+
+@dataclass(frozen=True, slots=True)
+class GoneFiles(StoredNote):
+    """How many files with how many rows were taken and then went from the folder; `last` is one of them."""
+
+    stored_as: ClassVar[str] = "gone:SOURCE"
+    source: str
+    files: int
+    rows: int
+    last: str
+
+    def to_text(self) -> str:
+        return json.dumps({"files": self.files, "rows": self.rows, "last": self.last})
+
+    @classmethod
+    def from_text(cls, key: str, text: str) -> Self:
+        found = _read_object(text)
+        return cls(key, _integer(found["files"]), _integer(found["rows"]), _text(found["last"]))
+
+
+# What is computed
+
+
+@dataclass(frozen=True, slots=True)
+class LogKeys(StoredNote):
+    """The keys, each some columns, by which a log can be looked up. A plan that needs others has them built."""
+
+    stored_as: ClassVar[str] = "keys:LOG"
+    log: str
+    keys: tuple[tuple[str, ...], ...]
+
+    def to_text(self) -> str:
+        return json.dumps(self.keys)
+
+    @classmethod
+    def from_text(cls, key: str, text: str) -> Self:
+        return cls(key, tuple(_texts(columns) for columns in _list(json.loads(text))))
+
+
+@dataclass(frozen=True, slots=True)
+class Halted(StoredNote):
+    """A bad row halted a vertex. `why` is for people.
+
+    Times are microseconds: `since` the row came, `tried` that the data was looked at last.
+    """
+
+    stored_as: ClassVar[str] = "halted:VERTEX"
+    vertex: str
+    why: str
+    since: int
+    tried: int
+
+    def to_text(self) -> str:
+        return json.dumps({"why": self.why, "since": self.since, "tried": self.tried})
+
+    @classmethod
+    def from_text(cls, key: str, text: str) -> Self:
+        found = _read_object(text)
+        return cls(key, _text(found["why"]), _integer(found["since"]), _integer(found["tried"]))
+
+
+@dataclass(frozen=True, slots=True)
+class WantedTime(_NumberNote):
+    """A time (microseconds) to which an audit wants all views to be pushed."""
+
+    stored_as: ClassVar[str] = "wanted"
+    t: int
+
+
+# What was measured; each text is JSON of the class named
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRecord(_TextNote):
+    """How a promise was kept so far: `observe.audit.Record`."""
+
+    stored_as: ClassVar[str] = "audit:CONTRACT"
+    contract: str
+    document: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContractAccount(_TextNote):
+    """What a contract cost so far: `observe.cost.Account`."""
+
+    stored_as: ClassVar[str] = "account:CONTRACT"
+    contract: str
+    document: str
+
+
+@dataclass(frozen=True, slots=True)
+class LastLook(_TextNote):
+    """What the last look at all contracts found: `observe.shown.Look`."""
+
+    stored_as: ClassVar[str] = "look"
+    document: str
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt(_TextNote):
+    """How long pushes take and how much flows: `site.learning.Learning`."""
+
+    stored_as: ClassVar[str] = "learnt"
+    document: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlanMoves(_TextNote):
+    """The last moves of the running plan: a list of `coordinate.replanning.Move`."""
+
+    stored_as: ClassVar[str] = "moves"
+    document: str
+
+
+# What was made in other people's databases and folders
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredCopy(StoredNote):
+    """A copy that was delivered, or was about to be. Addresses are as written in the project, without secrets."""
+
+    stored_as: ClassVar[str] = "copy:CONTRACT:DIGEST"
+    project: str
+    contract: str
+    view: str
+    place: PostgresTable | DeltaFolder
+
+    @property
+    def key(self) -> str:
+        terms = f"{self.project} {json.dumps(asdict(self.place))}"
+        return f"{self.contract}:{hashlib.sha256(terms.encode()).hexdigest()[:12]}"
+
+    def to_text(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_text(cls, key: str, text: str) -> Self:
+        found = _read_object(text)
+        project, contract, view = (_text(found[name]) for name in ("project", "contract", "view"))
+        place = {name: _text(value) for name, value in _object(found["place"]).items()}
+        return cls(project, contract, view, DeltaFolder(**place) if "path" in place else PostgresTable(**place))
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureSlot(StoredNote):
+    """The slot and the publications of a capture that ran, or was about to. The address is as written in the project.
+
+    `project` is the project's name and folder, which both make the name of the slot.
+    """
+
+    stored_as: ClassVar[str] = "slot:SLOT"
+    slot: str
+    project: str
+    database: str
+    dsn: str
+
+    def to_text(self) -> str:
+        return json.dumps({"project": self.project, "database": self.database, "dsn": self.dsn})
+
+    @classmethod
+    def from_text(cls, key: str, text: str) -> Self:
+        found = _read_object(text)
+        return cls(key, *(_text(found[name]) for name in ("project", "database", "dsn")))
+
+
+Note = (
+    CapturedUpTo
+    | CapturingTables
+    | CutReached
+    | SourceLoaded
+    | SourceLoading
+    | SourceStopped
+    | SourceMend
+    | SourceMissed
+    | SourceShape
+    | Watermark
+    | TakenFile
+    | RejectedFile
+    | GoneFiles
+    | LogKeys
+    | Halted
+    | WantedTime
+    | AuditRecord
+    | ContractAccount
+    | LastLook
+    | Learnt
+    | PlanMoves
+    | DeliveredCopy
+    | CaptureSlot
+)
+"""Every kind of note."""
+
+NoteChange = Note | RemovedNote
+"""What a commit does to notes: it writes one in place of another of its name, or removes one."""
+
+KINDS: tuple[type[Note], ...] = get_args(Note)
+
+ABOUT_SOURCES: tuple[type[Note], ...] = (
+    SourceLoaded,
+    SourceLoading,
+    SourceStopped,
+    SourceMend,
+    SourceMissed,
+    SourceShape,
+    Watermark,
+    TakenFile,
+    RejectedFile,
+    GoneFiles,
+)
+"""Kinds whose keys are a source, or a source and one of its files: they go with the source's spool."""
+
+Kind = TypeVar("Kind", bound=StoredNote)
+_Document = AuditRecord | ContractAccount | LastLook | Learnt | PlanMoves
+
+
+def read_notes(ledger: NoteReader, kind: type[Kind], about: str = "") -> dict[str, Kind]:
+    """All notes of a kind by key; with `about`, those whose keys begin with that and a colon."""
+    found = {}
+    for key, text in _texts_by_key(ledger, kind, about and f"{about}:").items():
+        note = _read(kind, key, text)
+        if note is not None:
+            found[key] = note
+    return found
+
+
+def read_note(ledger: NoteReader, kind: type[Kind], key: str = "") -> Kind | None:
+    text = ledger.notes(kind.name_of(key)).get(kind.name_of(key))
+    return None if text is None else _read(kind, key, text)
+
+
+def note_keys(ledger: NoteReader, kind: type[StoredNote], about: str = "") -> list[str]:
+    """The keys of all notes of a kind, those that cannot be read included."""
+    return list(_texts_by_key(ledger, kind, about and f"{about}:"))
+
+
+def remove_notes_about(ledger: NoteReader, sources: frozenset[str]) -> tuple[RemovedNote, ...]:
+    """Removes all notes about some sources, readable or not."""
+    return tuple(
+        kind.remove(key)
+        for kind in ABOUT_SOURCES
+        for key in note_keys(ledger, kind)
+        if key in sources or (kind in (TakenFile, RejectedFile) and key.partition(":")[0] in sources)
+    )
+
+
+def read_document(note: _Document, read: Callable[[str], Value]) -> Value | None:
+    """What another module wrote into a note; None, with a warning, if `read` cannot make anything of it."""
+    try:
+        return read(note.document)
+    except (KeyError, TypeError, ValueError) as error:
+        _warn_once(note.name, str(error) or type(error).__name__)
+        return None
+
+
+def _texts_by_key(ledger: NoteReader, kind: type[StoredNote], begin: str) -> dict[str, str]:
+    notes = ledger.notes(kind.name_of(begin))
+    if ":" not in kind.stored_as:
+        notes = {name: text for name, text in notes.items() if name == kind.stored_as}
+    return {name.removeprefix(kind.prefix()): text for name, text in notes.items()}
+
+
+def _read(kind: type[Kind], key: str, text: str) -> Kind | None:
+    try:
+        return kind.from_text(key, text)
+    except (KeyError, TypeError, ValueError) as error:
+        _warn_once(kind.name_of(key), str(error) or type(error).__name__)
+        return None
+
+
+@lru_cache(1000)
+def _warn_once(name: str, why: str) -> None:
+    log.warning('the note "%s" in the ledger cannot be read, and counts as missing: %s', name, why)
+
+
+# Parts of JSON texts; what is not as expected raises TypeError
+
+
+def _read_object(text: str) -> dict[str, object]:
+    return _object(json.loads(text))
+
+
+def _object(found: object) -> dict[str, object]:
+    if not isinstance(found, dict):
+        raise TypeError(f"{found!r} is no object")
+    return {str(name): value for name, value in found.items()}
+
+
+def _list(found: object) -> list[object]:
+    if not isinstance(found, list):
+        raise TypeError(f"{found!r} is no list")
+    return found
+
+
+def _integer(found: object) -> int:
+    if not isinstance(found, int):
+        raise TypeError(f"{found!r} is no whole number")
+    return found
+
+
+def _number(found: object) -> float:
+    if not isinstance(found, int | float):
+        raise TypeError(f"{found!r} is no number")
+    return float(found)
+
+
+def _text(found: object) -> str:
+    if not isinstance(found, str):
+        raise TypeError(f"{found!r} is no text")
+    return found
+
+
+def _texts(found: object) -> tuple[str, ...]:
+    return tuple(_text(one) for one in _list(found))
