@@ -401,7 +401,7 @@ class ContractAccount(_TextNote):
 
 @dataclass(frozen=True, slots=True)
 class LastLook(_TextNote):
-    """What the last look at all contracts found: `observe.shown.Look`."""
+    """What the last look at all contracts found: `observe.shown.ContractReadings`."""
 
     stored_as: ClassVar[str] = "look"
     document: str
@@ -417,7 +417,7 @@ class Learnt(_TextNote):
 
 @dataclass(frozen=True, slots=True)
 class PlanMoves(_TextNote):
-    """The last moves of the running plan: a list of `coordinate.replanning.Move`."""
+    """The last moves of the running plan: a list of `coordinate.replanning.ContractMove`."""
 
     stored_as: ClassVar[str] = "moves"
     document: str
