@@ -46,7 +46,7 @@ for t in range(1_000_000):
         file, size = store.write("us", pa.table({"t": [t]}), log)
         pieces[log] = Piece(PieceKind.CHANGE, file, t, t + 1, 1, size)
     edits = tuple(Edit(log, t or None, t + 1, (piece,), site="us") for log, piece in pieces.items())
-    ledger.commit(lease, Commit(edits, (WantedTime(t + 1),), (Moment("db", t + 1, t),)))
+    ledger.commit(lease, Commit(edits, (WantedTime(t + 1),), (CommitMark("db", t + 1, t),)))
     print(t + 1, flush=True)
 """
 
