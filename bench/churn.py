@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from bench.churn_left import Footprint, Leftovers, footprint
 from bench.contracts_world import Kept, keeping, machine
 from bench.workloads.live_table1 import DATABASE, Live, Tweeting, live_catalogue
-from headrace.coordinate.compare.compare import recompute
+from headrace.coordinate.compare.compare import compare_views
 from headrace.coordinate.host import Prepared, ServiceHost
 from headrace.model.catalogue import Catalogue, PostgresTable
 from headrace.model.errors import HeadraceError
@@ -108,7 +108,7 @@ class Churn:
         reader = ViewReader(
             service.scheduler.running.plan, service.scheduler.engine.program, service.ledger, service.store
         )
-        compared = recompute(reader, service.folder, service.environment, service.push_to)
+        compared = compare_views(reader, service.folder, service.environment, service.push_to)
         return tuple(view.contract for view in compared.views if not view.equal)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.contracts_world import Kept, Machine, keeping
 from bench.workloads.live_table1 import Live, Tweeting
-from headrace.coordinate.compare.compare import recompute
+from headrace.coordinate.compare.compare import compare_views
 from headrace.model.plan import PlanOptions
 from headrace.observe.audit import Record
 from headrace.observe.money import paid_per_hour
@@ -206,7 +206,7 @@ def _unequal(kept: Kept) -> tuple[str, ...]:
     service = kept.service
     assert service.scheduler is not None
     reader = ViewReader(kept.plan, service.scheduler.engine.program, service.ledger, service.store)
-    compared = recompute(reader, service.folder, service.environment, service.push_to)
+    compared = compare_views(reader, service.folder, service.environment, service.push_to)
     return tuple(view.contract for view in compared.views if not view.equal)
 
 

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from headrace.app.planning import plan_project
-from headrace.coordinate.compare.compare import Recomputation, ask_for_views, recompute
+from headrace.coordinate.compare.compare import ComparedViews, ask_for_views, compare_views
 from headrace.coordinate.moving import apply_plan
 from headrace.model.plan import PlanOptions
 from headrace.run.program import AggregateStep, RecomputeStep
@@ -122,8 +122,8 @@ class World:
             self.post()
             until(lambda: self.time_of(contract) > before, f"{contract} goes on")  # noqa: B023
 
-    def compared(self) -> Recomputation:
-        found = recompute(self.reader, self.service.folder, self.environment, self.service.push_to)
+    def compared(self) -> ComparedViews:
+        found = compare_views(self.reader, self.service.folder, self.environment, self.service.push_to)
         assert found.equal and not found.not_compared, found
         return found
 
@@ -182,8 +182,8 @@ def test_what_is_still_computed_when_a_service_ends_is_never_committed(world: Wo
 @pytest.mark.long
 def test_who_asks_for_all_views_at_one_time_keeps_nobody_waiting(world: World) -> None:
     world.hold()
-    found = list[Recomputation]()
-    ask = partial(recompute, world.reader, world.service.folder, world.environment, ask_for_views(world.reader))
+    found = list[ComparedViews]()
+    ask = partial(compare_views, world.reader, world.service.folder, world.environment, ask_for_views(world.reader))
     asking = threading.Thread(target=lambda: found.append(ask()))
     asking.start()
     world.advances("wall", 2)

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.app.planning import plan_project
 from headrace.connect.postgres.embedded import EmbeddedPostgres
-from headrace.coordinate.compare.compare import recompute
+from headrace.coordinate.compare.compare import compare_views
 from headrace.coordinate.moving import apply_plan
 from headrace.model.plan import PlanOptions
 from headrace.run.push.items import HereRunner
@@ -63,7 +63,7 @@ def test_it_is_named_and_loaded_as_soon_as_it_can_be_and_the_others_go_on(
             """It may be cut off once more, while what others read leaves no room at its site."""
             assert service.scheduler is not None
             reader = ViewReader(plan, service.scheduler.engine.program, service.ledger, service.store)
-            found = recompute(reader, service.folder, environment, service.push_to)
+            found = compare_views(reader, service.folder, environment, service.push_to)
             assert found.equal, found
             return len(found.views) == 2
 

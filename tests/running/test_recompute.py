@@ -14,7 +14,7 @@ import pytest
 from headrace.app.planning import plan_project
 from headrace.connect.files import FileStore
 from headrace.connect.postgres.sample import Habit, SampleLoad
-from headrace.coordinate.compare.compare import ComparisonWatch, Recomputation, ask_for_views, recompute
+from headrace.coordinate.compare.compare import ComparedViews, ComparisonWatch, ask_for_views, compare_views
 from headrace.coordinate.compare.evaluate import HERE_AT_MOST
 from headrace.coordinate.moving import apply_plan
 from headrace.model.log import Log, PieceKind
@@ -59,9 +59,9 @@ class World:
         assert self.service.scheduler is not None
         return ViewReader(self.plan, self.service.scheduler.engine.program, self.service.ledger, self.service.store)
 
-    def recomputed(self, here_at_most: int = HERE_AT_MOST) -> Recomputation:
+    def recomputed(self, here_at_most: int = HERE_AT_MOST) -> ComparedViews:
         folder, push = self.service.folder, self.service.push_to
-        return recompute(self.reader, folder, self.environment, push, here_at_most=here_at_most)
+        return compare_views(self.reader, folder, self.environment, push, here_at_most=here_at_most)
 
     def execute(self, database: str, statement: str) -> None:
         with psycopg.connect(self.environment[database], autocommit=True) as session:
@@ -132,7 +132,7 @@ def test_views_equal_their_queries_while_people_write(world: World) -> None:
             assert {one.contract for one in found.views} == {"wall", "scores", "names"}
             assert found.equal, found
             assert load.rows > written
-        later = recompute(world.reader, world.service.folder, world.environment, ask_for_views(world.reader))
+        later = compare_views(world.reader, world.service.folder, world.environment, ask_for_views(world.reader))
     assert later.equal, later
     assert later.views[0].t > found.views[0].t
     assert found.not_compared == ()
@@ -224,11 +224,11 @@ def test_a_writer_that_never_ends_keeps_only_its_own_database_from_being_compare
 
 def test_a_database_that_does_not_answer_hides_no_other(world: World) -> None:
     nowhere = {**world.environment, "EU_DSN": "postgresql://nobody@127.0.0.1:1/none"}
-    found = recompute(world.reader, world.service.folder, nowhere, world.service.push_to)
+    found = compare_views(world.reader, world.service.folder, nowhere, world.service.push_to)
     assert [one.contract for one in found.views] == ["names"] and found.equal
     assert {one.contract for one in found.not_compared} == {"wall", "scores"}
     unset = {"US_DSN": world.environment["US_DSN"]}
-    found = recompute(world.reader, world.service.folder, unset, world.service.push_to)
+    found = compare_views(world.reader, world.service.folder, unset, world.service.push_to)
     assert "EU_DSN" in next(one.reason for one in found.not_compared)
 
 
@@ -240,13 +240,13 @@ def test_an_audit_leaves_nothing_behind_however_it_ends(world: World, monkeypatc
     left = world.service.folder.audit / "4194304-1-killed"
     left.mkdir(parents=True)
     with pytest.raises(KeyboardInterrupt):
-        recompute(
+        compare_views(
             world.reader, world.service.folder, world.environment, world.service.push_to, ComparisonWatch(interrupt)
         )
     assert list(world.service.folder.audit.iterdir()) == []
     assert world.locks() == 0
     said: list[str] = []
-    found = recompute(
+    found = compare_views(
         world.reader, world.service.folder, world.environment, world.service.push_to, ComparisonWatch(said.append)
     )
     assert found.equal and len(found.views) == 3
@@ -264,7 +264,7 @@ def test_files_that_go_while_a_view_is_compared_are_still_read(world: World) -> 
                 for piece in log.pieces:
                     world.service.store.delete(log.site, piece.file)
 
-    found = recompute(
+    found = compare_views(
         world.reader, world.service.folder, world.environment, world.service.push_to, ComparisonWatch(compact)
     )
     assert found.equal and len(found.views) == 3

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.app.preparing import prepare
 from headrace.connect.postgres.sample import Habit, SampleLoad
-from headrace.coordinate.compare.compare import recompute
+from headrace.coordinate.compare.compare import compare_views
 from headrace.coordinate.host import ServiceHost
 from headrace.coordinate.measured import read_measured
 from headrace.coordinate.replanning import measured_of
@@ -96,7 +96,7 @@ def host(tmp_path: Path, postgres_database: Callable[[], str]) -> Iterator[Servi
 def assert_right(host: ServiceHost) -> None:
     """More than once: what a move left wrong may show only when more changes come."""
     for _ in range(3):
-        found = recompute(host.reader(), host.service.folder, host.service.environment, host.service.push_to)
+        found = compare_views(host.reader(), host.service.folder, host.service.environment, host.service.push_to)
         assert {one.contract for one in found.views} == {"wall", "scores"}
         assert found.equal, found
 

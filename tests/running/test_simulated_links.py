@@ -17,7 +17,7 @@ from headrace.model.options import ApplyWishes
 from headrace.run.push.items import HereRunner, Item, ItemOutcome
 from headrace.run.push.perform import perform
 from headrace.run.push.push import Pushed
-from headrace.run.push.simulated_links import ShapedRunner
+from headrace.run.push.simulated_links import SimulatedLinksRunner
 from headrace.site.folder import Folder
 from headrace.site.service import Service
 from tests.running.running_project import PROJECT, RunningProject, until
@@ -38,7 +38,7 @@ def project(project: RunningProject) -> RunningProject:
 class Stopwatch:
     """Seconds of each job."""
 
-    runner: ShapedRunner
+    runner: SimulatedLinksRunner
     took: list[float] = field(default_factory=list)
 
     def run(self, items: Sequence[Item]) -> list[ItemOutcome[Any]]:
@@ -51,7 +51,7 @@ class Stopwatch:
 @pytest.mark.long
 def test_a_load_or_push_over_a_simulated_link_takes_as_long_as_declared(project: RunningProject) -> None:
     plan = prepare(project.folder, os.environ, ApplyWishes()).plan
-    watch = Stopwatch(ShapedRunner(HereRunner(perform), lambda: plan.catalogue.links))
+    watch = Stopwatch(SimulatedLinksRunner(HereRunner(perform), lambda: plan.catalogue.links))
     crossed: list[Pushed] = []
     service = Service(
         Folder(project.folder),

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.app.planning import plan_project
 from headrace.connect.postgres.embedded import EmbeddedPostgres
-from headrace.coordinate.compare.compare import recompute
+from headrace.coordinate.compare.compare import compare_views
 from headrace.coordinate.moving import apply_plan
 from headrace.model.plan import Plan, PlanOptions
 from headrace.run.push.items import HereRunner
@@ -70,7 +70,7 @@ def test_a_source_that_is_asked_for_again_before_its_database_is_back_is_capture
         assert publications(server) == before
         assert service.scheduler is not None
         reader = ViewReader(both, service.scheduler.engine.program, service.ledger, service.store)
-        found = recompute(reader, service.folder, environment, service.push_to)
+        found = compare_views(reader, service.folder, environment, service.push_to)
         assert found.equal, found
     finally:
         service.close()

@@ -3,7 +3,7 @@
 project_status   lags, violations, costs          .headrace/status.json, written every second
 show, changes    rows of a view and its changes   the ledger and files of logs
 audit            what became of promises          the ledger
-recompute        views against their queries      snapshots of the databases; only while the service runs
+compare_views    views against their queries      snapshots of the databases; only while the service runs
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from headrace.site.last_status import last_status
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from headrace.coordinate.compare.compare import Recomputation, Recomputed
+    from headrace.coordinate.compare.compare import ComparedView, ComparedViews
     from headrace.run.rows.json_rows import JsonChange, JsonRow
     from headrace.site.asked import RowsAsked
     from headrace.site.reading import Seen, ViewReader
 
 __all__ = [
-    "Recomputation",
-    "Recomputed",
+    "ComparedView",
+    "ComparedViews",
     "RowsAsked",
     "Seen",
     "ViewChange",
@@ -38,6 +38,7 @@ __all__ = [
     "audit",
     "changes",
     "changes_as_json",
+    "compare_views",
     "export",
     "first",
     "iterate_changes",
@@ -46,7 +47,6 @@ __all__ = [
     "project_status",
     "read",
     "read_moment",
-    "recompute",
     "rows_as_json",
     "show",
 ]
@@ -236,12 +236,12 @@ def audit(directory: Path) -> dict[str, Any]:
     return audit_document(look_of(folder))
 
 
-def recompute(
+def compare_views(
     directory: Path, environment: Mapping[str, str], say: Callable[[str], None] = lambda _: None
-) -> Recomputation:
+) -> ComparedViews:
     """Every view against its query, evaluated from scratch on what the sources hold at the same time."""
     from headrace.coordinate.compare.compare import ComparisonWatch, ask_for_views
-    from headrace.coordinate.compare.compare import recompute as compare
+    from headrace.coordinate.compare.compare import compare_views as compare
     from headrace.site.process import running_process
 
     folder = Folder(directory)

@@ -24,7 +24,7 @@ from headrace.coordinate.telling import TroubleLines
 from headrace.declare.engine import exposing
 from headrace.model.errors import ConnectError, Fenced, LeaseHeld, UnreadableState, UsageError
 from headrace.model.options import RunEngine
-from headrace.run.push.simulated_links import ShapedRunner
+from headrace.run.push.simulated_links import SimulatedLinksRunner
 from headrace.site.engine.settings import engine_to_start
 from headrace.site.engine.start import start_engine
 from headrace.site.engine.watchdog import EngineWatch, start_watchdog
@@ -104,8 +104,8 @@ def run_project(
     service = Service(folder, environment, engine.runner, absence=engine.absence, cores=engine.cores)
     watch = EngineWatch(engine.replace, engine.allowed_s)
     if settings.shape_links:
-        service.runner = shaped = ShapedRunner(engine.runner, service.links, wait=service.stop.wait)
-        watch = EngineWatch(engine.replace, lambda: engine.allowed_s() + shaped.allowed_s(), shaped.left_s)
+        service.runner = simulated = SimulatedLinksRunner(engine.runner, service.links, wait=service.stop.wait)
+        watch = EngineWatch(engine.replace, lambda: engine.allowed_s() + simulated.allowed_s(), simulated.left_s)
     try:
         service.open()
     except LeaseHeld as error:

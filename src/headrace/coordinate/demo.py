@@ -22,7 +22,7 @@ from headrace.connect.postgres.server_user import server_user
 from headrace.connect.spark.items import SparkRunner, warm_up
 from headrace.connect.spark.jobs import SparkJobs
 from headrace.connect.spark.session import SparkSettings, end_starting, java_process, start_session, stop_session
-from headrace.coordinate.compare.compare import Recomputation, recompute
+from headrace.coordinate.compare.compare import ComparedViews, compare_views
 from headrace.coordinate.moving import apply_plan
 from headrace.declare.read import read_project
 from headrace.model.errors import ConnectError
@@ -98,12 +98,12 @@ class Closing:
     moved_bytes: int
     cost: float
     separate_cost: float
-    recomputation: Recomputation
+    comparison: ComparedViews
     load_error: str | None = None
 
     @property
     def ok(self) -> bool:
-        compared = self.recomputation
+        compared = self.comparison
         return compared.equal and not compared.not_compared and self.load_error is None
 
 
@@ -259,7 +259,7 @@ class Demo:
         service, load = self._service, self._load
         assert service is not None and load is not None
         seconds, kept = time.monotonic() - self._running_since, tuple(self._kept(service))
-        found = recompute(self._reader(), service.folder, service.environment, service.push_to)
+        found = compare_views(self._reader(), service.folder, service.environment, service.push_to)
         load.stop()
         return Closing(
             seconds=seconds,
@@ -272,7 +272,7 @@ class Demo:
             moved_bytes=self._moved_bytes,
             cost=self.plan.money,
             separate_cost=self._separate.money,
-            recomputation=found,
+            comparison=found,
             load_error=load.error,
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.coordinate.contract_status import contract_documents
 from headrace.coordinate.replanning import ContractMove
-from headrace.run.push.simulated_links import ShapedRunner
+from headrace.run.push.simulated_links import SimulatedLinksRunner
 from headrace.site.engine.late_runner import Absence
 from headrace.site.last_status import State
 from headrace.site.service import Service
@@ -49,7 +49,7 @@ def _engine(absence: Absence | None) -> dict[str, Any]:
 
 def _links(service: Service) -> list[dict[str, Any]]:
     """Bytes that were sent since the service started; `simulated` if that takes as long as declared."""
-    simulated = isinstance(service.runner, ShapedRunner)
+    simulated = isinstance(service.runner, SimulatedLinksRunner)
     return [
         {"from": origin, "to": site, "sent_bytes": size, "simulated": simulated}
         for (origin, site), size in sorted(service.accounts.sent.items())

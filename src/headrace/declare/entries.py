@@ -23,7 +23,7 @@ from headrace.declare.project_file import (
     read_name,
 )
 from headrace.declare.units import Unreadable, read_share
-from headrace.declare.validate import KINDS, read_entry, wrong_shape
+from headrace.declare.validate import KINDS, read_entry, wrong_kind
 from headrace.model.errors import Problem, nearest_name
 
 E = TypeVar("E", bound=Entry)
@@ -115,7 +115,7 @@ class _Reader:
         written = self.document.value.get("links")
         if not isinstance(written, list):
             if written is not None:
-                self.problems.append(wrong_shape(written, "a list", ("links",), self.document))
+                self.problems.append(wrong_kind(written, "a list", ("links",), self.document))
             return {}
         found: dict[int, LinkEntry] = {}
         for position, link in enumerate(written):
@@ -152,7 +152,7 @@ class _Reader:
             yield from value.items()
         elif value is not None:
             self.unread.add(str(path[0]))
-            self.problems.append(wrong_shape(value, "a mapping", path, self.document))
+            self.problems.append(wrong_kind(value, "a mapping", path, self.document))
 
     def _check_name(self, path: Path, name: str) -> None:
         try:

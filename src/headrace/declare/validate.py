@@ -44,9 +44,9 @@ EXPECTED = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
 }
-"""What a field of the wrong shape should have been, by pydantic's name of the mistake."""
+"""What a field of the wrong kind should have been, by pydantic's name of the mistake."""
 
-SHAPES = {
+KIND_HINTS = {
     "text": "put it in quotes",
     "true or false": "write true or false",
     "a list": "write `[one, two]`, or each on a line after `- `",
@@ -69,7 +69,7 @@ class ReadFields(Generic[E]):
 
 def read_entry(model: type[E], written: object, path: Path, document: Document) -> ReadFields[E]:
     if not isinstance(written, Mapping):
-        return ReadFields(None, frozenset(model.model_fields), (wrong_shape(written, "a mapping", path, document),))
+        return ReadFields(None, frozenset(model.model_fields), (wrong_kind(written, "a mapping", path, document),))
     empty = tuple(_empty_fields(written, ()))
     entry, details = _validate(model, _without(written, empty))
     if entry is not None and not empty:
@@ -92,11 +92,11 @@ def describe(path: Path) -> str:
     return f"{'.'.join(map(str, rest))} of {owner}" if rest else owner
 
 
-def wrong_shape(written: object, expected: str, path: Path, document: Document) -> Problem:
+def wrong_kind(written: object, expected: str, path: Path, document: Document) -> Problem:
     if written is None:
         return _empty_problem(path, document)
     what = f"{describe(path)} must be {expected}, not {kind_of(written)}"
-    return Problem(what, document.value_at(path), SHAPES.get(expected))
+    return Problem(what, document.value_at(path), KIND_HINTS.get(expected))
 
 
 def _validate(model: type[E], fields: Mapping[str, object]) -> tuple[E | None, list[ErrorDetails]]:
@@ -141,7 +141,7 @@ def _problem(detail: ErrorDetails, model: type[Entry], path: Path, document: Doc
             assert isinstance(error, Unreadable), f"a validator of {model.__name__} raised {error!r}"
             return Problem(f"{what}: {error.message}", document.value_at(place), error.hint)
         case kind:
-            return wrong_shape(detail["input"], EXPECTED.get(kind, detail["msg"]), place, document)
+            return wrong_kind(detail["input"], EXPECTED.get(kind, detail["msg"]), place, document)
 
 
 def _missing(detail: ErrorDetails, model: type[Entry], place: Path, document: Document) -> Problem:

@@ -60,11 +60,11 @@ class ScalarMaker:
         return makers[type_](depth) if type_ in makers else self.leaf(type_)
 
     def _predicate(self, depth: int) -> Expr:
-        shape = self.draw(st.sampled_from(("compare", "compare", "and", "or", "not", "is_null", "in", "like")))
+        kind = self.draw(st.sampled_from(("compare", "compare", "and", "or", "not", "is_null", "in", "like")))
         operand = self.draw(st.sampled_from(COLUMN_TYPES))
-        match shape:
+        match kind:
             case "and" | "or":
-                return Call(shape, (self.make(BOOLEAN, depth), self.make(BOOLEAN, depth)), BOOLEAN)
+                return Call(kind, (self.make(BOOLEAN, depth), self.make(BOOLEAN, depth)), BOOLEAN)
             case "not":
                 return Call("not", (self.make(BOOLEAN, depth),), BOOLEAN)
             case "is_null":

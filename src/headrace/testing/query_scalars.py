@@ -155,10 +155,10 @@ class ScalarText:
 
     def make(self, family: Family, depth: int) -> str:
         """An expression of the family with at most `depth` levels of functions."""
-        shape = self.draw(st.sampled_from(("leaf", "leaf", "own", "own", "choice"))) if depth else "leaf"
-        if shape == "leaf":
+        kind = self.draw(st.sampled_from(("leaf", "leaf", "own", "own", "choice"))) if depth else "leaf"
+        if kind == "leaf":
             return self.leaf(family)
-        forms = CHOICES if shape == "choice" else FORMS[family] + (() if self.portable else SPARK_FORMS[family])
+        forms = CHOICES if kind == "choice" else FORMS[family] + (() if self.portable else SPARK_FORMS[family])
         return self.fill(self.draw(st.sampled_from(forms)), family, depth - 1)
 
     def fill(self, form: str, family: Family, depth: int) -> str:

@@ -14,12 +14,12 @@ from headrace.model.errors import InputError, Location, Problem
 from headrace.plan.place.adapt_graph import change_graph, stand_graph
 from headrace.plan.place.decide import decide
 from headrace.plan.place.instance import Device
-from headrace.plan.place.shapes import device_kinds, pairs_of, shape_of
+from headrace.plan.place.logical_templates import device_kinds, make_logical_template, pairs_of
 from headrace.plan.place.templates import (
     Demand,
     LogicalInput,
+    LogicalTemplate,
     LogicalView,
-    Shape,
     change_rows,
     demand_graph,
     instantiate,
@@ -27,7 +27,7 @@ from headrace.plan.place.templates import (
 
 HERE = Location("headrace.yml")
 
-FRIENDS = Shape(
+FRIENDS = LogicalTemplate(
     (
         LogicalView("place", ("a",), (LogicalInput("gps", ("a",), 10), LogicalInput("friends", ("a",), 1))),
         LogicalView(
@@ -92,8 +92,8 @@ def test_the_last_row_takes_the_shared_view_with_it():
 
 
 def test_a_shared_view_is_read_at_the_fastest_rate_that_a_row_asks_for():
-    shape = Shape((LogicalView("v", ("a",), (LogicalInput("s", ("a",), "rate_a"),)),))
-    before = instantiate(shape, [row("p", "q", 2), row("p", "r", 5)])
+    template = LogicalTemplate((LogicalView("v", ("a",), (LogicalInput("s", ("a",), "rate_a"),)),))
+    before = instantiate(template, [row("p", "q", 2), row("p", "r", 5)])
     assert before.dag(Device(1, 1)).operators[0].inputs == (("s[p]", 5),)
     after = change_rows(before, removed=[row("p", "r", 5)])
     assert after.changed == {"v[p]"}
@@ -130,9 +130,9 @@ def test_a_row_that_comes_or_goes_is_placed_as_if_all_were_decided_anew():
 
 
 def test_a_declared_template_over_one_stream_of_each_device_is_a_pair():
-    shape = shape_of(TEMPLATE, PHONES, {"near": view("near", "a.location", "b.location")})
+    template = make_logical_template(TEMPLATE, PHONES, {"near": view("near", "a.location", "b.location")})
     default, kinds = device_kinds(PHONES, ())
-    single = pairs_of(shape, [{"a": "anna", "b": "bob"}], default, kinds)
+    single = pairs_of(template, [{"a": "anna", "b": "bob"}], default, kinds)
     assert single is not None
     assert single.views[0].id == "near[anna,bob]"
     assert single.views[0].rate_a * 10 == 1
@@ -141,11 +141,11 @@ def test_a_declared_template_over_one_stream_of_each_device_is_a_pair():
 
 def test_a_declared_template_may_read_views_that_rows_share():
     views = {"near": view("near", "home", "b.location"), "home": view("home", "a.location", "places")}
-    shape = shape_of(TEMPLATE, PHONES, views, {"home": 3, "location": "rate_b"})
-    assert [(one.name, one.keys) for one in shape.views] == [("home", ("a",)), ("near", ("a", "b"))]
-    assert shape.in_cloud == {"places"}
-    assert pairs_of(shape, [], Device(1, 1)) is None
-    dag = instantiate(shape, [row("p", "q"), row("p", "r")]).dag(Device(1, 1))
+    template = make_logical_template(TEMPLATE, PHONES, views, {"home": 3, "location": "rate_b"})
+    assert [(one.name, one.keys) for one in template.views] == [("home", ("a",)), ("near", ("a", "b"))]
+    assert template.in_cloud == {"places"}
+    assert pairs_of(template, [], Device(1, 1)) is None
+    dag = instantiate(template, [row("p", "q"), row("p", "r")]).dag(Device(1, 1))
     assert sorted(op.id for op in dag.operators) == ["home[p]", "near[p,q]", "near[p,r]"]
     assert dag.sources["places[]"] == "cloud"
 
@@ -159,4 +159,4 @@ def test_a_capacity_may_be_a_column_of_the_devices_table():
 def test_a_rate_that_nobody_knows_is_asked_for():
     phones = Devices("phones", "people", "uid", 1.0, 1.0, None, (DeviceStream("location", (), None),), HERE)
     with pytest.raises(InputError, match='template "nearby" needs the rate of "location"'):
-        shape_of(TEMPLATE, phones, {"near": view("near", "a.location", "b.location")})
+        make_logical_template(TEMPLATE, phones, {"near": view("near", "a.location", "b.location")})

@@ -20,7 +20,7 @@ from headrace.run.load.load_work import Loaded
 from headrace.run.program import LogSpec, Pass, Task
 from headrace.run.push.chains import ChainItem, ChainOutcome
 from headrace.run.push.items import Item, ItemOutcome
-from headrace.run.push.simulated_links import SLICE_S, ShapedRunner, Transfer, schedule
+from headrace.run.push.simulated_links import SLICE_S, SimulatedLinksRunner, Transfer, schedule
 from headrace.run.push.work import Files, Produced, WorkItem, sent_bytes
 
 NOWHERE = Location("headrace.yml")
@@ -120,8 +120,8 @@ class HandTurned:
         self.now += seconds
 
 
-def shaped(outcomes: list[ItemOutcome[Any]], hand: HandTurned) -> ShapedRunner:
-    return ShapedRunner(Instant(outcomes), lambda: declared().values(), hand.clock, hand.wait)
+def simulated(outcomes: list[ItemOutcome[Any]], hand: HandTurned) -> SimulatedLinksRunner:
+    return SimulatedLinksRunner(Instant(outcomes), lambda: declared().values(), hand.clock, hand.wait)
 
 
 def test_only_changes_that_come_from_another_site_are_sent():
@@ -136,7 +136,7 @@ def test_a_push_over_a_link_takes_as_long_as_that_and_others_take_no_longer():
         ItemOutcome("copied", made("copied", 2000), None, 0.1),
         ItemOutcome("joined", made("joined", 2000), None, 0.2),
     ]
-    found = shaped(outcomes, hand).run([copied, joined])
+    found = simulated(outcomes, hand).run([copied, joined])
     assert hand.waits == [2.5]
     assert [(one.seconds, one.waited_s) for one in found] == [(pytest.approx(2.6), 2.5), (0.2, 0.0)]
 
@@ -147,7 +147,7 @@ def test_in_a_chain_what_reads_a_copy_waits_for_it():
         (item("there", "us", "eu", "a"), item("joined", "eu", "eu", "there"), item("back", "eu", "us", "joined"))
     )
     links = tuple(ChainOutcome(one.name, made(one.name, 1000), None, 0.1) for one in chain.items)
-    (found,) = shaped([ItemOutcome("back", links, None, 0.3)], hand).run([chain])
+    (found,) = simulated([ItemOutcome("back", links, None, 0.3)], hand).run([chain])
     assert hand.waits == [3.0]
     assert [link.waited_s for link in found.value or ()] == [1.5, 0.0, 1.5]
     assert found.seconds == pytest.approx(3.3)
@@ -156,7 +156,7 @@ def test_in_a_chain_what_reads_a_copy_waits_for_it():
 def test_pushes_of_two_jobs_share_a_link():
     hand = HandTurned()
     outcomes = [ItemOutcome("copied", made("copied", 2000), None, 0.0)]
-    runner = shaped(outcomes, hand)
+    runner = simulated(outcomes, hand)
     runner.wait = lambda seconds: hand.waits.append(seconds)
     for _ in range(2):
         runner.run([item("copied", "us", "eu", "a")])
@@ -173,7 +173,7 @@ def test_what_fails_and_what_changed_nothing_is_not_sent():
     ]
     items: list[Item] = [item(name, "us", "eu", "a") for name in ("failed", "empty")]
     items.append(ChainItem((item("c", "us", "eu", "a"),)))
-    assert shaped(outcomes, hand).run(items) == outcomes
+    assert simulated(outcomes, hand).run(items) == outcomes
     assert hand.waits == []
 
 
@@ -187,7 +187,7 @@ def loaded(*sent: Sent) -> ItemOutcome[Any]:
 def test_a_load_takes_as_long_as_its_links_need_side_by_side():
     hand = HandTurned()
     outcome = loaded(Sent("us", "eu", 2000), Sent("us", "eu", 1000), Sent("eu", "us", 500), Sent("eu", "nowhere", 9999))
-    (found,) = shaped([outcome], hand).run([item("any", "us", "us")])
+    (found,) = simulated([outcome], hand).run([item("any", "us", "us")])
     assert hand.now == pytest.approx(103.5)
     assert found.waited_s == pytest.approx(3.5)
     assert found.seconds == pytest.approx(3.6)
@@ -216,7 +216,7 @@ def test_a_push_waits_for_one_slice_of_a_load_at_most():
             took[-1] = pushed.waited_s
             hand.wait(seconds)
 
-    runner = ShapedRunner(ByName(jobs), lambda: declared().values(), hand.clock, wait)
+    runner = SimulatedLinksRunner(ByName(jobs), lambda: declared().values(), hand.clock, wait)
     runner.run([item("load", "us", "us")])
     assert len(took) == 16
     assert max(took) <= SLICE_S + 0.1 + 0.5 + 0.1 + 1e-9, "one slice, another push, the latency, and its own bytes"
@@ -226,7 +226,7 @@ def test_a_push_waits_for_one_slice_of_a_load_at_most():
 def test_a_load_from_nowhere_else_waits_for_nothing():
     hand = HandTurned()
     outcome = loaded()
-    assert shaped([outcome], hand).run([item("any", "us", "us")]) == [outcome]
+    assert simulated([outcome], hand).run([item("any", "us", "us")]) == [outcome]
     assert hand.waits == []
 
 
@@ -238,7 +238,7 @@ def test_whoever_waits_for_links_says_for_how_long():
         seen.append((runner.left_s(), runner.allowed_s()))
         hand.wait(seconds)
 
-    runner = ShapedRunner(ByName(jobs), lambda: declared().values(), hand.clock, wait)
+    runner = SimulatedLinksRunner(ByName(jobs), lambda: declared().values(), hand.clock, wait)
     runner.run([item("copied", "us", "eu", "a")])
     assert seen == [(2.5, 2.5)]
     seen.clear()

@@ -84,7 +84,7 @@ class PostgresDelivery:
             if note is None or found.comment is None:
                 return None
             session.execute(_TAKE, {"epoch": self._epoch, "table": self._key})
-            if (note["shape"], note["meaning"]) != (self._table.shape, self._table.meaning):
+            if (note["shape"], note["meaning"]) != (self._table.structure, self._table.meaning):
                 return None
             if found.comment != self._table.comment:
                 session.execute(comment_on(self._table, self._name))
@@ -136,7 +136,7 @@ class PostgresDelivery:
         """An empty table; whether it was there already."""
         found = self._find(session)
         self._check_ours(found)
-        kept = found.note is not None and found.comment is not None and found.note["shape"] == self._table.shape
+        kept = found.note is not None and found.comment is not None and found.note["shape"] == self._table.structure
         if kept:
             session.execute(sql.SQL("DELETE FROM {}").format(self._name))
         else:
@@ -207,7 +207,7 @@ class PostgresDelivery:
             "project": table.project,
             "contract": table.contract,
             "view": table.view,
-            "shape": table.shape,
+            "shape": table.structure,
             "meaning": table.meaning,
         }
 

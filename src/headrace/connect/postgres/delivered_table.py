@@ -50,8 +50,8 @@ class DeliveredTable:
     indexes: tuple[tuple[str, ...], ...] = ()
 
     @property
-    def shape(self) -> str:
-        """What a table is made of; one of another shape must be made again."""
+    def structure(self) -> str:
+        """What a table is made of; one of another structure must be made again."""
         columns = {field.name: postgres_type(field.type) for field in self.columns}
         return json.dumps({"columns": columns, "key": self.key, "indexes": self.indexes})
 

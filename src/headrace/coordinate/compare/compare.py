@@ -59,7 +59,7 @@ MOVED_ON = "it changed before it could be read, each time; try again when there 
 
 
 @dataclass(frozen=True, slots=True)
-class Recomputed:
+class ComparedView:
     """How a view compares with its query at time t: rows that it lacks, and rows that it has too many.
 
     `examples` are some of them, as rows of the view.
@@ -96,10 +96,10 @@ class NotCompared:
 
 
 @dataclass(frozen=True, slots=True)
-class Recomputation:
+class ComparedViews:
     """`writers_waited_s` is the longest time for which those who write to the databases had to wait."""
 
-    views: tuple[Recomputed, ...]
+    views: tuple[ComparedView, ...]
     not_compared: tuple[NotCompared, ...] = ()
     writers_waited_s: float = 0.0
 
@@ -110,7 +110,7 @@ class Recomputation:
 
     def document(self) -> list[dict[str, object]]:
         """As `audit --json` has it, in the order of the contracts' names."""
-        both: list[Recomputed | NotCompared] = [*self.views, *self.not_compared]
+        both: list[ComparedView | NotCompared] = [*self.views, *self.not_compared]
         return [one.document() for one in sorted(both, key=lambda one: one.contract)]
 
 
@@ -125,21 +125,21 @@ class ComparisonWatch:
     is_gone: Callable[[], bool] = lambda: False
 
 
-def recompute(
+def compare_views(
     reader: ViewReader,
     folder: Folder,
     environment: Mapping[str, str],
     push: Callable[[int], object],
     watch: ComparisonWatch | None = None,
     here_at_most: int = HERE_AT_MOST,
-) -> Recomputation:
+) -> ComparedViews:
     """All views of what runs. `push` brings them to a time, or asks the service to; `folder` has room for files.
 
     Spark evaluates queries over tables of more than `here_at_most` rows.
     A view that is refreshed in full is known at the times of its pushes alone: one that was pushed past the time of the
     cut in the meantime is compared again.
     """
-    found: dict[str, Recomputed] = {}
+    found: dict[str, ComparedView] = {}
     left_out: dict[str, str] = {}
     waited_s, catalogue = 0.0, reader.plan.catalogue
     compared = list(reader.plan.contracts)
@@ -162,11 +162,11 @@ def recompute(
         left_out |= {one.contract: MOVED_ON for one in compared if one.contract not in found}
     views = {one.contract: name_of_view(one.view) for one in reader.plan.contracts}
     reasons = tuple(NotCompared(views[name], name, why) for name, why in left_out.items() if name not in found)
-    return Recomputation(tuple(found.values()), reasons, waited_s)
+    return ComparedViews(tuple(found.values()), reasons, waited_s)
 
 
 def _worth_another(
-    catalogue: Catalogue, contract: ContractPlan, found: Mapping[str, Recomputed], left_out: Mapping[str, str]
+    catalogue: Catalogue, contract: ContractPlan, found: Mapping[str, ComparedView], left_out: Mapping[str, str]
 ) -> bool:
     if contract.contract in found:
         in_full = catalogue.contracts[contract.contract].refresh is Refresh.FULL
@@ -194,7 +194,7 @@ def _scratch(folder: Folder) -> Iterator[Path]:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonOutcome:
-    views: tuple[Recomputed, ...]
+    views: tuple[ComparedView, ...]
     left_out: Mapping[str, str]
     writers_waited_s: float
 
@@ -349,9 +349,9 @@ class Comparison:
 
     def _compare_all(
         self, pinned: Sequence[PinnedView], sources: SourceFiles, t: int, left_out: dict[str, str]
-    ) -> list[Recomputed]:
+    ) -> list[ComparedView]:
         """What cannot be compared is added to `left_out`."""
-        found: list[Recomputed] = []
+        found: list[ComparedView] = []
         left_out |= self._unreadable([one.contract for one in pinned], sources.unreadable)
         there = [one for one in pinned if one.contract.contract not in left_out]
         views = sorted({one.contract.view for one in there})
@@ -369,14 +369,14 @@ class Comparison:
                 left_out |= {one.contract.contract: why for one in same if one.contract.contract not in done}
         return found
 
-    def _compare(self, view: PinnedView, expected: Parts, t: int, what: str) -> Recomputed:
+    def _compare(self, view: PinnedView, expected: Parts, t: int, what: str) -> ComparedView:
         functions, say = self.reader.program.functions, self.watch.say
         difference = compare(
             lambda: _counted(expected(), f"{what}, its query", say),
             lambda: _counted(view.parts(t, functions), f"{what}, its rows", say),
         )
         contract = view.contract
-        return Recomputed(
+        return ComparedView(
             name_of_view(contract.view),
             contract.contract,
             contract.site,

@@ -41,15 +41,15 @@ def _operations(schema: Mapping[str, Any]) -> Iterator[str]:
 
 def _parameters(operation: Mapping[str, Any]) -> Iterator[str]:
     for parameter in operation.get("parameters", ()):
-        shape = parameter["schema"]
-        yield _row(parameter["name"], f"{parameter['in']}, {shape.get('type', 'text')}", shape.get("default"))
+        given = parameter["schema"]
+        yield _row(parameter["name"], f"{parameter['in']}, {given.get('type', 'text')}", given.get("default"))
 
 
 def _body(schema: Mapping[str, Any], operation: Mapping[str, Any]) -> Iterator[str]:
     for content in operation.get("requestBody", {}).get("content", {}).values():
         name = content["schema"].get("$ref", "").rpartition("/")[2]
-        for field, shape in schema["components"]["schemas"].get(name, {}).get("properties", {}).items():
-            yield _row(field, f"body, {shape.get('type', '')}", shape.get("default"))
+        for field, given in schema["components"]["schemas"].get(name, {}).get("properties", {}).items():
+            yield _row(field, f"body, {given.get('type', '')}", given.get("default"))
 
 
 def _row(name: str, kind: str, default: object) -> str:

@@ -15,7 +15,7 @@ from headrace.doors.cli.progress import progress
 from headrace.model.amounts import format_seconds
 
 if TYPE_CHECKING:
-    from headrace.app.reading import Recomputation
+    from headrace.app.reading import ComparedViews
 
 SAY_EVERY_S = 2.0
 
@@ -27,29 +27,29 @@ Recompute = Annotated[
 def audit(directory: Directory = Path(), recompute: Recompute = False, json: Json = False) -> int:
     """Show which promises were broken, how often and for how long, and what contracts cost."""
     from headrace.app import reading
-    from headrace.doors.cli.recomputed_text import recomputed_lines
+    from headrace.doors.cli.compared_text import compared_lines
 
     found = reading.audit(directory)
-    compared = reading.recompute(directory, os.environ, progress(SAY_EVERY_S)) if recompute else None
+    compared = reading.compare_views(directory, os.environ, progress(SAY_EVERY_S)) if recompute else None
     late = [contract for contract in found["contracts"] if contract["episodes"] or contract["late_rows"]]
     return show(
         json,
         _verdict(compared) if compared is not None else Exit.NO if late else Exit.DONE,
         text=lambda: "\n".join(
-            [audit_text(found, len(late)), *([] if compared is None else ["", *recomputed_lines(compared)])]
+            [audit_text(found, len(late)), *([] if compared is None else ["", *compared_lines(compared)])]
         ),
         document=lambda: {**found, **({} if compared is None else _document(compared))},
     )
 
 
-def _verdict(compared: Recomputation) -> Exit:
+def _verdict(compared: ComparedViews) -> Exit:
     """Whether views are what their queries say; late ones may well be."""
     if not compared.equal:
         return Exit.NO
     return Exit.NOT_COMPARED if compared.not_compared else Exit.DONE
 
 
-def _document(compared: Recomputation) -> dict[str, object]:
+def _document(compared: ComparedViews) -> dict[str, object]:
     return {"recompute": compared.document(), "writers_waited_s": round(compared.writers_waited_s, 3)}
 
 

@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
+from headrace.doors.cli.compared_text import compared_lines
 from headrace.doors.cli.output import UNBROKEN, listed, table, wrap
 from headrace.doors.cli.plan_text import dollars_per_hour, refusal_lines
-from headrace.doors.cli.recomputed_text import recomputed_lines
 from headrace.model import amounts
 from headrace.model.plan import Plan
 
@@ -184,7 +184,7 @@ def _work(closing: Closing) -> Iterator[str]:
 def _equal(closing: Closing) -> Iterator[str]:
     if closing.load_error is not None:
         yield f"the apps stopped writing: {closing.load_error}"
-    yield from recomputed_lines(closing.recomputation)
+    yield from compared_lines(closing.comparison)
 
 
 def closing_document(plan: Plan, closing: Closing) -> dict[str, object]:
@@ -213,6 +213,6 @@ def closing_document(plan: Plan, closing: Closing) -> dict[str, object]:
         "moved_bytes": closing.moved_bytes,
         "cost_h": closing.cost * 3600,
         "separate_cost_h": closing.separate_cost * 3600,
-        "recompute": closing.recomputation.document(),
+        "recompute": closing.comparison.document(),
         "error": closing.load_error,
     }

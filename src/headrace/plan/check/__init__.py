@@ -3,7 +3,7 @@
 It shares no code with the planner, so that it shares no mistakes with it either. In order:
 
     form        the fields are there and of the right kind
-    shape       names exist, every vertex has one producer, no cycles, operators at one site, copies along links
+    structure   names exist, every vertex has one producer, no cycles, operators at one site, copies along links
     derive      what each vertex means, from the edges alone; every change arrives exactly once, no condition is lost
     rates       rates and rows follow from the catalogue
     places      rows are only where their sources allow
@@ -21,7 +21,7 @@ from headrace.plan.check.form import PlanForm
 from headrace.plan.check.numbers import Numbers
 from headrace.plan.check.places import check_places
 from headrace.plan.check.rates import Rates
-from headrace.plan.check.shape import Problem, check_shape
+from headrace.plan.check.structure import Problem, check_structure
 
 __all__ = ["Problem", "check_document"]
 
@@ -35,7 +35,7 @@ def check_document(document: Mapping[str, object]) -> list[Problem]:
         read = PlanForm.model_validate(document)
     except ValidationError as error:
         return [("/".join(map(str, entry["loc"])), entry["msg"]) for entry in error.errors()]
-    problems = check_shape(read)
+    problems = check_structure(read)
     if problems:
         return problems
     meanings = Meanings(read)

@@ -21,7 +21,7 @@ from headrace.plan.check.meaning import (
     same_dataset,
     static_names,
 )
-from headrace.plan.check.shape import Problem
+from headrace.plan.check.structure import Problem
 
 
 @dataclass

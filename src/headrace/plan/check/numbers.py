@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from headrace.plan.check.form import ContractForm, EdgeForm, VertexForm
 from headrace.plan.check.rates import TOLERANCE, Rates, differ
-from headrace.plan.check.shape import Problem
+from headrace.plan.check.structure import Problem
 
 GB = 1e9
 MONTH_S = 30 * 24 * 3600.0

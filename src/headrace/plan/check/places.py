@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from headrace.plan.check.form import SourceForm, ViewForm
 from headrace.plan.check.meaning import Meaning
 from headrace.plan.check.rates import Rates
-from headrace.plan.check.shape import Problem
+from headrace.plan.check.structure import Problem
 
 Bound = tuple[str, tuple[str, ...]]
 """A source, and the sites where its rows may be."""

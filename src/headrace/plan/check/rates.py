@@ -13,7 +13,7 @@ from functools import cache
 from headrace.plan.check.derive import Meanings
 from headrace.plan.check.form import PlanForm, SourceForm, ViewForm
 from headrace.plan.check.meaning import Meaning
-from headrace.plan.check.shape import Problem
+from headrace.plan.check.structure import Problem
 
 TOLERANCE = 1e-6
 FEWEST_ROWS, MOST_ROWS = 1e-9, 1e30

@@ -45,7 +45,7 @@ class LogicalView:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class LogicalTemplate:
     """The template's views, inputs before readers, the last of them per row; and the streams that live in the Cloud.
 
     All other streams live at the device that is their key.
@@ -63,7 +63,7 @@ Demands = Mapping[str, Counter[Exact]]
 class Instantiated:
     """The physical views of some rows. `uses` counts the rows that need a view, `demands` what each view reads."""
 
-    shape: Shape
+    template: LogicalTemplate
     uses: Mapping[str, int] = field(default_factory=dict)
     demands: Mapping[str, Demands] = field(default_factory=dict)
     homes: Mapping[str, str] = field(default_factory=dict)
@@ -103,8 +103,8 @@ class Demand:
     view: str
 
 
-def instantiate(shape: Shape, rows: Iterable[Row]) -> Instantiated:
-    return change_rows(Instantiated(shape), added=rows).views
+def instantiate(template: LogicalTemplate, rows: Iterable[Row]) -> Instantiated:
+    return change_rows(Instantiated(template), added=rows).views
 
 
 def change_rows(before: Instantiated, added: Iterable[Row] = (), removed: Iterable[Row] = ()) -> RowsChanged:
@@ -113,7 +113,7 @@ def change_rows(before: Instantiated, added: Iterable[Row] = (), removed: Iterab
     touched: dict[str, dict[str, Counter[Exact]]] = {}
     for rows, sign in ((removed, -1), (added, +1)):
         for row in rows:
-            for view in before.shape.views:
+            for view in before.template.views:
                 name = physical(view.name, view.keys, row)
                 uses[name] = uses.get(name, 0) + sign
                 mine = touched.setdefault(
@@ -123,7 +123,7 @@ def change_rows(before: Instantiated, added: Iterable[Row] = (), removed: Iterab
                     stream = physical(given.name, given.keys, row)
                     rate: Exact = row[given.rate] if isinstance(given.rate, str) else given.rate
                     mine.setdefault(stream, Counter())[rate] += sign
-                    homes.setdefault(stream, _home(before.shape, given, row))
+                    homes.setdefault(stream, _home(before.template, given, row))
     for name, mine in touched.items():
         kept = {stream: +rates for stream, rates in mine.items() if +rates}
         if uses[name]:
@@ -161,8 +161,8 @@ def demand_graph(dag: Dag) -> tuple[Demand, ...]:
     )
 
 
-def _home(shape: Shape, given: LogicalInput, row: Row) -> str:
-    return CLOUD if given.name in shape.in_cloud or not given.keys else str(row[given.keys[0]])
+def _home(template: LogicalTemplate, given: LogicalInput, row: Row) -> str:
+    return CLOUD if given.name in template.in_cloud or not given.keys else str(row[given.keys[0]])
 
 
 def _reads(views: Instantiated, name: str) -> dict[str, Exact]:

@@ -87,7 +87,7 @@ def _arrival(transfer: Transfer, ready: float, busy: dict[Ends, float], links: M
 
 
 @dataclass(slots=True)
-class ShapedRunner:
+class SimulatedLinksRunner:
     """Runs items by another runner; `links` are those that are declared now. May be used by several threads at once."""
 
     runner: Runner[Any]

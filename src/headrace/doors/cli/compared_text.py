@@ -11,10 +11,10 @@ from headrace.model import amounts
 from headrace.model.types import Row
 
 if TYPE_CHECKING:
-    from headrace.app.reading import Recomputation, Recomputed
+    from headrace.app.reading import ComparedView, ComparedViews
 
 
-def recomputed_lines(found: Recomputation) -> Iterator[str]:
+def compared_lines(found: ComparedViews) -> Iterator[str]:
     """The verdict, each view with its result, and rows that differ as examples."""
     yield from wrap(_verdict(found), "")
     if found.views:
@@ -33,7 +33,7 @@ def recomputed_lines(found: Recomputation) -> Iterator[str]:
         yield from wrap(f"writers to the databases waited for at most {waited}", "")
 
 
-def _verdict(found: Recomputation) -> str:
+def _verdict(found: ComparedViews) -> str:
     wrong = sum(not view.equal for view in found.views)
     if wrong:
         return f"{wrong} of {count(len(found.views), 'view')} differ from their queries"
@@ -47,7 +47,7 @@ def _verdict(found: Recomputation) -> str:
     )
 
 
-def _result(view: Recomputed) -> str:
+def _result(view: ComparedView) -> str:
     if view.equal:
         return f"equal, {amounts.format_rows(view.rows)}"
     return f"{count(view.missing, 'row')} missing, {view.extra} too many, of {view.rows}"

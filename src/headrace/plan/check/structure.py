@@ -14,7 +14,7 @@ Problem = tuple[str, str]
 INPUT_COUNTS = {"capture": 1, "copy": 1, "apply": 1, "aggregate": 1, "join": 2}
 
 
-def check_shape(document: PlanForm) -> list[Problem]:
+def check_structure(document: PlanForm) -> list[Problem]:
     """All that is wrong with names and edges. The rest can be checked only when nothing is."""
     problems = [*_doubled(document), *_unknown_names(document)]
     if problems:

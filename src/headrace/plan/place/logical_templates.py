@@ -1,4 +1,4 @@
-"""A project's template as a `Shape`: what its view reads, through views, becomes levels of logical views.
+"""A project's template as a `LogicalTemplate`: what its view reads, through views, becomes levels of logical views.
 
 A view that is read reads in turn: if it needs only one of the two devices it is shared by all rows with that device.
 Tables are reference data in the Cloud. Rates come from the devices' declaration unless measured; the output of a view
@@ -14,15 +14,15 @@ from headrace.model.catalogue import Devices, Template, View
 from headrace.model.errors import InputError, Problem
 from headrace.plan.exact_numbers import Exact
 from headrace.plan.place.instance import Device, PairView, Single
-from headrace.plan.place.templates import SIDES, LogicalInput, LogicalView, Row, Shape
+from headrace.plan.place.templates import SIDES, LogicalInput, LogicalTemplate, LogicalView, Row
 
 
-def shape_of(
+def make_logical_template(
     template: Template,
     devices: Devices,
     views: Mapping[str, View],
     rates: Mapping[str, Exact | str] | None = None,
-) -> Shape:
+) -> LogicalTemplate:
     """`rates`: of streams, tables and views by name, a number or a column of the reference rows; they override
     declarations.
     """
@@ -30,7 +30,7 @@ def shape_of(
     done: dict[str, LogicalView] = {}
     tables: set[str] = set()
     _add(template.view, views, known, template, done, tables)
-    return Shape(tuple(done.values()), frozenset(tables))
+    return LogicalTemplate(tuple(done.values()), frozenset(tables))
 
 
 def _add(
@@ -81,20 +81,20 @@ def device_kinds(devices: Devices, rows: Iterable[Row]) -> tuple[Device, dict[st
 
 
 def pairs_of(
-    shape: Shape, rows: Iterable[Row], default: Device, devices: Mapping[str, Device] | None = None
+    template: LogicalTemplate, rows: Iterable[Row], default: Device, devices: Mapping[str, Device] | None = None
 ) -> Single | None:
     """The same views as pairs, if the template is one view over one stream of each device: the form for millions of
     rows.
     """
-    if len(shape.views) != 1 or shape.in_cloud:
+    if len(template.views) != 1 or template.in_cloud:
         return None
-    by_side = {given.keys: given for given in shape.views[0].inputs}
-    if by_side.keys() != {("a",), ("b",)} or len(shape.views[0].inputs) != 2:
+    by_side = {given.keys: given for given in template.views[0].inputs}
+    if by_side.keys() != {("a",), ("b",)} or len(template.views[0].inputs) != 2:
         return None
     one, other = by_side["a",], by_side["b",]
     if one.name != other.name:
         return None
-    name = shape.views[0].name
+    name = template.views[0].name
 
     def rate(given: LogicalInput, row: Row) -> Exact:
         found: Exact = row[given.rate] if isinstance(given.rate, str) else given.rate
