@@ -20,6 +20,7 @@ from headrace.doors.cli.main import run
 from headrace.model.plan import PlanOptions
 from headrace.site.folder import Folder
 from tests.golden import check_golden
+from tests.running.loaded import write_existing
 
 PLANS = Path(__file__).parents[1] / "golden" / "plans"
 
@@ -158,6 +159,7 @@ def _let_run(project: Path) -> None:
     plan, folder = plan_project(project, {}, PlanOptions()), Folder(project)
     folder.prepare()
     folder.save_running(plan, plan_document(plan))
+    write_existing(folder, plan)
 
 
 def _edit(edits: tuple[Edit, ...]) -> str:

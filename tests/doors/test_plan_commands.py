@@ -13,6 +13,7 @@ from headrace.doors.cli.main import run
 from headrace.model.plan import PlanOptions, WideArea
 from headrace.site.folder import Folder
 from tests.golden import check_golden
+from tests.running.loaded import write_existing
 
 ROOT = Path(__file__).parents[2]
 CITY = str(ROOT / "examples" / "city")
@@ -92,6 +93,7 @@ def running_city(tmp_path: Path) -> Path:
     folder = Folder(tmp_path / "city")
     folder.prepare()
     folder.save_running(plan, plan_document(plan))
+    write_existing(folder, plan)
     return tmp_path / "city"
 
 

@@ -8,15 +8,18 @@ from pathlib import Path
 
 from headrace.app.project import planned_catalogue
 from headrace.app.versions import plan_on_what_runs
+from headrace.coordinate.existing import existing_in
 from headrace.coordinate.measured import running_to_plan_on
-from headrace.model.catalogue import Catalogue
+from headrace.coordinate.steps import compile_with, steps_between
 from headrace.model.difference import Difference
 from headrace.model.options import ApplyWishes
 from headrace.model.plan import Plan, PlanOptions
+from headrace.model.steps import Steps
 from headrace.plan.document import plan_document
 from headrace.plan.make import make_plan
 from headrace.plan.share.difference import difference
 from headrace.site.folder import Folder
+from headrace.site.forced import forced_promises
 
 __all__ = ["Difference", "Planned", "plan_and_compare", "plan_document", "plan_on_top", "plan_project"]
 
@@ -28,10 +31,11 @@ def plan_project(directory: Path, environment: Mapping[str, str], options: PlanO
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A plan, and what it changes against what runs; None if nothing runs."""
+    """A plan, what applying it changes against what runs (None if nothing runs), and the steps that takes."""
 
     plan: Plan
     change: Difference | None
+    steps: Steps = ()
 
 
 def plan_and_compare(directory: Path, environment: Mapping[str, str], options: PlanOptions) -> Planned:
@@ -40,15 +44,16 @@ def plan_and_compare(directory: Path, environment: Mapping[str, str], options: P
     plan, running = make_plan(catalogue, options), running_to_plan_on(Folder(directory))
     if running is None:
         return Planned(plan, None)
-    return Planned(plan, difference(running, _on_running(running, directory, catalogue)))
+    folder = Folder(directory)
+    applied, promised = plan_on_what_runs(folder, running, catalogue, ApplyWishes())
+    ways = compile_with(running, forced_promises(folder)), compile_with(applied, promised)
+    return Planned(plan, difference(running, applied), steps_between(*ways, existing_in(folder)))
 
 
 def plan_on_top(directory: Path, environment: Mapping[str, str], options: PlanOptions) -> Plan:
     """The plan of a project's files on what runs: running contracts keep their vertices."""
     catalogue = planned_catalogue(directory, environment)
     running = running_to_plan_on(Folder(directory))
-    return make_plan(catalogue, options) if running is None else _on_running(running, directory, catalogue)
-
-
-def _on_running(running: Plan, directory: Path, declared: Catalogue) -> Plan:
-    return plan_on_what_runs(Folder(directory), running, declared, ApplyWishes())[0]
+    if running is None:
+        return make_plan(catalogue, options)
+    return plan_on_what_runs(Folder(directory), running, catalogue, ApplyWishes())[0]

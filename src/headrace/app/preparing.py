@@ -7,9 +7,11 @@ from pathlib import Path
 
 from headrace.app.project import load_beside, planned_catalogue
 from headrace.app.versions import plan_on_what_runs
+from headrace.coordinate.existing import existing_in
 from headrace.coordinate.host import Applied, Prepared, Reread
 from headrace.coordinate.measured import running_to_plan_on
 from headrace.coordinate.resume import databases_away
+from headrace.coordinate.steps import compile_with, steps_between
 from headrace.model.catalogue import Refusal
 from headrace.model.errors import InputError, UsageError
 from headrace.model.full_query import FullQuery
@@ -38,7 +40,9 @@ def _prepare_on(
         if name not in declared.contracts:
             raise UsageError(f'contract "{name}" does not exist', "contracts are listed by `headrace plan`")
     plan, promised = plan_on_what_runs(folder, running, declared, wishes)
-    return Prepared(plan, promised, None if running is None else difference(running, plan))
+    before = None if running is None else compile_with(running, forced_promises(folder))
+    steps = steps_between(before, compile_with(plan, promised), existing_in(folder))
+    return Prepared(plan, promised, None if running is None else difference(running, plan), steps)
 
 
 def runnable(prepared: Prepared, engine: RunEngine) -> Prepared:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headrace.coordinate.audit_document import audit_document
@@ -20,15 +20,14 @@ from headrace.coordinate.moving import apply_plan, load_running
 from headrace.coordinate.refused import RefusedVersions
 from headrace.coordinate.replanning import LOOK_EVERY_S, Measure, Replanning, measured_of
 from headrace.coordinate.status import status_document
-from headrace.model.difference import ChangeStep
 from headrace.model.errors import UsageError, nearest_name
 from headrace.model.options import ApplyWishes
 from headrace.model.plan import Plan, Rejection
+from headrace.model.steps import Steps
 from headrace.observe.shown import ContractReadings
 from headrace.observe.sizes import held_results
 from headrace.plan.share.difference import Difference, difference
 from headrace.plan.share.revalue import Measured
-from headrace.plan.share.steps import first_steps
 from headrace.site.auditor import last_look
 from headrace.site.folder import Folder
 from headrace.site.forced import write_forced
@@ -48,7 +47,7 @@ LOOKING = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A plan to go over to, and what that changes; None if nothing runs.
+    """A plan to go over to, what that changes (None if nothing runs), and the steps that it takes.
 
     `forced` says what contracts that are forced are promised, in seconds: they are planned for that, or for more if
     nothing is as fast.
@@ -57,11 +56,7 @@ class Prepared:
     plan: Plan
     forced: Mapping[str, float]
     change: Difference | None
-
-    @property
-    def steps(self) -> tuple[ChangeStep, ...]:
-        """What going over to the plan does, in words."""
-        return first_steps(self.plan) if self.change is None else self.change.steps
+    steps: Steps = ()
 
     @property
     def rejected(self) -> tuple[Rejection, ...]:
@@ -150,9 +145,12 @@ class ServiceHost:
             if self.service.loading is not None and not self.service.loading.done.is_set():
                 raise UsageError(f"the service is busy: {self.service.loading.phase}", "try again when that is done")
             prepared = self.prepare(wishes)
+            is_same = self._is_same(prepared)
+            if is_same:  # what is left over, or was not loaded, is upkeep's
+                prepared = replace(prepared, steps=())
             if wishes.dry_run:
                 return Applied(prepared, done=False)
-            if not self._is_same(prepared):
+            if not is_same:
                 loading = self.start(prepared)
                 self._wait_for(loading)
                 if loading.error is not None:

@@ -23,7 +23,7 @@ from headrace.model.notes import PlanMoves, read_document, read_note
 from headrace.model.plan import Plan
 from headrace.model.words import name_ids
 from headrace.observe.sizes import measure_sizes
-from headrace.plan.share.adapt import Action, MoveRecord, MoveStep, Proposal, adapt, improve, look
+from headrace.plan.share.adapt import MoveRecord, Proposal, adapt, improve, look
 from headrace.plan.share.revalue import Measured
 from headrace.plan.share.watch import ConditionWatch, WatchedCondition
 from headrace.run.ports import Ledger
@@ -53,7 +53,10 @@ Measure = Callable[[Learning, Mapping[str, Log], float], Measured]
 
 @dataclass(frozen=True, slots=True)
 class ContractMove:
-    """What was moved, when (seconds since 1970) and why. `saving` is $/s, `migration` $; `error` says why it failed."""
+    """What was moved, when (seconds since 1970) and why. `saving` is $/s, `migration` $; `error` says why it failed.
+
+    `made` and `dropped` are the vertices that came and went.
+    """
 
     at_s: float
     contracts: tuple[str, ...]
@@ -61,17 +64,10 @@ class ContractMove:
     restores: tuple[str, ...]
     saving: float
     migration: float
-    steps: tuple[MoveStep, ...]
+    made: tuple[str, ...]
+    dropped: tuple[str, ...]
     parts: tuple[MoveRecord, ...]
     error: str | None = None
-
-    @property
-    def made(self) -> tuple[str, ...]:
-        return tuple(step.what for step in self.steps if step.action is Action.LOAD)
-
-    @property
-    def dropped(self) -> tuple[str, ...]:
-        return tuple(step.what for step in self.steps if step.action is Action.DRAIN)
 
     @property
     def history(self) -> Iterator[MoveRecord]:
@@ -172,7 +168,8 @@ def _move(proposal: Proposal, clock_s: float) -> ContractMove:
         restores=proposal.restores,
         saving=proposal.saving,
         migration=proposal.migration,
-        steps=proposal.steps,
+        made=proposal.made,
+        dropped=proposal.dropped,
         parts=proposal.moves,
     )
 

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from headrace.model.names import name_of_view
+from headrace.model.steps import step_document
 
 if TYPE_CHECKING:
     from headrace.app.preparing import Applied, Reread
@@ -27,11 +28,12 @@ def applied_document(applied: Applied) -> dict[str, Any]:
     (`text`) what it does, to which vertices.
     """
     change, plan = applied.prepared.change, applied.prepared.plan
+    steps = [step_document(step) for step in applied.prepared.steps]
     return {
         "applied": applied.done,
         "changed": change is None or not change.is_nothing,
-        "steps": [asdict(step) for step in applied.prepared.steps],
-        "change": None if change is None else asdict(change),
+        "steps": steps,
+        "change": None if change is None else {**asdict(change), "steps": steps},
         "contracts": [
             {
                 "id": entry.contract,

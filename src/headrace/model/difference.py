@@ -16,23 +16,11 @@ class ValueChange:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeStep:
-    """One thing that going over to a plan does: `do` is reread, take over, load, move, rewire, change, keep, stop or
-    drop; `text` says it in words.
-    """
-
-    do: str
-    text: str
-    vertices: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Difference:
     """Vertices by id. A vertex that moves goes from the first to the second of its pair; one that is `rewired` stays
     and gets another producer. `reread` are sources that changed, `rebuilt` the vertices that both plans have and that
     are made from them; `reused` are those that stay as they are. Costs are $/s of all resources. `values` are declared
     otherwise; `refused` are contracts that go on although what is asked for (something else than before) is refused.
-    `steps` say all of it in words.
     """
 
     added: tuple[str, ...]
@@ -49,7 +37,6 @@ class Difference:
     rebuilt: tuple[str, ...] = ()
     values: tuple[ValueChange, ...] = ()
     refused: tuple[str, ...] = ()
-    steps: tuple[ChangeStep, ...] = ()
 
     @property
     def is_nothing(self) -> bool:

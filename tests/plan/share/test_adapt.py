@@ -14,7 +14,7 @@ from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
 from headrace.plan.figures import plan_of
 from headrace.plan.make import make_plan, plan_on_running
-from headrace.plan.share.adapt import Action, MoveRecord, Proposal, adapt, improve, look, may_move
+from headrace.plan.share.adapt import MoveRecord, Proposal, adapt, improve, look, may_move
 from headrace.plan.share.arrangement import Arrangement, arrangement_of
 from headrace.plan.share.change import add_contract
 from headrace.plan.share.difference import difference
@@ -230,17 +230,12 @@ def test_a_contract_is_planned_on_what_came_after_it():
     assert improve(plan, "countries_eu", 1000.0, (MoveRecord("countries_eu", 900.0, NOWHERE, NOWHERE, ()),)) is None
 
 
-def test_new_vertices_are_there_before_readers_switch_and_old_ones_go():
+def test_a_proposal_names_what_comes_and_what_goes():
     plan = plan_for(wanted("sales", "asia", 60.0), wanted("bought_items", "asia", 60.0))
     proposal = proposed(plan, Measured(0, load={crossing(plan): 1.4}))
     assert proposal is not None
-    order = [list(Action).index(step.action) for step in proposal.steps]
-    assert order == sorted(order)
-    loaded = {step.what for step in proposal.steps if step.action is Action.LOAD}
-    assert loaded == {step.what for step in proposal.steps if step.action is Action.CATCH_UP}
-    assert loaded == set(proposal.plan.graph.vertices) - set(plan.graph.vertices)
-    drained = {step.what for step in proposal.steps if step.action is Action.DRAIN}
-    assert drained == set(plan.graph.vertices) - set(proposal.plan.graph.vertices)
+    assert set(proposal.made) == set(proposal.plan.graph.vertices) - set(plan.graph.vertices)
+    assert set(proposal.dropped) == set(plan.graph.vertices) - set(proposal.plan.graph.vertices)
 
 
 def test_a_contract_rests_between_moves_and_longer_when_it_moved_back():

@@ -66,17 +66,3 @@ def test_what_is_computed_from_a_source_that_is_read_again_does_not_stay_as_it_i
     assert vertices["sales"] in found.rebuilt
     assert vertices["by_product"] in found.reused
     assert sorted((*found.rebuilt, *found.reused)) == sorted(plan.graph.vertices)
-    first = found.steps[0]
-    assert (first.do, first.vertices) == ("reread", found.rebuilt)
-
-
-def test_what_several_contracts_no_longer_need_is_told_with_all_of_them():
-    before = plan_for(
-        wanted("sales", "us", name="S"), wanted("sales", "asia", name="T"), wanted("by_product", name="P")
-    )
-    after = plan_for(
-        wanted("by_product", "us", name="S"), wanted("by_product", "asia", name="T"), wanted("by_product", name="P")
-    )
-    texts = [step.text for step in difference(before, after).steps if step.do == "drop"]
-    assert any(text.startswith("drop what S and T no longer need (") for text in texts)
-    assert any(text.startswith("drop what T no longer needs (") for text in texts)

@@ -7,20 +7,21 @@ from collections.abc import Iterator
 from headrace.doors.cli.output import count, wrap
 from headrace.doors.cli.plan_text import dollars_per_hour
 from headrace.model.difference import Difference
+from headrace.model.steps import Steps, say_step
 
 
-def change_text(change: Difference | None) -> tuple[str, ...]:
+def change_text(change: Difference | None, steps: Steps) -> tuple[str, ...]:
     """Nothing if nothing runs."""
-    return () if change is None else ("\n".join(_lines(change)),)
+    return () if change is None else ("\n".join(_lines(change, steps)),)
 
 
-def _lines(change: Difference) -> Iterator[str]:
+def _lines(change: Difference, steps: Steps) -> Iterator[str]:
     yield "compared with the running plan"
     if change.is_nothing:
         yield f"  nothing changes: {count(len(change.reused), 'vertex stays as it is', 'vertices stay as they are')}"
         return
-    for step in change.steps:
-        yield from wrap(step.text, "  ", "    ")
+    for step in steps:
+        yield from wrap(say_step(step), "  ", "    ")
     yield f"  {count(len(change.reused), 'vertex stays as it is', 'vertices stay as they are')}"
     before, after = dollars_per_hour(change.cost_before), dollars_per_hour(change.cost_after)
     yield f"  resources: {before} planned before, {after} after"

@@ -65,6 +65,6 @@ def plan(
     return show(
         json,
         status,
-        text=lambda: "\n\n".join((plan_text(made.plan), *change_text(made.change))),
+        text=lambda: "\n\n".join((plan_text(made.plan), *change_text(made.change, made.steps))),
         document=lambda: planning.plan_document(made.plan),
     )

@@ -1,4 +1,4 @@
-"""When what is measured differs from what was planned: which contracts to move, in which steps, and why.
+"""When what is measured differs from what was planned: which contracts to move, and why.
 
     measured -> conditions that last -> contracts that they concern -> planned again without their old places
              -> moved, if a promise is kept again or the saving pays for the move within an hour
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 from headrace.model.plan import Plan, VertexKind
 from headrace.plan.figures import plan_of, score
@@ -49,26 +48,12 @@ class MoveRecord:
     because: tuple[WatchedCondition, ...]
 
 
-class Action(StrEnum):
-    LOAD = "load"
-    CATCH_UP = "catch up"
-    SWITCH = "switch"
-    DRAIN = "drain"
-
-
-@dataclass(frozen=True, slots=True)
-class MoveStep:
-    """Vertices are loaded and catch up before any reader is switched to them; old ones are drained when none is left.
-    A vertex that stays and gets another producer is switched, as a contract is.
-    """
-
-    action: Action
-    what: str
-
-
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Contracts to move together; those that are `stranded` wait for a site. Money is $/s, but `migration` is $."""
+    """Contracts to move together; those that are `stranded` wait for a site. Money is $/s, but `migration` is $.
+
+    `made` are vertices that come, `dropped` those that go.
+    """
 
     contracts: tuple[str, ...]
     stranded: tuple[str, ...]
@@ -78,7 +63,8 @@ class Proposal:
     saving: float
     migration: float
     plan: Plan
-    steps: tuple[MoveStep, ...]
+    made: tuple[str, ...]
+    dropped: tuple[str, ...]
     moves: tuple[MoveRecord, ...]
 
 
@@ -168,7 +154,8 @@ def _proposal(
     if not (found.added or found.moved or found.rewired or found.removed):
         return None
     restores, saving = tuple(sorted(broken & set(moved))), now.live.bill.rescost - then.live.bill.rescost
-    migration = migration_cost(then, (*found.added, *(target for _, target in found.moved)))
+    made = (*found.added, *(target for _, target in found.moved))
+    migration = migration_cost(then, made)
     pays = saving > LEAST_SAVING * _cost_of(now, names) and saving * PAYS_WITHIN_S > migration
     if not restores and not (pays and moved == names and score(then) < score(now)):
         return None
@@ -183,7 +170,8 @@ def _proposal(
         saving=saving,
         migration=migration,
         plan=new,
-        steps=steps_of(plan, new),
+        made=made,
+        dropped=(*found.removed, *(start for start, _ in found.moved)),
         moves=tuple(MoveRecord(name, clock_s, _parts(before, name), _parts(then, name), due) for name in moved),
     )
 
@@ -236,20 +224,6 @@ def migration_cost(then: Arrangement, new: Iterable[str]) -> float:
         longest_s = max(promise.freshness_s for promise in then.live.served[name])
         total += then.live.bill.cost_of[name] * longest_s
     return total
-
-
-def steps_of(old: Plan, new: Plan) -> tuple[MoveStep, ...]:
-    """From one plan to another: make, then break."""
-    found = difference(old, new)
-    made = (*found.added, *(target for _, target in found.moved))
-    made = tuple(name for name in new.graph.vertices if name in made)
-    left = (*found.removed, *(start for start, _ in found.moved))
-    return (
-        *(MoveStep(Action.LOAD, name) for name in made),
-        *(MoveStep(Action.CATCH_UP, name) for name in made),
-        *(MoveStep(Action.SWITCH, name) for name in (*found.rewired, *found.contracts_changed)),
-        *(MoveStep(Action.DRAIN, name) for name in reversed(tuple(old.graph.vertices)) if name in left),
-    )
 
 
 def _returns_too_soon(

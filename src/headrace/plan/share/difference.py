@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from headrace.model.difference import Difference
 from headrace.model.errors import Location
-from headrace.model.plan import Plan
+from headrace.model.plan import Graph, Plan
 from headrace.model.source_shape import shape_of
+from headrace.plan.price import upstream_first
 from headrace.plan.share.outline import Dataset, Outline, outline_of
-from headrace.plan.share.steps import made_from, steps_between
 from headrace.plan.share.values import changed_values
 
 NOWHERE = Location("")
@@ -24,7 +24,7 @@ def difference(old: Plan, new: Plan) -> Difference:
     found, terms = difference_of(outline_of(old), outline_of(new)), (_terms(old), _terms(new))
     otherwise = {name for name, one in terms[1].items() if terms[0].get(name, one) != one}
     made = made_from(new.graph, changed)
-    found = replace(
+    return replace(
         found,
         reused=tuple(name for name in found.reused if name not in made),
         reread=changed,
@@ -33,7 +33,6 @@ def difference(old: Plan, new: Plan) -> Difference:
         values=changed_values(old.catalogue, new.catalogue),
         refused=tuple(sorted(name for name, one in _refused(new).items() if _refused(old).get(name) != one)),
     )
-    return replace(found, steps=steps_between(old, new, found))
 
 
 def _terms(plan: Plan) -> dict[str, object]:
@@ -53,6 +52,16 @@ def _refused(plan: Plan) -> dict[str, object]:
         one.contract: (replace(one.asked, declared_at=NOWHERE), one.because.reason.partition(":")[0])
         for one in plan.goes_on
     }
+
+
+def made_from(graph: Graph, sources: Collection[str]) -> frozenset[str]:
+    """The vertices of some sources, and all that are computed from them."""
+    found = set[str]()
+    for name in upstream_first(graph, graph.vertices):
+        vertex, edge = graph.vertices[name], graph.edges.get(name)
+        if (vertex.base and vertex.scope[0] in sources) or (edge is not None and found.intersection(edge.inputs)):
+            found.add(name)
+    return frozenset(found)
 
 
 def _shapes(plan: Plan) -> dict[str, str]:
