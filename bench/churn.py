@@ -104,11 +104,11 @@ class Churn:
 
     def unequal(self) -> tuple[str, ...]:
         service = self.kept.service
-        assert service.scheduler is not None
+        assert service.rounds.state is not None
         reader = ViewReader(
-            service.scheduler.running.plan, service.scheduler.engine.program, service.ledger, service.store
+            service.rounds.state.running.plan, service.rounds.state.program, service.ledger, service.store
         )
-        compared = compare_views(reader, service.folder, service.environment, service.push_to)
+        compared = compare_views(reader, service.folder, service.environment, service.rounds.push_to)
         return tuple(view.contract for view in compared.views if not view.equal)
 
 

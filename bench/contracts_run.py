@@ -128,7 +128,7 @@ def observe(machine: Machine, run: Run, say: Callable[[str], None]) -> Seen:
 
 def _watch(kept: Kept, run: Run, seen: Seen, tweeting: Tweeting, say: Callable[[str], None]) -> None:
     service, started, cpu = kept.service, time.monotonic(), Cpu()
-    service.on_push = _Pushes(kept, seen, started, dict(service.ledger.times())).note
+    service.tell_pushes(_Pushes(kept, seen, started, dict(service.ledger.times())).note)
     settled: Mapping[str, tuple[int, float]] | None = None
     tweeting.start()
     while (at := time.monotonic() - started) < run.seconds and service.failure is None:
@@ -144,7 +144,7 @@ def _watch(kept: Kept, run: Run, seen: Seen, tweeting: Tweeting, say: Callable[[
         if round(at) % 30 == 0:
             say(f"{at:4.0f} s, {tweeting.tweets} tweets, largest lag {max(seen.lags[-1][1].values(), default=0):.1f} s")
     tweeting.stop()
-    service.on_push = None
+    service.tell_pushes(None)
     seen.failure = tweeting.error or (None if service.failure is None else str(service.failure))
     seen.tweets, seen.cpu = tweeting.tweets, cpu.by_part
     _judge(kept, seen, settled or {})
@@ -180,7 +180,7 @@ class _Pushes:
     times: dict[str, int]
 
     def note(self, pushed: list[Pushed]) -> None:
-        now, scheduler = clock_now(), self.kept.service.scheduler
+        now, scheduler = clock_now(), self.kept.service.rounds.scheduler
         assert scheduler is not None
         done = {one.vertex: one.t for one in pushed if one.error is None and not one.skipped}
         for contract in self.kept.plan.contracts:
@@ -204,9 +204,9 @@ class _Pushes:
 def _unequal(kept: Kept) -> tuple[str, ...]:
     """Contracts whose view is not what its query gives; none should be."""
     service = kept.service
-    assert service.scheduler is not None
-    reader = ViewReader(kept.plan, service.scheduler.engine.program, service.ledger, service.store)
-    compared = compare_views(reader, service.folder, service.environment, service.push_to)
+    assert service.rounds.state is not None
+    reader = ViewReader(kept.plan, service.rounds.state.program, service.ledger, service.store)
+    compared = compare_views(reader, service.folder, service.environment, service.rounds.push_to)
     return tuple(view.contract for view in compared.views if not view.equal)
 
 

@@ -99,9 +99,9 @@ class World:
 
     @property
     def reader(self) -> ViewReader:
-        scheduler = self.service.scheduler
-        assert scheduler is not None
-        return ViewReader(scheduler.running.plan, scheduler.engine.program, self.service.ledger, self.service.store)
+        state = self.service.rounds.state
+        assert state is not None
+        return ViewReader(state.running.plan, state.program, self.service.ledger, self.service.store)
 
     def time_of(self, contract: str) -> int:
         return self.reader.served(contract).log.t
@@ -123,7 +123,7 @@ class World:
             until(lambda: self.time_of(contract) > before, f"{contract} goes on")  # noqa: B023
 
     def compared(self) -> ComparedViews:
-        found = compare_views(self.reader, self.service.folder, self.environment, self.service.push_to)
+        found = compare_views(self.reader, self.service.folder, self.environment, self.service.rounds.push_to)
         assert found.equal and not found.not_compared, found
         return found
 
@@ -206,18 +206,18 @@ def test_a_push_that_hangs_holds_up_the_others_once_and_is_then_tried_beside_the
     try:
         world.apply(WALL, SCORES.replace(", refresh: full", ""))
         world.hold()
-        scheduler = world.service.scheduler
-        assert scheduler is not None
+        rounds = world.service.rounds
+        assert rounds.scheduler is not None and rounds.state is not None
         until(lambda: world.runner.held == 2, "it was ended, and is tried once more")
         world.advances("wall", 1)
         assert world.service.in_work.vertices, "others have gone on while it is tried"
-        until(lambda: bool(scheduler.failing_of("scores")), "it is named")
+        until(lambda: rounds.state is not None and rounds.state.why_failing("scores") is not None, "it is named")
         world.advances("wall", 1)
         world.runner.go_on.set()
-        scheduler.failing.clear()  # as if its rest was over
+        rounds.scheduler.failing.clear()  # as if its rest was over
         world.post()
         assert len(world.compared().views) == 2
-        assert not scheduler.slow
+        assert not rounds.scheduler.slow
     finally:
         world.runner.go_on.set()
         world.service.close()

@@ -61,9 +61,9 @@ def test_it_is_named_and_loaded_as_soon_as_it_can_be_and_the_others_go_on(
 
         def is_right() -> bool:
             """It may be cut off once more, while what others read leaves no room at its site."""
-            assert service.scheduler is not None
-            reader = ViewReader(plan, service.scheduler.engine.program, service.ledger, service.store)
-            found = compare_views(reader, service.folder, environment, service.push_to)
+            assert service.rounds.state is not None
+            reader = ViewReader(plan, service.rounds.state.program, service.ledger, service.store)
+            found = compare_views(reader, service.folder, environment, service.rounds.push_to)
             assert found.equal, found
             return len(found.views) == 2
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -48,6 +48,7 @@ class World:
         self.environment = environment
         self.service = Service(Folder(folder), environment, HereRunner(perform), in_processes=False)
         self.plan = plan_project(folder, environment, PlanOptions())
+        self.held = ExitStack()
 
     def load(self) -> None:
         loading = apply_plan(self.service, self.plan)
@@ -56,11 +57,11 @@ class World:
 
     @property
     def reader(self) -> ViewReader:
-        assert self.service.scheduler is not None
-        return ViewReader(self.plan, self.service.scheduler.engine.program, self.service.ledger, self.service.store)
+        assert self.service.rounds.state is not None
+        return ViewReader(self.plan, self.service.rounds.state.program, self.service.ledger, self.service.store)
 
     def recomputed(self, here_at_most: int = HERE_AT_MOST) -> ComparedViews:
-        folder, push = self.service.folder, self.service.push_to
+        folder, push = self.service.folder, self.service.rounds.push_to
         return compare_views(self.reader, folder, self.environment, push, here_at_most=here_at_most)
 
     def execute(self, database: str, statement: str) -> None:
@@ -81,7 +82,7 @@ class World:
 
     def rewrite_base(self, view: str, change: Callable[[pa.Table], pa.Table]) -> None:
         """Tampers with the first file of a view's base, behind everybody's back."""
-        self.service.upkeep = None  # which could write the file anew
+        self.held.enter_context(self.service.turns.upkeep)  # which could write the file anew
         log = self.log_of(view)
         base = log.of_kind(PieceKind.BASE)[0]
         store = self.service.store
@@ -110,7 +111,8 @@ def world(tmp_path: Path, postgres_database: Callable[[], str], posts: int) -> I
     made.service.open()
     try:
         made.load()
-        yield made
+        with made.held:
+            yield made
     finally:
         made.service.close()
 
@@ -224,11 +226,11 @@ def test_a_writer_that_never_ends_keeps_only_its_own_database_from_being_compare
 
 def test_a_database_that_does_not_answer_hides_no_other(world: World) -> None:
     nowhere = {**world.environment, "EU_DSN": "postgresql://nobody@127.0.0.1:1/none"}
-    found = compare_views(world.reader, world.service.folder, nowhere, world.service.push_to)
+    found = compare_views(world.reader, world.service.folder, nowhere, world.service.rounds.push_to)
     assert [one.contract for one in found.views] == ["names"] and found.equal
     assert {one.contract for one in found.not_compared} == {"wall", "scores"}
     unset = {"US_DSN": world.environment["US_DSN"]}
-    found = compare_views(world.reader, world.service.folder, unset, world.service.push_to)
+    found = compare_views(world.reader, world.service.folder, unset, world.service.rounds.push_to)
     assert "EU_DSN" in next(one.reason for one in found.not_compared)
 
 
@@ -241,13 +243,21 @@ def test_an_audit_leaves_nothing_behind_however_it_ends(world: World, monkeypatc
     left.mkdir(parents=True)
     with pytest.raises(KeyboardInterrupt):
         compare_views(
-            world.reader, world.service.folder, world.environment, world.service.push_to, ComparisonWatch(interrupt)
+            world.reader,
+            world.service.folder,
+            world.environment,
+            world.service.rounds.push_to,
+            ComparisonWatch(interrupt),
         )
     assert list(world.service.folder.audit.iterdir()) == []
     assert world.locks() == 0
     said: list[str] = []
     found = compare_views(
-        world.reader, world.service.folder, world.environment, world.service.push_to, ComparisonWatch(said.append)
+        world.reader,
+        world.service.folder,
+        world.environment,
+        world.service.rounds.push_to,
+        ComparisonWatch(said.append),
     )
     assert found.equal and len(found.views) == 3
     assert list(world.service.folder.audit.iterdir()) == []
@@ -265,7 +275,7 @@ def test_files_that_go_while_a_view_is_compared_are_still_read(world: World) -> 
                     world.service.store.delete(log.site, piece.file)
 
     found = compare_views(
-        world.reader, world.service.folder, world.environment, world.service.push_to, ComparisonWatch(compact)
+        world.reader, world.service.folder, world.environment, world.service.rounds.push_to, ComparisonWatch(compact)
     )
     assert found.equal and len(found.views) == 3
 

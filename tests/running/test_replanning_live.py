@@ -96,7 +96,7 @@ def host(tmp_path: Path, postgres_database: Callable[[], str]) -> Iterator[Servi
 def assert_right(host: ServiceHost) -> None:
     """More than once: what a move left wrong may show only when more changes come."""
     for _ in range(3):
-        found = compare_views(host.reader(), host.service.folder, host.service.environment, host.service.push_to)
+        found = compare_views(host.reader(), host.service.folder, host.service.environment, host.service.rounds.push_to)
         assert {one.contract for one in found.views} == {"wall", "scores"}
         assert found.equal, found
 

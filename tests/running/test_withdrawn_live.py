@@ -68,9 +68,9 @@ def test_a_source_that_is_asked_for_again_before_its_database_is_back_is_capture
         assert loading.done.wait(120)
         assert loading.error is None
         assert publications(server) == before
-        assert service.scheduler is not None
-        reader = ViewReader(both, service.scheduler.engine.program, service.ledger, service.store)
-        found = compare_views(reader, service.folder, environment, service.push_to)
+        assert service.rounds.state is not None
+        reader = ViewReader(both, service.rounds.state.program, service.ledger, service.store)
+        found = compare_views(reader, service.folder, environment, service.rounds.push_to)
         assert found.equal, found
     finally:
         service.close()

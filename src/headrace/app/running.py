@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import logging.handlers
 import secrets
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -101,11 +102,11 @@ def run_project(
     for name, danger in exposing(declared.properties).items():
         say(f'engine: property "{name}" weakens a default: {danger}')
     engine = start_engine(declared, folder)
-    service = Service(folder, environment, engine.runner, absence=engine.absence, cores=engine.cores)
-    watch = EngineWatch(engine.replace, engine.allowed_s)
+    stop, runner, watch = threading.Event(), engine.runner, EngineWatch(engine.replace, engine.allowed_s)
     if settings.shape_links:
-        service.runner = simulated = SimulatedLinksRunner(engine.runner, service.links, wait=service.stop.wait)
+        runner = simulated = SimulatedLinksRunner(engine.runner, lambda: service.links(), wait=stop.wait)
         watch = EngineWatch(engine.replace, lambda: engine.allowed_s() + simulated.allowed_s(), simulated.left_s)
+    service = Service(folder, environment, runner, absence=engine.absence, cores=engine.cores, stop=stop)
     try:
         service.open()
     except LeaseHeld as error:

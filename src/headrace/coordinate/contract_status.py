@@ -18,10 +18,9 @@ from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Plan
 from headrace.observe.audit import Record
 from headrace.observe.shown import ContractNumbers
-from headrace.run.schedule.next_push import next_starts
 from headrace.site.last_status import State
+from headrace.site.push_state import PushState
 from headrace.site.running import Running
-from headrace.site.scheduler import Scheduler
 from headrace.site.service import Service
 from headrace.site.troubles import CAPTURE, DELIVERY, SOURCE
 
@@ -29,14 +28,14 @@ from headrace.site.troubles import CAPTURE, DELIVERY, SOURCE
 def contract_documents(service: Service, state: State) -> list[dict[str, Any]]:
     """Those of the plan that runs, then those that are loaded for the first time."""
     # Each is taken once and handed on: another plan may run at the next line, and has other contracts.
-    scheduler, loading = service.scheduler, service.loading
+    pushing, loading = service.rounds.state, service.loading
     found: list[dict[str, Any]] = []
-    if scheduler is not None:
+    if pushing is not None:
         now, times = service.clock(), service.ledger.times()
-        starts = next_starts(scheduler.paths, scheduler.scene(now, times, service.auditor.lags_of(times)))
+        starts = pushing.next_starts(now, times, service.auditor.lags_of(times))
         found = [
-            _contract(service, scheduler, one, now, starts.get(one.contract), state)
-            for one in scheduler.running.plan.contracts
+            _contract(service, pushing, one, now, starts.get(one.contract), state)
+            for one in pushing.running.plan.contracts
         ]
     if loading is not None and not loading.done.is_set():
         known = {one["id"] for one in found}
@@ -49,18 +48,18 @@ def contract_documents(service: Service, state: State) -> list[dict[str, Any]]:
 
 
 def _contract(
-    service: Service, scheduler: Scheduler, entry: ContractPlan, now: int, start: int | None, state: State
+    service: Service, pushing: PushState, entry: ContractPlan, now: int, start: int | None, state: State
 ) -> dict[str, Any]:
-    name, running = entry.contract, scheduler.running
+    name, running = entry.contract, pushing.running
     described = _described(service, running, entry)
-    what, reason = _state(service, scheduler, entry, described, state)
+    what, reason = _state(service, pushing, entry, described, state)
     return {
         **described,
         "next_push_s": None if start is None else (start - now) / 1e6,
         "state": what,
         **({} if reason is None else {"reason": reason}),
         "last_push_s": service.accounts.last_s.get(entry.vertex),
-        "prediction_error": scheduler.learning.error_of(name),
+        "prediction_error": pushing.learning.error_of(name),
         **({"forced": True} if name in running.forced else {}),
         **_version(running.plan, name),
     }
@@ -109,19 +108,19 @@ def _promised(running: Running, entry: ContractPlan, numbers: ContractNumbers | 
 
 
 def _state(
-    service: Service, scheduler: Scheduler, entry: ContractPlan, described: Mapping[str, Any], state: State
+    service: Service, pushing: PushState, entry: ContractPlan, described: Mapping[str, Any], state: State
 ) -> tuple[str, str | None]:
     """What is worst comes first."""
     name, loading = entry.contract, service.loading
     if state in (State.STOPPED, State.FAILED):
         return "stopped", "the service is not running"
-    unloaded, failing = service.unloaded.why.get(name), scheduler.failing_of(name)
+    unloaded, failing = service.unloaded.why.get(name), pushing.why_failing(name)
     if unloaded is not None:
         return "failing", unloaded.splitlines()[0]
-    if name in scheduler.halted:
-        return "failing", scheduler.halted[name]
-    if failing:
-        return "failing", failing[0][1].reason.splitlines()[0]
+    if name in pushing.halted:
+        return "failing", pushing.halted[name]
+    if failing is not None:
+        return "failing", failing.splitlines()[0]
     delivery = service.troubles.get(DELIVERY + name)
     if delivery is not None:
         return "failing", delivery.what
@@ -131,7 +130,7 @@ def _state(
     return (
         ("kept", None)
         if lag_s <= freshness_s
-        else ("late", _why_late(service, scheduler.running, entry, lag_s, freshness_s))
+        else ("late", _why_late(service, pushing.running, entry, lag_s, freshness_s))
     )
 
 

@@ -237,8 +237,8 @@ class Demo:
 
     def _reader(self) -> ViewReader:
         service = self._service
-        assert service is not None and service.scheduler is not None
-        return ViewReader(self.plan, service.scheduler.engine.program, service.ledger, service.store)
+        assert service is not None and service.rounds.state is not None
+        return ViewReader(self.plan, service.rounds.state.program, service.ledger, service.store)
 
     @property
     def written(self) -> int:
@@ -259,15 +259,15 @@ class Demo:
         service, load = self._service, self._load
         assert service is not None and load is not None
         seconds, kept = time.monotonic() - self._running_since, tuple(self._kept(service))
-        found = compare_views(self._reader(), service.folder, service.environment, service.push_to)
+        found = compare_views(self._reader(), service.folder, service.environment, service.rounds.push_to)
         load.stop()
         return Closing(
             seconds=seconds,
             first_view_s=self.first_view_s,
             written=load.rows,
             kept=kept,
-            pushes=service.pushes,
-            pushed_rows=service.pushed_rows,
+            pushes=service.rounds.counts.pushes,
+            pushed_rows=service.rounds.counts.rows,
             moved_rows=self._moved_rows,
             moved_bytes=self._moved_bytes,
             cost=self.plan.money,

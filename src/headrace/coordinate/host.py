@@ -115,11 +115,10 @@ class ServiceHost:
     def reader(self) -> ViewReader:
         """Of what runs; its ledger is the service's own."""
         service = self.service
-        scheduler = service.scheduler  # taken once: the next look may find another plan
-        if scheduler is None:
+        state = service.rounds.state  # taken once: the next look may find another plan
+        if state is None:
             raise UsageError("the views are not loaded yet", "`headrace status` shows the progress")
-        running, program = scheduler.running, scheduler.engine.program
-        return ViewReader(running.plan, program, service.ledger, service.store, running.forced)
+        return ViewReader(state.running.plan, state.program, service.ledger, service.store, state.running.forced)
 
     def measured(self) -> Measured:
         """What the plan that runs has taught so far."""
@@ -127,8 +126,8 @@ class ServiceHost:
 
     def _measure(self, measure: Measure) -> Measured:
         service = self.service
-        assert service.scheduler is not None, "nothing runs yet"
-        learning = service.scheduler.learning
+        assert service.rounds.state is not None, "nothing runs yet"
+        learning = service.rounds.state.learning
         return measure(learning, service.ledger.logs(held_results(learning.plan)), service.clock() / 1e6)
 
     # Acting

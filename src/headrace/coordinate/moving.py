@@ -5,24 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.coordinate.refused import tell_versions
 from headrace.model.log import Commit
-from headrace.model.notes import Learnt, LogKeys, read_document, read_note, read_notes
+from headrace.model.notes import LogKeys, read_notes
 from headrace.model.plan import Plan
 from headrace.plan.document import plan_document
 from headrace.run.capture.spool import SPOOL
 from headrace.run.load.transition import between, made_from, tidied
-from headrace.run.logs.upkeep import Upkeep
 from headrace.run.program import Program
 from headrace.run.push.engine import Engine
 from headrace.site.deliver.leftovers import Noted, captures_of, copies_of
-from headrace.site.learning import Learning
 from headrace.site.loading import Loading
 from headrace.site.running import Running, make_running
-from headrace.site.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from headrace.site.service import Service
@@ -41,8 +37,7 @@ def apply_plan(service: Service, plan: Plan, forced: Mapping[str, float] | None 
 def load_running(service: Service, wanted: Running, reread: frozenset[str] = frozenset()) -> Loading:
     """Moves to what is wanted in the background, or reads some sources of what runs again."""
     loading = Loading(wanted, reread=reread)
-    service.loading = loading
-    service.start_loading(lambda: go_over(service, loading))
+    service.start_loading(loading, lambda: go_over(service, loading))
     return loading
 
 
@@ -116,16 +111,16 @@ def _forget_made_from(service: Service, wanted: Running, before: Running | None,
     gone = tuple(name for name in (*spools, *sorted(made)) if name in known)
     notes = service.sources.forget_notes_about(sources)
     service.ledger.commit(service.lease, Commit(notes=notes, forget=gone))
-    if service.scheduler is not None:
-        service.unloaded.leave_out(
-            service.scheduler.engine, service.scheduler.running.plan, made, "its sources are being read again"
-        )
+    state = service.rounds.state
+    if state is not None:
+        service.unloaded.leave_out(state.running.plan, state.program, made, "its sources are being read again")
 
 
 def _program(service: Service, before: Running | None) -> Program | None:
     """What is pushed now, or was last: while a plan is loaded that is more than the plan that runs asks for."""
-    if service.scheduler is not None:
-        return service.scheduler.engine.program
+    state = service.rounds.state
+    if state is not None:
+        return state.program
     return None if before is None else before.program
 
 
@@ -138,10 +133,8 @@ def _withdraw_others(service: Service, running: Running, writing: tuple[threadin
 def _engine(service: Service, program: Program, running: bool) -> Engine:
     turn = service.turns.pushing if running else None
     ports = (service.ledger, service.store, service.runner, service.lease)
-    engine = Engine(program, *ports, turn, service.accounts.loaded, service.in_work)
-    if service.scheduler is not None:
-        engine.expect = service.scheduler.expect()  # what is known to take long may do so
-    return engine
+    expect = service.rounds.expect()  # what is known to take long may do so
+    return Engine(program, *ports, turn, service.accounts.loaded, service.in_work, expect=expect)
 
 
 def _between(service: Service, before: Running | None, program: Program) -> Engine:
@@ -149,22 +142,20 @@ def _between(service: Service, before: Running | None, program: Program) -> Engi
     there = service.ledger.times()
     anew = frozenset(name for name in program.logs if name not in there)
     both = between(_program(service, before), program, anew)
-    engine = _engine(service, both, running=service.scheduler is not None)
+    engine = _engine(service, both, running=service.running is not None)
     with service.turns.pushing:
-        if service.scheduler is not None:
-            service.scheduler.engine.program = engine.program
+        service.rounds.push_program(engine.program)
     return engine
 
 
 def _take_back(service: Service, loading: Loading) -> None:
     """What ran before goes on, as if no other plan had been asked for."""
-    scheduler = service.scheduler
-    if scheduler is None or service.stop.is_set():
+    running = service.running
+    if running is None or service.stop.is_set():
         return
-    running = scheduler.running
     _forget_changed(service, running, None, loading)
     with service.turns.upkeep_and_pushing():
-        scheduler.engine.program = running.program
+        service.rounds.push_program(running.program)
         _tidy(service, running.program)
     service.sources.capture_only(running)
     _withdraw_others(service, running)
@@ -183,13 +174,7 @@ def _switch(service: Service, wanted: Running, engine: Engine) -> None:
     service.folder.save_running(plan, plan_document(plan))
     _tidy(service, wanted.program)
     tell_versions(None if before is None else before.plan, plan)
-    # This one assignment swaps what runs: whoever looks without a lock finds one plan or the other, and all of it.
-    service.scheduler = Scheduler(wanted, engine, _learnt(service, plan), slots=service.cores)
-    unnamed = service.upkeep.unnamed if service.upkeep is not None else {}
-    service.upkeep = Upkeep(engine, budgets=wanted.budgets, unnamed=unnamed)
-    service.accounts.follow(plan)
-    service.auditor.watch(wanted.watched)
-    service.look()  # whoever asks next finds numbers of what runs now, by the promises that hold now
+    service.switch(wanted, engine)
 
 
 def _start_states(service: Service, engine: Engine, plan: Plan) -> None:
@@ -201,13 +186,4 @@ def _start_states(service: Service, engine: Engine, plan: Plan) -> None:
         gone = engine.forget(engine.without_state())
         failed = service.loader.try_to_load(engine, gone)
         if failed is not None:
-            service.unloaded.leave_out(engine, plan, gone, str(failed))
-
-
-def _learnt(service: Service, plan: Plan) -> Learning:
-    """What the plan before taught, or an earlier run of the service."""
-    if service.scheduler is not None:
-        return service.scheduler.learning.moved_to(plan)
-    note = read_note(service.ledger, Learnt)
-    earlier = None if note is None else read_document(note, partial(Learning.from_json, plan))
-    return earlier or Learning(plan)
+            service.unloaded.leave_out(plan, engine.program, gone, str(failed))

@@ -18,7 +18,7 @@ MOVES_TOLD = 5
 
 def status_document(service: Service, state: State, pid: int, moves: Sequence[ContractMove] = ()) -> dict[str, Any]:
     """`written` and `since` are in seconds since 1970. Of `moves`, the last few are told."""
-    loading = service.loading
+    loading, counts = service.loading, service.rounds.counts
     return {
         "contracts": contract_documents(service, state),
         "troubles": [trouble.to_json() for trouble in service.troubles.all().values()],
@@ -32,9 +32,9 @@ def status_document(service: Service, state: State, pid: int, moves: Sequence[Co
             "error": error_of(service),
             "written": time.time(),
             "engine": _engine(service.absence()),
-            "pushes": service.pushes,
-            "pushed_rows": service.pushed_rows,
-            "push_seconds": service.push_seconds,
+            "pushes": counts.pushes,
+            "pushed_rows": counts.rows,
+            "push_seconds": counts.seconds,
         },
     }
 

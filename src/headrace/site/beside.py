@@ -6,54 +6,41 @@ it is in files that nobody names.
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
-from headrace.model.errors import Conflict
+from headrace.run.ports import Runner
+from headrace.run.push.in_work import InWork
 from headrace.run.push.items import ItemOutcome
-from headrace.run.push.push import Pushed
 from headrace.run.push.work import Produced, WorkItem
-from headrace.run.schedule.next_push import Scene
-from headrace.run.schedule.next_round import RoundPush
+from headrace.site.threads import GuardedThreads
+from headrace.site.turns import Turns
 
-if TYPE_CHECKING:
-    from headrace.site.service import Service
-
-log = logging.getLogger("headrace.service")
+Finish = Callable[[WorkItem, ItemOutcome[Produced], float], None]
+"""What to do with what a push made, and the seconds that it took; called with the turn to push."""
 
 
-def begin_beside(service: Service, moves: Iterable[RoundPush], scene: Scene) -> None:
-    """By whoever has the turn to push."""
-    assert service.scheduler is not None
-    for move in moves:
-        item = service.scheduler.begin(move, scene)
-        if isinstance(item, Pushed):
-            service.note_pushed([item], 0.0)
-        else:
-            held = ExitStack()
-            held.enter_context(service.in_work.holding(item))  # before anybody else may push, and replace its files
-            service.start(partial(_push_beside, service, item, held), f"push of {item.name}")
+@dataclass(frozen=True, slots=True)
+class Beside:
+    runner: Runner[Any]
+    in_work: InWork
+    turns: Turns
+    threads: GuardedThreads
 
+    def push(self, item: WorkItem, finish: Finish) -> None:
+        """The caller has the turn to push."""
+        held = ExitStack()
+        held.enter_context(self.in_work.holding(item))  # before anybody else may push, and replace its files
+        self.threads.start(partial(self._push, item, held, finish), f"push of {item.name}")
 
-def _push_beside(service: Service, item: WorkItem, held: ExitStack) -> None:
-    with held:
-        began = time.perf_counter()
-        outcome = service.in_work.run(service.runner, item)
-        with service.turns.pushing:
-            if not service.stop.is_set():
-                _finish(service, item, outcome, time.perf_counter() - began)
-
-
-def _finish(service: Service, item: WorkItem, outcome: ItemOutcome[Produced], seconds: float) -> None:
-    """What runs may be another plan by now: it decides whether it wants this."""
-    assert service.scheduler is not None
-    try:
-        pushed = service.scheduler.finish(item, outcome, service.clock())
-    except Conflict as error:
-        log.warning("somebody else moved what was pushed beside the others: %s", error)
-        pushed = []
-    service.note_pushed(pushed, seconds)
+    def _push(self, item: WorkItem, held: ExitStack, finish: Finish) -> None:
+        with held:
+            began = time.perf_counter()
+            outcome = self.in_work.run(self.runner, item)
+            with self.turns.pushing:
+                if not self.threads.stop.is_set():
+                    finish(item, outcome, time.perf_counter() - began)

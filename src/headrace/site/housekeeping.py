@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from headrace.model.errors import Fenced, HeadraceError
-from headrace.model.log import Commit
+from headrace.model.log import Commit, Lease
 from headrace.model.notes import Learnt
 from headrace.run.logs.upkeep import Upkeep
-from headrace.site.mending import try_again
-
-if TYPE_CHECKING:
-    from headrace.site.service import Service
+from headrace.run.ports import Ledger
+from headrace.run.push.engine import Engine
+from headrace.site.accounts import Accounts
+from headrace.site.auditor import Auditor
+from headrace.site.gaps import Gaps
+from headrace.site.mending import Mending
+from headrace.site.rounds import Rounds
+from headrace.site.running import Running
+from headrace.site.sources.sources import Sources
+from headrace.site.turns import Turns
+from headrace.site.unloaded import Unloaded
 
 log = logging.getLogger("headrace.service")
 
@@ -25,68 +34,102 @@ GRACE_S = 60.0
 CUT_OFF = "it fell further behind than its site has room for changes, and has to be loaded again"
 
 
-def keep_up(service: Service) -> None:
-    trimmed, pause = time.monotonic(), UPKEEP_EVERY_S
-    while not service.stop.wait(pause):
-        service.gaps.wait(service.stop)
-        try:
-            with service.turns.upkeep:
-                if service.upkeep is None:
-                    continue
-                try_again(service)
-                began = time.monotonic()
-                worked = service.upkeep.step() is not None
-                pause = UPKEEP_EVERY_S if worked else NOTHING_DUE_S
-                if worked:
-                    service.gaps.learn(time.monotonic() - began)
-                if time.monotonic() - trimmed > TRIM_EVERY_S:
-                    trimmed = time.monotonic()
-                    _trim(service, service.upkeep)
-            _tidy_spools(service)
-        except Fenced:
-            raise
-        except (HeadraceError, RuntimeError) as error:
-            log.warning("upkeep: %s", error)
+@dataclass(frozen=True, slots=True)
+class KeptUp:
+    """What upkeep works on: logs of what runs."""
+
+    running: Running
+    upkeep: Upkeep
+
+    @property
+    def engine(self) -> Engine:
+        return self.upkeep.engine
 
 
-def _trim(service: Service, upkeep: Upkeep) -> None:
-    service.accounts.keep(service.clock())
-    _keep_learnt(service)
-    _cut_off(service, upkeep.trim(service.clock()))
-    upkeep.sweep(time.time(), grace=GRACE_S)
-    _forget_withdrawn(service)
-    service.auditor.forget_commit_marks(service.lease)
+@dataclass(slots=True)
+class Housekeeping:
+    """Changes what it keeps up only in `follow`, which a thread calls that holds the turn for upkeep."""
 
+    ledger: Ledger
+    lease: Lease
+    turns: Turns
+    gaps: Gaps
+    rounds: Rounds
+    sources: Sources
+    auditor: Auditor
+    accounts: Accounts
+    mending: Mending
+    unloaded: Unloaded
+    clock: Callable[[], int]
+    stop: threading.Event
+    _kept_up: KeptUp | None = None
+    _trimmed_at: float = field(default_factory=time.monotonic)
 
-def _keep_learnt(service: Service) -> None:
-    if service.scheduler is not None:
-        service.ledger.commit(service.lease, Commit(notes=(Learnt(service.scheduler.learning.to_json()),)))
+    def follow(self, running: Running, engine: Engine) -> None:
+        """Keeps up the logs of what runs from now on. Files without a name stay known from one plan to the next."""
+        unnamed = {} if self._kept_up is None else self._kept_up.upkeep.unnamed
+        self._kept_up = KeptUp(running, Upkeep(engine, budgets=running.budgets, unnamed=unnamed))
 
+    def run(self) -> None:
+        """Until the service stops."""
+        pause_s = UPKEEP_EVERY_S
+        while not self.stop.wait(pause_s):
+            self.gaps.wait(self.stop)
+            try:
+                with self.turns.upkeep:
+                    if self._kept_up is None:
+                        continue
+                    pause_s = self._keep_up(self._kept_up)
+                self._tidy_spools()
+            except Fenced:
+                raise
+            except (HeadraceError, RuntimeError) as error:
+                log.warning("upkeep: %s", error)
 
-def _cut_off(service: Service, vertices: tuple[str, ...]) -> None:
-    """Vertices that lagged behind what the budget of their site keeps start anew, and what builds on them."""
-    if not vertices:
-        return
-    assert service.scheduler is not None
-    engine = service.scheduler.engine
-    with service.turns.pushing:
-        gone = engine.forget(vertices)
-    log.warning("cut off by the budget of their site, to be loaded again: %s", ", ".join(gone))
-    service.unloaded.leave_out(engine, service.scheduler.running.plan, gone, CUT_OFF)
+    def _keep_up(self, kept: KeptUp) -> float:
+        """One piece of work. Returns the seconds until the next."""
+        self.mending.try_again(kept.engine, kept.running)
+        began = time.monotonic()
+        worked = kept.upkeep.step() is not None
+        if worked:
+            self.gaps.learn(time.monotonic() - began)
+        if time.monotonic() - self._trimmed_at > TRIM_EVERY_S:
+            self._trimmed_at = time.monotonic()
+            self._trim(kept)
+        return UPKEEP_EVERY_S if worked else NOTHING_DUE_S
 
+    def _trim(self, kept: KeptUp) -> None:
+        self.accounts.keep(self.clock())
+        self._keep_learnt()
+        self._cut_off(kept, kept.upkeep.trim(self.clock()))
+        kept.upkeep.sweep(time.time(), grace=GRACE_S)
+        self._forget_withdrawn(kept.running)
+        self.auditor.forget_commit_marks(self.lease)
 
-def _forget_withdrawn(service: Service) -> None:
-    """Contracts that are not asked for any more: nothing is owed to them."""
-    assert service.running is not None
-    asked = service.running.plan.catalogue.contracts.keys()
-    notes = (*service.auditor.forget_others(asked), *service.accounts.forget_others(asked))
-    if notes:
-        service.ledger.commit(service.lease, Commit(notes=notes))
+    def _keep_learnt(self) -> None:
+        state = self.rounds.state
+        if state is not None:
+            self.ledger.commit(self.lease, Commit(notes=(Learnt(state.learning.to_json()),)))
 
+    def _cut_off(self, kept: KeptUp, vertices: tuple[str, ...]) -> None:
+        """Vertices that lagged behind what the budget of their site keeps start anew, and what builds on them."""
+        if not vertices:
+            return
+        with self.turns.pushing:
+            gone = kept.engine.forget(vertices)
+        log.warning("cut off by the budget of their site, to be loaded again: %s", ", ".join(gone))
+        self.unloaded.leave_out(kept.running.plan, kept.engine.program, gone, CUT_OFF)
 
-def _tidy_spools(service: Service) -> None:
-    """While a plan is loaded it is not certain which of them are read."""
-    with service.turns.try_plan() as ours:
-        running = service.running
-        if ours and running is not None:
-            service.sources.forget_unread(running.sources, service.lease)
+    def _forget_withdrawn(self, running: Running) -> None:
+        """Contracts that are not asked for any more: nothing is owed to them."""
+        asked = running.plan.catalogue.contracts.keys()
+        notes = (*self.auditor.forget_others(asked), *self.accounts.forget_others(asked))
+        if notes:
+            self.ledger.commit(self.lease, Commit(notes=notes))
+
+    def _tidy_spools(self) -> None:
+        """While a plan is loaded it is not certain which of them are read."""
+        with self.turns.try_plan() as ours:
+            running = self.rounds.running
+            if ours and running is not None:
+                self.sources.forget_unread(running.sources, self.lease)

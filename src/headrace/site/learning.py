@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 
 from headrace.model.catalogue import OperatorTime
 from headrace.model.plan import Plan
@@ -135,6 +135,11 @@ class Learning:
             self.accuracy[contract] = compared(self.accuracy.get(contract, Accuracy()), *self.last[contract])
 
     # Going on
+
+    def copy(self) -> Learning:
+        """For whoever looks while pushes go on. Whatever is not copied here is never changed, only replaced."""
+        flows, accuracy = self.flows.copy(), self.accuracy.copy()
+        return replace(self, flows=flows, accuracy=accuracy, begun=self.begun.copy(), last=self.last.copy())
 
     def moved_to(self, plan: Plan) -> Learning:
         """What is still true of another plan."""

@@ -7,19 +7,23 @@ is tried again only when something that it reads has changed: until then its dat
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from headrace.model.plan import ContractPlan
 from headrace.run.compile.columns import serving_log
+from headrace.run.ports import Ledger
 from headrace.run.program import reads_time
 from headrace.run.push.engine import Engine, NoAnswer
 from headrace.run.push.halted import halted_in, waiting_for
-from headrace.site.troubles import ROW
-
-if TYPE_CHECKING:
-    from headrace.site.service import Service
+from headrace.site.deliver.deliveries import Deliveries
+from headrace.site.loading import Loader
+from headrace.site.push_state import PushState
+from headrace.site.running import Running
+from headrace.site.troubles import ROW, Troubles
+from headrace.site.turns import Turns
+from headrace.site.unloaded import Unloaded
 
 log = logging.getLogger("headrace.service")
 
@@ -48,29 +52,51 @@ class Backoffs:
         self.until_s[contract] = time.monotonic() + (0.0 if worked else max(backoff_s, BACKOFF_FOR * took_s))
 
 
-def try_again(service: Service) -> None:
-    """All views that wait for it. Nobody compacts logs meanwhile."""
-    with service.turns.try_plan() as ours:
-        if service.scheduler is None or not ours:
-            return  # whoever goes over to a plan loads it, and in another way perhaps
-        engine = service.scheduler.engine
-        for entry in service.scheduler.running.plan.contracts:
-            if service.backoffs.is_over(entry.contract) and not service.stop.is_set():
-                if entry.contract in service.unloaded.why:
-                    _load(service, engine, entry)
-                elif _is_worth_trying(engine, serving_log(engine.program, entry)):
-                    _rebuild(service, engine, entry)
+@dataclass(frozen=True, slots=True)
+class Mending:
+    """`backoffs` is changed by nobody else; the thread that does upkeep calls this."""
 
+    loader: Loader
+    unloaded: Unloaded
+    deliveries: Deliveries
+    turns: Turns
+    stop: threading.Event
+    backoffs: Backoffs = field(default_factory=Backoffs)
 
-def _load(service: Service, engine: Engine, entry: ContractPlan) -> None:
-    began = time.monotonic()
-    error = service.loader.load_if_read(engine, [serving_log(engine.program, entry)])
-    service.backoffs.learn(entry.contract, error is None, time.monotonic() - began)
-    if error is None:
-        service.unloaded.forget(entry.contract)
-        log.info('contract "%s" is loaded', entry.contract)
-    else:
-        service.unloaded.note(entry.contract, str(error))
+    def try_again(self, engine: Engine, running: Running) -> None:
+        """All views that wait for it. Nobody compacts logs meanwhile: the caller has the turn for upkeep."""
+        with self.turns.try_plan() as ours:
+            if not ours:
+                return  # whoever goes over to a plan loads it, and in another way perhaps
+            for entry in running.plan.contracts:
+                if self.backoffs.is_over(entry.contract) and not self.stop.is_set():
+                    if entry.contract in self.unloaded.why:
+                        self._load(engine, entry)
+                    elif _is_worth_trying(engine, serving_log(engine.program, entry)):
+                        self._rebuild(engine, entry)
+
+    def _load(self, engine: Engine, entry: ContractPlan) -> None:
+        began = time.monotonic()
+        error = self.loader.load_if_read(engine, [serving_log(engine.program, entry)])
+        self.backoffs.learn(entry.contract, error is None, time.monotonic() - began)
+        if error is None:
+            self.unloaded.forget(entry.contract)
+            log.info('contract "%s" is loaded', entry.contract)
+        else:
+            self.unloaded.note(entry.contract, str(error))
+
+    def _rebuild(self, engine: Engine, entry: ContractPlan) -> None:
+        began = time.monotonic()
+        try:
+            made = engine.rebuild(serving_log(engine.program, entry))
+        except RuntimeError as error:
+            self.backoffs.learn(entry.contract, False, time.monotonic() - began)
+            if not isinstance(error, NoAnswer):
+                log.warning('contract "%s" cannot be computed again: %s', entry.contract, error)
+            return
+        if made:
+            self.backoffs.learn(entry.contract, True, 0.0)
+            self.deliveries.pushed()
 
 
 def _is_worth_trying(engine: Engine, vertex: str) -> bool:
@@ -86,31 +112,14 @@ def _is_worth_trying(engine: Engine, vertex: str) -> bool:
     return any(spool.start > tried or spool.changes(max(tried, spool.start), spool.t) for spool in spools)
 
 
-def _rebuild(service: Service, engine: Engine, entry: ContractPlan) -> None:
-    began = time.monotonic()
-    try:
-        made = engine.rebuild(serving_log(engine.program, entry))
-    except RuntimeError as error:
-        service.backoffs.learn(entry.contract, False, time.monotonic() - began)
-        if not isinstance(error, NoAnswer):
-            log.warning('contract "%s" cannot be computed again: %s', entry.contract, error)
-        return
-    if made:
-        service.backoffs.learn(entry.contract, True, 0.0)
-        service.deliveries.pushed()
-
-
-def report_bad_rows(service: Service) -> None:
+def report_bad_rows(troubles: Troubles, ledger: Ledger, state: PushState) -> None:
     """Contracts that are halted, and why: as the ledger has it, also right after a restart."""
-    scheduler = service.scheduler
-    if scheduler is None:
-        return
-    halted, program = halted_in(service.ledger), scheduler.engine.program
+    halted, program = halted_in(ledger), state.program
     waiting = waiting_for(program, halted)
-    first = {entry.contract: waiting.get(serving_log(program, entry)) for entry in scheduler.running.plan.contracts}
+    first = {entry.contract: waiting.get(serving_log(program, entry)) for entry in state.running.plan.contracts}
     found = {contract: halted[vertex] for contract, vertex in first.items() if vertex is not None}
-    for key in [key for key in service.troubles.all() if key.startswith(ROW) and key.removeprefix(ROW) not in found]:
-        service.troubles.clear(key)
+    for key in [key for key in troubles.all() if key.startswith(ROW) and key.removeprefix(ROW) not in found]:
+        troubles.clear(key)
     for contract, one in found.items():
         what = f'contract "{contract}" cannot be computed: {one.why}'
-        service.troubles.report(ROW + contract, what, MEND_ROW, since=one.since / 1e6)
+        troubles.report(ROW + contract, what, MEND_ROW, since=one.since / 1e6)

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from headrace.model.log import NEVER
 from headrace.run.compile.columns import serving_log
 from headrace.run.compile.timers import is_helper
-from headrace.run.program import Ingest
 from headrace.run.push.engine import Engine
 from headrace.run.push.items import ItemOutcome
 from headrace.run.push.push import Pushed
@@ -24,13 +23,13 @@ from headrace.run.schedule.next_push import (
     PushDecision,
     Scene,
     Seconds,
-    longest_item_s,
     next_pushes,
     path_s,
     paths_of,
 )
 from headrace.run.schedule.next_round import RoundPush, next_round
 from headrace.site.learning import Learning
+from headrace.site.push_state import PushState, find_needed
 from headrace.site.running import Running
 
 BACKOFF_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
@@ -61,7 +60,7 @@ class Scheduler:
     slow: set[str] = field(default_factory=set)
     """Vertices that were pushed together when one of them hung: each is pushed beside the others until it is there."""
     halted: dict[str, str] = field(default_factory=dict)
-    """Contracts that bad rows keep from going on, and why: `service.mending` rebuilds them."""
+    """Contracts that bad rows keep from going on, and why: `site/mending.py` rebuilds them. Replaced, never changed."""
     _paths: Paths | None = None
 
     @property
@@ -77,23 +76,18 @@ class Scheduler:
 
     # Rounds
 
-    def scene(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> Scene:
-        watermarks = {
-            name: times.get(task.step.spool, NEVER)
-            for name, task in self.engine.program.tasks.items()
-            if isinstance(task.step, Ingest)
-        }
-        seconds = self.learning.seconds()
-        return Scene(
-            now=now,
-            times=times,
-            watermarks=watermarks,
-            seconds=seconds,
+    def state(self) -> PushState:
+        """How pushing is going now, as a value that stays as it is."""
+        return PushState(
+            running=self.running,
+            program=self.engine.program,
+            paths=self.paths,
+            learning=self.learning.copy(),
             slots=self.slots,
             in_flight=frozenset((*self.pending, *self.halted)),
-            lags_s=lags_s,
-            margins=self.learning.margins,
-            blocking_s=longest_item_s(self.paths, seconds, self.apart),
+            apart=frozenset(self.apart),
+            halted=self.halted,
+            failing={vertex: one.reason for vertex, one in self.failing.items()},
         )
 
     def decide(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> PushDecision:
@@ -105,8 +99,7 @@ class Scheduler:
                 self.learning.end(contract, now)
             if there or due.vertex not in times or contract in self.halted or self._backs_off_for(contract, now):
                 del self.pending[contract]
-        scene = self.scene(now, times, lags_s)
-        decision = next_pushes(self.paths, scene)
+        decision = next_pushes(self.paths, self.state().scene(now, times, lags_s))
         for due in decision.due:
             if not self._backs_off_for(due.contract, now):
                 self.pending[due.contract] = due
@@ -273,12 +266,4 @@ class Scheduler:
 
     def _backs_off_for(self, contract: str, now: int) -> bool:
         """Whether something that a contract needs is left alone for now: it must not hold up the others."""
-        return any(self._backs_off(vertex, now) for vertex in self._needed_by(contract))
-
-    def failing_of(self, contract: str) -> list[tuple[str, Failing]]:
-        return [(vertex, self.failing[vertex]) for vertex in self._needed_by(contract) if vertex in self.failing]
-
-    def _needed_by(self, contract: str) -> list[str]:
-        """Vertices, and what is computed of the last."""
-        answer = self.engine.program.answers.get(contract)
-        return [*self.paths.upstream[contract], *([] if answer is None else [answer])]
+        return any(self._backs_off(vertex, now) for vertex in find_needed(self.paths, self.engine.program, contract))

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from headrace.model.plan import Plan
 from headrace.run.compile.columns import serving_log
-from headrace.run.push.engine import Engine
+from headrace.run.load.transition import made_from
+from headrace.run.program import Program
 
 
 @dataclass(slots=True)
@@ -31,11 +32,11 @@ class Unloaded:
         with self._turn:
             self._why = dict(why)
 
-    def leave_out(self, engine: Engine, plan: Plan, gone: Collection[str], why: str) -> None:
+    def leave_out(self, plan: Plan, program: Program, gone: Collection[str], why: str) -> None:
         """Contracts that need vertices which are not there any more."""
-        lost = set(gone)
+        lost = made_from(program, gone).union(gone)
         for entry in plan.contracts:
-            if not lost.isdisjoint(engine.upstream([serving_log(engine.program, entry)])):
+            if serving_log(program, entry) in lost:
                 self.note(entry.contract, why)
 
     def note(self, contract: str, why: str) -> None:

@@ -85,15 +85,14 @@ def watch(service: Service, engine: EngineWatch) -> None:
 
 def _waiting(service: Service, times: Mapping[str, int]) -> list[Waiting]:
     """Contracts of the plan that runs. What others change meanwhile is read as it is: the next look is soon."""
-    scheduler = service.scheduler
-    if scheduler is None:
+    state, unloaded = service.rounds.state, service.unloaded.why
+    if state is None:
         return []
     found = []
-    for one in service.auditor.watched:
+    for one in state.running.watched:
         captured = min((times.get(SPOOL + source, NEVER) for source in one.sources), default=NEVER)
-        known = one.contract in scheduler.paths.upstream
-        is_failing = one.contract in scheduler.halted or (known and bool(scheduler.failing_of(one.contract)))
-        excused = one.contract in service.unloaded.why or is_failing
+        is_failing = one.contract in state.halted or state.why_failing(one.contract) is not None
+        excused = one.contract in unloaded or is_failing
         found.append(Waiting(one.contract, one.freshness_s, times.get(one.vertex), captured, excused))
     return found
 

@@ -1,0 +1,76 @@
+"""How pushing is going, for whoever shows it or watches it: a frozen value that rounds publish, swapped whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headrace.model.log import NEVER
+from headrace.run.program import Ingest, Program
+from headrace.run.schedule.next_push import Paths, Scene, longest_item_s, next_starts
+from headrace.site.learning import Learning
+from headrace.site.running import Running
+
+
+@dataclass(frozen=True, slots=True)
+class PushCounts:
+    """Pushes since the service started, the rows that they made, and the seconds that they took."""
+
+    pushes: int = 0
+    rows: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PushState:
+    """What runs, and how its pushes were going after the last round. All of it is of one plan.
+
+    `program` is what is pushed: while another plan is loaded that is more than what `running` has. `learning` is a copy
+    that nobody changes. Contracts `in_flight` have a push that has begun, or wait for good data. `apart` are vertices
+    that are pushed beside the others. `halted` are contracts that bad rows keep from going on, and why; `failing` are
+    vertices that cannot be pushed, and why.
+    """
+
+    running: Running
+    program: Program
+    paths: Paths
+    learning: Learning
+    slots: int
+    in_flight: frozenset[str]
+    apart: frozenset[str]
+    halted: Mapping[str, str]
+    failing: Mapping[str, str]
+
+    def scene(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> Scene:
+        watermarks = {
+            name: times.get(task.step.spool, NEVER)
+            for name, task in self.program.tasks.items()
+            if isinstance(task.step, Ingest)
+        }
+        seconds = self.learning.seconds()
+        return Scene(
+            now=now,
+            times=times,
+            watermarks=watermarks,
+            seconds=seconds,
+            slots=self.slots,
+            in_flight=self.in_flight,
+            lags_s=lags_s,
+            margins=self.learning.margins,
+            blocking_s=longest_item_s(self.paths, seconds, self.apart),
+        )
+
+    def next_starts(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> dict[str, int]:
+        """When the next push of each contract is due, in microseconds."""
+        return next_starts(self.paths, self.scene(now, times, lags_s))
+
+    def why_failing(self, contract: str) -> str | None:
+        """Why something that a contract needs cannot be pushed; None if all of it can."""
+        needed = find_needed(self.paths, self.program, contract)
+        return next((self.failing[vertex] for vertex in needed if vertex in self.failing), None)
+
+
+def find_needed(paths: Paths, program: Program, contract: str) -> list[str]:
+    """The vertices that a contract needs, and what is computed of the last."""
+    answer = program.answers.get(contract)
+    return [*paths.upstream[contract], *([] if answer is None else [answer])]

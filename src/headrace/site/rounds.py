@@ -1,0 +1,204 @@
+"""Pushes what is due, round after round, and publishes how that goes.
+
+What pushing changes (the scheduler, the counts, until when nothing is due) belongs to `Rounds`, and only its methods
+change it, with the turn to push. All others read `state` and `counts`: frozen values, swapped whole, for which nobody
+needs a turn. Whoever takes `state` once has all of one plan.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass, field
+from functools import partial
+
+from headrace.model.errors import Conflict
+from headrace.model.notes import Learnt, SourceStopped, WantedTime, note_keys, read_document, read_note
+from headrace.model.plan import Plan
+from headrace.run.capture.spool import SPOOL
+from headrace.run.ports import Ledger
+from headrace.run.program import Program
+from headrace.run.push.engine import Engine
+from headrace.run.push.items import ItemOutcome
+from headrace.run.push.push import Pushed
+from headrace.run.push.work import Produced, WorkItem
+from headrace.run.schedule.next_push import Scene, Seconds
+from headrace.run.schedule.next_round import RoundPush
+from headrace.site.auditor import Auditor
+from headrace.site.beside import Beside
+from headrace.site.gaps import Gaps
+from headrace.site.learning import Learning
+from headrace.site.push_state import PushCounts, PushState
+from headrace.site.running import Running
+from headrace.site.scheduler import Scheduler
+from headrace.site.turns import Turns
+
+log = logging.getLogger("headrace.service")
+
+IDLE_S, YIELD_S = 0.25, 0.001
+"""Pauses between rounds; however much there is to push, a load that waits for its turn gets it."""
+
+
+@dataclass(slots=True)
+class Rounds:
+    """`account` is told what was pushed, with the seconds of a round. `slots` items run side by side."""
+
+    ledger: Ledger
+    auditor: Auditor
+    gaps: Gaps
+    turns: Turns
+    beside: Beside
+    stop: threading.Event
+    clock: Callable[[], int]
+    account: Callable[[list[Pushed], float | None], None]
+    slots: int = 2
+    scheduler: Scheduler | None = None
+    state: PushState | None = None
+    counts: PushCounts = field(default_factory=PushCounts)
+    _answered: int = 0
+    _quiet_until: float = 0.0
+    """On the clock that nobody sets: no push is due before."""
+
+    @property
+    def running(self) -> Running | None:
+        """What runs. Take it once and keep it: the next look may find another plan."""
+        state = self.state
+        return None if state is None else state.running
+
+    # What is pushed: these are for a thread that holds all turns
+
+    def switch(self, running: Running, engine: Engine) -> None:
+        """From here on this runs."""
+        self.scheduler = Scheduler(running, engine, self._learnt(running.plan), self.slots)
+        self._publish()  # one assignment: whoever looks finds the plan before, or all of this one
+
+    def push_program(self, program: Program) -> None:
+        """Pushes this from now on, for the plan that runs: what it asks for, and what a plan on its way adds."""
+        if self.scheduler is not None:
+            self.scheduler.engine.program = program
+            self._publish()
+
+    def expect(self) -> Seconds | None:
+        """How long pushes of a vertex are known to take; None if nothing runs."""
+        return None if self.scheduler is None else self.scheduler.expect()
+
+    def _learnt(self, plan: Plan) -> Learning:
+        """What the plan before taught, or an earlier run of the service."""
+        if self.scheduler is not None:
+            return self.scheduler.learning.moved_to(plan)
+        note = read_note(self.ledger, Learnt)
+        earlier = None if note is None else read_document(note, partial(Learning.from_json, plan))
+        return earlier or Learning(plan)
+
+    # For everybody
+
+    def wake(self) -> None:
+        """Something may be due that nobody could foresee."""
+        self._quiet_until = 0.0
+
+    def push_to(self, t: int) -> list[Pushed]:
+        """Brings every view to a time up to which everything is captured; views in full get there a little later."""
+        with self.turns.pushing:
+            assert self.running is not None, "nothing runs yet"
+            return self._push_views({one.vertex for one in self.running.plan.contracts}, t)
+
+    # The thread
+
+    def run(self) -> None:
+        """Until the service stops."""
+        while not self.stop.is_set():
+            with self.turns.pushing:
+                if self.scheduler is not None:
+                    self.auditor.look_before_pushing()
+                    self._push_as_asked(self.scheduler)
+                pause_s = self._push(self.scheduler) if self.scheduler is not None else IDLE_S
+            self.stop.wait(min(max(YIELD_S, pause_s), IDLE_S))
+
+    def _push_as_asked(self, scheduler: Scheduler) -> None:
+        """Who looks from outside may ask for all views at one time, ahead of their turn; tried once.
+
+        But for views that are not loaded, or read a source which is stopped.
+        """
+        wanted, engine = read_note(self.ledger, WantedTime), scheduler.engine
+        if wanted is not None and (t := wanted.t) > self._answered:
+            stopped = {SPOOL + name for name in note_keys(self.ledger, SourceStopped)}
+            vertices = {one.vertex for one in scheduler.running.plan.contracts} & self.ledger.times().keys()
+            views = {vertex for vertex in vertices if stopped.isdisjoint(engine.spools([vertex]))}
+            if engine.watermark(views) >= t:
+                self._answered = t
+                self._push_views(views, t)
+
+    def _push_views(self, views: Set[str], t: int) -> list[Pushed]:
+        assert self.scheduler is not None, "nothing runs yet"
+        pushed = self.scheduler.push_asked(views, t, self.clock())
+        self.wake()
+        self._publish()
+        self.account(pushed, None)
+        return pushed
+
+    def _push(self, scheduler: Scheduler) -> float:
+        """One round. Returns the seconds until the next may have anything to do."""
+        if (left_s := self._quiet_until - time.monotonic()) > 0:
+            return left_s
+        began, now, times = time.monotonic(), self.clock(), self.ledger.times()
+        lags_s = self.auditor.lags_of(times)
+        decision = scheduler.decide(now, times, lags_s)
+        scene = self._publish().scene(now, times, lags_s)
+        aside = scheduler.set_aside(scene)
+        if aside.begin:
+            self._begin_beside(scheduler, aside.begin, scene)
+            return 0.0
+        if not aside.due:
+            quiet_s = (decision.next_wake - now) / 1e6
+            self.gaps.expect_push(quiet_s)
+            self._quiet_until = began + quiet_s
+            return quiet_s
+        started = time.perf_counter()
+        try:
+            with self.gaps.pushing():
+                pushed = scheduler.round(aside, scene)
+        except Conflict as error:
+            log.warning("somebody else moved what was pushed: %s", error)
+            return 0.0
+        if pushed:
+            self._note_pushed(pushed, time.perf_counter() - started)
+        return 0.0 if pushed else IDLE_S
+
+    def _begin_beside(self, scheduler: Scheduler, moves: Iterable[RoundPush], scene: Scene) -> None:
+        try:
+            for move in moves:
+                item = scheduler.begin(move, scene)
+                if isinstance(item, Pushed):
+                    self._note_pushed([item], 0.0)
+                else:
+                    self.beside.push(item, self._finish_beside)
+        except Conflict as error:
+            log.warning("somebody else moved what was to be pushed beside the others: %s", error)
+
+    def _finish_beside(self, item: WorkItem, outcome: ItemOutcome[Produced], seconds: float) -> None:
+        """What runs may be another plan by now: its scheduler decides whether it wants this."""
+        assert self.scheduler is not None
+        try:
+            pushed = self.scheduler.finish(item, outcome, self.clock())
+        except Conflict as error:
+            log.warning("somebody else moved what was pushed beside the others: %s", error)
+            pushed = []
+        self._note_pushed(pushed, seconds)
+
+    def _note_pushed(self, pushed: list[Pushed], seconds: float) -> None:
+        """What is made of these may be due now."""
+        self.wake()
+        before, rows = self.counts, sum(one.rows_out for one in pushed)
+        self.counts = PushCounts(before.pushes + len(pushed), before.rows + rows, before.seconds + seconds)
+        for one in pushed:
+            if one.error is not None and not one.halted:
+                log.warning("%s could not be pushed: %s", one.vertex, one.error.splitlines()[0])
+        self._publish()
+        self.account(pushed, seconds)
+
+    def _publish(self) -> PushState:
+        assert self.scheduler is not None
+        self.state = found = self.scheduler.state()
+        return found
