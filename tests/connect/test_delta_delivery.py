@@ -213,9 +213,9 @@ def test_of_two_writers_that_read_the_same_version_one_fails(view, tmp_path):
     first, second = (table.read(folder.fingerprint) for _ in range(2))
     assert first is not None and second is not None
     rows_ = arrow_table(SMALL, [(1, "a")])
-    with table.reported():
+    with table.report_errors():
         table.commit(first, rows_, (), replace(first.mark, step=1))
-    with pytest.raises(Conflict, match="someone else has written"), table.reported():
+    with pytest.raises(Conflict, match="someone else has written"), table.report_errors():
         table.commit(second, rows_, (), replace(second.mark, step=1))
 
 

@@ -15,7 +15,7 @@ from headrace.model.relation import Field
 from headrace.model.types import BOOLEAN, INT, STRING
 from headrace.run.logs.key_index import KeyIndex, make_indexes
 from headrace.run.operators.join import join
-from headrace.run.operators.reading import Contents, read
+from headrace.run.operators.reading import Contents, read_rows
 from headrace.run.program import JoinStep, LogReading, LookupKey
 from headrace.run.rows.arrow import rows_of_arrow
 from headrace.run.rows.changes import interval
@@ -67,7 +67,7 @@ def test_the_lookup_join_makes_the_changes_of_a_shuffle_join(spark: SparkSession
     ]
     theirs = shuffle_join(spark, store, STEP, JoinFiles(*files), (after, upto), MADE).toArrow()
     contents = Contents(STEP.relation, KeyIndex(("b.k",), tuple(make_indexes(right, ("b.k",), 1)), right.schema), upto)
-    ours = join(STEP, read(STEP.changes, interval(left, after, upto)), contents, MADE)
+    ours = join(STEP, read_rows(STEP.changes, interval(left, after, upto)), contents, MADE)
     assert ours.num_rows > 10
     assert theirs.column_names == ours.column_names
     assert difference(rows_of_arrow(ours), rows_of_arrow(theirs)) is None

@@ -17,7 +17,7 @@ from headrace.model.types import Row, Value
 from headrace.run.compile.columns import serving_log, view_outputs
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.push.engine import Engine, NoAnswer, NotThereYet
-from headrace.run.push.halted import halted_in, waiting_for
+from headrace.run.push.halted import read_halted, waiting_for
 from headrace.run.rows.arrow import rows_of_arrow
 from headrace.run.views.view import changes_after
 from headrace.testing import changes, tables
@@ -56,7 +56,7 @@ def mend(world: RunningWorld, engine: Engine) -> None:
         with suppress(NoAnswer, NotThereYet):
             if log not in engine.ledger.times():
                 engine.load([log])
-            elif log in waiting_for(world.program, halted_in(engine.ledger)):
+            elif log in waiting_for(world.program, read_halted(engine.ledger)):
                 engine.rebuild(log)
 
 
@@ -69,7 +69,7 @@ def answer(world: RunningWorld, contract: str, t: int) -> ZSet | None:
 
 def assert_right(world: RunningWorld) -> None:
     """Every view equals its query as of its time; one that is not up to date says why."""
-    times, waiting = world.ledger.times(), waiting_for(world.program, halted_in(world.ledger))
+    times, waiting = world.ledger.times(), waiting_for(world.program, read_halted(world.ledger))
     for planned in world.plan.contracts:
         log = serving_log(world.program, planned)
         if log in times:
@@ -86,7 +86,7 @@ def assert_up_to_date(world: RunningWorld) -> None:
         expected = answer(world, planned.contract, world.now)
         if expected is not None:
             log = serving_log(world.program, planned)
-            assert times.get(log, NEVER) == world.now, f"{planned.view}: {halted_in(world.ledger)}"
+            assert times.get(log, NEVER) == world.now, f"{planned.view}: {read_halted(world.ledger)}"
             assert ZSet.of(rows_of_arrow(world.rows(planned.contract))) == expected, planned.view
 
 

@@ -16,7 +16,7 @@ from headrace.model.notes import LogKeys, SourceLoaded, note_keys, read_notes
 from headrace.model.plan import Plan, PlanOptions, Sharing
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
-from headrace.run.load.transition import between, tidied
+from headrace.run.load.transition import between, make_tidying_commit
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.push.engine import Engine
 from headrace.run.push.items import HereRunner
@@ -68,7 +68,7 @@ def go_over(world: RunningWorld, plan: Plan, push: bool, folder: Path) -> None:
     world.open()
     world.engine.start_states()
     logs = {name: log for name, log in world.ledger.logs().items() if not name.startswith("spool:")}
-    world.ledger.commit(world.lease, tidied(program, logs, read_notes(world.ledger, LogKeys)))
+    world.ledger.commit(world.lease, make_tidying_commit(program, logs, read_notes(world.ledger, LogKeys)))
 
 
 def left_over(world: RunningWorld) -> list[str]:

@@ -43,12 +43,12 @@ def open_demo(say: Callable[[str], None]) -> Iterator[Demo]:
     try:
         yield demo
     finally:
-        with _undisturbed():
+        with _ignore_interrupts():
             demo.close()
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def _ignore_interrupts() -> Iterator[None]:
     """Who interrupts again while things end would leave half of them behind."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -83,7 +83,7 @@ def decide_feed_tables(follows: Path, tables: FeedTables, question: FeedsQuestio
     from headrace.plan.feeds.latency import LatencyMethod
     from headrace.plan.feeds.tables import TableSize, feeds_from_columns, table_answer
 
-    prices, target = _typed(tables)
+    prices, target = _read_options(tables)
     table = read_follows(follows, tables.producers, tables.consumers, progress)
     feeds = feeds_from_columns(table.consumer, table.producer, table.query_rate, table.event_rate, prices, table.prices)
     pair = required_pair(table.find(*question.why), *question.why) if question.why else None
@@ -110,7 +110,7 @@ def decide_feed_tables_on_spark(follows: Path, tables: FeedTables, master: str, 
     from headrace.connect.spark.session import SparkSettings, start_session
     from headrace.plan.feeds.tables import TableSize, decide_rows, table_answer, table_decision
 
-    prices, _ = _typed(tables)
+    prices, _ = _read_options(tables)
     files = FollowFiles(follows, tables.producers, tables.consumers)
     with TemporaryDirectory() as scratch:
         progress("starting Spark")
@@ -127,7 +127,7 @@ def decide_feed_tables_on_spark(follows: Path, tables: FeedTables, master: str, 
     return FeedsReport(table_answer(table_decision(*found.costs), size, seconds), size.pairs, size.stored_ahead)
 
 
-def _typed(tables: FeedTables) -> tuple[DefaultPrices, Latency | None]:
+def _read_options(tables: FeedTables) -> tuple[DefaultPrices, Latency | None]:
     """Prices and target as values, and a look at where to write: mistakes in words come before hours of work."""
     from headrace.connect.tables.output import output_format
     from headrace.plan.feeds.typed import typed_prices, typed_target

@@ -115,12 +115,14 @@ def load_beside(directory: Path, environment: Mapping[str, str], running: Mappin
     if found is not None:
         return found
     complete = read_project(directory, environment, inspect)
-    wider = [name for name, source in complete.sources.items() if len(source.columns or ()) > _known(running, name)]
+    wider = [
+        name for name, source in complete.sources.items() if len(source.columns or ()) > _known_position(running, name)
+    ]
     unused = {name: running[name] for name in wider if name in running and read({name: running[name]}) is not None}
     return read(unused) or complete
 
 
-def _known(running: Mapping[str, Source], name: str) -> int:
+def _known_position(running: Mapping[str, Source], name: str) -> int:
     return len(running[name].columns or ()) if name in running else 0
 
 

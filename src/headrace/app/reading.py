@@ -134,7 +134,9 @@ def iterate_changes(
     With `follow` it goes on with what comes, until you stop asking. Raises UsageError if changes after that position
     are not kept any more: read the view anew then.
     """
-    for position, deleted, inserted in _changed(Path(directory), view, after, threading.Event() if follow else None):
+    for position, deleted, inserted in _follow_changes(
+        Path(directory), view, after, threading.Event() if follow else None
+    ):
         yield ViewChange(position, deleted, inserted)
 
 
@@ -142,10 +144,10 @@ def changes(directory: Path, view: str, after: int | None, follow: threading.Eve
     """Changes after a time (microseconds) as JSON values; while `follow` is not set, those to come as well."""
     from headrace.run.rows.json_rows import json_changes
 
-    return json_changes(_changed(directory, view, after, follow))
+    return json_changes(_follow_changes(directory, view, after, follow))
 
 
-def _changed(
+def _follow_changes(
     directory: Path, view: str, after: int | None, follow: threading.Event | None
 ) -> Iterator[tuple[int, pa.Table, pa.Table]]:
     """Time, rows that went and rows that came; also when the view has moved meanwhile."""

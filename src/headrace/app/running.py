@@ -110,7 +110,7 @@ def run_project(
     try:
         service.open()
     except LeaseHeld as error:
-        raise _held(folder, str(error)) from error
+        raise _say_held(folder, str(error)) from error
     start_watchdog(service, watch)
     host = ServiceHost(service, folder, lambda wishes: runnable(prepare(directory, environment, wishes), declared.kind))
     try:
@@ -203,7 +203,7 @@ def refuse_second(folder: Folder) -> None:
         )
 
 
-def _held(folder: Folder, reason: str) -> UsageError:
+def _say_held(folder: Folder, reason: str) -> UsageError:
     return UsageError(
         f'the project in "{folder.project}" is run by another process: {reason}', "wait, or stop that process"
     )

@@ -110,8 +110,8 @@ class DeltaDelivery:
         self._changes = OwnTable(beside, owner, epoch, f"{about}: its changes", self._time)
 
     def delivered(self) -> int | None:
-        with self._table.reported():
-            version = self._recovered()
+        with self._table.report_errors():
+            version = self._recover_table()
             return None if version is None or version.mark.meaning is None else version.mark.t
 
     def start(self, rows: pa.Table, t: int) -> None:
@@ -119,31 +119,31 @@ class DeltaDelivery:
 
         Without one, or with other columns, both tables begin anew.
         """
-        with self._table.reported():
-            rows, version = self._typed(rows), self._recovered()
+        with self._table.report_errors():
+            rows, version = self._cast_rows(rows), self._recover_table()
             if version is None or not _has(version, self._schema):
                 mark = Mark(0 if version is None else version.mark.step + 1, t, self._folder.fingerprint)
                 self._changes.create(self._changes_schema, self._changes_schema.empty_table(), mark)
                 self._table.create(self._schema, rows, mark)
             else:
-                weighted = [_weighted(self._table.rows_of(file, self._schema), -1) for file in version.files]
-                self._step(version, _net(pa.concat_tables([*weighted, _weighted(rows, 1)])), t)
+                weighted = [_add_weight(self._table.rows_of(file, self._schema), -1) for file in version.files]
+                self._step(version, _net(pa.concat_tables([*weighted, _add_weight(rows, 1)])), t)
 
     def apply(self, changes: pa.Table, after: int, upto: int) -> None:
-        with self._table.reported():
-            version = self._recovered()
+        with self._table.report_errors():
+            version = self._recover_table()
             if version is None or version.mark.meaning is None or version.mark.t != after:
                 at = "nowhere" if version is None else f"at {version.mark.t}"
                 raise Conflict(f'the Delta table "{self._table.path}" is {at}, not at {after}')
             weights = changes.column(WEIGHT)
             if changes.num_rows:
-                self._step(version, self._typed(changes).append_column(WEIGHT, weights), upto)
+                self._step(version, self._cast_rows(changes).append_column(WEIGHT, weights), upto)
             else:
                 mark = Mark(version.mark.step, upto, self._folder.fingerprint)
                 self._table.commit(version, self._schema.empty_table(), (), mark)
 
     def drop(self) -> None:
-        with self._table.reported():
+        with self._table.report_errors():
             tables = (self._table, self._changes)
             for table in tables:
                 table.read(self._folder.fingerprint)
@@ -159,11 +159,11 @@ class DeltaDelivery:
         mark = Mark(version.mark.step + 1, t, self._folder.fingerprint)
         changes = self._changes.read(self._folder.fingerprint)
         assert changes is not None, "recovery makes it"
-        self._changes.commit(changes, self._stamped(net, t), (), mark)
+        self._changes.commit(changes, self._stamp_changes(net, t), (), mark)
         self._change(version, net, mark)
         self._keep_up(mark)
 
-    def _recovered(self) -> TableVersion | None:
+    def _recover_table(self) -> TableVersion | None:
         """The table, after what a crash left undone is done."""
         meaning = self._folder.fingerprint
         version, changes = self._table.read(meaning), self._changes.read(meaning)
@@ -206,7 +206,7 @@ class DeltaDelivery:
                 rows = self._table.rows_of(file, self._schema)
                 touched.append(file)
                 left.append(rows.filter(pa.array(~similar)))
-                counted.append(_weighted(rows.filter(pa.array(similar)), 1))
+                counted.append(_add_weight(rows.filter(pa.array(similar)), 1))
         remaining = _net(pa.concat_tables(counted))
         if pc.any(pc.less(remaining.column(WEIGHT), 0)).as_py():
             raise ConnectError(
@@ -241,10 +241,10 @@ class DeltaDelivery:
 
     # Rows
 
-    def _typed(self, rows: pa.Table) -> pa.Table:
+    def _cast_rows(self, rows: pa.Table) -> pa.Table:
         return rows.select(self._schema.names).cast(self._schema)
 
-    def _stamped(self, net: pa.Table, t: int) -> pa.Table:
+    def _stamp_changes(self, net: pa.Table, t: int) -> pa.Table:
         """Changes as others read them: without weights, rows that went first."""
         parts = []
         for operation, sign in (("delete", -1), ("insert", 1)):
@@ -265,7 +265,7 @@ def _has(version: TableVersion, schema: pa.Schema) -> bool:
     return bool(pa.schema(version.schema.to_arrow()).equals(schema))
 
 
-def _weighted(rows: pa.Table, weight: int) -> pa.Table:
+def _add_weight(rows: pa.Table, weight: int) -> pa.Table:
     return rows.append_column(WEIGHT, pa.array(np.full(rows.num_rows, weight, np.int64)))
 
 

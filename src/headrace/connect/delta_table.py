@@ -95,7 +95,7 @@ class OwnTable:
         create_table_with_add_actions(
             str(self.path),
             Schema.from_arrow(schema),
-            self._written(rows, mark.step),
+            self._write_files(rows, mark.step),
             mode="overwrite" if DeltaTable.is_deltatable(str(self.path)) else "error",
             description=self.description,
             configuration=SETTINGS,
@@ -107,7 +107,7 @@ class OwnTable:
     ) -> None:
         """Adds rows and drops files. `same_rows`: they were only moved, which readers of changes need not know."""
         now = _milliseconds()
-        actions: list[AddAction | RemoveAction] = list(self._written(rows, mark.step, not same_rows))
+        actions: list[AddAction | RemoveAction] = list(self._write_files(rows, mark.step, not same_rows))
         actions += [RemoveAction(file.name, not same_rows, now) for file in drop]
         on.handle.create_write_transaction(actions, "append", on.schema, commit_properties=self._properties(mark))
 
@@ -130,7 +130,7 @@ class OwnTable:
                 folder.rmdir()
 
     @contextmanager
-    def reported(self) -> Iterator[None]:
+    def report_errors(self) -> Iterator[None]:
         """Errors of files and of the library as ours."""
         try:
             yield
@@ -167,7 +167,7 @@ class OwnTable:
         transactions = [Transaction(name, version) for name, version in said.items()]
         return CommitProperties(app_transactions=transactions, max_commit_retries=1)
 
-    def _written(self, rows: pa.Table, step: int, new: bool = True) -> list[AddAction]:
+    def _write_files(self, rows: pa.Table, step: int, new: bool = True) -> list[AddAction]:
         made = []
         for start in range(0, rows.num_rows, ROWS_PER_FILE):
             part = rows.slice(start, ROWS_PER_FILE)

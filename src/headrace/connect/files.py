@@ -53,7 +53,7 @@ class FileStore:
         path = self._folder(site) / file
         try:
             with pa.memory_map(str(path)) as source:
-                return _read(source, columns)
+                return _read_columns(source, columns)
         except OSError as error:  # pa.ArrowInvalid, of a damaged file, says more than we could
             raise ConnectError(f'cannot read "{path}": {error}', hint="was it deleted by hand?") from error
 
@@ -106,7 +106,7 @@ def _write(path: Path, table: pa.Table, durable: bool) -> int:
         return file.tell()
 
 
-def _read(source: pa.MemoryMappedFile, columns: Sequence[str] | None) -> pa.Table:
+def _read_columns(source: pa.MemoryMappedFile, columns: Sequence[str] | None) -> pa.Table:
     if columns is None:
         return pa.ipc.open_file(source).read_all()
     schema = pa.ipc.open_file(source).schema

@@ -17,7 +17,7 @@ from headrace.run.ports import Store
 
 
 @contextmanager
-def marked(mark: Path | None) -> Iterator[None]:
+def mark_item(mark: Path | None) -> Iterator[None]:
     """While this holds an item is in work. An item is done even where no mark can be written."""
     with suppress(OSError):
         if mark is not None:

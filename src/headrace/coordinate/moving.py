@@ -13,7 +13,7 @@ from headrace.model.notes import LogKeys, read_notes
 from headrace.model.plan import Plan
 from headrace.plan.document import plan_document
 from headrace.run.capture.spool import SPOOL
-from headrace.run.load.transition import between, made_from, tidied
+from headrace.run.load.transition import between, find_made_from, make_tidying_commit
 from headrace.run.program import Program
 from headrace.run.push.engine import Engine
 from headrace.site.deliver.leftovers import Noted, captures_of, copies_of
@@ -107,7 +107,7 @@ def _forget_made_from(service: Service, wanted: Running, before: Running | None,
     """Forgets what is made by what runs or ran last, and by what is wanted: it may have been on its way before."""
     spools, known = [SPOOL + source for source in sources], service.ledger.times()
     programs = [program for program in (_program(service, before), wanted.program) if program is not None]
-    made = frozenset[str]().union(*(made_from(program, spools) for program in programs))
+    made = frozenset[str]().union(*(find_made_from(program, spools) for program in programs))
     gone = tuple(name for name in (*spools, *sorted(made)) if name in known)
     notes = service.sources.forget_notes_about(sources)
     service.ledger.commit(service.lease, Commit(notes=notes, forget=gone))
@@ -164,7 +164,7 @@ def _take_back(service: Service, loading: Loading) -> None:
 def _tidy(service: Service, program: Program) -> None:
     """Forgets what a program has no use for; nobody may push meanwhile."""
     logs = {name: one for name, one in service.ledger.logs().items() if not name.startswith(SPOOL)}
-    service.ledger.commit(service.lease, tidied(program, logs, read_notes(service.ledger, LogKeys)))
+    service.ledger.commit(service.lease, make_tidying_commit(program, logs, read_notes(service.ledger, LogKeys)))
 
 
 def _switch(service: Service, wanted: Running, engine: Engine) -> None:

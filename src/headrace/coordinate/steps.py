@@ -45,7 +45,7 @@ from headrace.plan.share.difference import difference
 from headrace.plan.share.difference import made_from as graph_made_from
 from headrace.run.capture.spool import SPOOL
 from headrace.run.compile.compile_plan import compile_plan
-from headrace.run.load.transition import made_from
+from headrace.run.load.transition import find_made_from
 from headrace.run.program import Program
 from headrace.site.sources.databases import database_name
 
@@ -104,7 +104,7 @@ class _Between:
         logs = (name for name in self.existing.logs if not name.startswith(SPOOL))
         self.stale = frozenset(name for name in logs if name not in known)
         spools = [SPOOL + source for source in (*self.again, *self.unread)]
-        self.there = self.existing.logs - self.stale - made_from(wanted.program, spools)
+        self.there = self.existing.logs - self.stale - find_made_from(wanted.program, spools)
 
     def _find_changed(self) -> frozenset[str]:
         """Sources that are wanted in another shape than their spools have, or than the plan before asked for."""

@@ -16,7 +16,7 @@ from headrace.run.compile.columns import serving_log
 from headrace.run.ports import Ledger
 from headrace.run.program import reads_time
 from headrace.run.push.engine import Engine, NoAnswer
-from headrace.run.push.halted import halted_in, waiting_for
+from headrace.run.push.halted import read_halted, waiting_for
 from headrace.site.deliver.deliveries import Deliveries
 from headrace.site.loading import Loader
 from headrace.site.push_state import PushState
@@ -101,7 +101,7 @@ class Mending:
 
 def _is_worth_trying(engine: Engine, vertex: str) -> bool:
     """Whether a bad row halts a vertex, and its sources have changed since that was looked at last."""
-    halted = halted_in(engine.ledger)
+    halted = read_halted(engine.ledger)
     first = waiting_for(engine.program, halted).get(vertex)
     if first is None:
         return False
@@ -114,7 +114,7 @@ def _is_worth_trying(engine: Engine, vertex: str) -> bool:
 
 def report_bad_rows(troubles: Troubles, ledger: Ledger, state: PushState) -> None:
     """Contracts that are halted, and why: as the ledger has it, also right after a restart."""
-    halted, program = halted_in(ledger), state.program
+    halted, program = read_halted(ledger), state.program
     waiting = waiting_for(program, halted)
     first = {entry.contract: waiting.get(serving_log(program, entry)) for entry in state.running.plan.contracts}
     found = {contract: halted[vertex] for contract, vertex in first.items() if vertex is not None}

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from headrace.model.plan import Plan
 from headrace.run.compile.columns import serving_log
-from headrace.run.load.transition import made_from
+from headrace.run.load.transition import find_made_from
 from headrace.run.program import Program
 
 
@@ -34,7 +34,7 @@ class Unloaded:
 
     def leave_out(self, plan: Plan, program: Program, gone: Collection[str], why: str) -> None:
         """Contracts that need vertices which are not there any more."""
-        lost = made_from(program, gone).union(gone)
+        lost = find_made_from(program, gone).union(gone)
         for entry in plan.contracts:
             if serving_log(program, entry) in lost:
                 self.note(entry.contract, why)

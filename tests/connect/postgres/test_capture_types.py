@@ -16,7 +16,7 @@ from headrace.connect.postgres.capture import Capture, CaptureSettings
 from headrace.connect.postgres.inspect import inspect_sources
 from headrace.model.catalogue import PostgresTable, Source, SourceKind
 from headrace.model.errors import Location, Severity
-from headrace.run.capture.spool import captured_table
+from headrace.run.capture.spool import make_captured_table
 from tests.connect.postgres.spools import spool_rows
 
 CREATE = """
@@ -85,7 +85,7 @@ def test_values_of_all_types_are_the_same_by_the_log_and_by_reading(postgres_dsn
             connection.execute(statement.encode())
         found, problems = inspect_sources({"dinge": declared}, {"${D}": postgres_dsn})
         assert not [problem for problem in problems if problem.severity is Severity.ERROR]
-        captured = captured_table(found["dinge"])
+        captured = make_captured_table(found["dinge"])
         capture = Capture(CaptureSettings("p", "d", postgres_dsn, (captured,), tmp_path / "scratch"), ledger, store)
         capture.catch_up()
         connection.execute('DELETE FROM "Ding"')

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.model.errors import ConnectError
 from headrace.run.ports import Runner
-from headrace.run.push.items import HereRunner, grouped
+from headrace.run.push.items import HereRunner, group_by_weight
 from tests.connect.spark.item_work import Job, perform
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def test_workers_that_cannot_import_are_reported(spark: SparkSession):
 
 @given(st.lists(st.floats(0, 100), max_size=40), st.integers(1, 8))
 def test_groups_hold_every_item_once_and_no_group_is_much_heavier_than_its_share(weights: list[float], groups: int):
-    made = grouped(weights, groups)
+    made = group_by_weight(weights, groups)
     assert sorted(position for group in made for position in group) == list(range(len(weights)))
     assert len(made) == min(groups, len(weights))
     loads = [sum(weights[position] for position in group) for group in made]
@@ -97,4 +97,4 @@ def test_groups_hold_every_item_once_and_no_group_is_much_heavier_than_its_share
 
 
 def test_a_heavy_item_is_alone_and_first():
-    assert grouped([1, 1, 50, 1, 1], 3)[0] == [2]
+    assert group_by_weight([1, 1, 50, 1, 1], 3)[0] == [2]

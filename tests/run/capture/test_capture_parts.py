@@ -32,7 +32,7 @@ from headrace.run.capture.chunks import CHUNK_BYTES, MOST_KEYS, MergedChunk, Sna
 from headrace.run.capture.clock import next_time
 from headrace.run.capture.pgoutput import KEPT, Begin, CommitMessage, Message, RowChange, Truncate, decode
 from headrace.run.capture.position import Position, format_lsn, parse_lsn
-from headrace.run.capture.row_changes import add_change, layout_of, touched
+from headrace.run.capture.row_changes import add_change, find_touched, layout_of
 from headrace.run.capture.spool import CapturedTable, SpoolRows
 from headrace.run.capture.text_values import NoSuchValue, column_of
 from headrace.run.capture.visibility import Snapshot
@@ -110,7 +110,7 @@ def test_keys_that_a_change_touches_are_known_with_their_rows_or_not():
     layout = layout_of(KEYED, decode(wire.relation(7, "s", COLUMNS), False))  # type: ignore[arg-type]
 
     def keys(data: bytes) -> list[Any]:
-        return list(touched(layout, decode(data, False)))  # type: ignore[arg-type]
+        return list(find_touched(layout, decode(data, False)))  # type: ignore[arg-type]
 
     assert keys(wire.insert(7, [b"1", None, b"a"])) == [((b"1",), True)]
     assert keys(wire.update(7, [b"2", None, KEPT], [b"1", None, None])) == [((b"1",), True), ((b"2",), False)]

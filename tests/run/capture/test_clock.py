@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.model.log import NEVER
-from headrace.run.capture.clock import DatabaseClock, Skew, measured, next_time
+from headrace.run.capture.clock import DatabaseClock, Skew, measure_skew, next_time
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND
@@ -15,13 +15,13 @@ NOON = 1_800_000_000 * SECOND
 
 def test_a_clock_that_is_an_hour_ahead_or_behind_is_known_up_to_the_time_of_an_answer():
     for ahead in (HOUR, -HOUR):
-        skew = measured(NOON, NOON + 300 + ahead, NOON + 1000)
+        skew = measure_skew(NOON, NOON + 300 + ahead, NOON + 1000)
         assert skew.least <= ahead <= skew.most == skew.least + 1000
 
 
 def test_slow_answers_say_little_and_spoil_nothing():
-    quick = measured(NOON, NOON + HOUR + 500, NOON + 1000)
-    slow = measured(NOON + SECOND, NOON + 31 * SECOND + HOUR, NOON + 61 * SECOND)
+    quick = measure_skew(NOON, NOON + HOUR + 500, NOON + 1000)
+    slow = measure_skew(NOON + SECOND, NOON + 31 * SECOND + HOUR, NOON + 61 * SECOND)
     assert quick.and_also(slow) == quick
     assert slow.and_also(quick) == quick
 
@@ -62,7 +62,7 @@ def test_commit_times_never_go_back_and_are_right_between_heartbeats(
     ahead: int, answer: int, events: list[tuple[int, int, int]]
 ):
     """A transaction, then a heartbeat, for each event: (time since the last one, delay of reception, jump)."""
-    at, clock = NOON, DatabaseClock(measured(NOON - answer, NOON - answer // 2 + ahead, NOON))
+    at, clock = NOON, DatabaseClock(measure_skew(NOON - answer, NOON - answer // 2 + ahead, NOON))
     before = NEVER
     for pause, delay, jump in events:
         at, ahead = at + pause, ahead + jump
@@ -71,4 +71,4 @@ def test_commit_times_never_go_back_and_are_right_between_heartbeats(
         if not jump:
             assert abs(found - at) <= max(answer, delay)
         before, at = found, at + answer + delay
-        clock.measure(measured(at - answer, at - answer // 3 + ahead, at))
+        clock.measure(measure_skew(at - answer, at - answer // 3 + ahead, at))

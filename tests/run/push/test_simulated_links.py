@@ -21,7 +21,7 @@ from headrace.run.program import LogSpec, Pass, Task
 from headrace.run.push.chains import ChainItem, ChainOutcome
 from headrace.run.push.items import Item, ItemOutcome
 from headrace.run.push.simulated_links import SLICE_S, SimulatedLinksRunner, Transfer, schedule
-from headrace.run.push.work import Files, Produced, WorkItem, sent_bytes
+from headrace.run.push.work import Files, Produced, WorkItem, count_sent_bytes
 
 NOWHERE = Location("headrace.yml")
 US_EU = "us", "eu"
@@ -125,8 +125,8 @@ def simulated(outcomes: list[ItemOutcome[Any]], hand: HandTurned) -> SimulatedLi
 
 
 def test_only_changes_that_come_from_another_site_are_sent():
-    assert sent_bytes(item("copied", "us", "eu", "a"), made("copied", 2000)) == 2000
-    assert sent_bytes(item("joined", "eu", "eu", "a"), made("joined", 2000)) == 0
+    assert count_sent_bytes(item("copied", "us", "eu", "a"), made("copied", 2000)) == 2000
+    assert count_sent_bytes(item("joined", "eu", "eu", "a"), made("joined", 2000)) == 0
 
 
 def test_a_push_over_a_link_takes_as_long_as_that_and_others_take_no_longer():

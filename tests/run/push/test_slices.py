@@ -15,7 +15,7 @@ from headrace.run.operators.reading import schema_of
 from headrace.run.program import JoinStep, Pass
 from headrace.run.push.items import HereRunner, ItemOutcome
 from headrace.run.push.push_items import has_work, make_item
-from headrace.run.push.slices import run_sliced, sliced, whole
+from headrace.run.push.slices import run_sliced, slice_item, whole
 from headrace.run.push.work import Produced, WorkItem, is_free, perform_push
 from headrace.run.rows.arrow import rows_of_arrow
 from headrace.run.rows.changes import WEIGHT
@@ -31,7 +31,7 @@ def items_of(world: RunningWorld) -> list[WorkItem]:
     """All pushes of joins and filters that are due, everything before them done."""
     found = []
     for level in world.engine.levels(list(world.program.tasks)):
-        logs = world.ledger.logs(world.engine._involved(level))
+        logs = world.ledger.logs(world.engine._find_involved(level))
         for name in level:
             task = world.program.tasks[name]
             if isinstance(task.step, JoinStep | Pass) and has_work(task, logs[name], world.now, logs):
@@ -57,7 +57,7 @@ def test_parts_of_a_push_make_what_the_push_makes(data, rows):
         world.engine.load()
         world.capture(data.draw(changes(world.history[world.now])))
         for item in items_of(world):
-            parts = list(sliced(item, rows))
+            parts = list(slice_item(item, rows))
             made = whole([ItemOutcome(part.name, perform_push(part), None, 0.0) for part in parts]).value
             assert made is not None
             assert rows_made(world, item, made) == rows_made(world, item, perform_push(item))

@@ -19,7 +19,7 @@ from headrace.model.types import Array, Decimal, Kind, Row, Simple, Type, Value
 from headrace.run.rows import compare as module
 from headrace.run.rows.arrow import arrow_table, rows_of_arrow
 from headrace.run.rows.changes import WEIGHT
-from headrace.run.rows.compare import Parts, compare, weighted
+from headrace.run.rows.compare import Parts, add_weights, compare
 from headrace.run.rows.equal import Mask
 from headrace.run.rows.same_rows import differing
 
@@ -71,7 +71,7 @@ def _rounded(row: Row, by: float) -> Row:
 def parts_of(table: pa.Table, at_once: int = 3) -> Parts:
     def parts() -> Iterator[pa.Table]:
         for start in range(0, table.num_rows, at_once):
-            yield weighted(table.slice(start, at_once))
+            yield add_weights(table.slice(start, at_once))
 
     return parts
 
@@ -119,9 +119,9 @@ def test_changes_that_cancel_each_other_make_no_difference(
 ) -> None:
     types, rows, others = case
     table, noise = arrow_table(types, rows), arrow_table(types, others)
-    came, went = weighted(noise), weighted(noise)
+    came, went = add_weights(noise), add_weights(noise)
     went = went.set_column(went.num_columns - 1, WEIGHT, pa.array(-np.ones(noise.num_rows, np.int64)))
-    changes = [weighted(table), came, went]
+    changes = [add_weights(table), came, went]
     order.shuffle(changes)
     assert compare(parts_of(table), lambda: changes).equal
 

@@ -138,7 +138,7 @@ def test_what_is_made_for_other_keys_than_are_looked_up_now_is_not_wanted(tmp_pa
     world.capture({"r": world.history[world.now]["r"]})
     check(world.engine.push([name for name in world.program.tasks if name not in world.engine.apart()], world.now))
     (name,) = world.engine.apart()
-    item = world.engine._work(name, world.now, world.ledger.logs(world.engine._involved([name])))
+    item = world.engine._work(name, world.now, world.ledger.logs(world.engine._find_involved([name])))
     assert world.engine.wants(item)
     spec = world.program.logs[name]
     keyed = replace(spec, keys=(LookupKey((spec.columns[0].name,)),))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from headrace.connect.ledger import statements as sql
 from headrace.connect.ledger.database import LedgerDatabase, Row, Transaction
 from headrace.connect.ledger.holder import is_gone
-from headrace.connect.ledger.rows import added, created, logs_of, moved
+from headrace.connect.ledger.rows import logs_of, row_to_add, row_to_create, row_to_move
 from headrace.model.errors import Conflict, ConnectError, Fenced, LeaseHeld
 from headrace.model.log import Commit, CommitMark, Edit, Lease, Log
 from headrace.model.notes import NoteChange, RemovedNote
@@ -65,7 +65,7 @@ class SqlLedger:
         until = self._now() + seconds
         with self._database.write() as transaction:
             if not transaction.change(sql.RENEW_LEASE, [(until, *_identity(lease))]):
-                raise _fenced(transaction, lease)
+                raise _say_fenced(transaction, lease)
 
     def release(self, lease: Lease) -> None:
         """Nothing can be committed under it any more. A lease that was lost already stays with its new holder."""
@@ -166,10 +166,10 @@ def _identity(lease: Lease) -> Row:
 
 def _hold(transaction: Transaction, lease: Lease) -> None:
     if not transaction.change(sql.CHECK_LEASE, [_identity(lease)]):
-        raise _fenced(transaction, lease)
+        raise _say_fenced(transaction, lease)
 
 
-def _fenced(transaction: Transaction, lease: Lease) -> Fenced:
+def _say_fenced(transaction: Transaction, lease: Lease) -> Fenced:
     rows = transaction.rows(sql.READ_LEASE, [lease.name])
     holder, epoch, _ = rows[0] if rows else (None, 0, 0)
     now = f'"{holder}" holds epoch {epoch}' if holder is not None else "nobody holds it"
@@ -184,8 +184,8 @@ def _check(edits: list[Edit]) -> None:
 
 
 def _move(transaction: Transaction, edits: list[Edit]) -> None:
-    new = [created(edit) for edit in edits if edit.expected is None]
-    old = [moved(edit) for edit in edits if edit.expected is not None]
+    new = [row_to_create(edit) for edit in edits if edit.expected is None]
+    old = [row_to_move(edit) for edit in edits if edit.expected is not None]
     if transaction.change(sql.CREATE_LOG, new) < len(new):
         names = ", ".join(f'"{row[0]}"' for row in new)
         raise Conflict(f"one of these logs to be created is there already: {names}")
@@ -205,7 +205,7 @@ def _not_at_expected(transaction: Transaction, edits: list[Edit]) -> Conflict:
 
 def _exchange_pieces(transaction: Transaction, edits: list[Edit]) -> None:
     dropped = [(edit.log, file) for edit in edits for file in edit.drop]
-    new = [added(edit.log, piece) for edit in edits for piece in edit.add]
+    new = [row_to_add(edit.log, piece) for edit in edits for piece in edit.add]
     if transaction.change(sql.DROP_PIECE, dropped) < len(dropped):
         raise Conflict(f"some of these files are not in their logs any more: {_some(dropped)}")
     if transaction.change(sql.ADD_PIECE, new) < len(new):

@@ -55,7 +55,7 @@ class PostgresDatabase:
         self._turn = threading.Lock()
         self._connection: psycopg.Connection[Row] | None = None
 
-    def _connected(self) -> psycopg.Connection[Row]:
+    def _connect(self) -> psycopg.Connection[Row]:
         if self._connection is None or self._connection.closed:
             made = psycopg.connect(self._address, autocommit=True, connect_timeout=CONNECT_WITHIN_S)
             made.execute("SET search_path TO headrace")
@@ -65,8 +65,8 @@ class PostgresDatabase:
 
     @contextmanager
     def _transaction(self, *first: bytes) -> Iterator[Transaction]:
-        with self._turn, self._reported():
-            connection = self._connected()
+        with self._turn, self._report_errors():
+            connection = self._connect()
             with connection.cursor() as cursor:
                 try:
                     for statement in first:
@@ -78,7 +78,7 @@ class PostgresDatabase:
                     raise
 
     @contextmanager
-    def _reported(self) -> Iterator[None]:
+    def _report_errors(self) -> Iterator[None]:
         try:
             yield
         except psycopg.Error as error:

@@ -39,15 +39,15 @@ def _piece(
     return Piece(PieceKind(kind), file, after, upto, rows, size, tuple(json.loads(key)), shard, shards)
 
 
-def created(edit: Edit) -> Row:
+def row_to_create(edit: Edit) -> Row:
     """A new log starts where its first changes do, at its t if it has none."""
     first = min((piece.after for piece in edit.add if piece.kind is PieceKind.CHANGE), default=edit.t)
     return edit.log, edit.site, edit.t, first if edit.start is None else edit.start
 
 
-def moved(edit: Edit) -> Row:
+def row_to_move(edit: Edit) -> Row:
     return edit.t, edit.start, edit.log, edit.expected
 
 
-def added(log: str, p: Piece) -> Row:
+def row_to_add(log: str, p: Piece) -> Row:
     return log, p.kind.value, p.file, p.after, p.upto, p.rows, p.bytes, json.dumps(p.key), p.shard, p.shards

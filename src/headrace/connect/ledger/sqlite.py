@@ -49,7 +49,7 @@ class SqliteDatabase:
     def __init__(self, file: Path) -> None:
         self.name = str(file)
         self._turn = threading.Lock()
-        with self._reported():
+        with self._report_errors():
             file.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(
                 file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
@@ -71,7 +71,7 @@ class SqliteDatabase:
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[Transaction]:
-        with self._turn, self._reported():
+        with self._turn, self._report_errors():
             cursor = self._connection.cursor()
             cursor.execute(begin)
             try:
@@ -82,7 +82,7 @@ class SqliteDatabase:
                     cursor.execute("ROLLBACK")
 
     @contextmanager
-    def _reported(self) -> Iterator[None]:
+    def _report_errors(self) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, OSError) as error:

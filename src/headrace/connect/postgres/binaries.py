@@ -17,7 +17,7 @@ INSTALLATION = "pginstall18"
 
 def find_binaries(user: ServerUser) -> Path:
     """The folder that holds `postgres` and `initdb`; a copy when the package is somewhere the user cannot reach."""
-    packaged = _packaged()
+    packaged = _find_packaged()
     if _runs(packaged, user):
         return packaged
     if not user.switch:
@@ -36,7 +36,7 @@ def _runs(binaries: Path, user: ServerUser) -> bool:
         return False
 
 
-def _packaged() -> Path:
+def _find_packaged() -> Path:
     # Importing the package would start its own server management; only its files are wanted.
     found = importlib.util.find_spec(PACKAGE)
     if found is None or found.origin is None:

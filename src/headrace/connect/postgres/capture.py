@@ -56,7 +56,7 @@ from headrace.model.notes import (
     read_notes,
 )
 from headrace.model.table_name import show_table
-from headrace.run.capture.clock import DatabaseClock, Skew, measured, next_time
+from headrace.run.capture.clock import DatabaseClock, Skew, measure_skew, next_time
 from headrace.run.capture.pgoutput import Relation
 from headrace.run.capture.position import Position, parse_lsn
 from headrace.run.capture.row_changes import Layout, layout_of
@@ -243,9 +243,9 @@ class Capture:
     def _ask_clock(self) -> Skew:
         asked, started = self._now(), time.monotonic()
         shown = clock_of(self._session)
-        return measured(asked, shown, self._answered(asked, started))
+        return measure_skew(asked, shown, self._time_of_answer(asked, started))
 
-    def _answered(self, asked: int, started: float) -> int:
+    def _time_of_answer(self, asked: int, started: float) -> int:
         """Our time now, not before `asked`: clocks may be put back meanwhile, or not count while a machine sleeps."""
         return max(self._now(), asked + round((time.monotonic() - started) * 1e6))
 
@@ -409,7 +409,7 @@ class Capture:
         asked, started = self._now(), time.monotonic()
         mark = f"{BEAT}{asked}"
         emit(self._session, mark)
-        self._beats[mark.encode()] = asked, self._answered(asked, started)
+        self._beats[mark.encode()] = asked, self._time_of_answer(asked, started)
 
     def _take(self, wait_s: float) -> None:
         """At most the time, but transactions whole."""
@@ -454,11 +454,11 @@ class Capture:
     def _on_mark(self, content: bytes, commit_time: int) -> None:
         if content in self._beats:
             asked, answered = self._beats.pop(content)
-            self._clock.measure(measured(asked, commit_time, answered))
+            self._clock.measure(measure_skew(asked, commit_time, answered))
         if content.startswith(CUT_MARK.encode()):
             name = content.decode().removeprefix(CUT_MARK)
             self._intake.note(CutReached(self._settings.database, name, self._intake.t))
-        self._loads.met(content)
+        self._loads.note_mark(content)
 
     def _answer(self) -> None:
         """Called during long work: the database and the other processes see that we are there."""

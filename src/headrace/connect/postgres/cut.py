@@ -121,7 +121,7 @@ class DatabaseCut:
 
     def parts(self, source: str, columns: Sequence[tuple[str, Type]]) -> Iterator[pa.Table]:
         """Some columns of a source as the snapshot has them, a part at a time."""
-        names = sql.SQL(", ").join(_selected(name, type_) for name, type_ in columns)
+        names = sql.SQL(", ").join(_select_column(name, type_) for name, type_ in columns)
         select = sql.SQL("SELECT {} FROM {}").format(names, self._tables[source].identifier)
         # Quotes tell an empty text from NULL, which is the only value without them.
         copy = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)").format(select)
@@ -132,18 +132,18 @@ class DatabaseCut:
                 rows.append(bytes(line))
                 size += len(line)
                 if len(rows) >= ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
-                    yield _typed_rows(source, columns, rows)
+                    yield _parse_rows(source, columns, rows)
                     rows, size = [], 0
         if rows:
-            yield _typed_rows(source, columns, rows)
+            yield _parse_rows(source, columns, rows)
 
 
-def _selected(name: str, type_: Type) -> sql.Composed:
+def _select_column(name: str, type_: Type) -> sql.Composed:
     """A cast to text leaves out the spaces that fill up a char(n), and any other text as it is."""
     return sql.SQL("{}::text" if type_ == STRING else "{}").format(sql.Identifier(name))
 
 
-def _typed_rows(source: str, columns: Sequence[tuple[str, Type]], lines: list[bytes]) -> pa.Table:
+def _parse_rows(source: str, columns: Sequence[tuple[str, Type]], lines: list[bytes]) -> pa.Table:
     """Raises NoSuchValue with the column's name."""
     names = [f"c{position}" for position in range(len(columns))]
     text = b"".join(lines)

@@ -94,7 +94,7 @@ class PostgresDelivery:
         """The table stays the same, with its grants and what depends on it, unless its columns must change."""
         with self._naming_rows((None, t), self._empty, lambda: rows), self._transaction() as session:
             kept = self._empty(session)
-            copy_rows(session, self._name, self._table.hashed(self._typed(rows)))
+            copy_rows(session, self._name, self._table.add_hashes(self._cast_rows(rows)))
             for statement in () if kept else create_indexes(self._table, self._name):
                 session.execute(statement)
             session.execute(sql.SQL("ANALYZE {}").format(self._name))
@@ -149,9 +149,9 @@ class PostgresDelivery:
         session.execute(delete_gone(self._table, self._name))
 
     def _stage(self, session: Connection, changes: pa.Table) -> None:
-        rows = self._typed(changes).append_column(WEIGHT, changes.column(CHANGE_WEIGHT))
+        rows = self._cast_rows(changes).append_column(WEIGHT, changes.column(CHANGE_WEIGHT))
         session.execute(create_stage(self._table))
-        copy_rows(session, STAGE, self._table.hashed(rows))
+        copy_rows(session, STAGE, self._table.add_hashes(rows))
         session.execute(sql.SQL("ANALYZE {}").format(STAGE))
 
     def _exchange(self, session: Connection, changes: pa.Table) -> None:
@@ -159,7 +159,7 @@ class PostgresDelivery:
         expected = int(-weights[weights < 0].sum())
         deleted = session.execute(delete_gone(self._table, self._name)).rowcount if expected else 0
         if deleted != expected:
-            raise self._altered(expected - deleted)
+            raise self._say_altered(expected - deleted)
         session.execute(insert_new(self._table, self._name))
 
     def _merge(self, session: Connection) -> None:
@@ -169,9 +169,9 @@ class PostgresDelivery:
             raise self._not_a_key()
         done = session.execute(merge(self._table, self._name)).rowcount
         if done != counted["keys"]:
-            raise self._altered(counted["keys"] - done)
+            raise self._say_altered(counted["keys"] - done)
 
-    def _typed(self, rows: pa.Table) -> pa.Table:
+    def _cast_rows(self, rows: pa.Table) -> pa.Table:
         """The view's columns, in the order of the table."""
         columns = {field.name: rows.column(field.name).cast(arrow_type(field.type)) for field in self._table.columns}
         return pa.table(columns)
@@ -230,22 +230,22 @@ class PostgresDelivery:
                 hint=f'give contract "{table.contract}" a table of its own',
             )
         if note["epoch"] > self._epoch:
-            raise self._fenced()
+            raise self._say_fenced()
 
     def _refuse(self, session: Connection, after: int) -> NoReturn:
         found = self._find(session)
         self._check_ours(found)
         if found.note is not None and found.note["epoch"] != self._epoch:
-            raise self._fenced()
+            raise self._say_fenced()
         at = "nowhere" if found.note is None else f"at {found.note['t']}"
         raise Conflict(f"table {show_table(self._key)} is {at}, not at {after}")
 
-    def _fenced(self) -> Fenced:
+    def _say_fenced(self) -> Fenced:
         return Fenced(
             f'another service has taken over table {show_table(self._key)} of contract "{self._table.contract}"'
         )
 
-    def _altered(self, missing: int) -> ConnectError:
+    def _say_altered(self, missing: int) -> ConnectError:
         return ConnectError(
             f"table {show_table(self._key)} was changed by someone else: {missing} rows are not as they were delivered",
             hint=f'DROP TABLE {self._key}; contract "{self._table.contract}" then creates it again',
@@ -285,12 +285,12 @@ class PostgresDelivery:
         columns = [field.name for field in self._table.columns]
         self._searched = {}
         try:
-            session = self._connected()
+            session = self._connect()
             with session.transaction(force_rollback=True):
                 for limit in LIMITS:
                     session.execute(limit)
                 prepare(session)
-                found = find_refused_row(session, self._name, self._table.hashed(self._typed(came)), columns)
+                found = find_refused_row(session, self._name, self._table.add_hashes(self._cast_rows(came)), columns)
         except errors.QueryCanceled:
             found = None  # it took too long, and would again
         except (psycopg.Error, ConnectError):
@@ -303,7 +303,7 @@ class PostgresDelivery:
     def _transaction(self) -> Iterator[Connection]:
         """All or nothing. When the connection breaks during the commit nobody knows which; `delivered` tells."""
         try:
-            session = self._connected()
+            session = self._connect()
             with session.transaction():
                 yield session
         except (errors.UniqueViolation, errors.NotNullViolation) as error:
@@ -327,7 +327,7 @@ class PostgresDelivery:
         said = reason(error, self._dsn)
         return ConnectError(f"table {show_table(self._table.table)} cannot be written: {said}", hint)
 
-    def _connected(self) -> Connection:
+    def _connect(self) -> Connection:
         if self._session is None or self._session.closed:
             try:
                 dsn = make_conninfo("", **{"application_name": "headrace delivery", **conninfo_to_dict(self._dsn)})

@@ -69,7 +69,7 @@ class DeliveredTable:
         names = [field.name for field in self.columns]
         return [name for name in names if name.startswith(RESERVED) or len(name.encode()) > LONGEST_NAME]
 
-    def hashed(self, rows: pa.Table) -> pa.Table:
+    def add_hashes(self, rows: pa.Table) -> pa.Table:
         """Rows as the table holds them."""
         if self.key:
             return rows

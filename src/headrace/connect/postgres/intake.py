@@ -19,7 +19,7 @@ from headrace.run.capture.chunks import SnapshotWindow
 from headrace.run.capture.clock import DatabaseClock, next_time
 from headrace.run.capture.pgoutput import Begin, CommitMessage, Message, Relation, RowChange, StreamCommit
 from headrace.run.capture.position import Position
-from headrace.run.capture.row_changes import Layout, add_change, touched
+from headrace.run.capture.row_changes import Layout, add_change, find_touched
 from headrace.run.capture.spool import CapturedTable, SpoolRows
 from headrace.run.capture.text_values import NoSuchValue
 from headrace.run.capture.visibility import Snapshot
@@ -141,7 +141,7 @@ class Intake:
             return
         if target.window is not None:
             transaction = target.window.transaction(self._xid)
-            for key, known in touched(layout, change):
+            for key, known in find_touched(layout, change):
                 transaction.add(key, known)
         if target.holding is not None:
             self._hold(target.holding, layout, change)
@@ -178,9 +178,9 @@ class Intake:
 
     def commit(self, commit: CommitMessage) -> None:
         if not self._skip:
-            self._committed(self._xid, commit.end_lsn, commit.commit_time)
+            self._end_transaction(self._xid, commit.end_lsn, commit.commit_time)
 
-    def _committed(self, xid: int, end_lsn: int, commit_time: int) -> None:
+    def _end_transaction(self, xid: int, end_lsn: int, commit_time: int) -> None:
         self.recent.append(xid)
         committed_at = self._outside.clock.committed_at(commit_time, self._outside.now())
         self.position = Position(end_lsn, self.t, committed_at, self.position.slot)
@@ -221,7 +221,7 @@ class Intake:
             self.t = self._next_time()
             for source in () if spill is None else spill.sources:
                 self._release_open(self.targets[source], spill, commit.xid)
-            self._committed(commit.xid, commit.end_lsn, commit.commit_time)
+            self._end_transaction(commit.xid, commit.end_lsn, commit.commit_time)
         if spill is not None:
             spill.delete()
 

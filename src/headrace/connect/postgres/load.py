@@ -139,9 +139,9 @@ class Loads:
                 load.at_once = min(FIRST_ROWS, ROWS_AT_ONCE)
                 self._send("open")
         else:
-            self._read(load)
+            self._read_next_rows(load)
 
-    def _read(self, load: Load) -> None:
+    def _read_next_rows(self, load: Load) -> None:
         """A table that we may not read stops its own source."""
         try:
             if load.captured.keyed:
@@ -152,7 +152,7 @@ class Loads:
             found = explain_unreadable(self._session, load.table, error)
             self._intake.halt(self._target(load), found.what, mend=found.hint)
 
-    def met(self, content: bytes) -> None:
+    def note_mark(self, content: bytes) -> None:
         """Capture has come to a mark."""
         if self._mark is None or content.decode() != self._mark[1]:
             return
@@ -162,7 +162,7 @@ class Loads:
         if target.halted:
             return
         if kind == "open":
-            self._opened(load, target)
+            self._note_opened(load, target)
         elif load.captured.keyed:
             self._merge(load, target)
         else:
@@ -181,7 +181,7 @@ class Loads:
             load.wait_for &= writers_of(self._session, load.table)
         return not load.wait_for
 
-    def _opened(self, load: Load, target: SpoolTarget) -> None:
+    def _note_opened(self, load: Load, target: SpoolTarget) -> None:
         self._open = True
         if load.captured.keyed:
             target.window = SnapshotWindow(tuple(self._intake.recent))

@@ -60,7 +60,7 @@ class PolledLog:
         try:
             self._session.execute(query, {"slot": self._slot, "lsn": format_lsn(lsn)})
         except psycopg.Error as error:
-            raise self._lost(error) from None
+            raise self._say_lost(error) from None
 
     def answer(self, at_once: bool = False) -> None:
         """Nobody asks."""
@@ -78,10 +78,10 @@ class PolledLog:
             cursor.execute(query, [self._slot, CHANGES_AT_ONCE, self._publications])
             self._messages.extend(row["data"] for row in cursor)
         except psycopg.Error as error:
-            raise self._lost(error) from None
+            raise self._say_lost(error) from None
         ends = [data for data in self._messages if data[:1] == b"C"]
         if ends:
             self._given = int.from_bytes(ends[-1][10:18], "big")
 
-    def _lost(self, error: psycopg.Error) -> ConnectError:
+    def _say_lost(self, error: psycopg.Error) -> ConnectError:
         return ConnectError(f"the changes cannot be read: {reason(error, self._dsn)}")

@@ -60,7 +60,7 @@ def _check_columns(source: Source, facts: TableFacts) -> Iterator[Problem]:
     table = {column.name: column for column in facts.columns}
     if source.columns is None:
         for present in facts.columns:
-            yield from _left_out(source, present, facts)
+            yield from _find_left_out(source, present, facts)
         return
     for declared in source.columns:
         column = table.get(declared.name)
@@ -71,7 +71,7 @@ def _check_columns(source: Source, facts: TableFacts) -> Iterator[Problem]:
             yield from _check_column(source, declared, column, facts)
 
 
-def _left_out(source: Source, column: ColumnFacts, facts: TableFacts) -> Iterator[Problem]:
+def _find_left_out(source: Source, column: ColumnFacts, facts: TableFacts) -> Iterator[Problem]:
     if column.generated:
         what = f'column "{column.name}" of {facts.sql_name} is generated and left out'
         yield _finding(source, what, "write its expression in the view", Severity.WARNING)

@@ -85,12 +85,12 @@ class TableQueries:
         """The rows after a key, in its order."""
         after: sql.Composable = sql.SQL("")
         if last is not None:
-            after = sql.SQL("WHERE ({}) > ({})").format(self._key, _typed(last, self._key_types()))
+            after = sql.SQL("WHERE ({}) > ({})").format(self._key, _cast_values(last, self._key_types()))
         return sql.SQL("{} {} ORDER BY {} LIMIT {}").format(self.whole(), after, self._key, sql.Literal(limit))
 
     def some_keys(self, keys: Sequence[Key]) -> sql.Composed:
         types = self._key_types()
-        listed = sql.SQL(", ").join(sql.SQL("({})").format(_typed(key, types)) for key in keys)
+        listed = sql.SQL(", ").join(sql.SQL("({})").format(_cast_values(key, types)) for key in keys)
         return sql.SQL("{} WHERE ({}) IN ({})").format(self.whole(), self._key, listed)
 
     @property
@@ -112,6 +112,6 @@ class TableQueries:
         return tuple(types.get(name, "text") for name in self.captured.key)
 
 
-def _typed(values: Key, types: tuple[str, ...]) -> sql.Composed:
+def _cast_values(values: Key, types: tuple[str, ...]) -> sql.Composed:
     pairs = zip(values, types, strict=True)
     return sql.SQL(", ").join(sql.SQL("{}::{}").format(sql.Literal(v), sql.SQL(t)) for v, t in pairs)

@@ -92,7 +92,7 @@ class LogStream:
             self._connection.pgconn.put_copy_data(struct.pack("!cQQQqB", b"r", lsn, lsn, lsn, clock, 0))
             self._connection.pgconn.flush()
         except psycopg.Error as error:
-            raise self._lost(error) from None
+            raise self._say_lost(error) from None
 
     def close(self) -> None:
         """Lets the slot go: the server notices at once that the session ended."""
@@ -103,29 +103,29 @@ class LogStream:
         try:
             count, data = self._connection.pgconn.get_copy_data(1)
         except psycopg.Error as error:
-            raise self._lost(error) from None
+            raise self._say_lost(error) from None
         if count < 0:
-            raise self._ended()
+            raise self._say_ended()
         return count, data
 
     def _consume(self) -> None:
         try:
             self._connection.pgconn.consume_input()
         except psycopg.Error as error:
-            raise self._lost(error) from None
+            raise self._say_lost(error) from None
 
     def _keepalive(self, data: bytes) -> None:
         if data[17]:
             self.answer(at_once=True)
 
-    def _ended(self) -> ConnectError:
+    def _say_ended(self) -> ConnectError:
         """What the server said when it ended the stream; nothing, if it shut down in an orderly way."""
         result = self._connection.pgconn.get_result()
         said = result.error_message.decode(errors="replace").strip() if result else ""
         first = said.splitlines()[0] if said else "without a word, as when it shuts down"
         return ConnectError(f"the server ended the stream of changes: {first}", "its log says more")
 
-    def _lost(self, error: psycopg.Error) -> ConnectError:
+    def _say_lost(self, error: psycopg.Error) -> ConnectError:
         return ConnectError(f"the stream of changes broke off: {reason(error, self._dsn)}")
 
 

@@ -24,15 +24,15 @@ that row-level security hides make a query fail: otherwise they would be missing
 
 def connect_session(dsn: str) -> Connection:
     """An ordinary session that commits each statement."""
-    return _connected(dsn, {})
+    return _connect(dsn, {})
 
 
 def connect_replication(dsn: str) -> Connection:
     """A session that may also stream the log."""
-    return _connected(dsn, {"replication": "database"})
+    return _connect(dsn, {"replication": "database"})
 
 
-def _connected(dsn: str, more: dict[str, Any]) -> Connection:
+def _connect(dsn: str, more: dict[str, Any]) -> Connection:
     try:
         given = conninfo_to_dict(dsn)
         ours = {

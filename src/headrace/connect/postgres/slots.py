@@ -69,7 +69,7 @@ def create_slot(session: Connection, slot: str, temporary: bool = False, within_
                 session.execute(sql.SQL("SET LOCAL statement_timeout = {}").format(round(within_s * 1000)))
             found = session.execute(query, [slot, temporary]).fetchone()
     except psycopg.errors.QueryCanceled:
-        raise _held_up(session) from None
+        raise _say_held_up(session) from None
     except psycopg.Error as error:
         raise _no_slot(session, error) from error
     assert found is not None
@@ -100,7 +100,7 @@ def free_a_slot(session: Connection) -> str:
     return f"SELECT pg_drop_replication_slot({row['idle']});   if nobody needs it, or {more}"
 
 
-def _held_up(session: Connection) -> ConnectError:
+def _say_held_up(session: Connection) -> ConnectError:
     """By whoever has a transaction open since before."""
     row = session.execute(_OLDEST_WRITER).fetchone()
     if row is None:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as fn
 
 from headrace.connect.files import FileStore
 from headrace.connect.spark.evaluate import ParquetTable, SparkEvaluator
-from headrace.connect.spark.recompute import check_types, written_query
+from headrace.connect.spark.recompute import check_types, open_query
 from headrace.connect.spark.say_error import errors_in_words
 from headrace.connect.spark.session import JAVA_GONE
 from headrace.meaning.scalar_time import from_micros
@@ -36,7 +36,7 @@ class FileEvaluator:
         with _reasons():
             if isinstance(query, FullQuery):
                 frames = {source: _in_order(tables[source].frame(own), tables[source]) for source in query.reads}
-                with written_query(own, query, frames) as frame:
+                with open_query(own, query, frames) as frame:
                     check_types(frame, query.fields)
                     _write(frame, answer)
             else:

@@ -15,7 +15,7 @@ from headrace.connect.spark.evaluate import SourceTable, SparkEvaluator
 from headrace.meaning.scalar_time import from_micros
 from headrace.model.relation import Relation, scans_of
 from headrace.model.types import Value
-from headrace.run.rows.changes import WEIGHT, stamped
+from headrace.run.rows.changes import WEIGHT, stamp_rows
 
 SITE = "here"
 ROWS_PER_FILE = 500_000
@@ -33,16 +33,16 @@ def evaluate_tables(
     try:
         store = FileStore(scratch)
         written = {
-            source: _written(store, source, tables[source], t) for source in {s.source for s in scans_of(relation)}
+            source: _write_table(store, source, tables[source], t) for source in {s.source for s in scans_of(relation)}
         }
         return SparkEvaluator(session, store, python, from_micros(t)).rows(relation, written)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _written(store: FileStore, source: str, table: pa.Table, t: int) -> SourceTable:
+def _write_table(store: FileStore, source: str, table: pa.Table, t: int) -> SourceTable:
     weights = pa.repeat(pa.scalar(1, pa.int64()), table.num_rows)
-    whole = stamped(table, t).append_column(WEIGHT, weights)
+    whole = stamp_rows(table, t).append_column(WEIGHT, weights)
     starts = range(0, max(1, whole.num_rows), ROWS_PER_FILE)
     files = [store.write(SITE, whole.slice(start, ROWS_PER_FILE), source, durable=False)[0] for start in starts]
     columns = {name.removeprefix(f"{source}."): name for name in table.column_names}

@@ -87,12 +87,12 @@ def _decider(
         each = (pa.Table.from_batches([batch]) for batch in batches)
         stretches = whole_values(batches, "consumer") if by_consumer else each
         for rows in stretches:
-            yield from _decided(rows, rules, kept).to_batches()
+            yield from _decide_rows(rows, rules, kept).to_batches()
 
     return decide
 
 
-def _decided(rows: pa.Table, rules: Rules, kept: list[str]) -> pa.Table:
+def _decide_rows(rows: pa.Table, rules: Rules, kept: list[str]) -> pa.Table:
     import pyarrow.compute as pc
 
     numbers, _ = number_values(rows["consumer"])

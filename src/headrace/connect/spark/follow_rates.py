@@ -44,7 +44,7 @@ def join_follows(session: SparkSession, files: FollowFiles) -> JoinedFollows:
 
     producers, producer_count = _rates(session, files.producers, "producer", ("H", "L"))
     consumers, consumer_count = _rates(session, files.consumers, "consumer", ())
-    follows = _read(session, files.follows, ("consumer", "producer"))
+    follows = _open_file(session, files.follows, ("consumer", "producer"))
     _check_kind(follows, files.follows, "producer", producers, files.producers)
     _check_kind(follows, files.follows, "consumer", consumers, files.consumers)
     rows = follows.join(producers, "producer", "left").join(consumers, "consumer", "left")
@@ -56,7 +56,7 @@ def join_follows(session: SparkSession, files: FollowFiles) -> JoinedFollows:
         "producer has no rate": f.col(f"{MARK}producer_rate").isNull(),
     }
     try:
-        pairs = _checked(rows, files.follows, ("consumer", "producer"), wrong)
+        pairs = _check_rows(rows, files.follows, ("consumer", "producer"), wrong)
     except InputError:
         rows.unpersist()
         raise
@@ -65,7 +65,7 @@ def join_follows(session: SparkSession, files: FollowFiles) -> JoinedFollows:
     return JoinedFollows(rows, tuple(follows.columns), pairs, producer_count, consumer_count)
 
 
-def _read(session: SparkSession, file: Path, required: tuple[str, ...]) -> DataFrame:
+def _open_file(session: SparkSession, file: Path, required: tuple[str, ...]) -> DataFrame:
     form = format_of(file)
     found = columns_of(file, form)
     problems = [
@@ -84,7 +84,7 @@ def _rates(session: SparkSession, file: Path, kind: str, more: tuple[str, ...]) 
     """Identifiers and amounts as doubles, and how many there are."""
     from pyspark.sql import functions as f
 
-    table = _read(session, file, (kind, "rate"))
+    table = _open_file(session, file, (kind, "rate"))
     names = {"rate": f"{MARK}{kind}_rate"} | {name: f"{MARK}{name}" for name in more if name in table.columns}
     table = table.select(kind, *(f.col(name).try_cast("double").alias(mark) for name, mark in names.items()))
     wrong = {f'column "{kind}" lacks a value': f.col(kind).isNull()}
@@ -92,10 +92,10 @@ def _rates(session: SparkSession, file: Path, kind: str, more: tuple[str, ...]) 
         wrong[f'column "{name}" lacks a number'] = f.col(mark).isNull()
         wrong[f'"{name}" is not finite'] = f.isnan(mark) | (f.abs(mark) == float("inf"))
         wrong[f'"{name}" is negative'] = f.col(mark) < 0
-    return table, _checked(table, file, (kind,), wrong)
+    return table, _check_rows(table, file, (kind,), wrong)
 
 
-def _checked(table: DataFrame, file: Path, key: tuple[str, ...], wrong: dict[str, Column]) -> int:
+def _check_rows(table: DataFrame, file: Path, key: tuple[str, ...], wrong: dict[str, Column]) -> int:
     """The number of rows. Raises for a row about which something wrong is true, or whose key another row has."""
     from pyspark.sql import functions as f
 

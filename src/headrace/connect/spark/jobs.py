@@ -17,7 +17,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from headrace.connect.marks import MarkingStore, marked, read_marks
+from headrace.connect.marks import MarkingStore, mark_item, read_marks
 from headrace.connect.spark.items import SparkRunner
 from headrace.connect.spark.recompute import SparkEvaluate
 from headrace.connect.spark.session import is_alive
@@ -84,7 +84,7 @@ class SparkJobs:
     def _drive(self, item: Item, mark: Path) -> ItemOutcome[Any]:
         """A failure of Spark's own may be tried again with another session."""
         perform = partial(self.workers.perform, evaluate=SparkEvaluate(self.session))
-        with marked(mark):
+        with mark_item(mark):
             outcome: ItemOutcome[Any] = pickle.loads(attempt(perform, item.name, pickle.dumps(item)))
         failed = outcome.value is None and not is_alive(self.session)
         return replace(outcome, retryable=True) if failed else outcome

@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.connect.spark.items import GROUPS_PER_CORE, cores
 from headrace.model.relation import Field
 from headrace.run.ports import Store
-from headrace.run.push.items import grouped
+from headrace.run.push.items import group_by_weight
 from headrace.run.rows.arrow import arrow_type
-from headrace.run.rows.changes import ORDER, STAMPS, TIME, WEIGHT, interval, stamped
+from headrace.run.rows.changes import ORDER, STAMPS, TIME, WEIGHT, interval, stamp_rows
 
 ROWS_PER_BATCH = 65_536
 ROWS_PER_FILE = 1_000_000
@@ -51,7 +51,7 @@ def read_changes(session: SparkSession, store: Store, log: LogFiles, after: int,
     """The changes with after < t <= upto: columns c0, c1, ... and `__t`, `__o`, `__w`."""
     files, site = log.files, log.site
     names = [column.name for column in log.columns]
-    groups = grouped([1.0] * len(files), GROUPS_PER_CORE * cores(session)) or [[]]
+    groups = group_by_weight([1.0] * len(files), GROUPS_PER_CORE * cores(session)) or [[]]
     schema = pa.schema(
         [*((f"c{number}", arrow_type(column.type)) for number, column in enumerate(log.columns)), *_STAMPS.items()]
     )
@@ -80,7 +80,7 @@ def write_contents(frame: DataFrame, store: Store, target: ContentsTarget) -> tu
     def save(rows: list[pa.RecordBatch]) -> pa.RecordBatch:
         table = pa.Table.from_batches(rows).select(list(range(len(schema)))).rename_columns(schema.names).cast(schema)
         weights = pa.repeat(pa.scalar(1, pa.int64()), table.num_rows)
-        whole = stamped(table, target.t).append_column(WEIGHT, weights)
+        whole = stamp_rows(table, target.t).append_column(WEIGHT, weights)
         file, size = store.write(target.site, whole, target.hint)
         return pa.record_batch({"file": [file], "rows": [table.num_rows], "bytes": [size]})
 

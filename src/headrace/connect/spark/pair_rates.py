@@ -21,7 +21,7 @@ WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 def read_rates(session: SparkSession, file: Path, form: Format) -> tuple[DataFrame, int]:
     """The table with two more columns, which hold the rates as bigint, and the scale of the rates in them."""
-    table = _opened(session, file, form)
+    table = _open_file(session, file, form)
     scale = SCALE if _has_fractions(table, file) else 1
     columns = {RATE_AB: _integer(table, "rate_ab", scale), RATE_BA: _integer(table, "rate_ba", scale)}
     return table.withColumns(columns), scale
@@ -41,14 +41,14 @@ def _has_fractions(table: DataFrame, file: Path) -> bool:
     return bool(row[0] or row[1])
 
 
-def _opened(session: SparkSession, file: Path, form: Format) -> DataFrame:
+def _open_file(session: SparkSession, file: Path, form: Format) -> DataFrame:
     if form is Format.PARQUET:
         table = session.read.parquet(str(file.absolute()))
         check_columns(file, table.columns)
     else:
         table = session.read.csv(str(file.absolute()), header=True)
         check_columns(file, table.columns)
-        table = table.withColumns({name: _typed(table, name) for name in RATES})
+        table = table.withColumns({name: _parse_column(table, name) for name in RATES})
     for name in RATES:
         kind = dict(table.dtypes)[name]
         if not kind.startswith((*WHOLE, "float", "double", "decimal")):
@@ -59,7 +59,7 @@ def _opened(session: SparkSession, file: Path, form: Format) -> DataFrame:
     return table
 
 
-def _typed(table: DataFrame, name: str) -> Column:
+def _parse_column(table: DataFrame, name: str) -> Column:
     """Text of a CSV as integers if all of it is, else as numbers; what is neither is refused as missing."""
     text = fn.trim(fn.col(name))
     odd = table.where(fn.col(name).isNotNull() & text.try_cast("bigint").isNull())

@@ -115,18 +115,18 @@ def place_on_spark(
     limits = _own_limits(ends, rules).persist()
     devices, cost, all_cloud_cost = _totals(limits)
     twice_bound, method = 2 * cost, rules.method
-    wanted = _wanted(table, limits, devices, rules).where("wants_a AND wants_b")
+    wanted = _mark_wanted(table, limits, devices, rules).where("wants_a AND wants_b")
     contested = wanted.select("a", "b", RATE_AB, RATE_BA).toArrow()
     if contested.num_rows:
         progress(f"settling {contested.num_rows:,} views that two devices want")
         names = _names(contested)
-        settled = rules.settle(*_collected(session, contested, names, ends))
+        settled = rules.settle(*_collect_conflicts(session, contested, names, ends))
         limits = _with_new_limits(session, limits, names, settled.limit).persist()
         cost += settled.cost - settled.own_cost
         twice_bound += settled.twice_bound - 2 * settled.own_cost
         method = settled.method
     ends.unpersist()
-    placed = _placed(table, limits, devices, rules).persist()
+    placed = _place_views(table, limits, devices, rules).persist()
     pairs, on_devices = _counts(placed, rules)
     if out is not None:
         _write(placed.drop(RATE_AB, RATE_BA), out)
@@ -182,7 +182,7 @@ def _totals(limits: DataFrame) -> tuple[int, int, int]:
 # Places
 
 
-def _wanted(table: DataFrame, limits: DataFrame, devices: int, rules: PlaceRules) -> DataFrame:
+def _mark_wanted(table: DataFrame, limits: DataFrame, devices: int, rules: PlaceRules) -> DataFrame:
     """The table with whether each of its two devices wants to run the view."""
 
     def limit_of(end: str) -> DataFrame:
@@ -198,11 +198,11 @@ def _wanted(table: DataFrame, limits: DataFrame, devices: int, rules: PlaceRules
     )
 
 
-def _placed(table: DataFrame, limits: DataFrame, devices: int, rules: PlaceRules) -> DataFrame:
+def _place_views(table: DataFrame, limits: DataFrame, devices: int, rules: PlaceRules) -> DataFrame:
     kept = [name for name in table.columns if name != "at"]
     in_cloud, at_a, at_b = rules.words
     at = fn.when(fn.col("wants_a"), at_a).when(fn.col("wants_b"), at_b).otherwise(in_cloud)
-    return _wanted(table, limits, devices, rules).select(*kept, at.alias("at"))
+    return _mark_wanted(table, limits, devices, rules).select(*kept, at.alias("at"))
 
 
 def _counts(placed: DataFrame, rules: PlaceRules) -> tuple[int, int]:
@@ -220,7 +220,7 @@ def _names(contested: pa.Table) -> pa.Array:
     return both.take(pc.array_sort_indices(both))
 
 
-def _collected(
+def _collect_conflicts(
     session: SparkSession, contested: pa.Table, names: pa.Array, ends: DataFrame
 ) -> tuple[EndArrays, ContestedArrays]:
     """All view ends of the devices in conflict, and their contested views; devices are numbered as in `names`."""

@@ -56,12 +56,12 @@ class SparkEvaluate:
         own = self._beside_others()
         with errors_in_words():
             frames = {source: _frame(own, source, tables[source]) for source in recomputed.reads}
-            with written_query(own, recomputed, frames) as frame:
+            with open_query(own, recomputed, frames) as frame:
                 return _answer(frame, recomputed.fields)
 
 
 @contextmanager
-def written_query(session: SparkSession, query: FullQuery, frames: Mapping[str, DataFrame]) -> Iterator[DataFrame]:
+def open_query(session: SparkSession, query: FullQuery, frames: Mapping[str, DataFrame]) -> Iterator[DataFrame]:
     """The query as it is written, over sources; the names that it uses live until it has run."""
     names = {source: f"{SOURCE_PREFIX}{source}" for source in query.reads}
     try:

@@ -56,7 +56,7 @@ class RelationText:
                 return f"SELECT {_columns(_width(input_))} FROM ({self.of(input_)}) WHERE {where}"
             case Projection(input_, outputs):
                 names = self._names(input_)
-                return f"SELECT {_listed([normal_text(o.expr, names) for o in outputs])} FROM ({self.of(input_)})"
+                return f"SELECT {_write_list([normal_text(o.expr, names) for o in outputs])} FROM ({self.of(input_)})"
             case Join():
                 return self._join(relation)
             case UnionAll(inputs):
@@ -87,20 +87,20 @@ class RelationText:
             columns += [f"r.c{position}" for position in range(_width(join.right))]
         left, right = self.of(join.left), self.of(join.right)
         on = _condition(join, names)
-        return f"SELECT {_listed(columns)} FROM ({left}) AS l {_JOINS[join.kind]} ({right}) AS r ON {on}"
+        return f"SELECT {_write_list(columns)} FROM ({left}) AS l {_JOINS[join.kind]} ({right}) AS r ON {on}"
 
     def _aggregate(self, relation: Aggregate) -> str:
         """Keys and arguments are computed below, since a constant in GROUP BY would be a position."""
         names = self._names(relation.input)
         keys = [normal_text(key.expr, names) for key in relation.keys]
         arguments = [normal_text(call.argument, names) for call in relation.calls if call.argument is not None]
-        below = f"SELECT {_listed(keys + arguments)} FROM ({self.of(relation.input)})"
+        below = f"SELECT {_write_list(keys + arguments)} FROM ({self.of(relation.input)})"
         columns, position = [f"c{number}" for number in range(len(keys))], len(keys)
         group = f" GROUP BY {', '.join(columns)}" if keys else ""
         for call in relation.calls:
             columns.append(_aggregate_call(call, f"c{position}"))
             position += call.argument is not None
-        return f"SELECT {_listed(columns)} FROM ({below}){group}"
+        return f"SELECT {_write_list(columns)} FROM ({below}){group}"
 
     def _windows(self, windows: Windows) -> str:
         """Every row with its microseconds `u`, times each window `k` that could hold it, counted back from the last."""
@@ -112,7 +112,7 @@ class RelationText:
         start = f"u - pmod(u - {offset}L, {slide}L) - k * {slide}L"
         starting = f"SELECT *, {start} AS s FROM ({timed}) LATERAL VIEW explode(sequence(0L, {most - 1}L)) AS k"
         columns = [*(f"c{n}" for n in range(width)), "timestamp_micros(s)", f"timestamp_micros(s + {size}L)"]
-        return f"SELECT {_listed(columns)} FROM ({starting}) WHERE s + {size}L > u"
+        return f"SELECT {_write_list(columns)} FROM ({starting}) WHERE s + {size}L > u"
 
     def _top_k(self, top: TopK) -> str:
         names, width = self._names(top.input), _width(top.input)
@@ -125,7 +125,7 @@ class RelationText:
         columns = [f"c{position}" for position in range(width)]
         columns += [] if top.rank_name is None else ["CAST(place AS BIGINT)"]
         places = f"place > {top.offset} AND place <= {top.offset + top.limit}"
-        return f"SELECT {_listed(columns)} FROM ({ranked}) WHERE {places}"
+        return f"SELECT {_write_list(columns)} FROM ({ranked}) WHERE {places}"
 
 
 def _width(relation: Relation) -> int:
@@ -133,10 +133,10 @@ def _width(relation: Relation) -> int:
 
 
 def _columns(width: int) -> str:
-    return _listed([f"c{position}" for position in range(width)])
+    return _write_list([f"c{position}" for position in range(width)])
 
 
-def _listed(texts: list[str]) -> str:
+def _write_list(texts: list[str]) -> str:
     """A SELECT list; rows without fields have one, since SQL knows no others."""
     return ", ".join(f"{text} AS c{position}" for position, text in enumerate(texts or ["TRUE"]))
 

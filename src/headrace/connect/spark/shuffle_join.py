@@ -43,10 +43,10 @@ def shuffle_join(
     """Changes that the step makes of an interval (after, upto], consolidated: the columns `made`, and the stamps."""
     after, upto = interval
     assert step.relation.key is not None, "a join looks up by a key"
-    changes = _read(read_changes(session, store, sides.changes, after, upto), step.changes, sides.changes, {})
+    changes = _read_side(read_changes(session, store, sides.changes, after, upto), step.changes, sides.changes, {})
     computed = {output.name: output.expr for output in step.relation.key.computed}
     key = {column: computed.get(column) for column in step.relation.key.columns}
-    relation = _read(read_changes(session, store, sides.relation, NEVER, upto), step.relation, sides.relation, key)
+    relation = _read_side(read_changes(session, store, sides.relation, NEVER, upto), step.relation, sides.relation, key)
     left = {name: f"l.v{position}" for position, name in enumerate(step.changes.values)}
     right = {name: f"r.v{position}" for position, name in enumerate(step.relation.values)}
     names = {**left, **right}
@@ -60,7 +60,7 @@ def shuffle_join(
     return summed.toDF(*(column.name for column in made), *STAMPS)
 
 
-def _read(frame: DataFrame, reading: LogReading, log: LogFiles, key: Mapping[str, Expr | None]) -> DataFrame:
+def _read_side(frame: DataFrame, reading: LogReading, log: LogFiles, key: Mapping[str, Expr | None]) -> DataFrame:
     """What the step reads, as v0, v1, ...; key columns as k0, k1, ...; the order as in the output."""
     names = SqlNames({column.name: f"c{position}" for position, column in enumerate(log.columns)})
     values = [f"{normal_text(expr, names)} AS v{position}" for position, expr in enumerate(reading.values.values())]

@@ -84,7 +84,7 @@ Directory = Dense | Hashed
 
 def directory_of(names: pa.ChunkedArray) -> Directory:
     """Of identifiers in the order of their rows: int64 or text, none of them missing."""
-    return (_dense(names) if pa.types.is_integer(names.type) and len(names) else None) or _hashed(names)
+    return (_dense(names) if pa.types.is_integer(names.type) and len(names) else None) or _hash_names(names)
 
 
 def _dense(names: pa.ChunkedArray) -> Dense | None:
@@ -99,7 +99,7 @@ def _dense(names: pa.ChunkedArray) -> Dense | None:
     return Dense(low, table, len(names), np.flatnonzero(table[at] != rows))
 
 
-def _hashed(names: pa.ChunkedArray) -> Hashed:
+def _hash_names(names: pa.ChunkedArray) -> Hashed:
     every = names.combine_chunks() if names.num_chunks else pa.array([], names.type)
     if pc.count_distinct(every).as_py() == len(every):
         return Hashed(every, np.empty(0, dtype=np.int64))

@@ -88,20 +88,20 @@ def read_taken(stream: FolderStream, taken: TakenFile) -> Iterator[pa.Table]:
     try:
         status = file.stat()
         if status.st_size != taken.bytes or taken.modified_ns not in (None, status.st_mtime_ns):
-            raise _changed(file)
+            raise _say_changed(file)
         rows = 0
         for table in _tables(stream, file):
             rows += table.num_rows
             yield table
         if rows != taken.rows:
-            raise _changed(file)
+            raise _say_changed(file)
     except OSError as error:
         raise InputError(
             [Problem(f"the file has disappeared since it was read: {error.strerror}", Location(str(file)))]
         ) from error
 
 
-def _changed(file: Path) -> InputError:
+def _say_changed(file: Path) -> InputError:
     return InputError([Problem("the file has changed since it was read", Location(str(file)))])
 
 
@@ -189,7 +189,7 @@ class FolderCapture:
         try:
             for table in _tables(self._stream, file):
                 latest = _later(latest, table, self._stream)
-                written, size = self._store.write(self._stream.site, _spooled(table, t, count), self._log)
+                written, size = self._store.write(self._stream.site, _spool_rows(table, t, count), self._log)
                 pieces.append((written, table.num_rows, size))
                 count += table.num_rows
         except InputError as error:
@@ -260,7 +260,7 @@ def _tables(stream: FolderStream, file: Path) -> Iterator[pa.Table]:
     """The declared columns with their types, a part at a time. Raises InputError for what is not as declared."""
     for part in _parts(stream, file):
         with readable(file):
-            arrays = [_typed(part.column(name), type_) for name, type_ in stream.columns]
+            arrays = [_cast_column(part.column(name), type_) for name, type_ in stream.columns]
         for array, (name, _) in zip(arrays, stream.columns, strict=True):
             if has_no_such_time(array):
                 raise InputError([Problem(f'column "{name}" has {NO_SUCH_TIME}', Location(str(file)))])
@@ -284,7 +284,7 @@ def _parts(stream: FolderStream, file: Path) -> Iterator[pa.Table]:
         yield pa.Table.from_batches([batch])
 
 
-def _typed(column: pa.ChunkedArray, type_: Type) -> pa.ChunkedArray:
+def _cast_column(column: pa.ChunkedArray, type_: Type) -> pa.ChunkedArray:
     if type_ in FRACTIONS:
         return plain_floats(column.cast(arrow_type(type_)))
     if type_ == TIMESTAMP and getattr(column.type, "tz", None) is None:
@@ -303,7 +303,7 @@ def _later(latest: int | None, table: pa.Table, stream: FolderStream) -> int | N
     return found if latest is None or (found is not None and found > latest) else latest
 
 
-def _spooled(table: pa.Table, t: int, first: int) -> pa.Table:
+def _spool_rows(table: pa.Table, t: int, first: int) -> pa.Table:
     count = table.num_rows
     return (
         table.append_column("__t", pa.array(np.full(count, t), pa.int64()))

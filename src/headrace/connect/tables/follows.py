@@ -60,7 +60,7 @@ def read_follows(follows: Path, producers: Path, consumers: Path, progress: Prog
     if not len(consumer):
         raise InputError([Problem("the table has no rows", Location(str(follows)), "follows are one row each")])
     progress("looking for repeated follows")
-    twice = _repeated(consumer, producer, following.count, followed.count)
+    twice = _find_repeated_row(consumer, producer, following.count, followed.count)
     if twice is not None:
         who, whom = following.name(int(consumer[twice])), followed.name(int(producer[twice]))
         what = f'consumer "{who}" follows producer "{whom}" twice'
@@ -191,7 +191,7 @@ def _check_kind(file: Path, column: str, found: pa.DataType, known: pa.DataType,
         raise InputError([Problem(message, Location(str(file)), "store identifiers the same way in both tables")])
 
 
-def _repeated(consumer: Numbers, producer: Numbers, consumers: int, producers: int) -> int | None:
+def _find_repeated_row(consumer: Numbers, producer: Numbers, consumers: int, producers: int) -> int | None:
     """A row that says what another row says already.
 
     Pairs are sorted by parts of the consumers, so that little more memory is needed than for the pairs.

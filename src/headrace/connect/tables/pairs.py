@@ -60,7 +60,7 @@ def read_pairs(file: Path, form: Format, progress: Progress = lambda _: None) ->
     columns = _columns(file, form, ("rate_ab", "rate_ba"))
     rates = {column: _rates(file, form, column, columns.pop(column)) for column in ("rate_ab", "rate_ba")}
     scale = 1 if all(rate.dtype == np.int64 for rate in rates.values()) else SCALE
-    rate_ab, rate_ba = (_scaled(file, form, column, rate, scale) for column, rate in rates.items())
+    rate_ab, rate_ba = (_scale_rates(file, form, column, rate, scale) for column, rate in rates.items())
     return PairTable(
         a, b, rate_ab, rate_ba, scale, names.numbers, _distinct(a, b, names.numbers), names.name, names.number
     )
@@ -101,8 +101,8 @@ def _devices(file: Path, form: Format) -> tuple[NDArray[np.int32], NDArray[np.in
         _refuse_nulls(file, form, column, values)
     a, b = columns.values()
     if pa.types.is_integer(a.type) and pa.types.is_integer(b.type):
-        return _dense(a, b) or _encoded(a, b)
-    return _encoded_text(file, form, a, b)
+        return _dense(a, b) or _encode_names(a, b)
+    return _encode_text(file, form, a, b)
 
 
 def _dense(a: pa.ChunkedArray, b: pa.ChunkedArray) -> tuple[NDArray[np.int32], NDArray[np.int32], _Names] | None:
@@ -118,11 +118,11 @@ def _dense(a: pa.ChunkedArray, b: pa.ChunkedArray) -> tuple[NDArray[np.int32], N
     def number(name: str) -> int | None:
         return int(name) - low if name.lstrip("-").isdigit() and low <= int(name) <= high else None
 
-    first, second = (_shifted(values, low) for values in (a, b))
+    first, second = (_shift_values(values, low) for values in (a, b))
     return first, second, _Names(spread, lambda position: str(position + low), number)
 
 
-def _shifted(values: pa.ChunkedArray, low: int) -> NDArray[np.int32]:
+def _shift_values(values: pa.ChunkedArray, low: int) -> NDArray[np.int32]:
     shifted = np.empty(len(values), dtype=np.int32)
     at = 0
     for chunk in values.chunks:
@@ -131,7 +131,7 @@ def _shifted(values: pa.ChunkedArray, low: int) -> NDArray[np.int32]:
     return shifted
 
 
-def _encoded(a: pa.ChunkedArray, b: pa.ChunkedArray) -> tuple[NDArray[np.int32], NDArray[np.int32], _Names]:
+def _encode_names(a: pa.ChunkedArray, b: pa.ChunkedArray) -> tuple[NDArray[np.int32], NDArray[np.int32], _Names]:
     """Numbers in the order of the identifiers, so that ties do not depend on the order of the rows."""
     both = pa.chunked_array([*a.chunks, *b.cast(a.type).chunks], type=a.type)
     encoded = both.dictionary_encode().unify_dictionaries() if len(both) else both.dictionary_encode()
@@ -153,10 +153,10 @@ def _encoded(a: pa.ChunkedArray, b: pa.ChunkedArray) -> tuple[NDArray[np.int32],
     return codes[: len(a)], codes[len(a) :], _Names(len(known), lambda position: str(known[position].as_py()), number)
 
 
-def _encoded_text(
+def _encode_text(
     file: Path, form: Format, a: pa.ChunkedArray, b: pa.ChunkedArray
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], _Names]:
-    first, second, names = _encoded(a.cast(pa.string()), b.cast(pa.string()))
+    first, second, names = _encode_names(a.cast(pa.string()), b.cast(pa.string()))
     for column, codes in (("a", first), ("b", second)):
         for reserved, what in (
             (RESERVED, f'"{RESERVED}" is reserved and cannot name a device'),
@@ -233,7 +233,7 @@ def _real(file: Path, form: Format, column: str, numbers: Rates) -> Rates:
     return numbers.astype(np.int64) if whole else numbers
 
 
-def _scaled(file: Path, form: Format, column: str, rate: Rates, scale: int) -> NDArray[np.int64]:
+def _scale_rates(file: Path, form: Format, column: str, rate: Rates, scale: int) -> NDArray[np.int64]:
     too_large = np.flatnonzero(rate > LARGEST // scale)
     _refuse(file, form, too_large, lambda row: f"rate {rate[row]} is too large", column)
     if rate.dtype == np.int64:

@@ -42,7 +42,7 @@ from headrace.model.types import Row
 from headrace.run.capture.spool import spool_log
 from headrace.run.compile.columns import serving_log, view_outputs
 from headrace.run.ports import Store
-from headrace.run.push.halted import halted_in, waiting_for
+from headrace.run.push.halted import read_halted, waiting_for
 from headrace.run.rows.compare import Parts, compare
 from headrace.run.views.view import parts_at
 from headrace.site.folder import Folder
@@ -266,7 +266,7 @@ class Comparison:
             if name in note_keys(ledger, SourceMissed):
                 return f'source "{name}" is being read again'
         log = serving_log(self.reader.program, contract)
-        waits_for = waiting_for(self.reader.program, halted := halted_in(self.reader.ledger)).get(log)
+        waits_for = waiting_for(self.reader.program, halted := read_halted(self.reader.ledger)).get(log)
         if waits_for is not None:
             return f"it is failing: {halted[waits_for].why}"
         if log in self.reader.ledger.times():

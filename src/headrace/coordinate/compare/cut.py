@@ -21,7 +21,7 @@ from headrace.connect.postgres.cut import DatabaseCut
 from headrace.declare.variables import fill
 from headrace.model.errors import ConnectError, InputError
 from headrace.model.notes import CutReached, read_notes
-from headrace.run.capture.spool import captured_table, spool_log
+from headrace.run.capture.spool import make_captured_table, spool_log
 from headrace.run.ports import Ledger
 from headrace.run.rows.changes import TIME
 from headrace.site.reading import ViewReader
@@ -79,7 +79,7 @@ class Cutter:
     def open(self, environment: Mapping[str, str], stack: ExitStack) -> None:
         sources = self.reader.plan.catalogue.sources
         for name, database in list(self.databases.items()):
-            tables = tuple(captured_table(sources[source]) for source in database.sources)
+            tables = tuple(make_captured_table(sources[source]) for source in database.sources)
             try:
                 self.cuts[name] = stack.enter_context(DatabaseCut(fill(database.dsn, environment), tables))
                 self.unreadable |= self.cuts[name].missing

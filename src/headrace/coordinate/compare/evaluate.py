@@ -22,7 +22,7 @@ from headrace.model.options import DeclaredEngine
 from headrace.model.relation import Field, fields_of
 from headrace.run.push.evaluate_here import rows_here
 from headrace.run.rows.arrow import arrow_table, arrow_type
-from headrace.run.rows.compare import Parts, weighted
+from headrace.run.rows.compare import Parts, add_weights
 from headrace.run.schedule.deadlines import Patience
 from headrace.site.engine.timed_runner import ask, ends_within
 
@@ -108,7 +108,7 @@ class EvaluateBySize:
         if not isinstance(query, FullQuery) and rows <= self._here_at_most:
             tables = {source: files[source].table(source) for source in sources_of(query)}
             types = {f"c{position}": field.type for position, field in enumerate(fields_of(query))}
-            found = weighted(arrow_table(types, list(rows_here(query, tables, t, self._functions))))
+            found = add_weights(arrow_table(types, list(rows_here(query, tables, t, self._functions))))
             yield lambda: [found]
             return
         self._answers += 1
@@ -117,7 +117,7 @@ class EvaluateBySize:
             with self._telling(say):
                 self._evaluate(query, files, t, answer)
             fields = query.fields if isinstance(query, FullQuery) else fields_of(query)
-            yield lambda: map(weighted, read_parts(answer, _schema(fields)))
+            yield lambda: map(add_weights, read_parts(answer, _schema(fields)))
         finally:
             shutil.rmtree(answer, ignore_errors=True)
 

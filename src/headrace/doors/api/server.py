@@ -64,9 +64,9 @@ def service_api(host: ServiceHost, token: str) -> FastAPI:
     _reading_routes(api, host, allowed)
     _acting_routes(api, host, allowed)
     api.add_exception_handler(NotAllowed, _not_allowed)
-    api.add_exception_handler(InputError, _refused)
-    api.add_exception_handler(UsageError, _refused)
-    api.add_exception_handler(ConnectError, _refused)
+    api.add_exception_handler(InputError, _answer_refused)
+    api.add_exception_handler(UsageError, _answer_refused)
+    api.add_exception_handler(ConnectError, _answer_refused)
     api.add_exception_handler(RequestValidationError, _misread)
     return api
 
@@ -164,7 +164,7 @@ def _not_allowed(request: Request, error: Exception) -> JSONResponse:
     return JSONResponse(answer, status_code=401, headers={"WWW-Authenticate": "Bearer"})
 
 
-def _refused(request: Request, error: Exception) -> JSONResponse:
+def _answer_refused(request: Request, error: Exception) -> JSONResponse:
     if isinstance(error, InputError):
         problems = error.problems
     else:

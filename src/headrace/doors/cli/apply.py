@@ -35,7 +35,7 @@ def apply(
 
     wishes = ApplyWishes(replan, tuple(force), dry_run)
     if dry_run and not asking.is_running(directory):
-        answer = _imagined(directory, wishes)
+        answer = _imagine_apply(directory, wishes)
     else:
         answer = asking.apply_project(directory, wishes, say_troubles if json else _say)
     status = Exit.NO if answer["rejected"] else Exit.DONE
@@ -46,7 +46,7 @@ def _say(what: str) -> None:
     write(fit(what), sys.stderr)
 
 
-def _imagined(directory: Path, wishes: ApplyWishes) -> dict[str, Any]:
+def _imagine_apply(directory: Path, wishes: ApplyWishes) -> dict[str, Any]:
     """What would be applied to a project that does not run."""
     from headrace.app.preparing import Applied, prepare
     from headrace.doors.documents import applied_document

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headrace.app.checking import CheckReport, ViewReport
-from headrace.doors.cli.output import count, listed, table, wrap
+from headrace.doors.cli.output import count, join_items, table, wrap
 from headrace.model import amounts
 from headrace.model.catalogue import Catalogue, Contract, DeltaFolder, Link, PostgresTable, Refresh, Site, Source
 from headrace.model.errors import Severity
@@ -63,7 +63,7 @@ def _site(site: Site) -> list[str]:
         amounts.format_price(site.cpu_price_h, "core-hour"),
         amounts.format_price(site.disk_price_gb_month, "GB-month"),
     )
-    return [site.name, cpu, disk, listed(limits) or "no limits"]
+    return [site.name, cpu, disk, join_items(limits) or "no limits"]
 
 
 def _pairs(links: tuple[Link, ...]) -> Iterator[tuple[Link, bool]]:
@@ -93,7 +93,7 @@ def _source(source: Source) -> list[str]:
     facts += [f"key {', '.join(source.key)}"] if source.key else []
     facts += [f"stays at {', '.join(source.stays.sites)}"] if source.stays else []
     facts += [f"from {source.origin.table}"] if isinstance(source.origin, PostgresTable) else []
-    return [source.name, f"{source.kind} at {source.site}", rows, rate, listed(facts)]
+    return [source.name, f"{source.kind} at {source.site}", rows, rate, join_items(facts)]
 
 
 def _views(views: tuple[ViewReport, ...]) -> Iterator[str]:
@@ -116,7 +116,7 @@ def _views(views: tuple[ViewReport, ...]) -> Iterator[str]:
 
 
 def _columns(view: ViewReport) -> str:
-    return listed(f"{field.name} {field.type}" for field in view.columns)
+    return join_items(f"{field.name} {field.type}" for field in view.columns)
 
 
 def _contract(contract: Contract) -> list[str]:
@@ -131,4 +131,4 @@ def _contract(contract: Contract) -> list[str]:
             facts.append(f"delivered to {contract.deliver.path}")
         case None:
             pass
-    return [contract.name, f"{contract.view} at {contract.site}", listed(facts)]
+    return [contract.name, f"{contract.view} at {contract.site}", join_items(facts)]

@@ -35,7 +35,7 @@ def demo(for_: For = None, json: Json = False) -> int:
     from headrace.app.demo import open_demo
     from headrace.doors.cli.demo_text import closing_document, closing_text, opening_text
 
-    say = _say_nothing if json else _timed_say()
+    say = _say_nothing if json else _say_with_time()
     with _signals_as_interrupts(), open_demo(say) as running:
         running.start()
         if not json:
@@ -76,7 +76,7 @@ def _watch(running: Demo, seconds: float | None, quiet: bool) -> None:
         time.sleep(max(0.0, left))
 
 
-def _timed_say() -> Callable[[str], None]:
+def _say_with_time() -> Callable[[str], None]:
     started = time.monotonic()
     return lambda what: print(f"{time.monotonic() - started:3.0f} s  {what}", file=sys.stderr, flush=True)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from headrace.doors.cli.compared_text import compared_lines
-from headrace.doors.cli.output import UNBROKEN, listed, table, wrap
+from headrace.doors.cli.output import UNBROKEN, join_items, table, wrap
 from headrace.doors.cli.plan_text import dollars_per_hour, refusal_lines
 from headrace.model import amounts
 from headrace.model.plan import Plan
@@ -32,7 +32,7 @@ def _promises(plan: Plan) -> Iterator[str]:
     kept, asked = len(plan.contracts), len(catalogue.contracts)
     yield ""
     yield from wrap(
-        f"Four apps write to {len(sources)} tables in {len(catalogue.sites)} regions: {listed(sources)}."
+        f"Four apps write to {len(sources)} tables in {len(catalogue.sites)} regions: {join_items(sources)}."
         f" {len(catalogue.views)} views of them are kept fresh for {kept} contracts, at a planned cost of"
         f" {dollars_per_hour(plan.money).replace(' ', UNBROKEN)}."
         f" {asked - kept} of {asked} contracts is refused, because it could not be kept:",
@@ -137,7 +137,7 @@ def closing_text(closing: Closing) -> str:
         "",
         f"ran {closing.seconds:.0f} s; the first views were ready {closing.first_view_s:.0f} s after the command",
         "",
-        *_kept(closing),
+        *_say_kept(closing),
         "",
         *_work(closing),
         "",
@@ -146,7 +146,7 @@ def closing_text(closing: Closing) -> str:
     return "\n".join(lines)
 
 
-def _kept(closing: Closing) -> Iterator[str]:
+def _say_kept(closing: Closing) -> Iterator[str]:
     head = ["contract", "promised", "furthest behind", "violations"]
     rows = [
         [

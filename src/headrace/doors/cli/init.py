@@ -21,10 +21,10 @@ def init(
     from headrace.app.project import init_project
 
     started = init_project(directory)
-    return show(json, Exit.DONE, text=lambda: started_text(started), document=lambda: started_document(started))
+    return show(json, Exit.DONE, text=lambda: write_started(started), document=lambda: started_document(started))
 
 
-def started_text(started: Started) -> str:
+def write_started(started: Started) -> str:
     lines = [f"wrote {Path(started.directory) / name}" for name in started.written]
     lines += [f"kept {Path(started.directory) / name}, which was there" for name in started.kept]
     return "\n".join([*lines, f"next: headrace check {started.directory}"])

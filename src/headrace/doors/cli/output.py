@@ -69,7 +69,7 @@ def problem_document(problem: Problem) -> dict[str, object]:
 def write(text: str, stream: TextIO) -> bool:
     """Whether anybody was listening: `headrace check | head -1` closes the pipe, and that is no fault."""
     try:
-        print(_coloured(text) if _wants_colour(stream) else text, file=stream, flush=True)
+        print(_colour_text(text) if _wants_colour(stream) else text, file=stream, flush=True)
     except BrokenPipeError:
         # The interpreter flushes stdout once more when it ends; let that go nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
@@ -154,7 +154,7 @@ def _words(text: str, room: int) -> Iterator[str]:
         yield from word.split(UNBROKEN) if len(word) > room else [word]
 
 
-def listed(items: Iterable[str]) -> str:
+def join_items(items: Iterable[str]) -> str:
     """Items with commas between them, which `wrap` does not break within."""
     return ", ".join(item.replace(" ", UNBROKEN) for item in items)
 
@@ -170,7 +170,7 @@ def _wants_colour(stream: TextIO) -> bool:
 _COLOURS = {"error": "31;1", "warning": "33;1", "note": "36;1"}
 
 
-def _coloured(text: str) -> str:
+def _colour_text(text: str) -> str:
     return re.sub(
         r"^(error|warning|note):", lambda found: f"\033[{_COLOURS[found[1]]}m{found[0]}\033[0m", text, flags=re.M
     )

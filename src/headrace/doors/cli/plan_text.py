@@ -16,7 +16,7 @@ HOUR_S = 3600.0
 
 
 def plan_text(plan: Plan) -> str:
-    return "\n".join([*_summary(plan), *_kept(plan), *_refused(plan), *_sites(plan), *_totals(plan)]).rstrip()
+    return "\n".join([*_summary(plan), *_tell_kept(plan), *_tell_refused(plan), *_sites(plan), *_totals(plan)]).rstrip()
 
 
 def dollars_per_hour(dollars_per_second: float) -> str:
@@ -70,7 +70,7 @@ def _summary(plan: Plan) -> Iterator[str]:
     yield ""
 
 
-def _kept(plan: Plan) -> Iterator[str]:
+def _tell_kept(plan: Plan) -> Iterator[str]:
     if not plan.contracts:
         return
     head = ["kept", "view at site", "freshness", "a push takes", "planned cost"]
@@ -101,7 +101,7 @@ def _push(contract: ContractPlan) -> str:
     return f"{amounts.format_seconds(contract.critical_path_s)} of {amounts.format_seconds(limit)}"
 
 
-def _refused(plan: Plan) -> Iterator[str]:
+def _tell_refused(plan: Plan) -> Iterator[str]:
     if not plan.rejected:
         return
     yield "refused"
@@ -129,7 +129,7 @@ def _sites(plan: Plan) -> Iterator[str]:
     for site in sorted({vertices[name].site for name in plan.graph.edges}):
         yield f"at {site}"
         rows = [
-            [_size(plan, edge), f"{step(plan, edge)}{_served(plan, edge)}"]
+            [_size(plan, edge), f"{step(plan, edge)}{_tell_served(plan, edge)}"]
             for name, edge in plan.graph.edges.items()
             if vertices[name].site == site
         ]
@@ -146,7 +146,7 @@ def _size(plan: Plan, edge: Edge) -> str:
     return amounts.format_rate(figures.rows_per_s)
 
 
-def _served(plan: Plan, edge: Edge) -> str:
+def _tell_served(plan: Plan, edge: Edge) -> str:
     serves = plan.edge_figures[edge.output].serves
     if len(plan.contracts) == 1:
         return ""

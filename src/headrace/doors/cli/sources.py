@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from headrace.doors.cli.options import Directory, Json
-from headrace.doors.cli.output import Exit, listed, say_troubles, show, wrap, write
+from headrace.doors.cli.output import Exit, join_items, say_troubles, show, wrap, write
 from headrace.model.amounts import format_seconds
 
 sources = typer.Typer(help="Manage the sources of a running project.", no_args_is_help=True)
@@ -37,7 +37,7 @@ def reread(
 
 def _lines(answer: dict[str, Any]) -> Iterator[str]:
     yield f'source "{answer["source"]}" was read again in {format_seconds(round(answer["seconds"], 1))}'
-    yield from wrap(f"loaded with it: {listed(answer['contracts'])}", "  ", "    ")
+    yield from wrap(f"loaded with it: {join_items(answer['contracts'])}", "  ", "    ")
     for contract, why in answer["failing"].items():
         trouble = f'contract "{contract}" cannot be loaded; the service will try again: {why.splitlines()[0]}'
         yield from wrap(trouble, "", "  ")

@@ -114,14 +114,14 @@ def move_lines(moves: Sequence[Document], now: float) -> Iterator[str]:
 
 
 def _gain(move: Document) -> str:
-    changed = "; ".join(f"{verb} {_named(move[verb])}" for verb in ("made", "dropped") if move[verb])
+    changed = "; ".join(f"{verb} {_name_vertices(move[verb])}" for verb in ("made", "dropped") if move[verb])
     kept = f"{', '.join(move['restores'])} can be kept again" if move["restores"] else ""
     saving = move["saving_h"]
     money = f"saves {saving:.2g} $/h" if saving >= 0 else f"costs {-saving:.2g} $/h more"
     return "; ".join(filter(None, (kept, f"{money}, moving cost {move['migration']:.2g} $", changed)))
 
 
-def _named(ids: Sequence[str]) -> str:
+def _name_vertices(ids: Sequence[str]) -> str:
     """The first vertices in words, and how many more there are."""
     names = name_ids(ids)
     more = len(names) - NAMED

@@ -58,7 +58,7 @@ def up(
     if detach:
         from headrace.app.detached import start_detached
 
-        return _detached(start_detached(directory, settings, say_troubles if json else say), json)
+        return _tell_detached(start_detached(directory, settings, say_troubles if json else say), json)
     from headrace.doors.api.server import serve
 
     prepared = run_project(directory, os.environ, settings, serve, say, lambda found: _refusals(found, say))
@@ -70,7 +70,7 @@ def up(
     return Exit.DONE
 
 
-def _detached(started: Detached, json: bool) -> int:
+def _tell_detached(started: Detached, json: bool) -> int:
     process = started.process
     if process is None and json:
         show_errors(json, [Problem(started.error or "the service ended right after it started")])

@@ -45,17 +45,17 @@ def _text(contract: str, found: Imagined) -> str:
 
     answer = found.answer
 
-    rows = [[contract, _said(answer.before), _said(answer.after)]]
-    rows += [[name, _said(before), _said(after)] for name, (before, after) in answer.others.items()]
+    rows = [[contract, _say_outcome(answer.before), _say_outcome(answer.after)]]
+    rows += [[name, _say_outcome(before), _say_outcome(after)] for name, (before, after) in answer.others.items()]
     before, after = answer.rescost
     rows.append(["all resources", dollars_per_hour(before), dollars_per_hour(after)])
     lines = [*table(rows, indent=0, head=("planned", "now", "then")), *grounds_lines(found.grounds)]
     if found.on_apply is not None:
-        lines += wrap(f"`apply` uses planned times, not measured ones: {_said(found.on_apply)}", "", "  ")
+        lines += wrap(f"`apply` uses planned times, not measured ones: {_say_outcome(found.on_apply)}", "", "  ")
     return "\n".join(lines)
 
 
-def _said(outcome: ContractOutcome) -> str:
+def _say_outcome(outcome: ContractOutcome) -> str:
     from headrace.doors.cli.plan_text import dollars_per_hour
     from headrace.model.amounts import format_seconds, format_seconds_up
     from headrace.model.words import name_reason

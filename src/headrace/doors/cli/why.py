@@ -21,12 +21,12 @@ def why(
     """Explain a decision: its cost, what it shares, and the alternatives."""
     from headrace.app.explaining import explain
     from headrace.app.reading import known_status
-    from headrace.doors.cli.why_text import explained_document, explained_text
+    from headrace.doors.cli.why_text import explained_document, write_answers
 
     found, status = explain(directory, os.environ, name), known_status(directory)
     return show(
         json,
         Exit.DONE,
-        text=lambda: explained_text(found, status, time.time()),
+        text=lambda: write_answers(found, status, time.time()),
         document=lambda: explained_document(name, found, status),
     )

@@ -32,7 +32,7 @@ Measured = Mapping[str, Mapping[str, Any]]
 """What is known of contracts that run, by their names, as `headrace status` has it."""
 
 
-def explained_text(found: Explained, status: Mapping[str, Any], now: float) -> str:
+def write_answers(found: Explained, status: Mapping[str, Any], now: float) -> str:
     """Everything about a name. `status` is the last that a service told, with what it moved."""
     measured = _by_name(status)
     told = {one.plan.contract for one in found.answers if isinstance(one, WhyContract)}
@@ -83,9 +83,9 @@ def why_text(plan: Plan, answer: Why, measured: Measured = MappingProxyType({}))
     match answer:
         case WhyContract():
             found = measured.get(answer.plan.contract)
-            return "\n".join([*_contract(plan, answer, found), *_measured(found)])
+            return "\n".join([*_contract(plan, answer, found), *_tell_measured(found)])
         case WhyRejected():
-            return "\n".join(_rejected(plan, answer))
+            return "\n".join(_tell_rejected(plan, answer))
         case WhyVertex():
             return "\n".join(_vertex(plan, answer))
 
@@ -157,7 +157,7 @@ def _contract(plan: Plan, answer: WhyContract, found: Mapping[str, Any] | None) 
         yield from wrap(f"slowest path: {changes} take {taken} to arrive, of {limit} allowed", "", "  ")
         yield from table(
             [
-                [amounts.format_seconds(passed.arrives_s), f"at {passed.site}", _passed(plan, passed.vertex)]
+                [amounts.format_seconds(passed.arrives_s), f"at {passed.site}", _tell_passed(plan, passed.vertex)]
                 for passed in answer.steps
             ]
         )
@@ -167,7 +167,7 @@ def _contract(plan: Plan, answer: WhyContract, found: Mapping[str, Any] | None) 
     )
 
 
-def _measured(found: Mapping[str, Any] | None) -> Iterator[str]:
+def _tell_measured(found: Mapping[str, Any] | None) -> Iterator[str]:
     """Of a contract that runs, or ran last."""
     if found is None or found["lag_s"] is None:
         return
@@ -197,12 +197,12 @@ def _different(alternatives: Sequence[Alternative], kept: tuple[float, float]) -
     return found
 
 
-def _passed(plan: Plan, vertex: str) -> str:
+def _tell_passed(plan: Plan, vertex: str) -> str:
     edge = plan.graph.edges.get(vertex)
     return name_dataset(plan.graph.vertices[vertex]) if edge is None else step(plan, edge)
 
 
-def _rejected(plan: Plan, answer: WhyRejected) -> Iterator[str]:
+def _tell_rejected(plan: Plan, answer: WhyRejected) -> Iterator[str]:
     yield f'contract "{answer.rejection.contract}" is refused'
     yield from refusal_lines(answer.rejection, plan.catalogue)
     yield from _alternatives(answer.alternatives)

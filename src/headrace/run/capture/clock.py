@@ -42,7 +42,7 @@ class Skew:
         return Skew(least, most) if least <= most else later
 
 
-def measured(asked: int, shown: int, answered: int) -> Skew:
+def measure_skew(asked: int, shown: int, answered: int) -> Skew:
     """The database's clock showed this between two moments of ours."""
     return Skew(shown - answered, shown - asked)
 

@@ -69,7 +69,7 @@ def add_change(rows: SpoolRows, layout: Layout, change: RowChange, stamp: int) -
         assert change.old is not None and not change.key_only, f'"{captured.table}" has no REPLICA IDENTITY FULL'
         rows.add(stamp, "r", layout.row(change.old))
         if change.new is not None:
-            rows.add(stamp, "i", layout.row(_filled(change.new, change)))
+            rows.add(stamp, "i", layout.row(_fill_row(change.new, change)))
 
 
 def _add_keyed(rows: SpoolRows, layout: Layout, change: RowChange, stamp: int) -> None:
@@ -78,7 +78,7 @@ def _add_keyed(rows: SpoolRows, layout: Layout, change: RowChange, stamp: int) -
         assert change.old is not None
         rows.add(stamp, "d", captured.key_row(layout.key_of(change.old)))
         return
-    new = _filled(change.new, change)
+    new = _fill_row(change.new, change)
     kept: tuple[str, ...] = ()
     values: list[Text] = [new[position] for position in layout.columns]
     if KEPT in values:
@@ -89,7 +89,7 @@ def _add_keyed(rows: SpoolRows, layout: Layout, change: RowChange, stamp: int) -
     rows.add(stamp, "u", tuple(values), kept)  # type: ignore[arg-type]
 
 
-def _filled(new: Tuple, change: RowChange) -> Tuple:
+def _fill_row(new: Tuple, change: RowChange) -> Tuple:
     """With what the log has of the old row in place of what it leaves out of the new one."""
     old = change.old
     if old is None or KEPT not in new:
@@ -100,11 +100,11 @@ def _filled(new: Tuple, change: RowChange) -> Tuple:
     ]
 
 
-def touched(layout: Layout, change: RowChange) -> Iterator[tuple[TextRow, bool]]:
+def find_touched(layout: Layout, change: RowChange) -> Iterator[tuple[TextRow, bool]]:
     """The keys whose rows a change concerns, and whether all values of the row after it are known."""
     change = _unpad(change, layout)
     if change.old is not None:
         yield layout.key_of(change.old), True
     if change.new is not None:
-        new = _filled(change.new, change)
+        new = _fill_row(change.new, change)
         yield layout.key_of(new), not any(isinstance(new[position], UntouchedValue) for position in layout.columns)

@@ -60,7 +60,7 @@ class CapturedTable:
         return tuple(known.get(name) for name in self.names)
 
 
-def captured_table(source: Source) -> CapturedTable:
+def make_captured_table(source: Source) -> CapturedTable:
     """Of a source whose columns are known: declared or inspected."""
     assert isinstance(source.origin, PostgresTable) and source.columns is not None
     return CapturedTable(
@@ -123,7 +123,7 @@ class SpoolRows:
             pa.array(self._stamps, pa.int64()),
             pa.array(np.arange(self._first, self._first + count), pa.int64()),
             pa.array(self._ops, pa.string()),
-            self._kept_column(count),
+            self._make_kept_column(count),
         ]
         self._first += count
         self._clear()
@@ -135,7 +135,7 @@ class SpoolRows:
         except NoSuchValue as error:
             raise NoSuchValue(f'column "{name}" of source "{self.captured.source}": {error}') from error
 
-    def _kept_column(self, count: int) -> pa.Array:
+    def _make_kept_column(self, count: int) -> pa.Array:
         if not self._kept:
             return pa.nulls(count, KEPT_TYPE)
         return pa.array([self._kept.get(position) for position in range(count)], KEPT_TYPE)

@@ -54,7 +54,7 @@ class Transactions:
         if isinstance(message, RowChange):
             self._change(message)
         elif isinstance(message, Relation):
-            self._known()[message.oid] = message
+            self._current_relations()[message.oid] = message
         elif isinstance(message, Truncate):
             self._truncate(message)
         elif isinstance(message, Message):
@@ -64,7 +64,7 @@ class Transactions:
         elif message is not None:
             self._boundary(message)
 
-    def _known(self) -> dict[int, Relation]:
+    def _current_relations(self) -> dict[int, Relation]:
         return self._relations if self._stream is None else self._own_relations.setdefault(self._stream, {})
 
     def _relation(self, oid: int) -> Relation:

@@ -72,7 +72,7 @@ class VertexColumns:
             found[name] = value
         return substitute(expr, found)
 
-    def filtered(self, planned: PlannedBlock | None, filters: Iterable[BlockFilter]) -> Expr:
+    def rewrite_filters(self, planned: PlannedBlock | None, filters: Iterable[BlockFilter]) -> Expr:
         """Filters over the file's columns.
 
         One that came along from an inner block, or from a wider dataset, names columns by that block's alias.

@@ -94,13 +94,15 @@ def _pass_step(known: Known, vertex: Vertex, edge: Edge) -> Pass:
     readings = []
     for name in edge.inputs:
         held, planned = known.held(name), known.planned(edge)
-        wanted = _passed_columns(vertex, held)
-        readings.append(LogReading(name, wanted, _same_order(known, name, vertex), held.filtered(planned, edge.select)))
+        wanted = _choose_columns(vertex, held)
+        readings.append(
+            LogReading(name, wanted, _same_order(known, name, vertex), held.rewrite_filters(planned, edge.select))
+        )
     known.columns[vertex.id] = tuple(Field(name, value.type) for name, value in readings[0].values.items())
     return Pass(tuple(readings))
 
 
-def _passed_columns(vertex: Vertex, held: VertexColumns) -> dict[str, Expr]:
+def _choose_columns(vertex: Vertex, held: VertexColumns) -> dict[str, Expr]:
     """What the vertex holds, of what its input does; rows of partial aggregates go on as they are."""
     if any(alias == "" for alias, _ in vertex.columns):
         return dict(held.file)

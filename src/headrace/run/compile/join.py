@@ -59,7 +59,7 @@ def _side(
 ) -> LogReading:
     held = known.held(vertex.id)
     values: dict[str, Expr] = {}
-    for alias, column in _needed(planned, edge, out):
+    for alias, column in _find_needed_columns(planned, edge, out):
         if alias in aliases:
             value = held.of_alias(planned, alias, column)
             assert value is not None, f'"{vertex.id}" has no column "{alias}.{column}" for "{out.id}"'
@@ -69,10 +69,10 @@ def _side(
         order = tuple(out.scope.index(alias) for alias in aliases)
     else:
         order = (out.scope.index(aliases[0]),) * len(vertex.scope)
-    return LogReading(vertex.id, values, order, held.filtered(planned, select))
+    return LogReading(vertex.id, values, order, held.rewrite_filters(planned, select))
 
 
-def _needed(planned: PlannedBlock, edge: Edge, out: Vertex) -> list[tuple[str, str]]:
+def _find_needed_columns(planned: PlannedBlock, edge: Edge, out: Vertex) -> list[tuple[str, str]]:
     """Columns that a join reads: what goes on, what is compared, and what its predicates read."""
     found = dict.fromkeys(out.columns)
     found |= dict.fromkeys(column for pair in edge.on for column in pair)

@@ -48,16 +48,16 @@ def derive_step(known: Known, vertex: Vertex, edge: Edge) -> DeriveStep:
     groups = [edge.inputs[at : at + step] for at in range(0, len(edge.inputs), step)]
     aliases = [None] if over_core else [input_.alias for input_ in planned.block.inputs]
     inputs = tuple(
-        _derived_input(known, planned, edge, alias, group) for alias, group in zip(aliases, groups, strict=True)
+        _make_derived_input(known, planned, edge, alias, group) for alias, group in zip(aliases, groups, strict=True)
     )
     keys = keys_of(derivation, tuple(input_.fields for input_ in inputs))
-    inputs = tuple(_keyed(known, input_, key) for input_, key in zip(inputs, keys, strict=True))
+    inputs = tuple(_add_key(known, input_, key) for input_, key in zip(inputs, keys, strict=True))
     outputs = _outputs(planned)
     known.columns[vertex.id] = tuple(Field(output.name, output.expr.type) for output in outputs)
     return DeriveStep(inputs, derivation, keys, outputs)
 
 
-def _derived_input(
+def _make_derived_input(
     known: Known, planned: PlannedBlock, edge: Edge, alias: str | None, group: tuple[str, ...]
 ) -> DerivedInput:
     """The core, or one alias: its changes, and its contents where the operator looks at them."""
@@ -69,7 +69,7 @@ def _derived_input(
     return DerivedInput(readings[0], readings[1] if len(readings) > 1 else None, fields)
 
 
-def _keyed(known: Known, input_: DerivedInput, key: tuple[Expr, ...]) -> DerivedInput:
+def _add_key(known: Known, input_: DerivedInput, key: tuple[Expr, ...]) -> DerivedInput:
     if input_.contents is None:
         return input_
     contents = input_.contents
@@ -122,7 +122,7 @@ def _alias_reading(known: Known, planned: PlannedBlock, edge: Edge, name: str, a
 def _still_filtered(held: VertexColumns, planned: PlannedBlock, select: Iterable[BlockFilter]) -> Expr:
     """Filters of an edge are those of changes as they are captured; of relations, only a source's is as raw."""
     is_raw = held.vertex.kind is VertexKind.DELTA or held.vertex.base
-    return held.filtered(planned, select) if is_raw else TRUE
+    return held.rewrite_filters(planned, select) if is_raw else TRUE
 
 
 def _must(held: VertexColumns, planned: PlannedBlock, alias: str, column: str) -> Expr:

@@ -38,7 +38,7 @@ def with_timers(program: Program) -> Program:
     """The same program; unchanged where nothing depends on time."""
     tasks, logs = dict(program.tasks), dict(program.logs)
     for task in program.tasks.values():
-        for made, spec in _taken_apart(task, program.logs):
+        for made, spec in _split_task(task, program.logs):
             tasks[made.vertex] = made
             logs[spec.name] = spec
             if made.state is not None:
@@ -54,7 +54,7 @@ def is_helper(vertex: str) -> bool:
     return HELPER in vertex or vertex.endswith(BEFORE)
 
 
-def _taken_apart(task: Task, logs: Mapping[str, LogSpec]) -> Iterator[tuple[Task, LogSpec]]:
+def _split_task(task: Task, logs: Mapping[str, LogSpec]) -> Iterator[tuple[Task, LogSpec]]:
     """New and changed tasks, each with the log that it makes."""
     step, helpers = _without_timed_readings(task, logs)
     yield from helpers
@@ -111,10 +111,10 @@ def _helper(
     order = tuple(range(len(reading.order)))
     keys = () if reading.key is None else (reading.key,)
     spec = LogSpec(name, task.site, source.columns, keys, bool(keys))
-    return _timed_task(spec, LogReading(source.name, values, order, conjunction(rest)), timed), spec
+    return _make_timed_task(spec, LogReading(source.name, values, order, conjunction(rest)), timed), spec
 
 
-def _timed_task(spec: LogSpec, reading: LogReading, conditions: tuple[Expr, ...]) -> Task:
+def _make_timed_task(spec: LogSpec, reading: LogReading, conditions: tuple[Expr, ...]) -> Task:
     fields = tuple(Field(name, value.type) for name, value in reading.values.items())
     state = LogSpec(spec.name + EVENTS, spec.site, event_fields(fields), (LookupKey((BUCKET,)),), True)
     return Task(spec.name, spec.site, TimedPass(reading, conditions, state.name), (reading.log,), state)
@@ -157,7 +157,7 @@ def _before_and_after(task: Task, spec: LogSpec, timed: tuple[Expr, ...]) -> Ite
     yield replace(task, vertex=name, step=step), before
     values = {column.name: Column(column.name, column.type) for column in columns}
     yield (
-        _timed_task(spec, LogReading(name, values, ANY_ORDER), tuple(rename_columns(one, names) for one in timed)),
+        _make_timed_task(spec, LogReading(name, values, ANY_ORDER), tuple(rename_columns(one, names) for one in timed)),
         spec,
     )
 

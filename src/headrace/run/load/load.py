@@ -21,9 +21,9 @@ from headrace.run.operators.derive import derive
 from headrace.run.operators.expressions import keep
 from headrace.run.operators.join import join
 from headrace.run.operators.prepare import prepare
-from headrace.run.operators.reading import Contents, read, schema_of, with_key
-from headrace.run.operators.recompute import each_as_often, evaluated
-from headrace.run.operators.timed import timed
+from headrace.run.operators.reading import Contents, read_rows, schema_of, with_key
+from headrace.run.operators.recompute import each_as_often, evaluate_view
+from headrace.run.operators.timed import apply_timed_conditions
 from headrace.run.ports import Evaluate
 from headrace.run.program import (
     AggregateStep,
@@ -37,7 +37,7 @@ from headrace.run.program import (
     TimedPass,
 )
 from headrace.run.push.evaluate_here import evaluate_here
-from headrace.run.rows.changes import consolidate, stamped
+from headrace.run.rows.changes import consolidate, stamp_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,9 @@ class DatasetLoad:
         """Rows of a vertex's dataset, stamped (t, 0)."""
         if vertex not in self.known:
             kept = self.kept(vertex)
-            table = self._made(vertex) if kept is None else kept
+            table = self._make_rows(vertex) if kept is None else kept
             schema = schema_of(self.program.logs[vertex].columns)
-            table = stamped(table, self.t).select(schema.names).cast(schema)
+            table = stamp_rows(table, self.t).select(schema.names).cast(schema)
             each_once = kept is not None or isinstance(self.program.tasks[vertex].step, JoinStep)
             self.known[vertex] = table if each_once else consolidate(table)
             if kept is None:
@@ -93,36 +93,38 @@ class DatasetLoad:
         """The private state of a vertex's operator."""
         if vertex not in self.states:
             self.known.pop(vertex, None)
-            self._made(vertex)
+            self._make_rows(vertex)
         return self.states[vertex]
 
-    def _made(self, vertex: str) -> pa.Table:
+    def _make_rows(self, vertex: str) -> pa.Table:
         task = self.program.tasks[vertex]
         match task.step:
             case Ingest():
                 raise AssertionError(f'nothing is kept of source "{vertex}" at {self.t}')
             case Pass(inputs):
-                return self._read(inputs[0])
+                return self._read_rows(inputs[0])
             case TimedPass() as step:
-                made, self.states[vertex] = timed(step.conditions, self._read(step.input), None, self.t - 1, self.t)
+                made, self.states[vertex] = apply_timed_conditions(
+                    step.conditions, self._read_rows(step.input), None, self.t - 1, self.t
+                )
                 return made
             case JoinStep() as step:
-                return self._joined(vertex, step)
+                return self._join_rows(vertex, step)
             case AggregateStep() as step:
-                return self._aggregated(vertex, step)
+                return self._aggregate_rows(vertex, step)
             case DeriveStep() as step:
-                return self._derived(step)
+                return self._derive_rows(step)
             case RecomputeStep() as step:
-                return self._recomputed(vertex, step)
+                return self._recompute_rows(vertex, step)
 
-    def _read(self, reading: LogReading) -> pa.Table:
-        return read(reading, self.contents(reading.log), self.around)
+    def _read_rows(self, reading: LogReading) -> pa.Table:
+        return read_rows(reading, self.contents(reading.log), self.around)
 
-    def _joined(self, vertex: str, step: JoinStep) -> pa.Table:
-        relation = self._arranged(step.relation, stamped(self.contents(step.relation.log), self.t - 1))
-        return join(step, self._read(step.changes), relation, self.program.logs[vertex].columns, self.around)
+    def _join_rows(self, vertex: str, step: JoinStep) -> pa.Table:
+        relation = self._index_rows(step.relation, stamp_rows(self.contents(step.relation.log), self.t - 1))
+        return join(step, self._read_rows(step.changes), relation, self.program.logs[vertex].columns, self.around)
 
-    def _arranged(self, reading: LogReading, table: pa.Table) -> Contents:
+    def _index_rows(self, reading: LogReading, table: pa.Table) -> Contents:
         assert reading.key is not None, f'"{reading.log}" is looked up without a key'
         table = table.select(schema_of(self.program.logs[reading.log].columns).names)
         if reading.key.computed:  # rows that nobody asks for need no key
@@ -131,8 +133,8 @@ class DatasetLoad:
         indexes = tuple(index for index in make_indexes(rows, reading.key.columns, 1) if index.num_rows)
         return Contents(reading, KeyIndex(reading.key.columns, indexes, rows.schema), self.t, self.around)
 
-    def _aggregated(self, vertex: str, step: AggregateStep) -> pa.Table:
-        rows = self._read(step.input)
+    def _aggregate_rows(self, vertex: str, step: AggregateStep) -> pa.Table:
+        rows = self._read_rows(step.input)
         prepared = rows if step.stage is Stage.MERGE else prepare(step.aggregation, rows, self.around)
         if step.stage is Stage.PARTIAL:
             return prepared
@@ -141,19 +143,19 @@ class DatasetLoad:
         groups = pa.concat_tables([first, groups.select(first.column_names).cast(first.schema)])
         return aggregate.make_outputs(step.aggregation, step.outputs, groups, self.around)
 
-    def _derived(self, step: DeriveStep) -> pa.Table:
-        changes = tuple(self._read(input_.changes) for input_ in step.inputs)
+    def _derive_rows(self, step: DeriveStep) -> pa.Table:
+        changes = tuple(self._read_rows(input_.changes) for input_ in step.inputs)
         kept = tuple(
-            self._arranged(input_.contents, self.contents(input_.contents.log))
+            self._index_rows(input_.contents, self.contents(input_.contents.log))
             for input_ in step.inputs
             if input_.contents is not None
         )
         return derive(step, changes, kept, self.t - 1, self.around)
 
-    def _recomputed(self, vertex: str, step: RecomputeStep) -> pa.Table:
+    def _recompute_rows(self, vertex: str, step: RecomputeStep) -> pa.Table:
         """What the operator remembers is what it makes; it is evaluated once."""
         if vertex not in self.states:
-            tables = {source: each_as_often(self._read(reading)) for source, reading in step.inputs.items()}
+            tables = {source: each_as_often(self._read_rows(reading)) for source, reading in step.inputs.items()}
             engine = self.evaluate, self.program.functions
-            self.states[vertex] = evaluated(step, self.program.logs[vertex], tables, self.t, engine)
+            self.states[vertex] = evaluate_view(step, self.program.logs[vertex], tables, self.t, engine)
         return self.states[vertex]

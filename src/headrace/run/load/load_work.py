@@ -17,7 +17,7 @@ from headrace.run.ports import Evaluate, Store
 from headrace.run.program import LogSpec, Program
 from headrace.run.push.evaluate_here import evaluate_here
 from headrace.run.push.work import Files, write_indexes
-from headrace.run.rows.changes import consolidate, contents, stamped
+from headrace.run.rows.changes import consolidate, contents, stamp_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +52,13 @@ class Loaded:
 
 
 def perform_load(item: LoadItem, evaluate: Evaluate = evaluate_here) -> Loaded:
-    loading = DatasetLoad(item.program, item.t, lambda name: _kept(item, name), evaluate)
+    loading = DatasetLoad(item.program, item.t, lambda name: _read_contents(item, name), evaluate)
     pieces = tuple(_pieces(item, loading))
     rows = sum(piece.rows for _, piece in pieces if piece.kind is PieceKind.BASE)
     return Loaded(pieces, rows, tuple(loading.sent.values()))
 
 
-def _kept(item: LoadItem, name: str) -> pa.Table | None:
+def _read_contents(item: LoadItem, name: str) -> pa.Table | None:
     files = item.kept.get(name)
     if files is None:
         return None
@@ -96,7 +96,7 @@ def _change(item: LoadItem, spec: LogSpec, table: pa.Table, log: Log) -> Iterato
     names = schema_of(spec.columns).names
     tables = [item.store.read(log.site, piece.file, names) for piece in log.contents]
     before = contents([table.slice(0, 0), *tables], log.t)
-    made = difference(consolidate(stamped(table, item.t)).select(names).cast(table.schema), before, item.t)
+    made = difference(consolidate(stamp_rows(table, item.t)).select(names).cast(table.schema), before, item.t)
     if made.num_rows:
         span = log.t, item.t
         name, size = item.store.write(spec.site, made, f"{spec.name}-{item.t}", durable=False)

@@ -42,7 +42,7 @@ def _for_both(old: LogSpec | None, new: LogSpec | None) -> LogSpec:
     return replace(old, keys=(*old.keys, *(key for key in new.keys if key.columns not in known)))
 
 
-def made_from(program: Program, logs: Collection[str]) -> frozenset[str]:
+def find_made_from(program: Program, logs: Collection[str]) -> frozenset[str]:
     """Everything that is made from some logs, directly or not: vertices and their states."""
     found = set(logs)
     for name, task in program.tasks.items():
@@ -51,7 +51,7 @@ def made_from(program: Program, logs: Collection[str]) -> frozenset[str]:
     return frozenset(found.difference(logs))
 
 
-def tidied(program: Program, logs: Mapping[str, Log], noted: Mapping[str, LogKeys]) -> Commit:
+def make_tidying_commit(program: Program, logs: Mapping[str, Log], noted: Mapping[str, LogKeys]) -> Commit:
     """Forgets logs that a program does not have, and indexes and notes of keys that it does not look up by.
 
     Spools are no logs of programs, and stay.

@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from headrace.model.log import Piece, PieceKind
 from headrace.run.logs.key_index import HASH
-from headrace.run.rows.changes import ORDER, TIME, WEIGHT, Positions, columns_of, contents, stamped, totals
-from headrace.run.rows.hashes import shared
+from headrace.run.rows.changes import ORDER, TIME, WEIGHT, Positions, columns_of, contents, stamp_rows, totals
+from headrace.run.rows.hashes import find_shared
 
 SHARD_ROWS = 2_000_000
 GROWTH = 3.0
@@ -96,7 +96,7 @@ def merge(indexes: Sequence[pa.Table], since: int) -> pa.Table:
     rows = pa.concat_tables(indexes)
     order = np.argsort(rows.column(HASH).to_numpy(), kind="stable")
     old = rows.column(TIME).to_numpy() <= since
-    positions, weights = _kept(rows, order, old)
+    positions, weights = _choose_rows(rows, order, old)
     kept = rows.take(pa.array(positions))
     stamps = {
         TIME: np.where(old[positions], since, kept.column(TIME).to_numpy()),
@@ -108,7 +108,7 @@ def merge(indexes: Sequence[pa.Table], since: int) -> pa.Table:
     return kept
 
 
-def _kept(
+def _choose_rows(
     rows: pa.Table, order: Positions, old: np.ndarray[tuple[int], np.dtype[np.bool_]]
 ) -> tuple[Positions, Positions]:
     """Positions, in order of the hash, of one of each class of equal old rows and of all later rows; their weights.
@@ -116,7 +116,7 @@ def _kept(
     Only rows that share their hash with another can be equal, which are few where the key is that of the relation.
     """
     weights = rows.column(WEIGHT).to_numpy()
-    candidate = shared(rows.column(HASH).to_numpy()[order]) & old[order]
+    candidate = find_shared(rows.column(HASH).to_numpy()[order]) & old[order]
     places = np.flatnonzero(candidate)
     names = [name for name in columns_of(rows) if name != HASH]
     first, sums = totals(rows.select([*names, WEIGHT]).take(pa.array(order[places])), names)
@@ -129,4 +129,4 @@ def _kept(
 def compact(base: Sequence[pa.Table], changes: Sequence[pa.Table], since: int) -> pa.Table:
     """A new base: the contents as of `since`, stamped (since, 0)."""
     schema = [*base, *changes][0].schema
-    return stamped(contents([*base, *changes], since), since).select(schema.names).cast(schema)
+    return stamp_rows(contents([*base, *changes], since), since).select(schema.names).cast(schema)

@@ -53,7 +53,9 @@ class ReplacedPieces:
 
 def perform_upkeep(item: UpkeepItem) -> ReplacedPieces:
     if item.merge is not None:
-        return ReplacedPieces(tuple(_merged(item, item.merge)), tuple(piece.file for piece in item.merge.indexes))
+        return ReplacedPieces(
+            tuple(_merge_indexes(item, item.merge)), tuple(piece.file for piece in item.merge.indexes)
+        )
     if item.keys:
         return ReplacedPieces(tuple(_make_indexes(item)), ())
     return _base(item)
@@ -65,7 +67,7 @@ def _tables(item: UpkeepItem, pieces: tuple[Piece, ...]) -> list[pa.Table]:
     return [item.store.read(item.spec.site, piece.file, names) for piece in pieces]
 
 
-def _merged(item: UpkeepItem, wanted: Merge) -> Iterator[Piece]:
+def _merge_indexes(item: UpkeepItem, wanted: Merge) -> Iterator[Piece]:
     indexes = wanted.indexes
     table = merge([item.store.read(item.spec.site, piece.file) for piece in indexes], item.since)
     span = indexes[0].after, max(piece.upto for piece in indexes)

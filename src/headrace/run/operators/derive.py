@@ -16,7 +16,7 @@ from headrace.run.operators.expressions import column_of, with_outputs
 from headrace.run.operators.lookup import Lookup
 from headrace.run.operators.match import match_sides
 from headrace.run.operators.numbering import GroupTimes, sums_by
-from headrace.run.operators.sides import TouchedKeys, stamped_rows, touched
+from headrace.run.operators.sides import TouchedKeys, find_touched_keys, make_changes
 from headrace.run.operators.top import first_of_partitions
 from headrace.run.program import DeriveStep
 from headrace.run.rows.changes import TIME, WEIGHT
@@ -35,8 +35,8 @@ def derive(
     their history.
     """
     if step.derivation.kind is DerivationKind.UNION_ALL:
-        return with_outputs(step.outputs, _united(step, changes, around), around)
-    found = touched(step.keys, changes, contents, after, around)
+        return with_outputs(step.outputs, _unite_rows(step, changes, around), around)
+    found = find_touched_keys(step.keys, changes, contents, after, around)
     match step.derivation.kind:
         case DerivationKind.DISTINCT:
             made = _distinct(step, found)
@@ -50,13 +50,13 @@ def derive(
     return with_outputs(step.outputs, made, around)
 
 
-def _united(step: DeriveStep, changes: tuple[pa.Table, ...], around: Surroundings) -> pa.Table:
+def _unite_rows(step: DeriveStep, changes: tuple[pa.Table, ...], around: Surroundings) -> pa.Table:
     """Rows of all inputs by position, under the names of the first."""
     names = [column.name for column in step.derivation.columns[0]]
     tables = []
     for columns, table in zip(step.derivation.columns, changes, strict=True):
         values = {name: column_of(column.expr, table, around) for name, column in zip(names, columns, strict=True)}
-        tables.append(stamped_rows(values, table.column(TIME).to_numpy(), table.column(WEIGHT).to_numpy()))
+        tables.append(make_changes(values, table.column(TIME).to_numpy(), table.column(WEIGHT).to_numpy()))
     return pa.concat_tables(tables)
 
 
@@ -72,4 +72,4 @@ def _distinct(step: DeriveStep, found: TouchedKeys) -> pa.Table:
     rows = found.keys.take(pa.array(steps.group[at]))
     names = (column.name for column in step.derivation.columns[0])
     columns = {name: rows.column(key) for name, key in zip(names, found.names, strict=True)}
-    return stamped_rows(columns, steps.time[at], change[at])
+    return make_changes(columns, steps.time[at], change[at])

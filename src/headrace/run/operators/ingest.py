@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from headrace.model.types import Row
 from headrace.run.operators.lookup import Lookup
-from headrace.run.operators.numbering import numbered
+from headrace.run.operators.numbering import number_rows
 from headrace.run.program import Ingest
 from headrace.run.rows.arrow import arrow_table, rows_of_arrow
 from headrace.run.rows.changes import ORDER, TIME, WEIGHT, consolidate, contents
@@ -62,7 +62,7 @@ def _changes(rows: pa.Table, times: pa.Array, weights: pa.Array) -> pa.Table:
 
 def _upserts(step: Ingest, spool: pa.Table, names: list[str], stored: Lookup) -> pa.Table:
     """All at once: every captured row replaces the one before it with the same key, the first the stored one."""
-    groups = numbered((spool.column(name) for name in step.key), spool.num_rows)
+    groups = number_rows((spool.column(name) for name in step.key), spool.num_rows)
     once = groups.count == spool.num_rows
     order = np.arange(spool.num_rows) if once else np.argsort(groups.of_row, kind="stable")
     group = groups.of_row[order]
@@ -79,7 +79,7 @@ def _upserts(step: Ingest, spool: pa.Table, names: list[str], stored: Lookup) ->
     first = order[~follows]
     keys = spool.select(list(step.key))
     positions, before = stored.meet(keys if once else keys.take(pa.array(first)), step.key, True)
-    before = _summed(before.append_column("__p", pa.array(positions)))
+    before = _sum_weights(before.append_column("__p", pa.array(positions)))
     old_at = times[first][before.column("__p").to_numpy()]
     tables = [rows if comes.all() else rows.take(pa.array(come)), rows.take(pa.array(gone)), before.select(names)]
     at = np.concatenate([times[come], gone_at, old_at])
@@ -87,7 +87,7 @@ def _upserts(step: Ingest, spool: pa.Table, names: list[str], stored: Lookup) ->
     return _changes(pa.concat_tables(tables), pa.array(at), pa.array(weights))
 
 
-def _summed(rows: pa.Table) -> pa.Table:
+def _sum_weights(rows: pa.Table) -> pa.Table:
     """Rows that are still there."""
     return contents([rows], np.iinfo(np.int64).max)
 
@@ -137,8 +137,8 @@ class _Replay:
         else:
             assert self.stored.by_key is not None, "upserts need a key"
             keys = spool.select(list(self.step.key))
-            distinct = keys.take(pa.array(numbered(keys.columns, keys.num_rows).first_rows))
-            table = _summed(self.stored.by_key.meet(distinct, self.step.key, True)[1])
+            distinct = keys.take(pa.array(number_rows(keys.columns, keys.num_rows).first_rows))
+            table = _sum_weights(self.stored.by_key.meet(distinct, self.step.key, True)[1])
         names = [column.name for column in self.step.columns]
         places = [names.index(name) for name in self.step.key]
         for row, weight in zip(rows_of_arrow(table.select(names)), table.column(WEIGHT).to_pylist(), strict=True):
@@ -179,11 +179,11 @@ class _Replay:
 
     def _end(self, time: int, spool: pa.Table, places: Sequence[int]) -> None:
         """A reading of the whole table is complete: stored keys that were not read are gone."""
-        seen = self._seen(time, spool)
+        seen = self._find_seen_keys(time, spool)
         for key in [key for key in self.rows if key not in seen]:
             self._add(self.rows.pop(key), time, -1)
 
-    def _seen(self, time: int, spool: pa.Table) -> set[Row]:
+    def _find_seen_keys(self, time: int, spool: pa.Table) -> set[Row]:
         """Keys of the rows that came since the last beginning before this time."""
         earlier = self.stored.earlier_spool()
         both = pa.concat_tables([earlier, spool.select(earlier.column_names)]) if earlier.num_rows else spool

@@ -17,8 +17,8 @@ from headrace.model.block import DerivationKind
 from headrace.model.expr import TRUE, Expr
 from headrace.run.operators.expressions import column_of
 from headrace.run.operators.lookup import Integers
-from headrace.run.operators.numbering import GroupTimes, numbered, pairs, sums_by
-from headrace.run.operators.sides import TouchedKeys, stamped_rows
+from headrace.run.operators.numbering import GroupTimes, number_rows, pairs, sums_by
+from headrace.run.operators.sides import TouchedKeys, make_changes
 
 _NOBODY = -1
 _PAIRS_AT_ONCE = 1_000_000
@@ -60,7 +60,7 @@ def match_sides(
     columns = _columns(found.sides[0].rows, left)
     if not one_sided:
         columns |= _columns(found.sides[1].rows, right)
-    return stamped_rows(columns, time, weight)
+    return make_changes(columns, time, weight)
 
 
 def _columns(rows: pa.Table, positions: Integers) -> dict[str, pa.ChunkedArray]:
@@ -89,11 +89,11 @@ class _Match:
         left, right = self._sides
         new, other_new = np.flatnonzero(left.is_new), np.flatnonzero(right.is_new)
         old, everyone = np.flatnonzero(~left.is_new), np.arange(len(right.group))
-        first, second = self._met(0, new, everyone), self._met(0, old, other_new)
+        first, second = self._match_rows(0, new, everyone), self._match_rows(0, old, other_new)
         i, j = np.concatenate((first[0], second[0])), np.concatenate((first[1], second[1]))
         return _Shown(i, j, np.maximum(left.time[i], right.time[j]), left.weight[i] * right.weight[j])
 
-    def _met(self, side: int, mine: Integers, others: Integers) -> tuple[Integers, Integers]:
+    def _match_rows(self, side: int, mine: Integers, others: Integers) -> tuple[Integers, Integers]:
         """Of some rows of a side and some of the other, all pairs for which the condition holds."""
         if self._rest == TRUE:
             return self._of_equal_keys(side, mine, others)
@@ -165,9 +165,9 @@ class _Match:
         if self._rest == TRUE:
             possible = np.flatnonzero(self._groups[1 - number] >= 0)
             return side.group, other.group[possible], possible
-        equal = numbered(side.rows.columns, len(side.group))
+        equal = number_rows(side.rows.columns, len(side.group))
         first = equal.first_rows
-        met_new, _ = self._met(number, first, np.flatnonzero(other.is_new))
+        met_new, _ = self._match_rows(number, first, np.flatnonzero(other.is_new))
         chosen = np.union1d(equal.of_row[side.is_new], equal.of_row[met_new])
-        i, j = self._met(number, first[chosen], np.arange(len(other.group)))
+        i, j = self._match_rows(number, first[chosen], np.arange(len(other.group)))
         return equal.of_row, equal.of_row[i], j

@@ -30,16 +30,16 @@ class Numbering:
         return first
 
 
-def numbered(columns: Iterable[pa.Array | pa.ChunkedArray], rows: int) -> Numbering:
+def number_rows(columns: Iterable[pa.Array | pa.ChunkedArray], rows: int) -> Numbering:
     """Rows that agree in all columns have one number; NULL agrees with NULL and NaN with NaN."""
     numbering = Numbering(np.zeros(rows, np.int64), min(rows, 1))
     for column in columns:
-        one = _encoded(column)
+        one = _encode_column(column)
         numbering = one if numbering.count <= 1 else _dense(numbering.of_row * one.count + one.of_row)
     return numbering
 
 
-def _encoded(column: pa.Array | pa.ChunkedArray) -> Numbering:
+def _encode_column(column: pa.Array | pa.ChunkedArray) -> Numbering:
     if pa.types.is_null(column.type):
         return Numbering(np.zeros(len(column), np.int64), min(len(column), 1))
     if isinstance(column, pa.ChunkedArray):

@@ -30,17 +30,17 @@ def schema_of(columns: Sequence[Field]) -> pa.Schema:
     return pa.schema([*(pa.field(column.name, arrow_type(column.type)) for column in columns), *stamps])
 
 
-def read(reading: LogReading, table: pa.Table, around: Surroundings = NOTHING) -> pa.Table:
+def read_rows(reading: LogReading, table: pa.Table, around: Surroundings = NOTHING) -> pa.Table:
     """The rows that pass, with the columns that the step names."""
-    return _named(reading, table, around) if reading.filter == TRUE else _filtered(reading, table, around)[1]
+    return _name_columns(reading, table, around) if reading.filter == TRUE else _filter_rows(reading, table, around)[1]
 
 
-def _filtered(reading: LogReading, table: pa.Table, around: Surroundings) -> tuple[pa.Array, pa.Table]:
+def _filter_rows(reading: LogReading, table: pa.Table, around: Surroundings) -> tuple[pa.Array, pa.Table]:
     passes = pc.fill_null(column_of(reading.filter, table, around), False)
-    return passes, _named(reading, table.filter(passes), around)
+    return passes, _name_columns(reading, table.filter(passes), around)
 
 
-def _named(reading: LogReading, table: pa.Table, around: Surroundings) -> pa.Table:
+def _name_columns(reading: LogReading, table: pa.Table, around: Surroundings) -> pa.Table:
     columns = {
         name: table.column(expr.name) if isinstance(expr, Column) else column_of(expr, table, around)
         for name, expr in reading.values.items()
@@ -103,8 +103,8 @@ class Contents:
 
     def _read(self, positions: Positions, rows: pa.Table) -> tuple[Positions, pa.Table]:
         if self.reading.filter == TRUE:
-            return positions, _named(self.reading, rows, self.around)
-        passes, rows = _filtered(self.reading, rows, self.around)
+            return positions, _name_columns(self.reading, rows, self.around)
+        passes, rows = _filter_rows(self.reading, rows, self.around)
         return positions[passes.to_numpy(zero_copy_only=False)], rows
 
     def _settle(self, positions: Positions, rows: pa.Table) -> tuple[Positions, pa.Table]:

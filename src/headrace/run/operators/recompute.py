@@ -16,7 +16,7 @@ from headrace.model.expr import Column
 from headrace.run.operators.reading import schema_of
 from headrace.run.ports import Evaluate
 from headrace.run.program import LogSpec, RecomputeStep
-from headrace.run.rows.changes import STAMPS, WEIGHT, consolidate, stamped, with_weights
+from headrace.run.rows.changes import STAMPS, WEIGHT, consolidate, stamp_rows, with_weights
 
 
 def each_as_often(contents: pa.Table) -> pa.Table:
@@ -34,7 +34,7 @@ def in_order(rows: pa.Table) -> pa.Table:
     return rows.sort_by([(name, "ascending") for name in sortable]) if sortable and rows.num_rows else rows
 
 
-def evaluated(
+def evaluate_view(
     step: RecomputeStep, log: LogSpec, tables: Mapping[str, pa.Table], t: int, engine: tuple[Evaluate, Functions]
 ) -> pa.Table:
     """All rows of the view at time t under the log's names, each once, with how often it occurs."""
@@ -44,11 +44,11 @@ def evaluated(
     rows = pa.table({name: answer.column(column) for name, column in names.items()})
     rows = rows.append_column(WEIGHT, pa.repeat(pa.scalar(1, pa.int64()), answer.num_rows))
     schema = schema_of(log.columns)
-    return consolidate(stamped(rows, t).select(schema.names).cast(schema))
+    return consolidate(stamp_rows(rows, t).select(schema.names).cast(schema))
 
 
 def difference(now: pa.Table, before: pa.Table, t: int) -> pa.Table:
     """What turns the rows before into those of now, all at one time."""
     gone = with_weights(before, -before.column(WEIGHT).to_numpy())
-    gone = stamped(gone, t).select(now.column_names).cast(now.schema)
+    gone = stamp_rows(gone, t).select(now.column_names).cast(now.schema)
     return consolidate(pa.concat_tables([now, gone]))

@@ -20,7 +20,7 @@ from headrace.model.errors import EvaluationError
 from headrace.model.relation import AggregateCall, AggregateFunction, Field
 from headrace.model.types import BIGINT, INT, Row, Value
 from headrace.run.operators.lookup import Integers, Lookup
-from headrace.run.operators.numbering import numbered
+from headrace.run.operators.numbering import number_rows
 from headrace.run.operators.prepare import key_column, key_fields
 from headrace.run.rows.arrow import arrow_table, rows_of_arrow
 from headrace.run.rows.changes import ORDER, TIME, WEIGHT
@@ -32,7 +32,7 @@ _Stamped = tuple[int, Row, int]
 def accumulate(aggregation: Aggregation, prepared: pa.Table, state: Lookup | None) -> tuple[pa.Table, pa.Table]:
     fields = key_fields(aggregation)
     names = [key_column(field) for field in fields]
-    groups = numbered((prepared.column(name) for name in names), prepared.num_rows)
+    groups = number_rows((prepared.column(name) for name in names), prepared.num_rows)
     keys = prepared.take(pa.array(groups.first_rows))
     positions, kept = (np.zeros(0, np.int64), prepared.slice(0, 0)) if state is None else state.meet(keys, names, True)
     before, changes = _by_group(positions, kept, groups.count), _by_group(groups.of_row, prepared, groups.count)
@@ -40,18 +40,18 @@ def accumulate(aggregation: Aggregation, prepared: pa.Table, state: Lookup | Non
     rows = [
         (*key, *values, time, 0, weight)
         for key, was, new in zip(key_rows, before, changes, strict=True)
-        for time, values, weight in _replayed_or_named(aggregation, fields, key, was, new)
+        for time, values, weight in _replay_and_name(aggregation, fields, key, was, new)
     ]
     columns = {field.name: field.type for field in fields} | {call.name: call.type for call in aggregation.calls}
     return arrow_table({**columns, TIME: BIGINT, ORDER: INT, WEIGHT: BIGINT}, rows), prepared
 
 
-def _replayed_or_named(
+def _replay_and_name(
     aggregation: Aggregation, fields: tuple[Field, ...], key: Row, was: list[_Stamped], new: list[_Stamped]
 ) -> list[_Stamped]:
-    """What `_replayed` yields; a group that has no answer is named."""
+    """What `_replay_group` yields; a group that has no answer is named."""
     try:
-        return list(_replayed(aggregation, bool(fields), was, new))
+        return list(_replay_group(aggregation, bool(fields), was, new))
     except EvaluationError as error:
         row = {field.name: value for field, value in zip(fields, key, strict=True)}
         error.bad_row = BadRow(str(error), ", ".join(map(say_call, aggregation.calls)), row, is_group=True)
@@ -71,7 +71,7 @@ def _by_group(numbers: Integers, table: pa.Table, count: int) -> list[list[_Stam
     return found
 
 
-def _replayed(
+def _replay_group(
     aggregation: Aggregation, keyed: bool, before: list[_Stamped], changes: list[_Stamped]
 ) -> Iterator[_Stamped]:
     """At every time the group's old row goes and its new one comes."""

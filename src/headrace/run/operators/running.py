@@ -18,16 +18,16 @@ from headrace.model.errors import EvaluationError
 from headrace.model.relation import AggregateCall, AggregateFunction, Field
 from headrace.model.types import BIGINT, STRING
 from headrace.run.operators.lookup import Integers, Lookup
-from headrace.run.operators.numbering import Amounts, GroupTimes, Numbering, numbered, sums_by
+from headrace.run.operators.numbering import Amounts, GroupTimes, Numbering, number_rows, sums_by
 from headrace.run.operators.prepare import key_column, key_fields
-from headrace.run.operators.totals import counts_of, kept_text, result_of, sum_amounts, total_amounts
+from headrace.run.operators.totals import counts_of, result_of, sum_amounts, total_amounts, write_totals
 from headrace.run.rows.changes import ORDER, TIME, WEIGHT
 
 
 def state_fields(aggregation: Aggregation) -> tuple[Field, ...]:
     keys = tuple(Field(key_column(field), field.type) for field in key_fields(aggregation))
     counts = tuple(Field(f"c:{call.name}", BIGINT) for call in _with_argument(aggregation))
-    sums = tuple(Field(f"s:{call.name}", STRING) for call in _summed(aggregation))
+    sums = tuple(Field(f"s:{call.name}", STRING) for call in _summed_calls(aggregation))
     return (*keys, Field("n", BIGINT), *counts, *sums)
 
 
@@ -35,16 +35,16 @@ def _with_argument(aggregation: Aggregation) -> tuple[AggregateCall, ...]:
     return tuple(call for call in aggregation.calls if call.argument is not None)
 
 
-def _summed(aggregation: Aggregation) -> tuple[AggregateCall, ...]:
+def _summed_calls(aggregation: Aggregation) -> tuple[AggregateCall, ...]:
     return tuple(call for call in _with_argument(aggregation) if call.function is not AggregateFunction.COUNT)
 
 
 def accumulate(aggregation: Aggregation, prepared: pa.Table, state: Lookup | None) -> tuple[pa.Table, pa.Table]:
     names = [key_column(field) for field in key_fields(aggregation)]
-    groups = numbered((prepared.column(name) for name in names), prepared.num_rows)
+    groups = number_rows((prepared.column(name) for name in names), prepared.num_rows)
     keys = prepared.take(pa.array(groups.first_rows))
     steps = GroupTimes.of(groups.of_row, prepared.column(TIME).to_numpy())
-    measures = _measures(aggregation, prepared, _kept(aggregation, keys, names, state), groups, steps)
+    measures = _measures(aggregation, prepared, _read_totals(aggregation, keys, names, state), groups, steps)
     change = _Change(steps, measures["n"] > 0)
     key_arrays = {name: keys.column(name) for name in names}
     return (
@@ -53,14 +53,16 @@ def accumulate(aggregation: Aggregation, prepared: pa.Table, state: Lookup | Non
     )
 
 
-def _kept(aggregation: Aggregation, keys: pa.Table, names: list[str], state: Lookup | None) -> Mapping[str, Amounts]:
+def _read_totals(
+    aggregation: Aggregation, keys: pa.Table, names: list[str], state: Lookup | None
+) -> Mapping[str, Amounts]:
     """The totals of each group before all changes; zero for groups that are new."""
     fields = [field for field in state_fields(aggregation) if field.name not in names]
     values: dict[str, Amounts] = {field.name: np.zeros(keys.num_rows, np.int64) for field in fields}
     if state is None or not keys.num_rows:
         return values
     positions, rows = state.meet(keys, names, True)
-    versions = numbered((pa.array(positions), *(rows.column(field.name) for field in fields)), rows.num_rows)
+    versions = number_rows((pa.array(positions), *(rows.column(field.name) for field in fields)), rows.num_rows)
     weights = sums_by(rows.column(WEIGHT).to_numpy(), versions.of_row, versions.count)
     current = versions.first_rows[weights != 0]
     where = positions[current]
@@ -85,7 +87,7 @@ def _measures(
     amounts: dict[str, Amounts] = {"n": weights}
     for call in _with_argument(aggregation):
         amounts[f"c:{call.name}"] = counts_of(prepared.column(f"a:{call.name}"), weights)
-    for call in _summed(aggregation):
+    for call in _summed_calls(aggregation):
         amounts[f"s:{call.name}"] = sum_amounts(
             call, prepared.column(f"a:{call.name}"), weights, kept[f"s:{call.name}"]
         )
@@ -137,7 +139,7 @@ class _Change:
         last = np.flatnonzero(self._steps.is_last)
         before = np.full(len(self._steps), -1)
         before[last] = len(self._steps) + self._steps.group[last]
-        columns = {name: kept_text(amounts, _call(aggregation, name)) for name, amounts in measures.items()}
+        columns = {name: write_totals(amounts, _call(aggregation, name)) for name, amounts in measures.items()}
         same = _same(columns.values(), self._lives, before[last], last)
         named = {field.name: columns[field.name] for field in state_fields(aggregation) if field.name in columns}
         return self._table(keys, named, self._lives, last[~same], before)
@@ -172,6 +174,6 @@ def _same(
     """Whether a row is as it was: both or neither live, with equal values."""
     same: npt.NDArray[np.bool_] = lives[before] == lives[after]
     for column in columns:
-        numbers = numbered((column,), len(column)).of_row
+        numbers = number_rows((column,), len(column)).of_row
         same &= numbers[before] == numbers[after]
     return same

@@ -14,8 +14,8 @@ from headrace.meaning.scalar import NOTHING, Surroundings
 from headrace.model.expr import Expr
 from headrace.run.operators.expressions import column_of
 from headrace.run.operators.lookup import Integers, Lookup
-from headrace.run.operators.numbering import numbered
-from headrace.run.rows.changes import ORDER, TIME, WEIGHT, consolidate, stamped
+from headrace.run.operators.numbering import number_rows
+from headrace.run.rows.changes import ORDER, TIME, WEIGHT, consolidate, stamp_rows
 
 _GROUP = "__g"
 
@@ -47,7 +47,7 @@ class TouchedKeys:
     sides: tuple[Side, ...]
 
 
-def touched(
+def find_touched_keys(
     keys: tuple[tuple[Expr, ...], ...],
     changes: tuple[pa.Table, ...],
     contents: Sequence[Lookup],
@@ -67,7 +67,7 @@ def touched(
             "": np.arange(sum(sizes)),
         }
     )
-    groups = numbered((rows.column(name) for name in names), sum(sizes))
+    groups = number_rows((rows.column(name) for name in names), sum(sizes))
     found = rows.take(pa.array(groups.first_rows))
     numbers = np.split(groups.of_row, np.cumsum(sizes)[:-1])
     sides = (
@@ -82,7 +82,7 @@ def _side(
 ) -> Side:
     positions, met = contents.meet(keys, names, True)
     before = met.select(changes.column_names).append_column(_GROUP, pa.array(positions))
-    before = consolidate(stamped(before.filter(pc.less_equal(before.column(TIME), after)), after))
+    before = consolidate(stamp_rows(before.filter(pc.less_equal(before.column(TIME), after)), after))
     rows = pa.concat_tables([before.select(changes.column_names).cast(changes.schema), changes])
     group = np.concatenate((before.column(_GROUP).to_numpy(), numbers))
     return Side(
@@ -94,7 +94,7 @@ def _side(
     )
 
 
-def stamped_rows(columns: Mapping[str, pa.Array], time: Integers, weight: Integers) -> pa.Table:
+def make_changes(columns: Mapping[str, pa.Array], time: Integers, weight: Integers) -> pa.Table:
     """Changes made of columns; a derivation's have the order 0."""
     order = pa.array(np.zeros(len(time), np.int32))
     return pa.table({**columns, TIME: pa.array(time), ORDER: order, WEIGHT: pa.array(weight)})

@@ -38,7 +38,7 @@ def event_fields(columns: Sequence[Field]) -> tuple[Field, ...]:
     return (*columns, Field(AT, BIGINT), Field(BUCKET, BIGINT))
 
 
-def timed(
+def apply_timed_conditions(
     conditions: Sequence[Expr], changes: pa.Table, events: Lookup | None, after: int, upto: int
 ) -> tuple[pa.Table, pa.Table]:
     """Changes of the rows that pass, and of the events, in (after, upto]."""
@@ -168,7 +168,7 @@ def spans(conditions: Sequence[Expr], table: pa.Table) -> tuple[Micros, Micros]:
         time = column_of(left, table).cast(pa.timestamp("us", "UTC"))
         known = time.is_valid().to_numpy(zero_copy_only=False)
         instants = time.cast(pa.int64()).fill_null(0).to_numpy()
-        first = _reached(right, instants)
+        first = _find_times(right, instants)
         match condition.function:
             case "<":  # time < now + c: from just after
                 start = np.maximum(start, first + 1)
@@ -184,7 +184,7 @@ def spans(conditions: Sequence[Expr], table: pa.Table) -> tuple[Micros, Micros]:
     return start, end
 
 
-def _reached(moving: Expr, instants: Micros) -> Micros:
+def _find_times(moving: Expr, instants: Micros) -> Micros:
     """When now() plus or minus the interval is each instant."""
     return instants - _months_and_micros(moving)[1]
 

@@ -36,7 +36,7 @@ def first_of_partitions(derivation: Derivation, side: Side, around: Surroundings
     rows = [
         (*row, time, 0, weight)
         for partition in _partitions(derivation, side, around)
-        for time, row, weight in _replayed(_Ordered(top, key), partition, side.after)
+        for time, row, weight in _replay_times(_Ordered(top, key), partition, side.after)
     ]
     return arrow_table({**columns, TIME: BIGINT, ORDER: INT, WEIGHT: BIGINT}, rows)
 
@@ -54,7 +54,7 @@ def _partitions(derivation: Derivation, side: Side, around: Surroundings) -> Ite
     return found.values()
 
 
-def _replayed(kept: _Ordered, rows: list[Stamped], after: int) -> Iterator[Stamped]:
+def _replay_times(kept: _Ordered, rows: list[Stamped], after: int) -> Iterator[Stamped]:
     """The difference that each time makes to the first rows, from no rows on."""
     was, at = EMPTY, 0
     while at < len(rows):

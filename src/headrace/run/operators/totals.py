@@ -87,7 +87,7 @@ def _is_float(call: AggregateCall) -> bool:
     return call.argument is not None and call.argument.type in FRACTIONS
 
 
-def kept_text(amounts: Amounts, call: AggregateCall | None) -> pa.Array:
+def write_totals(amounts: Amounts, call: AggregateCall | None) -> pa.Array:
     """Totals as the state holds them: counts as numbers, sums (those of a call) as text."""
     if call is None:
         return pa.array(amounts, pa.int64())
@@ -99,7 +99,7 @@ def kept_text(amounts: Amounts, call: AggregateCall | None) -> pa.Array:
 
 
 def total_amounts(column: pa.ChunkedArray, call: AggregateCall | None) -> Amounts:
-    """The opposite of `kept_text`."""
+    """The opposite of `write_totals`."""
     if call is None:
         return np.asarray(column.to_numpy())
     if _is_float(call):

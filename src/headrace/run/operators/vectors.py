@@ -45,7 +45,7 @@ def vector_of(expr: Expr, table: pa.Table, otherwise: Callable[[Expr], Datum]) -
             return _normal(table.column(name).cast(arrow_type(type_)).combine_chunks())
         case Call() if _is_plain(expr):
             arguments = [vector_of(argument, table, otherwise) for argument in expr.arguments]
-            return _normal(_computed(expr, arguments))
+            return _normal(_compute_call(expr, arguments))
         case Literal() | Call():
             return otherwise(expr)
 
@@ -98,7 +98,7 @@ def _widens(narrow: Type, wide: Type) -> bool:
     return narrow in order and wide in order and order.index(narrow) <= order.index(wide)
 
 
-def _computed(call: Call, arguments: list[Datum]) -> Datum:
+def _compute_call(call: Call, arguments: list[Datum]) -> Datum:
     match call.function:
         case "and":
             return reduce(pc.and_kleene, arguments)

@@ -13,7 +13,7 @@ from headrace.model.words import name_id, put_in_words
 from headrace.run.load.load import Sent
 from headrace.run.load.load_work import Loaded, LoadItem
 from headrace.run.program import Ingest, LogSpec, Program, RecomputeStep
-from headrace.run.push.halted import halted_in, waiting_for
+from headrace.run.push.halted import read_halted, waiting_for
 from headrace.run.push.in_work import InWork
 from headrace.run.push.locate import say_where
 from headrace.run.push.push import ATTEMPTS, Pushed, Pusher
@@ -93,7 +93,7 @@ class Engine(Pusher):
         the difference as one change; logs of changes alone start here. Whatever else reads these is halted, until it is
         rebuilt as well. Raises `NoAnswer` while a bad row is still there. Safe to repeat: it is one commit.
         """
-        halted, upstream, times = halted_in(self.ledger), self.upstream([vertex]), self.ledger.times()
+        halted, upstream, times = read_halted(self.ledger), self.upstream([vertex]), self.ledger.times()
         waiting = waiting_for(self.program, halted)
         anew = [name for name in upstream if name in waiting]
         rest = [name for name in upstream if name not in waiting]

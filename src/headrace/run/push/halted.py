@@ -13,7 +13,7 @@ from headrace.run.ports import Ledger
 from headrace.run.program import Program
 
 
-def halted_in(ledger: Ledger) -> dict[str, Halted]:
+def read_halted(ledger: Ledger) -> dict[str, Halted]:
     """By vertex."""
     return read_notes(ledger, Halted)
 

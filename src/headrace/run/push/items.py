@@ -100,7 +100,7 @@ def bad_row_of(error: BaseException) -> BadRow | None:
     return BadRow(str(error)) if isinstance(error, UNFIT_VALUES) else None
 
 
-def grouped(weights: Sequence[float], groups: int) -> list[list[int]]:
+def group_by_weight(weights: Sequence[float], groups: int) -> list[list[int]]:
     """Positions of items in at most `groups` groups of about equal weight, the heaviest group first.
 
     The heaviest item that is left goes to the lightest group, so that an item heavier than its share stays alone.

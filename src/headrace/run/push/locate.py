@@ -70,7 +70,7 @@ def _agreeing(
     if log is None or not step.key or all(name in known for name in step.key):
         return []
     schema = schema_of(step.columns)
-    found = [_filtered(store.read(log.site, piece.file, schema.names), step, known) for piece in log.contents]
+    found = [_filter_rows(store.read(log.site, piece.file, schema.names), step, known) for piece in log.contents]
     rows = pa.concat_tables([schema.empty_table(), *found])
     keys = {row[:-2] for row in rows_of_arrow(rows.select([*step.key, TIME, WEIGHT])) if row[-2] in came and row[-1]}
     there = set(rows_of_arrow(contents([rows], log.t).select(list(step.key))))
@@ -78,7 +78,7 @@ def _agreeing(
     return [dict(zip(step.key, row, strict=True)) for row in sorted(chosen, key=str)]
 
 
-def _filtered(table: pa.Table, step: Ingest, known: Mapping[str, Value]) -> pa.Table:
+def _filter_rows(table: pa.Table, step: Ingest, known: Mapping[str, Value]) -> pa.Table:
     plain = (column for column in step.columns if not isinstance(column.type, Array))
     types = {column.name: column.type for column in plain if column.name in known}
     wanted = arrow_table(types, [tuple(known[name] for name in types)])

@@ -25,12 +25,12 @@ def needs_session(item: Item) -> bool:
             return any(map(needs_session, item.items))
         case LoadItem():
             rows = sum(piece.rows for files in item.kept.values() for piece in files.pieces)
-            return any(_is_large(item.program.tasks[name].step, rows) for name in _made_for(item))
+            return any(_is_large(item.program.tasks[name].step, rows) for name in _find_made(item))
         case _:
             return False
 
 
-def _made_for(item: LoadItem) -> set[str]:
+def _find_made(item: LoadItem) -> set[str]:
     """The vertices whose contents a loading computes: new ones, and whatever they are made of that keeps none."""
     found, pending = set[str](), list(item.new)
     while pending:

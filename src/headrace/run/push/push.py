@@ -19,12 +19,12 @@ from headrace.run.compile.timers import is_helper
 from headrace.run.ports import Ledger, Runner, Store
 from headrace.run.program import Ingest, Program, RecomputeStep
 from headrace.run.push.chains import ChainItem, ChainOutcome
-from headrace.run.push.halted import halted_in, waiting_for
+from headrace.run.push.halted import read_halted, waiting_for
 from headrace.run.push.items import ItemOutcome
 from headrace.run.push.locate import say_where
 from headrace.run.push.push_items import edits_of, edits_of_time, has_work, make_item
 from headrace.run.push.slices import run_sliced
-from headrace.run.push.work import Produced, WorkItem, sent_bytes
+from headrace.run.push.work import Produced, WorkItem, count_sent_bytes
 from headrace.run.schedule.next_job import together
 from headrace.run.schedule.next_push import SECOND
 
@@ -101,13 +101,13 @@ class Pusher:
         """Brings vertices to a time, and what they need; vertices that are there already are skipped."""
         done: dict[str, Pushed] = {}
         for level in self.levels(self.upstream(vertices)):
-            ready = [name for name in level if not self._blocked(name, done)]
+            ready = [name for name in level if not self._is_blocked(name, done)]
             for name in set(level) - set(ready):
                 done[name] = Pushed(name, NEVER, error="an input could not be pushed")
             done |= {pushed.vertex: pushed for pushed in self.push_round(dict.fromkeys(ready, t))}
         return list(done.values())
 
-    def _blocked(self, vertex: str, done: Mapping[str, Pushed]) -> bool:
+    def _is_blocked(self, vertex: str, done: Mapping[str, Pushed]) -> bool:
         return any(done[read].error is not None for read in self.program.tasks[vertex].reads if read in done)
 
     def levels(self, vertices: Sequence[str]) -> list[list[str]]:
@@ -137,7 +137,7 @@ class Pusher:
         return self._attempt_round(targets)
 
     def _attempt_round(self, targets: Mapping[str, int]) -> list[Pushed]:
-        logs, waiting = self.ledger.logs(self._involved(targets)), self.waiting()
+        logs, waiting = self.ledger.logs(self._find_involved(targets)), self.waiting()
         done, items, edits = list[Pushed](), list[WorkItem](), list[Edit]()
         times = {name: log.t for name, log in logs.items()}
         for name, wanted in targets.items():
@@ -145,7 +145,7 @@ class Pusher:
                 done.append(Pushed(name, times.get(name, NEVER), error=waiting[name], halted=True))
                 continue
             t = self._as_far_as(name, wanted, times)
-            made = self._prepared(name, t, logs)
+            made = self._prepare_push(name, t, logs)
             match made:
                 case WorkItem():
                     items.append(made)
@@ -163,7 +163,9 @@ class Pusher:
             self.ledger.commit(self.lease, Commit((*edits, *made)))
         # Only now: the bad row is looked for among the rows that were just committed.
         failed = {
-            item.name: self._halted(item, outcome.bad_row) for item, outcome in outcomes if outcome.bad_row is not None
+            item.name: self._make_halted(item, outcome.bad_row)
+            for item, outcome in outcomes
+            if outcome.bad_row is not None
         }
         # A view in full needs no mending: its next push reads what is there then, not the change that brought the row.
         halted = {
@@ -173,7 +175,7 @@ class Pusher:
         }
         if halted:
             self.ledger.commit(self.lease, Commit(notes=tuple(halted.values())))
-        pushed = [_pushed(item, outcome) for item, outcome in outcomes]
+        pushed = [_tell_pushed(item, outcome) for item, outcome in outcomes]
         return [
             replace(one, error=failed[one.vertex].why, halted=one.vertex in halted, has_no_answer=True)
             if one.vertex in failed
@@ -188,11 +190,11 @@ class Pusher:
 
         Nobody else may push meanwhile, nor while `finish` commits what was made; in between everybody may.
         """
-        logs = self.ledger.logs(self._involved([name]))
+        logs = self.ledger.logs(self._find_involved([name]))
         if (why := self.waiting().get(name)) is not None:
             return Pushed(name, logs[name].t if name in logs else NEVER, error=why, halted=True)
         t = self._as_far_as(name, t, {read: log.t for read, log in logs.items()})
-        made = self._prepared(name, t, logs)
+        made = self._prepare_push(name, t, logs)
         if isinstance(made, Pushed) and not made.skipped and made.error is None:
             self.ledger.commit(self.lease, Commit(tuple(edits_of_time(self.program.tasks[name], logs[name].t, t))))
         return made
@@ -213,13 +215,13 @@ class Pusher:
         answers = self._answers({one.vertex: one.t for one in done if one.error is None})
         return [*done, *(self._push_level(answers) if answers else [])]
 
-    def _halted(self, item: WorkItem, bad_row: BadRow) -> Halted:
+    def _make_halted(self, item: WorkItem, bad_row: BadRow) -> Halted:
         why = say_where(bad_row, self.program, self.ledger, self.store)
         return Halted(item.name, why, item.upto if bad_row.time is None else bad_row.time, item.upto)
 
     def waiting(self) -> dict[str, str]:
         """Vertices that are halted, or wait for one that is, and why."""
-        halted = halted_in(self.ledger)
+        halted = read_halted(self.ledger)
         return {name: halted[first].why for name, first in waiting_for(self.program, halted).items()}
 
     def _answers(self, targets: Mapping[str, int]) -> dict[str, int]:
@@ -231,7 +233,7 @@ class Pusher:
         left_out = {*targets, *waiting, *self.alone}
         return {name: t for name, t in found.items() if name in there and name not in left_out}
 
-    def _prepared(self, name: str, t: int, logs: Mapping[str, Log]) -> WorkItem | Pushed:
+    def _prepare_push(self, name: str, t: int, logs: Mapping[str, Log]) -> WorkItem | Pushed:
         """The work of a push; or what became of it without any."""
         task, log = self.program.tasks[name], logs.get(name)
         if log is None:
@@ -275,7 +277,7 @@ class Pusher:
         return found
 
     def _attempt_chains(self, targets: Mapping[str, int]) -> list[Pushed]:
-        logs, waiting = self.ledger.logs(self._involved(targets)), self.waiting()
+        logs, waiting = self.ledger.logs(self._find_involved(targets)), self.waiting()
         done, lacking = list[Pushed](), dict[str, int]()
         times = {name: log.t for name, log in logs.items()}
         for name in (one for one in self.upstream(targets) if one in targets):
@@ -314,7 +316,7 @@ class Pusher:
                 return read
         return None
 
-    def _involved(self, vertices: Iterable[str]) -> set[str]:
+    def _find_involved(self, vertices: Iterable[str]) -> set[str]:
         found = set[str]()
         for name in vertices:
             task = self.program.tasks[name]
@@ -324,7 +326,7 @@ class Pusher:
         return found
 
 
-def _pushed(item: WorkItem, outcome: ItemOutcome[Produced]) -> Pushed:
+def _tell_pushed(item: WorkItem, outcome: ItemOutcome[Produced]) -> Pushed:
     if outcome.value is None:
         hung = outcome.harmful and not outcome.retryable
         return Pushed(item.name, item.after, outcome.seconds, error=outcome.error, harmful=outcome.harmful, hung=hung)
@@ -337,7 +339,7 @@ def _pushed(item: WorkItem, outcome: ItemOutcome[Produced]) -> Pushed:
         made.rows_out,
         made.bytes,
         origin=item.origin,
-        sent=sent_bytes(item, made),
+        sent=count_sent_bytes(item, made),
         waited_s=outcome.waited_s,
     )
 

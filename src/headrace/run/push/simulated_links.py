@@ -23,7 +23,7 @@ from headrace.run.load.load_work import Loaded
 from headrace.run.ports import Runner
 from headrace.run.push.chains import ChainItem, ChainOutcome
 from headrace.run.push.items import Item, ItemOutcome
-from headrace.run.push.work import Produced, WorkItem, sent_bytes
+from headrace.run.push.work import Produced, WorkItem, count_sent_bytes
 
 Ends = tuple[str, str]
 """(from, to)"""
@@ -117,7 +117,7 @@ class SimulatedLinksRunner:
             del self._waits[id(waits)]
 
     def run(self, items: Sequence[Item]) -> list[ItemOutcome[Any]]:
-        outcomes = [self._loaded(outcome) for outcome in self.runner.run(items)]
+        outcomes = [self._delay_loaded(outcome) for outcome in self.runner.run(items)]
         pushes = [list(_pushes(item, outcome)) for item, outcome in zip(items, outcomes, strict=True)]
         transfers = list(_transfers(pushes))
         if not any(transfer.ends for transfer in transfers):
@@ -130,13 +130,14 @@ class SimulatedLinksRunner:
             self.wait(max(0.0, arrival - self.clock()))
         took = iter(times)
         return [
-            _delayed(outcome, [next(took).took for _ in part]) for outcome, part in zip(outcomes, pushes, strict=True)
+            _delay_outcome(outcome, [next(took).took for _ in part])
+            for outcome, part in zip(outcomes, pushes, strict=True)
         ]
 
     def _links(self) -> dict[Ends, DeclaredLink]:
         return {(link.src, link.dst): link for link in self.links()}
 
-    def _loaded(self, outcome: ItemOutcome[Any]) -> ItemOutcome[Any]:
+    def _delay_loaded(self, outcome: ItemOutcome[Any]) -> ItemOutcome[Any]:
         """When all that was loaded from other sites would have arrived."""
         if not isinstance(outcome.value, Loaded) or not outcome.value.sent:
             return outcome
@@ -145,7 +146,7 @@ class SimulatedLinksRunner:
         expected, _ = schedule(whole, began, self._free_at, links)
         with self._waiting_until(max(one.arrived for one in expected)):
             self._send_in_slices(whole, links)
-        return _delayed(outcome, [self.clock() - began])
+        return _delay_outcome(outcome, [self.clock() - began])
 
     def _send_in_slices(self, left: Sequence[Transfer], links: Mapping[Ends, DeclaredLink]) -> None:
         arrival = 0.0
@@ -187,12 +188,12 @@ def _transfers(pushes: Iterable[Sequence[tuple[WorkItem, Produced | None]]]) -> 
         numbers = {item.name: first + number for number, (item, _) in enumerate(part)}
         for item, produced in part:
             reads = tuple(numbers[name] for name in item.task.reads if name in numbers)
-            size = 0 if produced is None else sent_bytes(item, produced)
+            size = 0 if produced is None else count_sent_bytes(item, produced)
             yield Transfer(reads, (item.origin, item.log.site) if item.origin and size else None, size)
         first += len(part)
 
 
-def _delayed(outcome: ItemOutcome[Any], seconds: Sequence[float]) -> ItemOutcome[Any]:
+def _delay_outcome(outcome: ItemOutcome[Any], seconds: Sequence[float]) -> ItemOutcome[Any]:
     """With what the transfers took."""
     value = outcome.value
     if isinstance(value, tuple):

@@ -20,7 +20,7 @@ SLICE_ROWS = 1_000_000
 
 def run_sliced(runner: Runner[Produced], items: Sequence[WorkItem]) -> list[ItemOutcome[Produced]]:
     """One outcome for each item. What only names files of others is done here: it needs no job."""
-    slices = [[] if is_free(item) else list(sliced(item)) for item in items]
+    slices = [[] if is_free(item) else list(slice_item(item)) for item in items]
     todo = [part for parts in slices for part in parts]
     done: Iterator[ItemOutcome[Produced]] = iter(runner.run(todo) if todo else [])
     return [
@@ -29,7 +29,7 @@ def run_sliced(runner: Runner[Produced], items: Sequence[WorkItem]) -> list[Item
     ]
 
 
-def sliced(item: WorkItem, rows: int = SLICE_ROWS) -> Iterator[WorkItem]:
+def slice_item(item: WorkItem, rows: int = SLICE_ROWS) -> Iterator[WorkItem]:
     """An item as parts of at most about so many changed rows, itself if it is small or cannot be cut."""
     match item.task.step:
         case JoinStep(changes):

@@ -22,9 +22,9 @@ from headrace.run.operators.derive import derive
 from headrace.run.operators.ingest import Stored, ingest
 from headrace.run.operators.join import join
 from headrace.run.operators.prepare import prepare
-from headrace.run.operators.reading import Contents, read, schema_of, with_key, with_key_if_any
-from headrace.run.operators.recompute import difference, each_as_often, evaluated
-from headrace.run.operators.timed import timed
+from headrace.run.operators.reading import Contents, read_rows, schema_of, with_key, with_key_if_any
+from headrace.run.operators.recompute import difference, each_as_often, evaluate_view
+from headrace.run.operators.timed import apply_timed_conditions
 from headrace.run.ports import Evaluate, Store
 from headrace.run.program import (
     AggregateStep,
@@ -42,7 +42,7 @@ from headrace.run.program import (
 )
 from headrace.run.push.evaluate_here import evaluate_here
 from headrace.run.push.unchanged import hands_on
-from headrace.run.rows.changes import consolidate, contents, interval, stamped
+from headrace.run.rows.changes import consolidate, contents, interval, stamp_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ def perform_push(item: WorkItem, evaluate: Evaluate = evaluate_here) -> Produced
     return _Work(item, evaluate).produced()
 
 
-def sent_bytes(item: WorkItem, produced: Produced) -> int:
+def count_sent_bytes(item: WorkItem, produced: Produced) -> int:
     """Bytes that came from another site: the changes; indexes and states are made of them where they arrive."""
     if item.origin is None:
         return 0
@@ -169,9 +169,9 @@ class _Work:
     rows_in: int = 0
 
     def produced(self) -> Produced:
-        return self._handed_on() if _can_name_inputs(self.item) else self._anew()
+        return self._hand_on() if _can_name_inputs(self.item) else self._anew()
 
-    def _handed_on(self) -> Produced:
+    def _hand_on(self) -> Produced:
         """The files of the inputs are those of the output, too; only its indexes are its own."""
         item = self.item
         span = item.after, item.upto
@@ -188,41 +188,43 @@ class _Work:
 
     def _anew(self) -> Produced:
         item = self.item
-        made, state = self._made()
+        made, state = self._make_rows()
         schema = schema_of(item.log.columns)
-        pieces = [(item.log.name, piece) for piece in self._written(item.log, made.select(schema.names).cast(schema))]
+        pieces = [
+            (item.log.name, piece) for piece in self._write_pieces(item.log, made.select(schema.names).cast(schema))
+        ]
         if item.task.state is not None and state is not None:
             schema = schema_of(item.task.state.columns)
             table = state.select(schema.names).cast(schema)
-            pieces += [(item.task.state.name, piece) for piece in self._written(item.task.state, table)]
+            pieces += [(item.task.state.name, piece) for piece in self._write_pieces(item.task.state, table)]
         size = sum(piece.bytes for _, piece in pieces)
         return Produced(item.task.vertex, item.after, item.upto, tuple(pieces), self.rows_in, made.num_rows, size)
 
-    def _made(self) -> tuple[pa.Table, pa.Table | None]:
+    def _make_rows(self) -> tuple[pa.Table, pa.Table | None]:
         step = self.item.task.step
         match step:
             case Ingest():
-                return self._ingested(step), None
+                return self._ingest_rows(step), None
             case Pass(inputs):
-                return self._passed(inputs), None
+                return self._pass_rows(inputs), None
             case TimedPass():
-                return self._timed(step)
+                return self._time_rows(step)
             case JoinStep():
-                changes = self._read(step.changes)
+                changes = self._read_changes(step.changes)
                 if not changes.num_rows:
                     return schema_of(self.item.log.columns).empty_table(), None
                 return join(step, changes, self._contents(step.relation), self.item.log.columns, self.item.around), None
             case AggregateStep():
-                return self._aggregated(step)
+                return self._aggregate_rows(step)
             case DeriveStep():
-                return self._derived(step), None
+                return self._derive_rows(step), None
             case RecomputeStep():
-                made = self._recomputed(step)
+                made = self._recompute_rows(step)
                 return made, made
 
     # Operators
 
-    def _ingested(self, step: Ingest) -> pa.Table:
+    def _ingest_rows(self, step: Ingest) -> pa.Table:
         spool = self._changes(step.spool)
         if spool is None:
             return schema_of(step.columns).empty_table()
@@ -238,22 +240,24 @@ class _Work:
         tables = list(self._tables(self.item.earlier))
         return pa.concat_tables(tables) if tables else pa.table({})
 
-    def _passed(self, inputs: Sequence[LogReading]) -> pa.Table:
+    def _pass_rows(self, inputs: Sequence[LogReading]) -> pa.Table:
         """Summed up where columns were left out: what changed in those alone has not changed here."""
         schema = schema_of(self.item.log.columns)
-        rows = pa.concat_tables([self._read(reading).select(schema.names).cast(schema) for reading in inputs])
+        rows = pa.concat_tables([self._read_changes(reading).select(schema.names).cast(schema) for reading in inputs])
         fewer = any(len(self.item.specs[reading.log].columns) > len(reading.values) for reading in inputs)
         computed = any(not isinstance(value, Column) for reading in inputs for value in reading.values.values())
         return consolidate(rows) if fewer or computed else rows
 
-    def _timed(self, step: TimedPass) -> tuple[pa.Table, pa.Table]:
+    def _time_rows(self, step: TimedPass) -> tuple[pa.Table, pa.Table]:
         spec = self.item.task.state
         assert spec is not None, f'"{self.item.name}" has no state'
         events = self._key_index(spec.name, spec.keys[0], schema_of(spec.columns))
-        return timed(step.conditions, self._read(step.input), events, self.item.after, self.item.upto)
+        return apply_timed_conditions(
+            step.conditions, self._read_changes(step.input), events, self.item.after, self.item.upto
+        )
 
-    def _aggregated(self, step: AggregateStep) -> tuple[pa.Table, pa.Table | None]:
-        changes = self._read(step.input)
+    def _aggregate_rows(self, step: AggregateStep) -> tuple[pa.Table, pa.Table | None]:
+        changes = self._read_changes(step.input)
         prepared = changes if step.stage is Stage.MERGE else prepare(step.aggregation, changes, self.item.around)
         if step.stage is Stage.PARTIAL:
             return prepared, None
@@ -266,21 +270,21 @@ class _Work:
             groups = pa.concat_tables([first, groups.select(first.column_names).cast(first.schema)])
         return aggregate.make_outputs(step.aggregation, step.outputs, groups, self.item.around), state_changes
 
-    def _derived(self, step: DeriveStep) -> pa.Table:
-        changes = tuple(self._read(input_.changes) for input_ in step.inputs)
+    def _derive_rows(self, step: DeriveStep) -> pa.Table:
+        changes = tuple(self._read_changes(input_.changes) for input_ in step.inputs)
         if not any(table.num_rows for table in changes):
             return schema_of(self.item.log.columns).empty_table()
         kept = tuple(self._contents(input_.contents) for input_ in step.inputs if input_.contents is not None)
         return derive(step, changes, kept, self.item.after, self.item.around)
 
-    def _recomputed(self, step: RecomputeStep) -> pa.Table:
+    def _recompute_rows(self, step: RecomputeStep) -> pa.Table:
         item = self.item
         tables = {}
         for source, reading in step.inputs.items():
             rows = self._whole(reading.log, item.upto)
-            tables[source] = each_as_often(read(reading, stamped(rows, item.upto), item.around))
+            tables[source] = each_as_often(read_rows(reading, stamp_rows(rows, item.upto), item.around))
             self.rows_in += tables[source].num_rows
-        now = evaluated(step, item.log, tables, item.upto, (self.evaluate, item.functions))
+        now = evaluate_view(step, item.log, tables, item.upto, (self.evaluate, item.functions))
         return difference(now, self._whole(step.state, item.after), item.upto)
 
     def _whole(self, log: str, t: int) -> pa.Table:
@@ -302,12 +306,12 @@ class _Work:
         start, end = (changes.num_rows * at // count for at in (number, number + 1))
         return changes if count == 1 else changes.slice(start, end - start)
 
-    def _read(self, reading: LogReading) -> pa.Table:
+    def _read_changes(self, reading: LogReading) -> pa.Table:
         table = self._changes(reading.log)
         if table is None:
             table = schema_of(self.item.specs[reading.log].columns).empty_table()
         self.rows_in += table.num_rows
-        return read(reading, table, self.item.around)
+        return read_rows(reading, table, self.item.around)
 
     def _tables(self, files: Files, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
         return (self.item.store.read(files.site, name, columns) for name in files.names)
@@ -330,7 +334,7 @@ class _Work:
 
     # Writing
 
-    def _written(self, spec: LogSpec, table: pa.Table) -> Iterator[Piece]:
+    def _write_pieces(self, spec: LogSpec, table: pa.Table) -> Iterator[Piece]:
         if table.num_rows:
             item = self.item
             durable = isinstance(item.task.step, Ingest)  # all else is derived from sources

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from headrace.run.rows.equal import comparable
-from headrace.run.rows.hashes import hash_of, repeated
+from headrace.run.rows.hashes import find_repeated, hash_of
 
 TIME, ORDER, WEIGHT = "__t", "__o", "__w"
 """int64 microseconds; int32 position of the alias that changed; int64 how often the row came, or left if negative."""
@@ -39,7 +39,7 @@ def interval(table: pa.Table, after: int, upto: int) -> pa.Table:
 
 def consolidate(table: pa.Table) -> pa.Table:
     """Equal rows of equal (t, o) as one, with the sum of their weights; none whose sum is zero. Keeps first places."""
-    return _summed(table, [*columns_of(table), TIME, ORDER])
+    return _sum_weights(table, [*columns_of(table), TIME, ORDER])
 
 
 def contents(tables: Sequence[pa.Table], upto: int) -> pa.Table:
@@ -49,10 +49,10 @@ def contents(tables: Sequence[pa.Table], upto: int) -> pa.Table:
     """
     rows = pa.concat_tables([interval(table, upto=upto, after=np.iinfo(np.int64).min) for table in tables])
     rows = rows.select([*columns_of(rows), WEIGHT])
-    return _summed(rows, columns_of(rows))
+    return _sum_weights(rows, columns_of(rows))
 
 
-def stamped(table: pa.Table, time: int, order: int = 0) -> pa.Table:
+def stamp_rows(table: pa.Table, time: int, order: int = 0) -> pa.Table:
     """Rows with one time and order for all, instead of any that they have."""
     rest = table.drop_columns([name for name in (TIME, ORDER) if name in table.column_names])
     size = table.num_rows
@@ -60,7 +60,7 @@ def stamped(table: pa.Table, time: int, order: int = 0) -> pa.Table:
     return rest.append_column(TIME, pa.array(times)).append_column(ORDER, pa.array(orders))
 
 
-def _summed(table: pa.Table, by: Sequence[str]) -> pa.Table:
+def _sum_weights(table: pa.Table, by: Sequence[str]) -> pa.Table:
     first, sums = totals(table, by)
     kept = table if len(first) == table.num_rows else table.take(pa.array(first))
     return with_weights(kept, sums)
@@ -78,7 +78,7 @@ def totals(table: pa.Table, by: Sequence[str]) -> tuple[Positions, Positions]:
     """
     weights = table.column(WEIGHT).to_numpy().copy()
     alike = _alike(table, by)
-    first, sums = _grouped(table.take(pa.array(alike)) if len(alike) else table.slice(0, 0), by)
+    first, sums = _group_rows(table.take(pa.array(alike)) if len(alike) else table.slice(0, 0), by)
     weights[alike] = 0
     weights[alike[first]] = sums
     positions = np.flatnonzero(weights)
@@ -88,13 +88,13 @@ def totals(table: pa.Table, by: Sequence[str]) -> tuple[Positions, Positions]:
 def _alike(table: pa.Table, by: Sequence[str]) -> Positions:
     """Positions of the rows that may equal another. Numbers and dates mostly tell rows apart, and cost the least."""
     short = [name for name in by if types.is_primitive(table.schema.field(name).type)]
-    alike = np.flatnonzero(repeated(hash_of(table, short)))
+    alike = np.flatnonzero(find_repeated(hash_of(table, short)))
     if len(short) == len(by) or not len(alike):
         return alike
-    return alike[repeated(hash_of(table.take(pa.array(alike)), by))]
+    return alike[find_repeated(hash_of(table.take(pa.array(alike)), by))]
 
 
-def _grouped(table: pa.Table, by: Sequence[str]) -> tuple[Positions, Positions]:
+def _group_rows(table: pa.Table, by: Sequence[str]) -> tuple[Positions, Positions]:
     """For every class of equal rows its first position and its weight."""
     if table.num_rows == 0:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)

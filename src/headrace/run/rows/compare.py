@@ -308,6 +308,6 @@ def _rows_with(parts: Parts, hashes: Sequence[int]) -> list[Row]:
     return [found[one] for one in hashes if one in found]
 
 
-def weighted(rows: pa.Table) -> pa.Table:
+def add_weights(rows: pa.Table) -> pa.Table:
     """Rows that occur once each."""
     return rows.append_column(WEIGHT, pa.array(np.ones(rows.num_rows, np.int64)))

@@ -28,7 +28,7 @@ def comparable(column: Column) -> Column:
     if types.is_floating(column.type):
         return one_form(column)
     if types.is_list(column.type):
-        return _numbered(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
+        return _number_lists(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
     return column
 
 
@@ -38,7 +38,7 @@ def one_form(floats: Column) -> Column:
     return pc.if_else(pc.is_nan(positive), pa.scalar(float("nan"), floats.type), positive)
 
 
-def _numbered(lists: pa.ListArray) -> pa.Array:
+def _number_lists(lists: pa.ListArray) -> pa.Array:
     offsets = lists.offsets.to_numpy().astype(np.int64)
     elements = comparable(lists.values.slice(offsets[0], offsets[-1] - offsets[0]))
     numbers = elements.dictionary_encode().indices.fill_null(-1).cast(pa.int32())

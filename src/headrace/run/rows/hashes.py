@@ -32,21 +32,21 @@ def hash_of(table: pa.Table, key: Sequence[str]) -> Hashes:
     for column in key:
         chunks = [_bits(chunk) for chunk in table.column(column).chunks]
         if chunks:
-            hashes = _mixed(hashes + np.concatenate(chunks))
+            hashes = _mix_hashes(hashes + np.concatenate(chunks))
     return hashes
 
 
-def repeated(hashes: Hashes) -> npt.NDArray[np.bool_]:
+def find_repeated(hashes: Hashes) -> npt.NDArray[np.bool_]:
     """Which of hashes in any order occur more than once. Sorting alone is far cheaper than finding an order."""
     ordered = np.sort(hashes)
-    several = np.unique(ordered[shared(ordered)])
+    several = np.unique(ordered[find_shared(ordered)])
     if not len(several):
         return np.zeros(len(hashes), dtype=np.bool_)
     places = np.minimum(np.searchsorted(several, hashes), len(several) - 1)
     return np.asarray(several[places] == hashes)
 
 
-def shared(hashes: Hashes) -> npt.NDArray[np.bool_]:
+def find_shared(hashes: Hashes) -> npt.NDArray[np.bool_]:
     """Which of sorted hashes occur more than once."""
     same_as_next = hashes[1:] == hashes[:-1]
     several = np.zeros(len(hashes), dtype=np.bool_)
@@ -55,7 +55,7 @@ def shared(hashes: Hashes) -> npt.NDArray[np.bool_]:
     return several
 
 
-def _mixed(values: Hashes) -> Hashes:
+def _mix_hashes(values: Hashes) -> Hashes:
     """The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014): a bijection that spreads every bit."""
     mixed = values ^ (values >> np.uint64(30))
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
@@ -83,7 +83,7 @@ def _bits_of_values(array: pa.Array) -> Hashes:
         return np.where(np.isnan(floats), np.nan, floats).view(np.uint64)
     if types.is_decimal128(type_):
         halves = np.frombuffer(array.buffers()[1], dtype=np.uint64)[2 * array.offset : 2 * (array.offset + len(array))]
-        return halves[::2] + _mixed(halves[1::2])
+        return halves[::2] + _mix_hashes(halves[1::2])
     if types.is_list(type_):
         return _lists(array)
     return _texts(array)
@@ -119,7 +119,7 @@ def _texts(array: pa.Array) -> Hashes:
 def _lists(array: pa.Array) -> Hashes:
     """A list is the bytes of the hashes of its elements."""
     offsets = array.offsets.to_numpy().astype(np.int64)
-    elements = _mixed(_bits(array.values.slice(offsets[0], offsets[-1] - offsets[0])))
+    elements = _mix_hashes(_bits(array.values.slice(offsets[0], offsets[-1] - offsets[0])))
     return _of_bytes(elements.tobytes(), 8 * (offsets - offsets[0]))
 
 
@@ -128,12 +128,12 @@ def _of_bytes(data: bytes, offsets: npt.NDArray[np.int64]) -> Hashes:
     padded = data + bytes(8)
     words = np.ndarray((len(data) + 1,), dtype=np.dtype("<u8"), buffer=padded, strides=(1,))
     starts, sizes = offsets[:-1], np.diff(offsets)
-    hashes = _mixed(sizes.astype(np.uint64))
+    hashes = _mix_hashes(sizes.astype(np.uint64))
     remaining = np.flatnonzero((sizes > 0) & (sizes <= _LONG))
     done = 0
     while len(remaining):
         left = np.minimum(sizes[remaining] - done, 8)
-        hashes[remaining] = _mixed(hashes[remaining] + (words[starts[remaining] + done] & _WORD_MASKS[left]))
+        hashes[remaining] = _mix_hashes(hashes[remaining] + (words[starts[remaining] + done] & _WORD_MASKS[left]))
         done += 8
         remaining = remaining[sizes[remaining] > done]
     for position in np.flatnonzero(sizes > _LONG):

@@ -41,12 +41,12 @@ def set_aside(
                 begin[name] = RoundPush(name, entry.target, entry.contract)
         if len(idle) == len(behind) and not ready:
             left.append(entry)
-            left_out[entry.contract] = _made_of(paths, upstream, behind)
+            left_out[entry.contract] = _find_made_of(paths, upstream, behind)
     exact = frozenset(one.contract for one in left if not set(apart).isdisjoint(paths.upstream[one.contract]))
     return Aside(tuple(begin.values()), tuple(left), replace(paths, left_out=left_out, exact=exact))
 
 
-def _made_of(paths: Paths, upstream: Iterable[str], vertices: Iterable[str]) -> frozenset[str]:
+def _find_made_of(paths: Paths, upstream: Iterable[str], vertices: Iterable[str]) -> frozenset[str]:
     """Some vertices, and what is made of them. `upstream` has inputs first."""
     found = set(vertices)
     for name in upstream:

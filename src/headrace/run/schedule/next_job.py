@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from headrace.model.log import NEVER
-from headrace.run.push.items import grouped
+from headrace.run.push.items import group_by_weight
 from headrace.run.schedule.next_push import SECOND, START_AT, Due, Paths, Scene, path_s
 
 SHORT_S = 1.0
@@ -121,7 +121,7 @@ def longest_share(paths: Paths, seconds: Mapping[str, float], names: Collection[
     """The vertices of the slot that is done last; each group of what builds on each other is in one slot."""
     groups = together(paths.inputs, names)
     lengths = [sum(seconds[name] for name in group) for group in groups]
-    shares = [[name for position in share for name in groups[position]] for share in grouped(lengths, slots)]
+    shares = [[name for position in share for name in groups[position]] for share in group_by_weight(lengths, slots)]
     return max(shares, key=lambda share: sum(seconds[name] for name in share), default=[])
 
 

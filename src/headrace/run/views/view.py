@@ -31,7 +31,7 @@ def rows_at(
     tables = [store.read(log.site, piece.file, schema.names) for piece in log.contents]
     rows = contents([schema.empty_table(), *tables], t)
     repeated = np.repeat(np.arange(rows.num_rows), rows.column(WEIGHT).to_numpy())
-    return _projected(rows.take(pa.array(repeated)), outputs, functions)
+    return _compute_outputs(rows.take(pa.array(repeated)), outputs, functions)
 
 
 def parts_at(
@@ -74,7 +74,7 @@ def repeat_rows(weighted: pa.Table) -> pa.Table:
 
 
 def _with_weights(rows: pa.Table, outputs: Sequence[Output], functions: Functions) -> pa.Table:
-    view = _projected(rows, outputs, functions)
+    view = _compute_outputs(rows, outputs, functions)
     return view.append_column(WEIGHT, rows.column(WEIGHT))
 
 
@@ -88,10 +88,10 @@ def changes_after(
     functions: Functions = (),
 ) -> Iterator[tuple[int, pa.Table, pa.Table]]:
     """For every time in (after, upto] at which the view changes: the rows that went, and those that came."""
-    changes = consolidate(_changed(store, log, columns, outputs, after, upto, functions))
+    changes = consolidate(_read_changes(store, log, columns, outputs, after, upto, functions))
     for time in sorted(pc.unique(changes.column(TIME)).to_pylist()):
         now = changes.filter(pc.equal(changes.column(TIME), time))
-        yield time, _repeated(now, -1), _repeated(now, 1)
+        yield time, _repeat_rows(now, -1), _repeat_rows(now, 1)
 
 
 def net_changes(
@@ -104,10 +104,10 @@ def net_changes(
     functions: Functions = (),
 ) -> pa.Table:
     """What turns the rows at one time into those at another: its columns and `__w`, each row once."""
-    return contents([_changed(store, log, columns, outputs, after, upto, functions)], upto)
+    return contents([_read_changes(store, log, columns, outputs, after, upto, functions)], upto)
 
 
-def _changed(
+def _read_changes(
     store: Store,
     log: Log,
     columns: Sequence[Field],
@@ -120,18 +120,18 @@ def _changed(
     schema = schema_of(columns)
     tables = [store.read(log.site, piece.file, schema.names) for piece in log.changes(after, upto)]
     rows = interval(pa.concat_tables([schema.empty_table(), *tables]), after, upto)
-    view = _projected(rows, outputs, functions)
+    view = _compute_outputs(rows, outputs, functions)
     stamps = {TIME: rows.column(TIME), ORDER: pa.array(np.zeros(rows.num_rows, np.int32)), WEIGHT: rows.column(WEIGHT)}
     return pa.table({**{name: view.column(name) for name in view.column_names}, **stamps})
 
 
-def _repeated(changes: pa.Table, sign: int) -> pa.Table:
+def _repeat_rows(changes: pa.Table, sign: int) -> pa.Table:
     weights = changes.column(WEIGHT).to_numpy() * sign
     chosen = np.repeat(np.arange(len(weights)), np.maximum(weights, 0))
     return changes.take(pa.array(chosen)).drop_columns([TIME, ORDER, WEIGHT])
 
 
-def _projected(rows: pa.Table, outputs: Sequence[Output], functions: Functions) -> pa.Table:
+def _compute_outputs(rows: pa.Table, outputs: Sequence[Output], functions: Functions) -> pa.Table:
     if not rows.num_rows:
         return arrow_table({output.name: output.expr.type for output in outputs}, [])
     around = surroundings_of(functions)

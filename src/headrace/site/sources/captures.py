@@ -20,7 +20,7 @@ from headrace.declare.variables import fill
 from headrace.model.errors import HeadraceError
 from headrace.model.notes import CapturingTables, read_notes
 from headrace.model.plan import Plan
-from headrace.run.capture.spool import CapturedTable, captured_table
+from headrace.run.capture.spool import CapturedTable, make_captured_table
 from headrace.run.ports import Ledger
 from headrace.site.deadline import Deadline
 from headrace.site.folder import Folder
@@ -118,7 +118,7 @@ class Captures:
             project=project_on_this_machine(plan.catalogue.project, self.folder),
             database=database.name,
             dsn=fill(database.dsn, self.environment),
-            tables=tuple(captured_table(plan.catalogue.sources[name]) for name in database.sources),
+            tables=tuple(make_captured_table(plan.catalogue.sources[name]) for name in database.sources),
             scratch=self.folder.capture(database.name),
         )
 
