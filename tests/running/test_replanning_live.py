@@ -85,7 +85,7 @@ def host(tmp_path: Path, postgres_database: Callable[[], str]) -> Iterator[Servi
         host = ServiceHost(service, service.folder, lambda wishes: prepare(tmp_path, environment, wishes))
         loading = host.start(host.prepare(ApplyWishes()))
         assert loading.done.wait(120) and loading.error is None
-        host.state = State.RUNNING
+        host.become(State.RUNNING)
         load.start()
         yield host
     finally:

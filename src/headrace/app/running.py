@@ -120,7 +120,7 @@ def run_project(
     finally:
         service.close()
         engine.end()
-        host.state = State.STOPPED if host.state is not State.FAILED else State.FAILED
+        host.become(State.STOPPED if host.state is not State.FAILED else State.FAILED)
         _tell_end(host)
     return prepared
 
@@ -148,18 +148,18 @@ def _until_told(host: ServiceHost, process: ServiceProcess, began: float, say: S
             say(phase if phase != "running" else f"running after {time.monotonic() - began:.1f} s: {process.address}")
         if host.state is State.LOADING and loading.done.is_set():
             if loading.error is not None:
-                host.state = State.FAILED
+                host.become(State.FAILED)
                 raise ConnectError(
                     f"the views could not be loaded: {loading.error.splitlines()[0]}",
                     f"its log is {host.folder.root / 'service.log'}",
                 )
-            host.state = State.RUNNING
+            host.become(State.RUNNING)
             written = 0.0
         waiting = host.state is State.LOADING
         for line in troubles.next_lines(host.service.troubles.all(), time.monotonic(), waiting):
             say(line)
         if not host.service.is_running:
-            host.state = State.FAILED
+            host.become(State.FAILED)
             raise _failure(host)
         if time.monotonic() - written >= STATUS_EVERY_S:
             host.write_status()

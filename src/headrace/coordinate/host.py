@@ -94,9 +94,16 @@ class ServiceHost:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
-        self._turn, self._writing = threading.Lock(), threading.Lock()
+        # Held while a plan is applied, a source is read again, or a better plan is looked for: before all turns of the
+        # service, since the thread that loads takes these meanwhile. Nobody who holds a turn may wait for it.
+        self._turn = threading.Lock()
+        self._writing = threading.Lock()  # held while the status file is written: an older status never comes last
         self._replanning: Replanning | None = None
         self._refused = RefusedVersions()
+
+    def become(self, state: State) -> None:
+        """What status says of the service from now on; whoever runs the service knows."""
+        self.state = state
 
     # Telling
 

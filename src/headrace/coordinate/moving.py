@@ -48,7 +48,7 @@ def go_over(service: Service, loading: Loading) -> None:
             _bring_up(service, loading)
         except Exception as error:  # whatever it is: what ran before goes on
             log.exception("loading failed")
-            loading.error = str(error) or type(error).__name__
+            loading.fail(error)
             _take_back(service, loading)
         finally:
             loading.done.set()
@@ -63,9 +63,9 @@ def _bring_up(service: Service, loading: Loading) -> None:
     _forget_changed(service, wanted, before, loading)
     service.withdrawals.keep([capture for one in both for capture in captures_of(one, service.folder)])
     service.sources.capture_both(running, wanted)
-    loading.phase = "reading the sources"
+    loading.say("reading the sources")
     service.loader.wait_for_sources(loading, first=running is None)
-    loading.phase = "starting the engine"
+    loading.say("starting the engine")
     service.runner.run([])  # returns once it has started: what views start from is then not old already
     with service.turns.upkeep:  # what views start from must not be compacted past their start
         unloaded = service.loader.load_new(_between(service, before, wanted.program), loading)
@@ -76,7 +76,7 @@ def _bring_up(service: Service, loading: Loading) -> None:
     service.sources.capture_only(wanted)
     ending = service.deliveries.run(wanted.plan, wanted.program, service.environment)
     _withdraw_others(service, wanted, ending)
-    loading.phase = "running"
+    loading.say("running")
 
 
 def _ran_last(service: Service) -> Running | None:
@@ -91,11 +91,10 @@ def _forget_changed(service: Service, wanted: Running, before: Running | None, l
 
     By whoever goes over to a plan, or by upkeep.
     """
-    changed = service.sources.changed(wanted, before) | loading.reread
-    loading.reread = frozenset()  # once: what ran before goes on from what was read since
+    changed = service.sources.changed(wanted, before) | loading.take_reread()
     if changed:
         names = ", ".join(sorted(changed))
-        loading.phase = f"starting again: {names}"
+        loading.say(f"starting again: {names}")
         log.warning("read again, with everything computed from it, because it changed or somebody asked: %s", names)
         service.captures.end_of(changed)
         with service.turns.upkeep_and_pushing():

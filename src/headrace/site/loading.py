@@ -33,13 +33,29 @@ SHOWN = 3
 
 @dataclass(slots=True)
 class Loading:
-    """What is wanted to run, and how far it is. `reread` are sources to read again although they are as they were."""
+    """What is wanted to run, and how far it is. `reread` are sources to read again although they are as they were.
+
+    Only the thread that loads calls the methods. Others read `phase`, and `error` once it is `done`.
+    """
 
     wanted: Running
     phase: str = "starting captures"
     error: str | None = None
     reread: frozenset[str] = frozenset()
     done: threading.Event = field(default_factory=threading.Event)
+
+    def say(self, phase: str) -> None:
+        """How far it is from now on."""
+        self.phase = phase
+
+    def take_reread(self) -> frozenset[str]:
+        """The first caller alone gets them: if this fails, what ran before goes on from what was read since."""
+        found, self.reread = self.reread, frozenset()
+        return found
+
+    def fail(self, error: Exception) -> None:
+        """Why what is wanted does not run."""
+        self.error = str(error) or type(error).__name__
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +86,7 @@ class Loader:
                 raise RuntimeError(f'source "{missing[0]}" cannot be read: {held_up[missing[0]]}')
             self.captures.check()
             told = ", ".join(self._progress(missing[:SHOWN]))
-            loading.phase = f"reading {len(missing)} of {len(used)} sources: {told}"
+            loading.say(f"reading {len(missing)} of {len(used)} sources: {told}")
             self.stop.wait(0.1)
         raise RuntimeError("the service is stopping")
 
@@ -102,15 +118,15 @@ class Loader:
         `engine` pushes what runs as it is made now, and builds the indexes that are wanted.
         """
         program = loading.wanted.program
-        loading.phase = "building indexes"
+        loading.say("building indexes")
         Upkeep(engine).build_keys()
         new = [name for name in engine.missing() if name in program.tasks]
-        loading.phase = f"computing {len(new)} vertices" if new else "switching"
+        loading.say(f"computing {len(new)} vertices" if new else "switching")
         unloaded = self._load(engine, loading.wanted)
         error = self._tried(lambda: engine.level(program))
         if error is not None:
             log.warning("these will be late, because they are now computed differently: %s", error)
-        loading.phase = "switching"
+        loading.say("switching")
         return unloaded
 
     def _load(self, engine: Engine, wanted: Running) -> dict[str, str]:

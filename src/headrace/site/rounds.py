@@ -77,7 +77,7 @@ class Rounds:
     def push_program(self, program: Program) -> None:
         """Pushes this from now on, for the plan that runs: what it asks for, and what a plan on its way adds."""
         if self.scheduler is not None:
-            self.scheduler.engine.program = program
+            self.scheduler.engine.push_program(program)
             self._publish()
 
     def expect(self) -> Seconds | None:

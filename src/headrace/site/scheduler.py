@@ -124,7 +124,7 @@ class Scheduler:
 
     def _late_answers(self, scene: Scene) -> Iterator[RoundPush]:
         """What views compute of vertices that are there, as far as that is not pushed along with them."""
-        self.engine.alone = self.slow
+        self.engine.leave_alone(self.slow)
         waiting = self.engine.waiting()
         for contract, name in self.engine.program.answers.items():
             (read,) = self.engine.program.tasks[name].reads
@@ -147,7 +147,7 @@ class Scheduler:
 
     def begin(self, move: RoundPush, scene: Scene) -> WorkItem | Pushed:
         """The work of a push beside the others; `finish` has to be called when it is done."""
-        self.engine.expect = self.expect()
+        self.engine.expect_seconds(self.expect())
         for contract, due in self.pending.items():
             if move.vertex in self.paths.upstream[contract]:
                 self.learning.begin(contract, scene.now, path_s(self.paths, scene, contract, due.target))
@@ -171,7 +171,7 @@ class Scheduler:
         """
         working = replace(scene, seconds=self.learning.work())
         job = next_job(aside.paths, working, aside.due, self.learning.overhead_s)
-        self.engine.expect = self.expect()
+        self.engine.expect_seconds(self.expect())
         started = time.perf_counter()
         apart = job is None or not self.suspects.isdisjoint(job.targets)
         pushed = self._by_levels(aside, scene) if apart or job is None else self._by_chains(job, scene)

@@ -10,8 +10,8 @@ an earlier one does not wait for it: `try_plan` says no while somebody else has 
 What is pushed, the program and its plan, changes only while one thread holds all three. So it stays the same for
 whoever holds any of them.
 
-Other locks (of the auditor, the accounts, the captures, the ledger) are inside of these: whoever holds one of them
-takes no turn.
+Other locks are inside of these (of the auditor, the accounts, the captures, the engine, the ledger): whoever holds one
+of them takes no turn. One is outside: `coordinate/host.py` lets one person at a time apply, and waits for the loading.
 """
 
 from __future__ import annotations

@@ -73,6 +73,18 @@ class Pusher:
     alone: Collection[str] = field(default=(), kw_only=True)
     """What views compute of vertices and is not pushed along with these: somebody pushes it beside the others."""
 
+    # What is known of pushes
+
+    def push_program(self, program: Program) -> None:
+        """Pushes by another program from now on; nobody pushes meanwhile."""
+        self.program = program
+
+    def expect_seconds(self, expect: Callable[[str, float], float]) -> None:
+        self.expect = expect
+
+    def leave_alone(self, vertices: Collection[str]) -> None:
+        self.alone = vertices
+
     # Time
 
     def watermark(self, vertices: Collection[str], times: Mapping[str, int] | None = None) -> int:

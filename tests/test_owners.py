@@ -1,0 +1,92 @@
+"""State that changes has one owner: a module assigns only to attributes of classes that it defines itself.
+
+Threads of a service share frozen values and queues. What is not frozen is changed by the module that defines it, and
+others call its methods: whoever looks for what changes a state finds all of it in one file.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TypeGuard
+
+import pytest
+
+from tests.test_imports import MODULES, area
+
+TREES = {module: ast.parse(file.read_text(encoding="utf-8")) for module, file in MODULES.items()}
+SHARED = [module for module in MODULES if area(module) in ("site", "coordinate", "app", "doors")]
+"""Modules whose objects several threads use."""
+
+
+def targets(tree: ast.AST) -> Iterator[ast.expr]:
+    """What is assigned to or deleted, a part of it included: `a.b = 1`, `a.b[c] += 1`, `del a.b[c]`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=found) | ast.Delete(targets=found):
+                yield from map(whole, flat(found))
+            case ast.AugAssign(target=one) | ast.AnnAssign(target=one) | ast.For(target=one):
+                yield from map(whole, flat([one]))
+            case ast.withitem(optional_vars=ast.expr() as one):
+                yield from map(whole, flat([one]))
+
+
+def flat(found: list[ast.expr]) -> Iterator[ast.expr]:
+    for one in found:
+        match one:
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                yield from flat(parts)
+            case ast.Starred(value=inner):
+                yield inner
+            case _:
+                yield one
+
+
+def whole(target: ast.expr) -> ast.expr:
+    return whole(target.value) if isinstance(target, ast.Subscript) else target
+
+
+def is_of_self(target: ast.expr) -> TypeGuard[ast.Attribute]:
+    return isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
+
+
+def attributes(tree: ast.AST) -> Iterator[str]:
+    """Names of attributes of the classes that a module defines."""
+    for class_ in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+        for node in class_.body:
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                yield node.target.id
+        yield from (target.attr for target in targets(class_) if is_of_self(target))
+
+
+OWN = {module: frozenset(attributes(tree)) for module, tree in TREES.items()}
+OURS = frozenset().union(*OWN.values())
+"""Libraries have other attributes, such as `daemon` of a thread."""
+
+
+def foreign(tree: ast.AST, own: frozenset[str]) -> list[str]:
+    return [
+        f"line {target.lineno}: {ast.unparse(target)}"
+        for target in targets(tree)
+        if isinstance(target, ast.Attribute) and not is_of_self(target) and target.attr in OURS - own
+    ]
+
+
+@pytest.mark.parametrize("module", SHARED)
+def test_a_module_assigns_only_to_attributes_of_its_own_classes(module: str):
+    assert foreign(TREES[module], OWN[module]) == [], "call a method of the class that has the attribute"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "service.pushes += 1",
+        "service.rounds.state = None",
+        "service.unloaded['a'] = 'b'",
+        "del service.rounds.counts['a']",
+        "x, service.rounds.scheduler = 1, 2",
+        "self.service.stop = None",
+    ],
+)
+def test_an_assignment_to_what_another_module_owns_is_found(statement: str):
+    assert len(foreign(ast.parse(statement), frozenset())) == 1
