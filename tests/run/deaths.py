@@ -7,7 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from headrace.model.event_wire import EventsAsked
 from headrace.model.log import Commit, Lease
+from headrace.model.push_events import DatasetsPushed
 from headrace.run.logs.garbage import KEEP_MICROSECONDS
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.push.engine import Engine
@@ -29,12 +31,15 @@ class MortalLedger:
     ledger: Any
     left: int
     after: bool
+    pushed: int = 0
+    """Commits that moved a log on."""
 
     def commit(self, lease: Lease, commit: Commit) -> None:
         self.left -= 1
         if self.left == 0 and not self.after:
             raise Killed
         self.ledger.commit(lease, commit)
+        self.pushed += any(edit.expected is not None and edit.t > edit.expected for edit in commit.edits)
         if self.left == 0:
             raise Killed
 
@@ -43,19 +48,26 @@ class MortalLedger:
 
 
 def live_through_deaths(data: st.DataObject, world: RunningWorld) -> None:
-    """Whatever dies when: views are right once they are loaded, and in the end they are up to date."""
+    """Whatever dies when: views are right once they are loaded, and in the end they are up to date. There are as many
+    events of pushes as commits of pushes.
+    """
     world.capture(data.draw(tables(max_rows=4)))
-    loaded = False
+    loaded, pushed = False, 0
     for _ in range(DEATHS):
         world.capture(data.draw(changes(world.history[world.now])))
         mortal = MortalLedger(world.ledger, data.draw(st.integers(1, 6)), data.draw(st.booleans()))
-        engine = Engine(world.program, mortal, world.store, world.engine.runner, world.lease)
+        ports = (mortal, world.store, world.engine.runner, world.lease)
+        engine = Engine(world.program, *ports, tell=lambda pushed: (DatasetsPushed(0, len(pushed)),))
         try:
             engine.load()
             loaded = True
             _push_and_keep_up(data, world, engine)
         except Killed:
             pass
+        pushed += mortal.pushed
+        told = world.ledger.events(EventsAsked(limit=1000, routine=True))
+        assert len(told) == pushed
+        assert all(isinstance(one.event, DatasetsPushed) and one.event.pushes for one in told)
         if loaded:
             assert world.wrong() == []
     world.engine.load()

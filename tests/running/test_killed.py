@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -80,6 +82,35 @@ def test_views_of_other_databases_are_kept_while_one_is_away(project: RunningPro
         whole = RunningProject(project.folder, project.us, posts, project.out)
         whole.until_equal("counts")
     until(lambda: state(project, "counts") == "kept", "it has caught up")
+    until(lambda: told(project, "counts")[-1] == "kept again", "it is told")
+    each_is_told_once_and_in_order(project)
+
+
+def told(project: RunningProject, contract: str) -> list[str]:
+    return [one["kind"] for one in events(project, f"--contract={contract}")]
+
+
+def events(project: RunningProject, *options: str) -> list[dict[str, Any]]:
+    said = project.headrace("events", "--json", "--limit=100000", *options)
+    return [json.loads(line) for line in said.splitlines()]
+
+
+def each_is_told_once_and_in_order(project: RunningProject) -> None:
+    """On a busy machine there may be more episodes than the one that we made."""
+    audited = {one["id"]: one["episodes"] for one in project.document("audit", status=1)["contracts"]}
+    episodes = told(project, "counts")
+    assert episodes == ["late", "kept again"] * audited["counts"]
+    all_ = events(project)
+    kinds = [one["kind"] for one in all_]
+    assert kinds.count("recovered") == 1 and kinds.count("started") == 2 and kinds.count("stopped") == 0
+    during = [one for one in all_ if one["kind"] == "recovered" or "counts" in one["about"].get("contracts", ())]
+    place = [one["kind"] for one in during].index("recovered")
+    assert [one["kind"] for one in during[place - 1 : place + 2]] == ["late", "recovered", "kept again"]
+    assert "capture of eu_dsn" in during[place - 1]["reason"]
+    assert kinds.count("capture failed") >= 1 and kinds.index("capture failed") < kinds.index("recovered")
+    assert [one["at"] for one in all_] == sorted(one["at"] for one in all_)
+    assert all(list(one) == ["at", "kind", "about", "text", "reason", "numbers"] for one in all_)
+    assert {"pushed"} <= {one["kind"] for one in events(project, "--all")}
 
 
 COPY = '{view: some_users, at: us, freshness: 4 s, deliver: {postgres: {dsn: "${EU_DSN}", table: users_copy}}}'

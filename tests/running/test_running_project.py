@@ -82,6 +82,11 @@ def test_a_project_is_kept_and_read_and_changed_while_it_runs(project: RunningPr
     assert 'headrace_freshness_seconds{contract="named"} 4.0' in get(project, "/metrics")[1]
     assert 'headrace_prediction_error_ratio{contract="named"}' in get(project, "/metrics")[1]
     assert "https://" not in get(project, "/docs")[1]
+    assert get(project, "/events", "wrong")[0] == 401 and get(project, "/events?limit=0")[0] == 422
+    told = [json.loads(line) for line in get(project, "/events?contract=named&all=true&limit=2")[1].splitlines()]
+    assert len(told) == 2 and {"pushed"} <= {one["kind"] for one in told} <= {"pushed", "late", "kept again"}
+    assert all("named" in one["about"]["contracts"] for one in told)
+    assert json.loads(get(project, "/events?after=0&limit=1")[1])["kind"] == "started"
 
     assert "is already running" in project.headrace("up", "--engine=local", status=2)
     pid = project.process()["pid"]
@@ -91,6 +96,7 @@ def test_a_project_is_kept_and_read_and_changed_while_it_runs(project: RunningPr
     until(lambda: not any(birth_of(one) for one in (pid, *captures)), "no process is left")
     assert project.document("down")["stopped"] is False
     assert "stopped" in project.headrace("status")
+    assert f"the service stopped (process {pid})" in project.headrace("events").splitlines()[-1]
 
 
 def test_contracts_come_and_go_under_load_and_a_killed_service_goes_on(project: RunningProject) -> None:

@@ -35,9 +35,9 @@ def test_a_trouble_is_logged_when_it_begins_and_not_each_time_it_is_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     troubles = Troubles()
-    with caplog.at_level("INFO", "headrace.trouble"):
+    with caplog.at_level("INFO", "headrace.events"):
         for _ in range(3):
-            troubles.report("engine", "Spark stands still", "")
-        troubles.clear("engine")
-        troubles.clear("engine")
+            troubles.report("engine:", "Spark stands still", "")
+        troubles.clear("engine:")
+        troubles.clear("engine:")
     assert [record.getMessage() for record in caplog.records] == ["Spark stands still", "over: Spark stands still"]

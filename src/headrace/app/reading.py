@@ -44,6 +44,7 @@ __all__ = [
     "iterate_changes",
     "known_status",
     "moment_text",
+    "never_ran",
     "project_status",
     "read",
     "read_moment",
@@ -59,11 +60,11 @@ def project_status(directory: Path) -> dict[str, Any]:
     """As the service wrote it within the last second, or before it ended."""
     found = last_status(Folder(directory))
     if found is None:
-        raise _never_ran(directory)
+        raise never_ran(directory)
     return found
 
 
-def _never_ran(directory: Path) -> UsageError:
+def never_ran(directory: Path) -> UsageError:
     if not (directory / "headrace.yml").is_file():
         return UsageError(f'no project in "{directory}": it has no headrace.yml', "name the folder of a project")
     return UsageError(f'the project in "{directory}" has not run yet', "start it with `headrace up`")
@@ -172,7 +173,7 @@ def _reader(directory: Path) -> Iterator[ViewReader]:
     from headrace.site.reading import open_reader
 
     if not Folder(directory).exists:
-        raise _never_ran(directory)
+        raise never_ran(directory)
     reader = open_reader(Folder(directory))
     try:
         yield reader
@@ -232,7 +233,7 @@ def audit(directory: Path) -> dict[str, Any]:
     """What became of every promise so far."""
     folder = Folder(directory)
     if not folder.exists:
-        raise _never_ran(directory)
+        raise never_ran(directory)
     from headrace.coordinate.audit_document import audit_document, look_of
 
     return audit_document(look_of(folder))

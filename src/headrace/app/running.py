@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import logging.handlers
+import os
 import secrets
 import threading
 import time
@@ -24,6 +25,7 @@ from headrace.coordinate.status import error_of
 from headrace.coordinate.telling import TroubleLines
 from headrace.declare.engine import exposing
 from headrace.model.errors import ConnectError, Fenced, LeaseHeld, UnreadableState, UsageError
+from headrace.model.events import ServiceRecovered, ServiceStarted
 from headrace.model.options import RunEngine
 from headrace.run.push.simulated_links import SimulatedLinksRunner
 from headrace.site.engine.settings import engine_to_start
@@ -98,7 +100,7 @@ def run_project(
         return prepared
     folder.prepare()
     _log_to(folder.root / "service.log")
-    _tell_remains(folder, say)
+    recovered = _tell_remains(folder, say)
     for name, danger in exposing(declared.properties).items():
         say(f'engine: property "{name}" weakens a default: {danger}')
     engine = start_engine(declared, folder)
@@ -111,6 +113,9 @@ def run_project(
         service.open()
     except LeaseHeld as error:
         raise _say_held(folder, str(error)) from error
+    if recovered is not None:
+        service.journal.emit(recovered)
+    service.journal.emit(ServiceStarted(service.clock(), os.getpid()))
     start_watchdog(service, watch)
     host = ServiceHost(service, folder, lambda wishes: runnable(prepare(directory, environment, wishes), declared.kind))
     try:
@@ -209,17 +214,22 @@ def _say_held(folder: Folder, reason: str) -> UsageError:
     )
 
 
-def _tell_remains(folder: Folder, say: Say) -> None:
+def _tell_remains(folder: Folder, say: Say) -> ServiceRecovered | None:
+    """What is left of a run that was killed; None if there is nothing."""
     dead = release_remains(folder)
+    last = last_status(folder) if dead is not None else None
     if dead is not None:
-        last = last_status(folder)
         seen = last["service"]["written"] if last else dead.started
         say(f"the last run (process {dead.pid}) ended unexpectedly, after {_clock(seen)}")
     if folder.is_of_old_version:
         for line in OLD_STATE:
             say(line)
-    elif dead is not None:
-        say(f"continuing from its last commit: {recovered_text(folder, clock_now())}")
+    if dead is None:
+        return None
+    kept = None if folder.is_of_old_version else recovered_text(folder, clock_now())
+    if kept is not None:
+        say(f"continuing from its last commit: {kept}")
+    return ServiceRecovered(clock_now(), dead.pid, max(0.0, time.time() - seen), reason=kept)
 
 
 def _clock(seconds: float) -> str:

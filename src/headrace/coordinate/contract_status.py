@@ -22,7 +22,7 @@ from headrace.site.last_status import State
 from headrace.site.push_state import PushState
 from headrace.site.running import Running
 from headrace.site.service import Service
-from headrace.site.troubles import CAPTURE, DELIVERY, SOURCE
+from headrace.site.troubles import DELIVERY, find_cause
 
 
 def contract_documents(service: Service, state: State) -> list[dict[str, Any]]:
@@ -143,9 +143,4 @@ def _why_late(service: Service, running: Running, entry: ContractPlan, lag_s: fl
 def _cause(service: Service, running: Running, entry: ContractPlan) -> str | None:
     """What holds it up, as far as somebody has told."""
     watched = next(one for one in running.watched if one.contract == entry.contract)
-    keys = [*(SOURCE + name for name in sorted(watched.sources)), *(CAPTURE + name for name in watched.databases)]
-    told = next((one.what for key in keys if (one := service.troubles.get(key)) is not None), None)
-    if told is not None:
-        return told
-    absence = service.absence()
-    return None if absence is None else f"{absence.engine} has been down for {format_seconds(round(absence.seconds))}"
+    return find_cause(service.troubles, watched.sources, watched.databases, service.absence())

@@ -21,6 +21,8 @@ from headrace.coordinate.refused import RefusedVersions
 from headrace.coordinate.replanning import LOOK_EVERY_S, Measure, Replanning, measured_of
 from headrace.coordinate.status import status_document
 from headrace.model.errors import UsageError, nearest_name
+from headrace.model.event_wire import EventsAsked
+from headrace.model.events import Event
 from headrace.model.options import ApplyWishes
 from headrace.model.plan import Plan, Rejection
 from headrace.model.steps import Steps
@@ -118,6 +120,13 @@ class ServiceHost:
     def audit(self) -> dict[str, Any]:
         """Of the last look; before the first of this run, of the run before."""
         return audit_document(self.service.auditor.looked or last_look(self.service.ledger) or ContractReadings(0))
+
+    def events(self, asked: EventsAsked) -> tuple[int, tuple[Event, ...]]:
+        """What happened, and the number to go on after."""
+        newest = self.service.ledger.events(EventsAsked(limit=1, routine=True, latest=True))
+        found = self.service.ledger.events(asked)
+        last = found[-1:] if len(found) == asked.limit else (*newest, *found)
+        return max((one.number for one in last), default=asked.after), tuple(one.event for one in found)
 
     def reader(self) -> ViewReader:
         """Of what runs; its ledger is the service's own."""

@@ -133,7 +133,8 @@ def _engine(service: Service, program: Program, running: bool) -> Engine:
     turn = service.turns.pushing if running else None
     ports = (service.ledger, service.store, service.runner, service.lease)
     expect = service.rounds.expect()  # what is known to take long may do so
-    return Engine(program, *ports, turn, service.accounts.loaded, service.in_work, expect=expect)
+    told = (turn, service.accounts.loaded, service.in_work)
+    return Engine(program, *ports, *told, expect=expect, tell=service.accounts.tell)
 
 
 def _between(service: Service, before: Running | None, program: Program) -> Engine:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from headrace.model.events import Event
 from headrace.model.notes import NoteChange
 
 NEVER = -(2**62)
@@ -110,12 +111,15 @@ class CommitMark:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """Everything that one commit does. Of several `notes` of one name the last counts; `forget` drops logs."""
+    """Everything that one commit does. Of several `notes` of one name the last counts; `forget` drops logs; `events`
+    tell what happened with it.
+    """
 
     edits: tuple[Edit, ...] = ()
     notes: tuple[NoteChange, ...] = ()
     commit_marks: tuple[CommitMark, ...] = ()
     forget: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

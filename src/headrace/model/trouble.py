@@ -4,7 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
+
+
+class TroubleKind(StrEnum):
+    """What a trouble is about. The value is what its key begins with; the rest of a key is a name."""
+
+    SOURCE = "source:"
+    CAPTURE = "capture:"
+    DELIVERY = "delivery:"
+    WITHDRAWAL = "withdrawal:"
+    ROW = "row:"
+    ENGINE = "engine:"
+    STANDSTILL = "standstill:"
+    LINKS = "links:"
+
+    @property
+    def begins(self) -> str:
+        """The kind of the event that tells of its beginning."""
+        return _EVENTS[self][0]
+
+    @property
+    def ends(self) -> str:
+        return _EVENTS[self][1]
+
+    @property
+    def about(self) -> str | None:
+        """What the name in its key names; None if there is no name that people know."""
+        return _EVENTS[self][2]
+
+
+_EVENTS: Mapping[TroubleKind, tuple[str, str, str | None]] = {
+    TroubleKind.SOURCE: ("source stopped", "source mended", "sources"),
+    TroubleKind.CAPTURE: ("capture failed", "capture well again", "databases"),
+    TroubleKind.DELIVERY: ("copy failed", "copy well again", "contracts"),
+    TroubleKind.WITHDRAWAL: ("drop failed", "dropped", None),
+    TroubleKind.ROW: ("view halted", "view mended", "contracts"),
+    TroubleKind.ENGINE: ("engine lost", "engine replaced", None),
+    TroubleKind.STANDSTILL: ("stuck", "unstuck", "contracts"),
+    TroubleKind.LINKS: ("link slow", "link well again", None),
+}
 
 
 @dataclass(frozen=True, slots=True)

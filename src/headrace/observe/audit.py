@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+
+from headrace.model.events import ContractKeptAgain, ContractLate, Event
 
 INTERVAL_S = 5.0
 SECOND = 1_000_000
@@ -23,7 +26,7 @@ INTERVAL = round(INTERVAL_S * SECOND)
 @dataclass(frozen=True, slots=True)
 class Record:
     """What became of one contract's promise. `looked_at` is the time of the last look, microseconds; `rows` are all
-    changes of the view that were applied, `penalty` is in $.
+    changes of the view that were applied, `penalty` is in $. `broken_at` is when the last episode was noticed.
     """
 
     looked_at: int | None = None
@@ -35,6 +38,7 @@ class Record:
     late_rows: int = 0
     penalty: float = 0.0
     worst_lag_s: float = 0.0
+    broken_at: int | None = None
 
     @property
     def watched_s(self) -> float:
@@ -66,10 +70,10 @@ def look(record: Record, now: int, lag_s: float, freshness_s: float) -> Record:
     passed.
     """
     if record.looked_at is None or now < record.looked_at:
-        return _note_breach(replace(record, looked_at=now), lag_s, freshness_s)
+        return _note_breach(replace(record, looked_at=now), now, lag_s, freshness_s)
     passed = (now - record.looked_at) // INTERVAL
     if not passed:
-        return _note_breach(record, lag_s, freshness_s)
+        return _note_breach(record, now, lag_s, freshness_s)
     bad = min(passed, max(0, math.ceil((lag_s - freshness_s) / INTERVAL_S)))
     goes_on = record.is_broken and bad == passed
     return replace(
@@ -80,13 +84,30 @@ def look(record: Record, now: int, lag_s: float, freshness_s: float) -> Record:
         episodes=record.episodes + (bad > 0 and not goes_on),
         is_broken=bad > 0,
         worst_lag_s=max(record.worst_lag_s, lag_s),
+        broken_at=record.looked_at + (passed - bad + 1) * INTERVAL if bad > 0 and not goes_on else record.broken_at,
     )
 
 
-def _note_breach(record: Record, lag_s: float, freshness_s: float) -> Record:
-    begins = lag_s > freshness_s and not record.is_broken
-    worst_s = max(record.worst_lag_s, lag_s)
-    return replace(record, episodes=record.episodes + begins, is_broken=record.is_broken or begins, worst_lag_s=worst_s)
+def tell_breach(
+    contract: str, before: Record, after: Record, now: int, seen: tuple[float, float], cause: str | None = None
+) -> Iterator[Event]:
+    """What a look tells of a promise: that it is kept again, that it is broken, or first one and then the other.
+
+    `seen` are lag and freshness in seconds. There are as many events `late` as episodes.
+    """
+    begins = after.episodes > before.episodes
+    if before.is_broken and (begins or not after.is_broken):
+        late_s = None if before.broken_at is None else max(0, now - before.broken_at) / SECOND
+        yield ContractKeptAgain(now, contract, *seen, late_s)
+    if begins:
+        yield ContractLate(now, contract, *seen, reason=cause)
+
+
+def _note_breach(record: Record, now: int, lag_s: float, freshness_s: float) -> Record:
+    seen = replace(record, worst_lag_s=max(record.worst_lag_s, lag_s))
+    if lag_s <= freshness_s or record.is_broken:
+        return seen
+    return replace(seen, episodes=record.episodes + 1, is_broken=True, broken_at=now)
 
 
 def applied(record: Record, rows: int, late_rows: int, penalty_per_row: float) -> Record:

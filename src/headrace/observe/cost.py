@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 
 from headrace.model.catalogue import Catalogue
+from headrace.model.push_events import Use
 
 SECOND = 1_000_000
 HOUR_S = 3600.0
@@ -77,6 +78,25 @@ def charged(
         for contract in contracts:
             found[contract] = _with_share(found.get(contract, Account(now)), usage, price, len(contracts))
     return found
+
+
+def share_out(catalogue: Catalogue, serves: Mapping[str, tuple[str, ...]], usages: Iterable[Usage]) -> dict[str, Use]:
+    """What each contract is charged of what was used; to seven digits, so that what is kept is what is charged."""
+    found: dict[str, Use] = {}
+    for usage in usages:
+        contracts, price = serves.get(usage.vertex, ()), price_of(catalogue, usage)
+        for contract in contracts:
+            before, parts = found.get(contract, Use()), len(contracts)
+            found[contract] = Use(
+                before.core_s + usage.core_s / parts,
+                before.sent_bytes + usage.sent / parts,
+                before.cost + price / parts,
+            )
+    return {contract: Use(*map(_round, astuple(use))) for contract, use in sorted(found.items())}
+
+
+def _round(amount: float) -> float:
+    return float(f"{amount:.7g}")
 
 
 def _with_share(account: Account, usage: Usage, price: float, parts: int) -> Account:

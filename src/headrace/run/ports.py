@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 
 from headrace.meaning.python_functions import Functions
+from headrace.model.event_wire import EventsAsked, NumberedEvent
 from headrace.model.full_query import FullQuery
 from headrace.model.log import Commit, CommitMark, Lease, Log
 from headrace.run.push.items import Item, ItemOutcome
@@ -43,6 +44,15 @@ class Ledger(Protocol):
         """The first marks whose t is later than `after`, oldest first."""
 
     def forget_commit_marks(self, lease: Lease, before: int) -> None: ...
+
+    def events(self, asked: EventsAsked) -> tuple[NumberedEvent, ...]:
+        """What happened, as far as it is kept: oldest first."""
+
+    def forget_events(self, lease: Lease, before: int, routine_bytes: int, other_bytes: int) -> int:
+        """Forgets some of the events that happened before a time (microseconds), or for which there is no room.
+
+        How many: not all at once, so that nobody waits for it.
+        """
 
     def files(self) -> frozenset[str]:
         """Every file that a log names, as `SITE/FILE`."""

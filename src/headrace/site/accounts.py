@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
+from headrace.model.events import Event
 from headrace.model.notes import ContractAccount, RemovedNote, note_keys, read_document, read_notes
 from headrace.model.plan import Plan
-from headrace.observe.cost import Account, Usage, charged
+from headrace.model.push_events import DatasetsPushed, Use
+from headrace.observe.cost import Account, Usage, charged, share_out
 from headrace.run.load.load import Sent
 from headrace.run.ports import Ledger
 from headrace.run.push.push import Pushed
@@ -22,6 +24,7 @@ class Accounts:
     """
 
     ledger: Ledger
+    clock: Callable[[], int]
     accounts: dict[str, Account] = field(default_factory=dict)  # replaced whole, never changed
     pushes: dict[str, int] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
@@ -66,6 +69,17 @@ class Accounts:
                 self._count(one, round_s)
         self._charge((_usage(one, vertex, plan.graph.vertices[vertex].site) for one, vertex in whole), now)
 
+    def tell(self, pushed: Sequence[Pushed]) -> tuple[Event, ...]:
+        """What a commit of pushes tells. Nobody is charged for what serves no contract of the plan that runs."""
+        plan = self.plan
+        if plan is None:
+            return (_event(self.clock(), pushed),)
+        whole = [(one, vertex) for one in pushed if (vertex := _vertex_of(one.vertex, plan)) is not None]
+        used = (_usage(one, vertex, plan.graph.vertices[vertex].site) for one, vertex in whole)
+        there = {one.vertex for one in pushed}
+        views = tuple(sorted(one.contract for one in plan.contracts if one.vertex in there))
+        return (_event(self.clock(), pushed, views, share_out(plan.catalogue, _serves(plan), used)),)
+
     def loaded(self, sent: Sent) -> None:
         self._count_sent(sent.origin, sent.site, sent.bytes)
 
@@ -104,6 +118,14 @@ class Accounts:
 
 def account_notes(accounts: Mapping[str, Account]) -> tuple[ContractAccount, ...]:
     return tuple(ContractAccount(name, account.to_json()) for name, account in accounts.items())
+
+
+def _event(
+    at: int, pushed: Sequence[Pushed], views: tuple[str, ...] = (), used: Mapping[str, Use] | None = None
+) -> DatasetsPushed:
+    rows, size = sum(one.rows_out for one in pushed), sum(one.bytes for one in pushed)
+    took_s = round(sum(one.seconds for one in pushed), 6)
+    return DatasetsPushed(at, len(pushed), rows, size, took_s, views, used or {})
 
 
 def _usage(one: Pushed, vertex: str, site: str) -> Usage:

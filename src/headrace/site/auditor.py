@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from headrace.model.events import Event
 from headrace.model.log import Commit, CommitMark, Lease, Log
 from headrace.model.notes import (
     AuditRecord,
@@ -20,13 +21,14 @@ from headrace.model.notes import (
     read_note,
     read_notes,
 )
-from headrace.observe.audit import Record, applied, count_late, look
+from headrace.observe.audit import Record, applied, count_late, look, tell_breach
 from headrace.observe.cost import Account
 from headrace.observe.lag import DatabaseProgress, lag_s
 from headrace.observe.shown import ContractReadings, WatchedPromise, take_numbers
 from headrace.run.ports import Ledger, Store
 from headrace.run.rows.changes import TIME, WEIGHT
 from headrace.site.accounts import account_notes
+from headrace.site.journal import Journal
 
 PAUSE = 2_000_000
 """Microseconds without a look, though there is one every second, mean that the process stood still."""
@@ -64,6 +66,7 @@ class MeasuredLag:
 class Auditor:
     ledger: Ledger
     clock: Callable[[], int]
+    journal: Journal = field(default_factory=Journal)
     watched: tuple[WatchedContract, ...] = ()
     measured: dict[str, MeasuredLag] = field(default_factory=dict)
     """Of each contract, the last."""
@@ -72,6 +75,8 @@ class Auditor:
     """Up to which time rows of each contract's view were judged late or not."""
     looked: ContractReadings | None = None
     """The last look that is in the ledger; None before the first of this process."""
+    cause_of: Callable[[WatchedContract], str | None] = lambda _: None
+    """Why a contract is late, as far as somebody knows."""
     _looked_at: int | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
     _looking: threading.Lock = field(default_factory=threading.Lock)
@@ -128,22 +133,26 @@ class Auditor:
         return min(lacking, key=lambda mark: mark.commit_time, default=None)
 
     def audit(self, lease: Lease, accounts: Mapping[str, Account]) -> None:
-        """Looks at all contracts, and keeps what was seen, with what was used of their accounts."""
+        """Looks at all contracts, and keeps what was seen, with what was used of their accounts and what happened."""
         with self._looking:
-            looked = self._take(accounts)
+            now, events = self._look()
+            looked = self._take(now, accounts)
+            self._tell(events)
             with self._turn:
                 notes = [AuditRecord(name, record.to_json()) for name, record in self.records.items()]
             shown = [LastLook(looked.to_json())] if self.watched else []
-            self.ledger.commit(lease, Commit(notes=(*notes, *account_notes(accounts), *shown)))
+            # Here, so that an episode and the events that tell of it are in one commit: each is told once.
+            with self.journal.committing() as told:
+                self.ledger.commit(lease, Commit(notes=(*notes, *account_notes(accounts), *shown), events=told))
             self.looked = looked if self.watched else self.looked
 
     def imagine(self, accounts: Mapping[str, Account]) -> ContractReadings:
-        """What a look would find now; nothing is kept."""
+        """What a look would find now; nothing is kept, and nothing told."""
         with self._looking:
-            return self._take(accounts)
+            now, _ = self._look()
+            return self._take(now, accounts)
 
-    def _take(self, accounts: Mapping[str, Account]) -> ContractReadings:
-        now = self._look()
+    def _take(self, now: int, accounts: Mapping[str, Account]) -> ContractReadings:
         promises = {one.contract: WatchedPromise(one.freshness_s, one.planned_h) for one in self.watched}
         with self._turn:
             return take_numbers(now, promises, self.lags_s, self.records, accounts)
@@ -152,18 +161,26 @@ class Auditor:
         """After a pause of the whole process: a push would hide how late views were until then."""
         if self._looked_at is None or not 0 <= self.clock() - self._looked_at < PAUSE:
             with self._looking:
-                self._look()
+                self._tell(self._look()[1])
 
-    def _look(self) -> int:
+    def _tell(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self.journal.emit(event)
+
+    def _look(self) -> tuple[int, list[Event]]:
+        """When it was, and what it has to tell."""
         now = self.clock()  # before measuring: if the process stands still between, the next look finds it
         lags = self._measured(now)
         self._looked_at = now
+        events: list[Event] = []
         with self._turn:
             for one in self.watched:
                 if one.contract in lags:
                     record = self.records.get(one.contract, Record())
-                    self.records[one.contract] = look(record, now, lags[one.contract], one.freshness_s)
-        return now
+                    seen = lags[one.contract], one.freshness_s
+                    self.records[one.contract] = after = look(record, now, *seen)
+                    events += tell_breach(one.contract, record, after, now, seen, self.cause_of(one))
+        return now, events
 
     def watch(self, watched: tuple[WatchedContract, ...]) -> None:
         """These from now on; rows that a view has already are judged no more."""

@@ -17,6 +17,7 @@ from headrace.run.push.engine import Engine
 from headrace.site.accounts import Accounts
 from headrace.site.auditor import Auditor
 from headrace.site.gaps import Gaps
+from headrace.site.journal import KEEP_FOR_S, KEEP_OTHER_BYTES, KEEP_ROUTINE_BYTES
 from headrace.site.mending import Mending
 from headrace.site.rounds import Rounds
 from headrace.site.running import Running
@@ -105,6 +106,8 @@ class Housekeeping:
         kept.upkeep.sweep(time.time(), grace=GRACE_S)
         self._forget_withdrawn(kept.running)
         self.auditor.forget_commit_marks(self.lease)
+        before = self.clock() - round(KEEP_FOR_S * 1e6)
+        self.ledger.forget_events(self.lease, before, KEEP_ROUTINE_BYTES, KEEP_OTHER_BYTES)
 
     def _keep_learnt(self) -> None:
         state = self.rounds.state

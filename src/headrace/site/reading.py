@@ -96,7 +96,7 @@ class ViewReader:
         found = fresh_look(self.ledger)
         if found is not None:
             return found
-        auditor, accounts = Auditor(self.ledger, clock_now), Accounts(self.ledger)
+        auditor, accounts = Auditor(self.ledger, clock_now), Accounts(self.ledger, clock_now)
         auditor.resume()
         accounts.resume()
         databases = databases_of(self.plan.catalogue, find_sources(self.program))

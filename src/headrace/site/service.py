@@ -18,19 +18,22 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.connect.postgres.capture import CaptureSettings
 from headrace.connect.postgres.slot_watch import SlotWatch
 from headrace.model.catalogue import Link
-from headrace.model.log import Lease
+from headrace.model.errors import HeadraceError
+from headrace.model.events import ServiceStopped, ServiceSuspended
+from headrace.model.log import Commit, Lease
 from headrace.run.ports import Ledger, Runner, Store
 from headrace.run.push.engine import Engine
 from headrace.run.push.in_work import InWork
 from headrace.run.push.push import Pushed
 from headrace.site.accounts import Accounts
-from headrace.site.auditor import Auditor
+from headrace.site.auditor import Auditor, WatchedContract
 from headrace.site.beside import Beside
 from headrace.site.deadline import Deadline
 from headrace.site.deliver.deliveries import Deliveries
@@ -39,6 +42,7 @@ from headrace.site.engine.late_runner import Absence
 from headrace.site.folder import Folder
 from headrace.site.gaps import Gaps
 from headrace.site.housekeeping import Housekeeping
+from headrace.site.journal import Journal
 from headrace.site.loading import Loader, Loading
 from headrace.site.mending import Mending, report_bad_rows
 from headrace.site.rounds import IDLE_S, Rounds
@@ -47,7 +51,7 @@ from headrace.site.sources.captures import Captures
 from headrace.site.sources.sources import Sources
 from headrace.site.sources.troubles import report_source_troubles
 from headrace.site.threads import GuardedThreads
-from headrace.site.troubles import Troubles
+from headrace.site.troubles import Troubles, find_cause
 from headrace.site.turns import Turns
 from headrace.site.unloaded import Unloaded
 
@@ -90,7 +94,8 @@ class Service:
     def __post_init__(self) -> None:
         self.threads = GuardedThreads(self.stop)
         self.turns, self.gaps, self.in_work = Turns(), Gaps(), InWork()
-        self.troubles, self.unloaded, self.slots = Troubles(), Unloaded(), SlotWatch()
+        self.journal = Journal()
+        self.troubles, self.unloaded, self.slots = Troubles(journal=self.journal), Unloaded(), SlotWatch()
         self._loading: Loading | None = None
         self._own_threads: list[threading.Thread] = []
 
@@ -113,9 +118,9 @@ class Service:
         self.captures = Captures(self.folder, self.environment, self.in_processes)
         self.loader = Loader(ledger, self.captures, stop)
         self.sources = Sources(ledger, self.captures, stop)
-        self.auditor = Auditor(ledger, self.clock)
+        self.auditor = Auditor(ledger, self.clock, self.journal, cause_of=self.cause_of)
         self.auditor.resume()
-        self.accounts = Accounts(ledger)
+        self.accounts = Accounts(ledger, self.clock)
         self.accounts.resume()
         self.deliveries = Deliveries(self.folder.project, ledger, self.store, lease, self.troubles)
         self.withdrawals = Withdrawals(self.folder, ledger, lease, self.troubles)
@@ -152,8 +157,21 @@ class Service:
             one.end(answered)
         if answered.join([self._watching]):
             self.slots.close()
+        self._tell_end()
         self.ledger.release(self.lease)
         self.ledger.close()
+
+    def _tell_end(self) -> None:
+        """Last of all. Somebody else may have the project by now, and what was not told yet then stays untold."""
+        failure = self.failure
+        why = None if failure is None else str(failure) or type(failure).__name__
+        self.journal.emit(ServiceStopped(self.clock(), os.getpid(), reason=why))
+        with suppress(HeadraceError), self.journal.committing() as events:
+            self.ledger.commit(self.lease, Commit(events=events))
+
+    def cause_of(self, watched: WatchedContract) -> str | None:
+        """Why a contract is late, as far as that is known."""
+        return find_cause(self.troubles, watched.sources, watched.databases, self.absence())
 
     @property
     def is_running(self) -> bool:
@@ -229,9 +247,7 @@ class Service:
                 self.ledger.renew(self.lease, LEASE_S)
                 renewed = time.monotonic()
             if since > LEASE_S:
-                log.warning(
-                    "suspended for %.0f s; no other process took over the project, so the service continues", since
-                )
+                self.journal.emit(ServiceSuspended(self.clock(), since))
             self.look()
             self.rounds.wake()  # a capture may have fallen behind, which nobody could foresee
             self.captures.check()

@@ -1,22 +1,29 @@
 """The one place where parts of the service report what goes wrong: `status`, `/healthz` and `doctor` read it from here.
 
 A trouble has a key, which says what it is about: `capture:us_dsn`, `delivery:sales`. The part that reports a trouble
-also clears it. It is logged once when it begins and once when it is over, not each time that it is reported again.
+also clears it. An event tells once when it begins and once when it is over, not each time that it is reported again.
 """
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from headrace.model.trouble import Trouble
+from headrace.model.amounts import format_seconds
+from headrace.model.events import TroubleBegan, TroubleOver
+from headrace.model.trouble import Trouble, TroubleKind
+from headrace.site.engine.late_runner import Absence
+from headrace.site.journal import Journal
 
-log = logging.getLogger("headrace.trouble")
-
-SOURCE, CAPTURE, DELIVERY, WITHDRAWAL, ROW = "source:", "capture:", "delivery:", "withdrawal:", "row:"
-ENGINE, STANDSTILL, LINKS = "engine:", "standstill:", "links:"
+SOURCE, CAPTURE, DELIVERY, WITHDRAWAL, ROW = (
+    TroubleKind.SOURCE,
+    TroubleKind.CAPTURE,
+    TroubleKind.DELIVERY,
+    TroubleKind.WITHDRAWAL,
+    TroubleKind.ROW,
+)
+ENGINE, STANDSTILL, LINKS = TroubleKind.ENGINE, TroubleKind.STANDSTILL, TroubleKind.LINKS
 """What keys begin with; the rest is the name of the source, database, contract or note that a trouble is about."""
 LOOK_AT_LOGS = "see the logs in .headrace/"
 
@@ -24,8 +31,9 @@ LOOK_AT_LOGS = "see the logs in .headrace/"
 class Troubles:
     """May be used by any thread; nobody is ever kept waiting."""
 
-    def __init__(self, clock_s: Callable[[], float] = time.time) -> None:
+    def __init__(self, clock_s: Callable[[], float] = time.time, journal: Journal | None = None) -> None:
         self._clock_s = clock_s
+        self._journal = journal or Journal()
         self._turn = threading.Lock()
         self._found: dict[str, Trouble] = {}
 
@@ -39,14 +47,18 @@ class Troubles:
             first = self._clock_s() if before is None else before.since
             self._found[key] = Trouble(what, first if since is None else since, hint)
         if before is None:
-            log.warning("%s", what)
+            self._journal.emit(TroubleBegan(self._now(), *_kind_of(key), what))
 
     def clear(self, key: str) -> None:
         """It is over, or never was."""
         with self._turn:
             gone = self._found.pop(key, None)
         if gone is not None:
-            log.info("over: %s", gone.what)
+            lasted_s = max(0.0, self._clock_s() - gone.since)
+            self._journal.emit(TroubleOver(self._now(), *_kind_of(key), gone.what, lasted_s))
+
+    def _now(self) -> int:
+        return round(self._clock_s() * 1e6)
 
     def report_exactly(self, kind: str, found: Mapping[str, tuple[str, str]]) -> None:
         """What is wrong and its hint, by key: all that there is of a kind (`capture:`); the rest of it is over."""
@@ -66,3 +78,20 @@ class Troubles:
     def standstill(self) -> str | None:
         """What stands still without a reason that somebody knows; None if nothing does."""
         return next((one.what for key, one in self.all().items() if key.startswith(STANDSTILL)), None)
+
+
+def find_cause(
+    troubles: Troubles, sources: Iterable[str], databases: Iterable[str], absence: Absence | None
+) -> str | None:
+    """What holds up a view that reads these, as far as somebody has told."""
+    keys = [*(SOURCE + name for name in sorted(sources)), *(CAPTURE + name for name in databases)]
+    told = next((one.what for key in keys if (one := troubles.get(key)) is not None), None)
+    if told is not None or absence is None:
+        return told
+    return f"{absence.engine} has been down for {format_seconds(round(absence.seconds))}"
+
+
+def _kind_of(key: str) -> tuple[TroubleKind, str]:
+    """And the name that a trouble is about."""
+    kind, separator, named = key.partition(":")
+    return TroubleKind(kind + separator), named

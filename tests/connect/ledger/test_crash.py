@@ -18,6 +18,7 @@ from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.model.errors import Fenced
+from headrace.model.event_wire import EventsAsked
 from headrace.model.log import Commit, Edit, Lease
 from headrace.model.notes import WantedTime
 from headrace.run.logs.garbage import sweep
@@ -35,6 +36,7 @@ from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.model.log import Commit, CommitMark, Edit, Piece, PieceKind
 from headrace.model.notes import WantedTime
+from headrace.model.push_events import DatasetsPushed
 
 kind, where, files = sys.argv[1:]
 ledger = open_sqlite(Path(where)) if kind == "sqlite" else open_postgres(where)
@@ -46,7 +48,8 @@ for t in range(1_000_000):
         file, size = store.write("us", pa.table({"t": [t]}), log)
         pieces[log] = Piece(PieceKind.CHANGE, file, t, t + 1, 1, size)
     edits = tuple(Edit(log, t or None, t + 1, (piece,), site="us") for log, piece in pieces.items())
-    ledger.commit(lease, Commit(edits, (WantedTime(t + 1),), (CommitMark("db", t + 1, t),)))
+    marks, events = (CommitMark("db", t + 1, t),), (DatasetsPushed(t, 20),)
+    ledger.commit(lease, Commit(edits, (WantedTime(t + 1),), marks, events=events))
     print(t + 1, flush=True)
 """
 
@@ -79,6 +82,8 @@ def test_a_writer_killed_at_any_instant_leaves_whole_rounds(
         assert logs.keys() == set(LOGS)
         assert {(log.t, len(log.pieces)) for log in logs.values()} == {(last, last)}
         assert len(ledger.commit_marks("db", 0, limit=last + 10)) == last
+        told = ledger.events(EventsAsked(limit=last + 10, routine=True))
+        assert [one.number for one in told] == list(range(1, last + 1)), "each commit told of itself once"
 
         store = FileStore(tmp_path / "data")
         there = {f"{site}/{file}" for site, file, _ in store.list()}

@@ -20,8 +20,11 @@ from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.postgres import PostgresDatabase
 from headrace.connect.ledger.sqlite import SqliteDatabase
 from headrace.model.errors import Conflict, ConnectError, Fenced, LeaseHeld
+from headrace.model.event_wire import EventsAsked
+from headrace.model.events import ServiceStarted
 from headrace.model.log import NEVER, Commit, CommitMark, Edit, Log, Piece, PieceKind
 from headrace.model.notes import SourceMend, WantedTime
+from headrace.model.push_events import DatasetsPushed
 from headrace.run.ports import Ledger
 
 Open = Callable[[], SqlLedger]
@@ -200,17 +203,17 @@ def test_a_ledger_of_a_newer_format_is_refused(open_ledger: Open, database: Call
     open_ledger()
     with closing(database()) as other, other.write() as transaction:
         transaction.change(statements.WRITE_FORMAT, [(99,)])
-    with pytest.raises(ConnectError, match="has format 99, this version of Headrace knows formats up to 1"):
+    with pytest.raises(ConnectError, match="has format 99, this version of Headrace knows formats up to 2"):
         open_ledger()
 
 
 def test_an_older_format_is_brought_up_to_date(open_ledger: Open, monkeypatch: pytest.MonkeyPatch):
     ledger = open_ledger()
     ledger.commit(ledger.acquire("service", "a", 10), Commit(notes=(WantedTime(1),)))
-    more = (*statements.MIGRATIONS, ("CREATE TABLE more (id BIGINT)", "INSERT INTO notes VALUES ('format', '2')"))
+    more = (*statements.MIGRATIONS, ("CREATE TABLE more (id BIGINT)", "INSERT INTO notes VALUES ('format', 'newest')"))
     monkeypatch.setattr(statements, "MIGRATIONS", more)
-    monkeypatch.setattr(statements, "FORMAT", 2)
-    assert open_ledger().notes() == {"wanted": "1", "format": "2"} == open_ledger().notes()
+    monkeypatch.setattr(statements, "FORMAT", len(more))
+    assert open_ledger().notes() == {"wanted": "1", "format": "newest"} == open_ledger().notes()
 
 
 def test_writers_with_leases_of_their_own_do_not_lose_rounds(open_ledger: Open):
@@ -229,3 +232,54 @@ def test_writers_with_leases_of_their_own_do_not_lose_rounds(open_ledger: Open):
         thread.join()
     kept = {name: (log.t, len(log.pieces)) for name, log in open_ledger().logs().items()}
     assert kept == dict.fromkeys(names, (rounds, rounds))
+
+
+def test_a_fenced_or_conflicting_round_tells_nothing(open_ledger: Open, clock: Clock):
+    ledger = open_ledger()
+    lease = ledger.acquire("service", "a", 10)
+    with pytest.raises(Conflict):
+        ledger.commit(lease, Commit((Edit("unknown", 5, 6),), events=(ServiceStarted(1, 1),)))
+    clock.seconds += 11
+    ledger.acquire("service", "b", 10)
+    with pytest.raises(Fenced):
+        ledger.commit(lease, Commit(events=(ServiceStarted(1, 1),)))
+    assert ledger.events(EventsAsked()) == ()
+
+
+def test_numbers_of_events_follow_the_order_of_commits_of_several_writers(open_ledger: Open):
+    """Whoever follows reads each once: no event appears before one that was read already."""
+    reader, writers = open_ledger(), 4
+
+    def write(name: int) -> None:
+        ledger = open_ledger()
+        lease = ledger.acquire(f"w{name}", "a", 60)
+        for number in range(25):
+            ledger.commit(lease, Commit(events=(ServiceStarted(number, name), DatasetsPushed(number, name))))
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in range(writers)]
+    for thread in threads:
+        thread.start()
+    seen: list[tuple[int, int]] = []
+    last = 0
+    while any(thread.is_alive() for thread in threads) or len(seen) < 25 * writers:
+        for one in reader.events(EventsAsked(after=last, limit=7)):
+            assert isinstance(one.event, ServiceStarted)
+            seen.append((one.event.pid, one.event.at))
+            last = one.number
+    assert sorted(seen) == [(name, number) for name in range(writers) for number in range(25)]
+
+
+def test_pushes_crowd_out_older_pushes_and_nothing_else(open_ledger: Open):
+    ledger = open_ledger()
+    lease = ledger.acquire("service", "a", 10)
+    rare = tuple(ServiceStarted(number, number) for number in range(10))
+    ledger.commit(lease, Commit(events=rare))
+    for number in range(100):
+        ledger.commit(lease, Commit(events=(DatasetsPushed(number, number),)))
+    while ledger.forget_events(lease, before=0, routine_bytes=1000, other_bytes=10_000):
+        pass
+    pushes = [one.event.at for one in ledger.events(EventsAsked(limit=500, routine=True)) if one.event.is_routine]
+    assert pushes == list(range(100 - len(pushes), 100)) and 5 < len(pushes) < 25
+    assert [one.event for one in ledger.events(EventsAsked())] == list(rare)
+    ledger.forget_events(lease, before=5, routine_bytes=0, other_bytes=10_000)
+    assert [one.event for one in ledger.events(EventsAsked(routine=True))] == list(rare[5:])

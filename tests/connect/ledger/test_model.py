@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import takewhile
 
 import pytest
 from hypothesis import settings
@@ -14,8 +15,11 @@ from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.model.errors import Conflict, Fenced, LeaseHeld
+from headrace.model.event_wire import EventsAsked, NumberedEvent
+from headrace.model.events import ContractLate, ServiceStarted
 from headrace.model.log import Commit, CommitMark, Edit, Lease, Log, Piece, PieceKind
 from headrace.model.notes import RemovedNote, SourceMend, WantedTime
+from headrace.model.push_events import DatasetsPushed
 from tests.examples import examples
 
 LOGS = st.sampled_from(("a", "b", "ä b"))
@@ -32,6 +36,12 @@ PIECES = st.builds(
     rows=TIMES,
     bytes=st.just(2**40),
     key=st.lists(LOGS, max_size=2).map(tuple),
+)
+CONTRACTS = st.sampled_from(("a", 'a"b', "ä_%", "!"))
+EVENTS = st.one_of(
+    st.builds(ServiceStarted, at=TIMES, pid=TIMES),
+    st.builds(ContractLate, at=TIMES, contract=CONTRACTS, lag_s=st.just(2.0), freshness_s=st.just(1.0)),
+    st.builds(DatasetsPushed, at=TIMES, pushes=TIMES, contracts=st.lists(CONTRACTS, max_size=2).map(tuple)),
 )
 
 
@@ -58,6 +68,7 @@ COMMITS = st.builds(
     notes=st.lists(NOTES, max_size=2).map(tuple),
     commit_marks=st.lists(st.builds(CommitMark, LOGS, TIMES, TIMES), max_size=2).map(tuple),
     forget=st.lists(LOGS, max_size=1).map(tuple),
+    events=st.lists(EVENTS, max_size=3).map(tuple),
 )
 
 
@@ -97,6 +108,8 @@ class LedgerMachine(RuleBasedStateMachine):
         self.logs: dict[str, Log] = {}
         self.notes: dict[str, str] = {}
         self.commit_marks: dict[tuple[str, int], CommitMark] = {}
+        self.events: list[NumberedEvent] = []
+        self.told = 0
         self.held: dict[str, tuple[Lease, float]] = {}
         self.epochs: dict[str, int] = {}
         self.given: list[Lease] = [Lease("service", "x", 9)]
@@ -182,6 +195,8 @@ class LedgerMachine(RuleBasedStateMachine):
             if not isinstance(one, RemovedNote):
                 self.notes[one.name] = one.to_text()
         self.commit_marks |= {(moment.database, moment.t): moment for moment in commit.commit_marks}
+        self.events += [NumberedEvent(self.told + place, one) for place, one in enumerate(commit.events, start=1)]
+        self.told += len(commit.events)
 
     @rule(data=st.data(), before=TIMES)
     def forget_commit_marks(self, data: st.DataObject, before: int) -> None:
@@ -189,6 +204,36 @@ class LedgerMachine(RuleBasedStateMachine):
         if self.valid(lease):
             self.ledger.forget_commit_marks(lease, before)
             self.commit_marks = {key: mark for key, mark in self.commit_marks.items() if mark.t >= before}
+
+    @rule(data=st.data(), before=TIMES)
+    def forget_events(self, data: st.DataObject, before: int) -> None:
+        """The oldest of either kind, up to the first that is young enough."""
+        lease = data.draw(st.sampled_from(self.given))
+        if self.valid(lease):
+            gone = set[int]()
+            for routine in (False, True):
+                kind = [one for one in self.events if one.event.is_routine is routine]
+                gone |= {one.number for one in takewhile(lambda one: one.event.at < before, kind)}
+            assert self.ledger.forget_events(lease, before, 10**6, 10**6) == len(gone)
+            self.events = [one for one in self.events if one.number not in gone]
+
+    @rule(
+        after=st.integers(0, 9),
+        limit=st.integers(1, 3),
+        contract=st.one_of(st.none(), CONTRACTS),
+        routine=st.booleans(),
+        latest=st.booleans(),
+    )
+    def ask_for_events(self, after: int, limit: int, contract: str | None, routine: bool, latest: bool) -> None:
+        found = [
+            one
+            for one in self.events
+            if one.number > after
+            and (routine or not one.event.is_routine)
+            and (contract is None or contract in one.event.about.get("contracts", ()))
+        ]
+        asked = EventsAsked(after, limit, contract, routine, latest)
+        assert list(self.ledger.events(asked)) == (found[-limit:] if latest else found[:limit])
 
     @rule(names=st.lists(LOGS), prefix=st.sampled_from(("", "mend:a", "mend:ä", "w", "%")), database=LOGS, after=TIMES)
     def ask(self, names: list[str], prefix: str, database: str, after: int) -> None:

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from headrace.connect.ledger import statements as sql
 from headrace.connect.ledger.database import LedgerDatabase, Row, Transaction
+from headrace.connect.ledger.event_rows import add_events, forget_events, read_events
 from headrace.connect.ledger.holder import is_gone
 from headrace.connect.ledger.rows import logs_of, row_to_add, row_to_create, row_to_move
 from headrace.model.errors import Conflict, ConnectError, Fenced, LeaseHeld
+from headrace.model.event_wire import EventsAsked, NumberedEvent
 from headrace.model.log import Commit, CommitMark, Edit, Lease, Log
 from headrace.model.notes import NoteChange, RemovedNote
 
@@ -86,6 +88,7 @@ class SqlLedger:
             self._check_stored(transaction, edits)
             _write_notes(transaction, commit.notes)
             transaction.change(sql.WRITE_COMMIT_MARK, [(m.database, m.t, m.commit_time) for m in commit.commit_marks])
+            add_events(transaction, commit.events)
 
     def _check_stored(self, transaction: Transaction, edits: list[Edit]) -> None:
         """After the names are written: from here on nobody sweeps these files away."""
@@ -124,6 +127,15 @@ class SqlLedger:
         with self._database.write() as transaction:
             _hold(transaction, lease)
             transaction.change(sql.FORGET_COMMIT_MARKS, [(before,)])
+
+    def events(self, asked: EventsAsked) -> tuple[NumberedEvent, ...]:
+        with self._database.read() as transaction:
+            return read_events(transaction, asked)
+
+    def forget_events(self, lease: Lease, before: int, routine_bytes: int, other_bytes: int) -> int:
+        with self._database.write() as transaction:
+            _hold(transaction, lease)
+            return forget_events(transaction, before, (other_bytes, routine_bytes))
 
     def files(self) -> frozenset[str]:
         with self._database.read() as transaction:

@@ -3,6 +3,7 @@
 format    which of MIGRATIONS were applied       leases    who may commit under a name
 logs      one row a log                          pieces    the files of logs; a log names a file once
 notes     small values by name                   moments   commit marks of source databases
+events    what happened, numbered by commit      event_counts   the last number, and how much is kept
 """
 
 from __future__ import annotations
@@ -20,6 +21,15 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             database TEXT NOT NULL, t BIGINT NOT NULL, commit_time BIGINT NOT NULL, PRIMARY KEY (database, t))""",
         """CREATE TABLE leases (
             name TEXT NOT NULL PRIMARY KEY, holder TEXT, epoch BIGINT NOT NULL, until DOUBLE PRECISION NOT NULL)""",
+    ),
+    (
+        """CREATE TABLE events (
+            n BIGINT NOT NULL PRIMARY KEY, at BIGINT NOT NULL, kind TEXT NOT NULL, routine BIGINT NOT NULL,
+            body TEXT NOT NULL)""",
+        # The few among the many: people ask for these, and must not wait until all others are read.
+        "CREATE INDEX events_not_routine ON events (n) WHERE routine = 0",
+        "CREATE TABLE event_counts (routine BIGINT NOT NULL PRIMARY KEY, last BIGINT NOT NULL, bytes BIGINT NOT NULL)",
+        "INSERT INTO event_counts (routine, last, bytes) VALUES (0, 0, 0), (1, 0, 0)",
     ),
 )
 """The statements that lead from each format to the next, from nothing on. Only ever appended to."""
@@ -60,6 +70,28 @@ READ_COMMIT_MARKS = "SELECT database, t, commit_time FROM moments WHERE database
 WRITE_COMMIT_MARK = """INSERT INTO moments (database, t, commit_time) VALUES (?, ?, ?)
     ON CONFLICT (database, t) DO UPDATE SET commit_time = excluded.commit_time"""
 FORGET_COMMIT_MARKS = "DELETE FROM moments WHERE t < ?"
+
+# The row of events that are not routine has the last number of all. Its lock is the last that a commit takes: numbers
+# follow the order of commits, and whoever reads up to a number misses nothing that comes later.
+COUNT_EVENTS = "UPDATE event_counts SET last = last + ?, bytes = bytes + ? WHERE routine = 0"
+COUNT_ROUTINE = "UPDATE event_counts SET bytes = bytes + ? WHERE routine = 1"
+READ_LAST_EVENT = "SELECT last FROM event_counts WHERE routine = 0"
+READ_EVENT_BYTES = "SELECT routine, bytes FROM event_counts"
+ADD_EVENT = "INSERT INTO events (n, at, kind, routine, body) VALUES (?, ?, ?, ?, ?)"
+READ_OLDEST_EVENTS = {
+    routine: f"SELECT n, at, length(body) FROM events WHERE routine = {routine} ORDER BY n LIMIT ?"
+    for routine in (0, 1)
+}
+FORGET_EVENTS = "DELETE FROM events WHERE routine = ? AND n <= ?"
+
+
+def read_events(latest: bool, routine: bool, contract: bool) -> str:
+    """Up to a number from above or below, limited. `routine = 0` is spelt out: else its index would not be used."""
+    conditions = [f"n {'<' if latest else '>'} ?"]
+    conditions += [] if routine else ["routine = 0"]
+    conditions += ["body LIKE ? ESCAPE '!'"] if contract else []
+    order = "DESC" if latest else "ASC"
+    return f"SELECT n, at, kind, body FROM events WHERE {' AND '.join(conditions)} ORDER BY n {order} LIMIT ?"
 
 
 def among(column: str, count: int) -> str:

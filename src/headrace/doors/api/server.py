@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict
 
 from headrace.app import reading
 from headrace.app.explaining import explain_running
+from headrace.app.happened import EventsAsked, event_document
 from headrace.app.planning import plan_document
 from headrace.app.running import ServiceHost
 from headrace.doors.api.metrics import metrics_text
@@ -34,6 +35,7 @@ from headrace.model.options import ApplyWishes
 LOOPBACK = "127.0.0.1"
 START_WITHIN_S = 15.0
 ROWS_AT_ONCE = 1000
+EVENTS_AT_ONCE, MOST_EVENTS = 50, 10_000
 
 
 class ApplyRequest(BaseModel):
@@ -132,6 +134,27 @@ def _reading_routes(api: FastAPI, host: ServiceHost, allowed: Any) -> None:
     @api.get("/audit", dependencies=[Depends(allowed)], summary="Which promises were broken, and what contracts cost")
     def audit() -> dict[str, Any]:
         return host.audit()
+
+    @api.get(
+        "/events",
+        dependencies=[Depends(allowed)],
+        summary="What happened, as JSON lines {at, kind, about, text, reason, numbers}, oldest first; "
+        "the header X-Headrace-Next says after which event to go on",
+    )
+    def events(
+        after: Annotated[
+            int | None, Query(ge=0, description="only events after this one; the last if left out")
+        ] = None,
+        limit: Annotated[int, Query(ge=1, le=MOST_EVENTS)] = EVENTS_AT_ONCE,
+        contract: Annotated[str | None, Query(description="only events about this contract")] = None,
+        routine: Annotated[
+            bool, Query(alias="all", description="also every push and every capture of changes")
+        ] = False,
+    ) -> StreamingResponse:
+        asked = EventsAsked(after or 0, limit, contract, routine, latest=after is None)
+        upto, found = host.events(asked)
+        lines = (json.dumps(event_document(event), ensure_ascii=False) + "\n" for event in found)
+        return StreamingResponse(lines, media_type="application/x-ndjson", headers={"X-Headrace-Next": str(upto)})
 
     @api.get("/metrics", dependencies=[Depends(allowed)], summary="The same for Prometheus")
     def metrics() -> PlainTextResponse:

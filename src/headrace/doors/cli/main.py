@@ -23,6 +23,7 @@ from headrace.doors.cli import (
     demo,
     doctor,
     down,
+    events,
     feeds,
     init,
     place,
@@ -54,6 +55,7 @@ cli.command()(apply.apply)
 cli.command()(status.status)
 cli.command()(show.show)
 cli.command()(changes.changes)
+cli.command()(events.events)
 cli.command()(audit.audit)
 cli.command()(doctor.doctor)
 cli.command()(why.why)

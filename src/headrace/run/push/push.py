@@ -13,6 +13,7 @@ from typing import Any
 
 from headrace.model.bad_row import BadRow
 from headrace.model.errors import Conflict
+from headrace.model.events import Event
 from headrace.model.log import NEVER, Commit, Edit, Lease, Log
 from headrace.model.notes import Halted
 from headrace.run.compile.timers import is_helper
@@ -72,6 +73,8 @@ class Pusher:
     """Seconds that nine of ten pushes of a vertex take at most, from the seconds of changes that it lacks."""
     alone: Collection[str] = field(default=(), kw_only=True)
     """What views compute of vertices and is not pushed along with these: somebody pushes it beside the others."""
+    tell: Callable[[Sequence[Pushed]], tuple[Event, ...]] = field(default=lambda _: (), kw_only=True)
+    """The events that a commit of pushes brings with it."""
 
     # What is known of pushes
 
@@ -150,7 +153,7 @@ class Pusher:
 
     def _attempt_round(self, targets: Mapping[str, int]) -> list[Pushed]:
         logs, waiting = self.ledger.logs(self._find_involved(targets)), self.waiting()
-        done, items, edits = list[Pushed](), list[WorkItem](), list[Edit]()
+        done, moved, items, edits = list[Pushed](), list[Pushed](), list[WorkItem](), list[Edit]()
         times = {name: log.t for name, log in logs.items()}
         for name, wanted in targets.items():
             if name in waiting:
@@ -164,15 +167,25 @@ class Pusher:
                 case Pushed():
                     done.append(made)
                     if not made.skipped and made.error is None:
+                        moved.append(made)
                         edits += edits_of_time(self.program.tasks[name], logs[name].t, t)
         outcomes = list(zip(items, run_sliced(self.runner, items), strict=True))
-        return [*done, *self._commit(edits, outcomes)]
+        return [*done, *self._commit(edits, outcomes, moved)]
 
-    def _commit(self, edits: list[Edit], outcomes: Sequence[tuple[WorkItem, ItemOutcome[Produced]]]) -> list[Pushed]:
-        """Makes visible what items made; those that met a bad row are halted from here on."""
+    def _commit(
+        self,
+        edits: list[Edit],
+        outcomes: Sequence[tuple[WorkItem, ItemOutcome[Produced]]],
+        moved: Sequence[Pushed] = (),
+    ) -> list[Pushed]:
+        """Makes visible what items made; those that met a bad row are halted from here on. `moved` are the pushes that
+        `edits` belong to: their vertices move on without any work.
+        """
+        pushed = [_tell_pushed(item, outcome) for item, outcome in outcomes]
         made = [edit for item, outcome in outcomes if outcome.value for edit in edits_of(item, outcome.value)]
         if edits or made:
-            self.ledger.commit(self.lease, Commit((*edits, *made)))
+            events = self.tell([*moved, *(one for one in pushed if one.error is None)])
+            self.ledger.commit(self.lease, Commit((*edits, *made), events=events))
         # Only now: the bad row is looked for among the rows that were just committed.
         failed = {
             item.name: self._make_halted(item, outcome.bad_row)
@@ -187,7 +200,6 @@ class Pusher:
         }
         if halted:
             self.ledger.commit(self.lease, Commit(notes=tuple(halted.values())))
-        pushed = [_tell_pushed(item, outcome) for item, outcome in outcomes]
         return [
             replace(one, error=failed[one.vertex].why, halted=one.vertex in halted, has_no_answer=True)
             if one.vertex in failed
@@ -208,7 +220,8 @@ class Pusher:
         t = self._as_far_as(name, t, {read: log.t for read, log in logs.items()})
         made = self._prepare_push(name, t, logs)
         if isinstance(made, Pushed) and not made.skipped and made.error is None:
-            self.ledger.commit(self.lease, Commit(tuple(edits_of_time(self.program.tasks[name], logs[name].t, t))))
+            edits = edits_of_time(self.program.tasks[name], logs[name].t, t)
+            self.ledger.commit(self.lease, Commit(tuple(edits), events=self.tell([made])))
         return made
 
     def wants(self, item: WorkItem) -> bool:

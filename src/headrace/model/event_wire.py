@@ -1,0 +1,107 @@
+"""Events as JSON: the document that people and programs read, and the shorter text that the ledger keeps.
+
+What is kept are the fields of an event's class, without those that have their default value. A reader ignores fields
+that it does not know, so a field with a default may be added; any other change of a class needs another VERSION. What a
+reader does not know at all becomes an `UnknownEvent`, and the rest stays readable.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cache
+from typing import Any, get_args
+
+from pydantic import TypeAdapter, ValidationError
+
+from headrace.model.events import Event, TroubleBegan, TroubleOver, UnknownEvent
+from headrace.model.trouble import TroubleKind
+
+VERSION = 1
+VERSION_FIELD = "version"
+"""Left out of texts of the first version."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventsAsked:
+    """Which events to read: those after a number, of one contract or all, routine ones too, and at most so many.
+
+    The first of these, or the `latest`; either way the oldest comes first.
+    """
+
+    after: int = 0
+    limit: int = 50
+    contract: str | None = None
+    routine: bool = False
+    latest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedEvent:
+    """Numbers grow in the order of commits: whoever has read up to one misses nothing before it."""
+
+    number: int
+    event: Event
+
+
+def event_document(event: Event) -> dict[str, Any]:
+    """`at` is in seconds since 1970."""
+    return {
+        "at": event.at / 1e6,
+        "kind": event.kind,
+        "about": {what: list(names) for what, names in event.about.items()},
+        "text": event.text,
+        "reason": event.reason,
+        "numbers": dict(event.numbers),
+    }
+
+
+def write_event(event: Event) -> str:
+    """What the ledger keeps beside time and kind; ASCII."""
+    if isinstance(event, UnknownEvent):
+        return json.dumps(event.fields, separators=(",", ":"))
+    return json.dumps(_fields_to_keep(event), separators=(",", ":"), allow_nan=False)
+
+
+def _fields_to_keep(noun: Any) -> dict[str, Any]:
+    return {
+        one.name: _plain(value)
+        for one in fields(noun)
+        if one.name != "at" and (value := getattr(noun, one.name)) != _default_of(one)
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    return _fields_to_keep(value) if is_dataclass(value) else value
+
+
+def _default_of(one: Any) -> Any:
+    return one.default_factory() if one.default_factory is not MISSING else one.default
+
+
+def read_event(at: int, kind: str, text: str) -> Event:
+    """Any text: what is not known, or not as expected, becomes an `UnknownEvent`."""
+    found: dict[str, Any] = json.loads(text)
+    reader = _readers().get(kind)
+    if reader is not None and found.get(VERSION_FIELD, 1) == VERSION:
+        try:
+            event: Event = reader.validate_python({**found, "at": at})
+            return event
+        except ValidationError:
+            pass
+    return UnknownEvent(at, kind, found)
+
+
+@cache
+def _readers() -> Mapping[str, TypeAdapter[Any]]:
+    """By kind. Each kind of trouble has two."""
+    named = {one.name: TypeAdapter(one) for one in get_args(Event) if hasattr(one, "name")}
+    began, over = TypeAdapter(TroubleBegan), TypeAdapter(TroubleOver)
+    return {**named, **{one.begins: began for one in TroubleKind}, **{one.ends: over for one in TroubleKind}}
+
+
+ROUTINE = tuple(sorted(one.name for one in get_args(Event) if one.is_routine))
+"""Kinds of which there are many."""

@@ -1,0 +1,73 @@
+"""Events of pushes and captures: routine, since there are many, and each is a row of the commit that it tells of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from headrace.model.amounts import format_rows
+from headrace.model.happening import Happening, seconds_text
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What one contract is charged, of what it shares with others: core seconds, bytes sent between sites, and $."""
+
+    core_s: float = 0.0
+    sent_bytes: float = 0.0
+    cost: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetsPushed(Happening):
+    """One commit of pushes. `contracts` are those whose views moved on; `used` is what contracts are charged."""
+
+    name: ClassVar[str] = "pushed"
+    is_routine: ClassVar[bool] = True
+    pushes: int
+    rows: int = 0
+    written_bytes: int = 0
+    took_s: float = 0.0
+    contracts: tuple[str, ...] = ()
+    used: Mapping[str, Use] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        pushed = f"pushed {self.pushes} {'dataset' if self.pushes == 1 else 'datasets'}"
+        views = f", with {', '.join(self.contracts)}" if self.contracts else ""
+        return f"{pushed}{views}: {format_rows(self.rows)} in {seconds_text(self.took_s, 3)}"
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        return {
+            "pushes": self.pushes,
+            "rows": self.rows,
+            "written_bytes": self.written_bytes,
+            "took_s": self.took_s,
+            "core_s": sum(one.core_s for one in self.used.values()),
+            "sent_bytes": sum(one.sent_bytes for one in self.used.values()),
+            "cost": sum(one.cost for one in self.used.values()),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesCaptured(Happening):
+    """One commit of a capture that brought rows; `rows_of` by source."""
+
+    name: ClassVar[str] = "captured"
+    is_routine: ClassVar[bool] = True
+    database: str
+    rows_of: Mapping[str, int]
+
+    @property
+    def text(self) -> str:
+        return "captured " + ", ".join(f"{format_rows(rows)} of {name}" for name, rows in sorted(self.rows_of.items()))
+
+    @property
+    def about(self) -> Mapping[str, tuple[str, ...]]:
+        return {"sources": tuple(sorted(self.rows_of)), "databases": (self.database,)}
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        return {"rows": sum(self.rows_of.values())}
