@@ -30,7 +30,7 @@ from bench.place_baselines import compare
 from bench.place_plots import plot
 from bench.place_results import Baseline, Command, Factor, Results, Scale
 from bench.workloads.friends import MEAN_FRIENDS, RATES, geolife_draw, make_friends, real_graphs, with_rates
-from headrace.plan.place.pairs import Pairs, wanted_twice
+from headrace.plan.place.pairs import Pairs, find_wanted_twice
 from headrace.plan.place.several import added_downloads
 from headrace.plan.place.single import decide_pairs
 from headrace.plan.place.tables import uniform_star
@@ -121,7 +121,7 @@ def _components(pairs: Pairs, limit: np.ndarray[tuple[int], np.dtype[np.int64]],
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    found = wanted_twice(pairs, limit)
+    found = find_wanted_twice(pairs, limit)
     a, b = pairs.a[found], pairs.b[found]
     graph = coo_array((np.ones(len(a), np.int8), (a, b)), shape=(devices, devices))
     group = connected_components(graph, directed=False)[1]

@@ -20,11 +20,11 @@ from headrace.model.statistics import LARGEST
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
-from headrace.plan.explain import changed, why
+from headrace.plan.explain import change_catalogue, why
 from headrace.plan.figures import plan_of
 from headrace.plan.make import plan_views
 from headrace.plan.share.adapt import adapt, improve, look, plan_as_measured
-from headrace.plan.share.on_running import arranged_on
+from headrace.plan.share.on_running import arrange_on_running
 from headrace.plan.share.revalue import Measured
 from headrace.plan.share.watch import ConditionWatch
 from headrace.site.folder import Folder
@@ -121,7 +121,7 @@ def test_every_change_can_be_imagined(project: Catalogue, data: st.DataObject):
     name = data.draw(st.sampled_from(sorted(project.contracts)))
     rates = data.draw(st.dictionaries(st.sampled_from(("r", "s", "t")), NUMBERS))
     change = ImaginedChange(data.draw(st.sampled_from((None, 1e-6, 1.0, 1e9))), None, {("m1", "m2"): 1e-30}, rates)
-    check_plan(plan_views(changed(project, name, change), VIEWS, PlanOptions()))
+    check_plan(plan_views(change_catalogue(project, name, change), VIEWS, PlanOptions()))
 
 
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
@@ -136,7 +136,7 @@ def test_whatever_was_measured_a_project_is_planned_on_it_and_moved(project: Cat
     adapt(plan, measured, watched)
     for entry in plan.contracts:
         improve(plan, entry.contract, 1e9)
-    then = arranged_on(replace(now, catalogue=replace(project, sources=now.catalogue.sources)), project, VIEWS)
+    then = arrange_on_running(replace(now, catalogue=replace(project, sources=now.catalogue.sources)), project, VIEWS)
     if then is not None:
         check_plan(plan_of(then))
 
@@ -189,6 +189,6 @@ def test_streams_that_were_quiet_for_a_minute_do_not_keep_a_project_from_startin
         "s": 0.0,
         "t": None,
     }
-    now = arranged_on(running, project, VIEWS)
+    now = arrange_on_running(running, project, VIEWS)
     assert now is not None and [kept.contract.name for kept in now.kept] == ["c"]
     check_plan(plan_of(now))

@@ -11,7 +11,7 @@ import pytest
 from headrace.model.catalogue import Catalogue
 from headrace.model.explanation import WhyContract
 from headrace.model.plan import ContractPlan, Method, Plan, PlanOptions
-from headrace.plan.admit import admit, keeps, measured, terrain_of
+from headrace.plan.admit import admit, keeps, measure_choice, terrain_of
 from headrace.plan.check import check_document
 from headrace.plan.cores import cores_of
 from headrace.plan.document import plan_document
@@ -114,7 +114,7 @@ def check_no_plan_is_better(plan: Plan, entry: ContractPlan, instance: Instance)
     question = others.question(contract, cores_of((instance.block,), plan.catalogue))
     rules = Rules(Method.CHEAPEST, question.limit_s, 0.0)
     choices = cheapest_few(find_plans(question.wish, terrain_of(question), rules), 50) if entry.exact else []
-    answers = (measured(question, choice) for choice in choices)
+    answers = (measure_choice(question, choice) for choice in choices)
     scores = [score(others.keeping(question, answer)) for answer in answers if keeps(question, answer)]
     assert all(score(now) <= one * EXACTLY for one in scores)
 

@@ -18,7 +18,7 @@ from headrace.plan.check import check_document
 from headrace.plan.document import plan_document
 from headrace.plan.figures import plan_of
 from headrace.plan.make import plan_views
-from headrace.plan.share.on_running import arranged_on
+from headrace.plan.share.on_running import arrange_on_running
 from headrace.testing import SCHEMA
 from headrace.testing.worlds import RunningWorld, quick_folder
 from tests.meaning.test_known_queries import REFUSED, changed, texts_in
@@ -78,7 +78,7 @@ class Project:
         }
         contracts = {name: one for name, one in _contracts(len(texts)).items() if one.view in meanings}
         catalogue = replace(self.plan.catalogue, contracts=contracts)
-        now = arranged_on(self.plan, catalogue, _blocks(meanings))
+        now = arrange_on_running(self.plan, catalogue, _blocks(meanings))
         assert now is not None, "what runs has no room any more"
         return Project(tuple(text or "" for text in texts), self.schema, meanings, plan_of(now))
 

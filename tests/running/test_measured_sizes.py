@@ -17,7 +17,7 @@ from headrace.model.explanation import ImaginedChange
 from headrace.model.plan import Operator, Plan
 from headrace.observe.sizes import held_results
 from headrace.plan.document import plan_document
-from headrace.plan.explain import changed, grounds, results_of, sources_of
+from headrace.plan.explain import change_catalogue, grounds, results_of, sources_of
 from headrace.plan.make import make_plan, plan_on_running
 from headrace.plan.share.adapt import adapt, look, plan_as_measured
 from headrace.plan.share.revalue import Measured
@@ -158,7 +158,7 @@ def test_planning_takes_what_was_measured_for_what_it_would_guess(view: str, tmp
 def test_changes_are_in_proportion_to_those_of_the_sources(tmp_path: Path):
     guessed = make_plan(project("latest"))
     before = running(guessed, measured_as(guessed, 12.0, 4.0), tmp_path)
-    twice = changed(before.catalogue, "latest", ImaginedChange(rate={"events": 100.0}))
+    twice = change_catalogue(before.catalogue, "latest", ImaginedChange(rate={"events": 100.0}))
     assert size_in(plan_on_running(before, twice)) == (12.0, 8.0)
 
 

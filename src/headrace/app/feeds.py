@@ -79,14 +79,14 @@ def decide_feed_tables(follows: Path, tables: FeedTables, question: FeedsQuestio
     from headrace.connect.tables.follows import read_follows
     from headrace.connect.tables.output import write_with_column
     from headrace.plan.feeds.decide import decide
-    from headrace.plan.feeds.explain_pair import required_pair, why_pair
+    from headrace.plan.feeds.explain_pair import find_pair, why_pair
     from headrace.plan.feeds.latency import LatencyMethod
     from headrace.plan.feeds.tables import TableSize, feeds_from_columns, table_answer
 
     prices, target = _read_options(tables)
     table = read_follows(follows, tables.producers, tables.consumers, progress)
     feeds = feeds_from_columns(table.consumer, table.producer, table.query_rate, table.event_rate, prices, table.prices)
-    pair = required_pair(table.find(*question.why), *question.why) if question.why else None
+    pair = find_pair(table.find(*question.why), *question.why) if question.why else None
     progress("deciding")
     started = perf_counter()
     decision = decide(feeds, target, LatencyMethod(question.method))
@@ -130,10 +130,10 @@ def decide_feed_tables_on_spark(follows: Path, tables: FeedTables, master: str, 
 def _read_options(tables: FeedTables) -> tuple[DefaultPrices, Latency | None]:
     """Prices and target as values, and a look at where to write: mistakes in words come before hours of work."""
     from headrace.connect.tables.output import output_format
-    from headrace.plan.feeds.typed import typed_prices, typed_target
+    from headrace.plan.feeds.typed import read_prices, read_target
 
-    prices = typed_prices(tables.store_price, tables.fetch_price, tables.batch_price, tables.model, tables.shown)
-    target = typed_target(tables.mean_pulls, tables.percentile, tables.most_pulls, prices.pricing.model)
+    prices = read_prices(tables.store_price, tables.fetch_price, tables.batch_price, tables.model, tables.shown)
+    target = read_target(tables.mean_pulls, tables.percentile, tables.most_pulls, prices.pricing.model)
     if tables.out is not None:
         output_format(tables.out)
     return prices, target

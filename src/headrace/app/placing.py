@@ -15,7 +15,7 @@ from pathlib import Path
 from headrace.connect.text_file import read_text
 from headrace.model.errors import UsageError
 from headrace.plan.exact_numbers import Exact, as_json
-from headrace.plan.place.decide import prepared
+from headrace.plan.place.decide import prepare_decision
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.instance import Device, PlacementDecision, PlacementOutcome, Single
 from headrace.plan.place.read import read_instance
@@ -93,7 +93,7 @@ def is_table(file: Path) -> bool:
 def place_instance(file: Path, why: str | None = None, per: str = "") -> PlacedInstance:
     """`why` names a view to explain; `per` is the unit of time of the rates, for the words only."""
     instance = read_instance(read_text(file), str(file))
-    decide = prepared(instance)
+    decide = prepare_decision(instance)
     started = time.perf_counter()
     decision = decide(Effort())
     seconds = time.perf_counter() - started

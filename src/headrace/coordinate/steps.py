@@ -42,7 +42,7 @@ from headrace.model.steps import (
 )
 from headrace.model.words import name_dataset, name_vertex
 from headrace.plan.share.difference import difference
-from headrace.plan.share.difference import made_from as graph_made_from
+from headrace.plan.share.difference import find_made_from as graph_made_from
 from headrace.run.capture.spool import SPOOL
 from headrace.run.compile.compile_plan import compile_plan
 from headrace.run.load.transition import find_made_from

@@ -63,8 +63,8 @@ class Project:
         try:
             found = read_text(text, os.environ)
         except InputError as error:
-            raise InputError(in_order(map(self._placed, error.problems))) from None
-        return replace(found, problems=in_order(map(self._placed, found.problems)))
+            raise InputError(in_order(map(self._place_problem, error.problems))) from None
+        return replace(found, problems=in_order(map(self._place_problem, found.problems)))
 
     def host(self, name: str, *, cores: Written) -> Self:
         return self._add("hosts", name, {"cores": cores})
@@ -114,7 +114,7 @@ class Project:
         links = self._value.setdefault("links", [])
         assert isinstance(links, list)
         self._places["links", len(links)] = _caller()
-        links.append(_given(fields))
+        links.append(_drop_missing(fields))
         return self
 
     def source(
@@ -268,7 +268,7 @@ class Project:
             (folder / "views" / f"{view.name}.sql").write_text(view.sql)
 
     def _add(self, section: str, name: str, fields: Mapping[str, object]) -> Self:
-        return self._put(_section(self._value, section), (section, name), _given(fields))
+        return self._put(_section(self._value, section), (section, name), _drop_missing(fields))
 
     def _put(self, entries: dict[str, object], path: written.Path, value: object) -> Self:
         where, name = _caller(), str(path[-1])
@@ -284,7 +284,7 @@ class Project:
             Problem(f"{what} is written twice", where, f"the first is on line {first.line}; keep one")
         )
 
-    def _placed(self, problem: Problem) -> Problem:
+    def _place_problem(self, problem: Problem) -> Problem:
         """A mistake in SQL stands in a text of its own: point at the call, and say where in the text."""
         for view in self._views.values():
             if problem.where is not None and problem.where.file == view.file:
@@ -299,7 +299,7 @@ def _section(value: dict[str, object], name: str) -> dict[str, object]:
     return section
 
 
-def _given(fields: Mapping[str, object]) -> dict[str, object]:
+def _drop_missing(fields: Mapping[str, object]) -> dict[str, object]:
     return {name: _plain(value) for name, value in fields.items() if value is not None}
 
 

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from headrace.declare.query import ranking
 from headrace.declare.query.text import order_text, parse_order
-from headrace.declare.sql import make_stage, read_predicate, reported
+from headrace.declare.sql import make_stage, read_predicate, report_mistakes
 from headrace.model.catalogue import Source, SourceColumn, SourceKind
 from headrace.model.errors import InputError, Location, Problem
 from headrace.model.expr import Expr
@@ -27,7 +27,7 @@ def read_order(text: str, view: str, fields: Sequence[Field]) -> tuple[Order, ..
     """Sort keys as after ORDER BY, over columns that are named `VIEW.column`. Raises InputError."""
     written = order_text(text, Location(ORDER))
     stage = make_stage(written, _as_source(view, fields), "ORDER BY")
-    with reported(stage):
+    with report_mistakes(stage):
         tree = parse_order(written)
         for part in tree.expressions:
             if isinstance(part.this, exp.Literal) and not part.this.is_string:

@@ -100,7 +100,7 @@ def _read_blocking(written: object) -> float | None:
 def _read_target(written: object) -> str:
     if isinstance(written, str) and re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", written):
         return written
-    raise Unreadable(f"{_quoted(written)} does not name a Python function", 'write "module:function"')
+    raise Unreadable(f"{_quote_text(written)} does not name a Python function", 'write "module:function"')
 
 
 def _read_table(written: str) -> str:
@@ -118,7 +118,7 @@ def _read_deterministic(written: object) -> bool:
     raise Unreadable("only deterministic functions are accepted", hint)
 
 
-def _quoted(written: object) -> str:
+def _quote_text(written: object) -> str:
     return f'"{written}"' if isinstance(written, str | int | float) else kind_of(written)
 
 

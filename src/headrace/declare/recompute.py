@@ -21,7 +21,7 @@ from headrace.declare.query.shown_order import find_order
 from headrace.declare.query.spelling import unknown_to_spark
 from headrace.declare.query.tables import name_table_function
 from headrace.declare.query.text import Text, parse_query
-from headrace.declare.query.written_out import written_out
+from headrace.declare.query.written_out import write_out
 from headrace.declare.sql import ViewText
 from headrace.model.catalogue import Contract, PythonFunction, Refresh, Refusal, Source, View
 from headrace.model.errors import InputError, Location, Problem, UnsupportedSql, nearest_name
@@ -74,7 +74,7 @@ def with_recomputed(
         alone = all(one.refresh is Refresh.FULL for one in contracts.values() if one.view == contract.view)
         own = named[contract.view] = contract.view if alone else contract.view + SUFFIX
         if own in views and not alone:
-            problems.append(_taken(own, name, contract))
+            problems.append(_say_taken(own, name, contract))
             continue
         try:
             recomputed = reader.recomputed(views[contract.view])
@@ -95,7 +95,7 @@ def _with_order(view: View) -> View:
     return replace(view, order=find_order(tree, view.recomputed.fields))
 
 
-def _taken(name: str, contract: str, terms: Contract) -> Problem:
+def _say_taken(name: str, contract: str, terms: Contract) -> Problem:
     message = f'contract "{contract}" needs the name "{name}" for view "{terms.view}" in full, which another view has'
     return Problem(message, terms.declared_at, "rename that view, or give all contracts of this one the same `refresh`")
 
@@ -112,8 +112,8 @@ class FullViewReader:
     def recomputed(self, view: View) -> FullQuery | Refusal:
         """Raises InputError for mistakes after what is not maintained, where nobody has looked yet."""
         declared = Declared(self.sources, self.functions, lambda *_: None, tuple(self.texts))
-        text, tree = self._written(view.name)
-        sql, reads = written_out(text, tree, lambda name: self._found(declared, name), Books())
+        text, tree = self._parse_view(view.name)
+        sql, reads = write_out(text, tree, lambda name: self._find_query(declared, name), Books())
         if isinstance(view.query, Relation):
             return FullQuery(sql, tuple(sorted(reads)), fields_of(view.query), view.query)
         try:
@@ -148,7 +148,7 @@ class FullViewReader:
         of_unknown_type = found.operator.startswith("function: ") and found.problems[0].hint == SAY_TYPE
         return f"{ASK_FOR_FULL} and write CAST(... AS TYPE) around it" if of_unknown_type else None
 
-    def _written(self, name: str) -> tuple[Text, exp.Query]:
+    def _parse_view(self, name: str) -> tuple[Text, exp.Query]:
         if name not in self.trees:
             view = self.texts[name]
             text = Text(view.sql, Location(view.file))
@@ -157,9 +157,9 @@ class FullViewReader:
 
     def _view(self, name: str) -> tuple[Text, exp.Query] | None:
         known = next((view for view in self.texts if fold(view) == fold(name)), None)
-        return None if known is None else self._written(known)
+        return None if known is None else self._parse_view(known)
 
-    def _found(self, declared: Declared, name: str) -> str | tuple[Text, exp.Query] | None:
+    def _find_query(self, declared: Declared, name: str) -> str | tuple[Text, exp.Query] | None:
         source = declared.source(name)
         return self._view(name) if source is None else source.name
 
@@ -167,7 +167,7 @@ class FullViewReader:
         """The query and those of all views that it reads."""
         yield text, tree
         for table in tree.find_all(exp.Table):
-            found = self._found(declared, table.name) if isinstance(table.this, exp.Identifier) else None
+            found = self._find_query(declared, table.name) if isinstance(table.this, exp.Identifier) else None
             if found is not None and not isinstance(found, str) and found[1] is not tree:
                 yield from self._all(declared, *found)
 

@@ -97,7 +97,7 @@ def _check_stays(entries: Entries, name: str, source: SourceEntry) -> Iterator[P
             entries, "site", site, short if short in entries.document.values else (*path, "sites", index)
         )
     if source.at not in source.stays.sites and source.at in entries.sites:
-        what = f'rows of source "{name}" stay at {_listed(source.stays.sites)}, yet they are at "{source.at}"'
+        what = f'rows of source "{name}" stay at {_list_names(source.stays.sites)}, yet they are at "{source.at}"'
         yield _problem(entries, path, what, f'add "{source.at}" to `stays`')
 
 
@@ -228,7 +228,7 @@ def _unknown(entries: Entries, kind: str, name: str, path: Path, hint: str | Non
     known = entries.written[plural]
     if name in known or plural in entries.unread or path[2] in entries.lost[path[:2]]:
         return
-    listed = f"{plural} are {_listed(known)}" if known else f"the project has no {plural}"
+    listed = f"{plural} are {_list_names(known)}" if known else f"the project has no {plural}"
     owner = describe(path[:2])
     what = f'{owner} names {kind} "{name}", which does not exist'
     yield _problem(entries, path, what, nearest_name(name, known) or hint or listed)
@@ -238,5 +238,5 @@ def _problem(entries: Entries, path: Path, what: str, hint: str, severity: Sever
     return Problem(what, entries.document.value_at(path), hint, severity)
 
 
-def _listed(names: Iterable[str]) -> str:
+def _list_names(names: Iterable[str]) -> str:
     return ", ".join(f'"{name}"' for name in names)

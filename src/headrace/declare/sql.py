@@ -59,7 +59,7 @@ def read_predicate(text: str, where: Location, source: Source) -> Expr:
     """A condition over one source's columns, which are named `source.column`. Raises InputError."""
     written = Text(text, where)
     stage = make_stage(written, source, "a condition")
-    with reported(stage):
+    with report_mistakes(stage):
         return read_condition(parse_condition(written), stage)
 
 
@@ -73,7 +73,7 @@ def make_stage(text: Text, source: Source, clause: str) -> QueryStage:
 
 
 @contextmanager
-def reported(stage: QueryStage) -> Iterator[None]:
+def report_mistakes(stage: QueryStage) -> Iterator[None]:
     """Raises InputError for all mistakes that were found at a stage."""
     try:
         yield
@@ -118,11 +118,11 @@ class _Views:
     def read(self, name: str) -> View | BrokenView:
         if name not in self.done:
             self.open.append(name)
-            self.done[name] = self._read(self.texts[name])
+            self.done[name] = self._read_view(self.texts[name])
             self.open.pop()
         return self.done[name]
 
-    def _read(self, view: ViewText) -> View | BrokenView:
+    def _read_view(self, view: ViewText) -> View | BrokenView:
         declared = Declared(self.sources, self.functions, self.named, tuple(self.texts))
         environment = _environment(Text(view.sql, Location(view.file)), declared, goes_on=True)
         query = self._meaning(view, environment)
@@ -130,11 +130,11 @@ class _Views:
         self.problems.extend(sorted(report.errors, key=_place))
         if query is None or report.errors or report.blocked:
             return BrokenView()
-        reads = environment.reads if isinstance(query, Relation) else self._mentioned(view, environment)
+        reads = environment.reads if isinstance(query, Relation) else self._find_mentioned(view, environment)
         order = find_order(self.trees[view.name], fields_of(query)) if isinstance(query, Relation) else ()
         return View(view.name, view.sql, query, tuple(reads), tuple(report.notes), environment.text.origin, order)
 
-    def _mentioned(self, view: ViewText, environment: Environment) -> list[str]:
+    def _find_mentioned(self, view: ViewText, environment: Environment) -> list[str]:
         """What a refused view reads: reading ended before all of it was seen."""
         tree = self.trees[view.name]
         common = {fold(part.alias) for part in tree.find_all(exp.CTE)}
@@ -147,7 +147,7 @@ class _Views:
         try:
             tree = self.trees[view.name] = parse_query(environment.text)
             rows = read_rows(tree, environment, None, Purpose.TABLE)
-            made = _named(rows, tree, environment)
+            made = _name_columns(rows, tree, environment)
             if not (report.errors or report.blocked or report.refusals):
                 return finish(made, environment)
         except UnsupportedSql as refusal:
@@ -193,7 +193,7 @@ def _place(problem: Problem) -> Location:
     return problem.where or Location("")
 
 
-def _named(rows: Rows, tree: exp.Query, environment: Environment) -> Relation:
+def _name_columns(rows: Rows, tree: exp.Query, environment: Environment) -> Relation:
     """The rows with the columns of the result, by their names."""
     nodes = tree.selects if len(tree.selects) == len(rows.columns) else [tree] * len(rows.columns)
     items = [SelectItem(column.name, column.value, node) for column, node in zip(rows.columns, nodes, strict=True)]

@@ -94,7 +94,7 @@ class _Walk:
     def mapping(self, node: MappingNode, path: Path, depth: int) -> dict[str, object]:
         result: dict[str, object] = {}
         taken_over: list[Node] = []
-        for key, value in self._joined_pairs(node.value):
+        for key, value in self._join_pairs(node.value):
             if not isinstance(key, ScalarNode):
                 self._add("a key must be a word", self._place(key), "write `name: value`")
             elif key.value == "<<" and key.style is None:
@@ -107,7 +107,7 @@ class _Walk:
             else:
                 result[key.value] = self.entry(key, value, (*path, key.value), depth)
         for other in taken_over:
-            result = {**self.taken_over(other, path, depth), **result}
+            result = {**self.take_over(other, path, depth), **result}
         return result
 
     def entry(self, key: ScalarNode, value: Node, path: Path, depth: int) -> object:
@@ -117,7 +117,7 @@ class _Walk:
         self.values[path] = self._place(key if nothing else value)
         return self.value(value, path, depth + 1)
 
-    def taken_over(self, node: Node, path: Path, depth: int) -> dict[str, object]:
+    def take_over(self, node: Node, path: Path, depth: int) -> dict[str, object]:
         """Fields taken over with `<<: *name`: what is written beside them wins."""
         if self.oversized is not None:
             return {}
@@ -140,12 +140,12 @@ class _Walk:
 
     def sequence(self, node: SequenceNode, path: Path, depth: int) -> list[object]:
         result: list[object] = []
-        for position, item in enumerate(self._joined_items(node.value)):
+        for position, item in enumerate(self._join_items(node.value)):
             self.values[*path, position] = self._place(item)
             result.append(self.value(item, (*path, position), depth + 1))
         return result
 
-    def _joined_pairs(self, pairs: list[tuple[Node, Node]]) -> Iterator[tuple[Node, Node]]:
+    def _join_pairs(self, pairs: list[tuple[Node, Node]]) -> Iterator[tuple[Node, Node]]:
         """`{total: numeric(12,2)}` is two pairs to YAML: they are told to be a mistake, and read as what was meant."""
         rest = list(pairs)
         while rest:
@@ -154,7 +154,7 @@ class _Walk:
                 value = self._join(value, rest.pop(0)[0])
             yield key, value
 
-    def _joined_items(self, items: list[Node]) -> Iterator[Node]:
+    def _join_items(self, items: list[Node]) -> Iterator[Node]:
         rest = list(items)
         while rest:
             item = rest.pop(0)

@@ -18,7 +18,7 @@ from headrace.model.catalogue import Admission, Catalogue, Contract
 from headrace.model.plan import Edge, Graph, Method, Vertex
 from headrace.plan.cores import is_counted_once, source_count
 from headrace.plan.join_graph import MOST_ORDERS
-from headrace.plan.live import Live, overloaded, resources_left
+from headrace.plan.live import Live, find_overloaded, resources_left
 from headrace.plan.price import (
     Promise,
     arrivals,
@@ -135,7 +135,7 @@ def best_plan(question: Question) -> Answer | None:
     limit_s = question.limit_s if question.method is Method.CHEAPEST else np.inf
     rate = rate_of_view(question.wish, question.batch_s)
     rules = Rules(question.method, limit_s, _idle_peak(rate, question), most=_most_labels(question))
-    return _within(question.resources, lambda watched: _found(question, terrain_of(question, watched), rules))[0]
+    return _within(question.resources, lambda watched: _find_answer(question, terrain_of(question, watched), rules))[0]
 
 
 def next_best_plan(question: Question, taken: Answer) -> Answer | None:
@@ -149,7 +149,7 @@ def next_best_plan(question: Question, taken: Answer) -> Answer | None:
     closed = [Resource(f"cpu:{site}", 0.0, cpu_of=(site,)) for site in sorted(joins - {question.contract.site})]
     rules = Rules(Method.CHEAPEST, question.limit_s, 1.0, _most_labels(question))
     answers = [
-        measured(question, choice)
+        measure_choice(question, choice)
         for resources in (limits, *((*limits, site) for site in closed))
         for choice in cheapest_few(find_plans(question.wish, terrain_of(question, resources), rules), 2)
     ]
@@ -174,7 +174,7 @@ def optimistic_plans(question: Question) -> ViewPlans:
 def cheapest_plan(question: Question) -> Answer | None:
     """The plan that uses least, however late it is and whatever it exhausts."""
     rules = Rules(Method.CHEAPEST, np.inf, 1.0, _most_labels(question), np.inf)
-    return _found(question, terrain_of(question), rules)
+    return _find_answer(question, terrain_of(question), rules)
 
 
 def fastest_plan(
@@ -184,7 +184,7 @@ def fastest_plan(
     return _fastest(question, resources, limit_s, highest_peak)[0]
 
 
-def exhausted(question: Question) -> tuple[Resource, ...]:
+def find_exhausted(question: Question) -> tuple[Resource, ...]:
     """The resources that together leave no plan in time; empty if there is one."""
     answer, watched = _fastest(question, question.resources, question.limit_s, 1.0)
     return () if answer is not None else watched
@@ -194,17 +194,17 @@ def _fastest(
     question: Question, resources: Sequence[Resource], limit_s: float, highest_peak: float
 ) -> tuple[Answer | None, tuple[Resource, ...]]:
     rules = Rules(Method.CHEAPEST, limit_s, 1.0, _most_labels(question), highest_peak)
-    return _within(resources, lambda watched: _found(question, terrain_of(question, watched, free=True), rules))
+    return _within(resources, lambda watched: _find_answer(question, terrain_of(question, watched, free=True), rules))
 
 
-def _found(question: Question, terrain: Terrain, rules: Rules) -> Answer | None:
+def _find_answer(question: Question, terrain: Terrain, rules: Rules) -> Answer | None:
     wish = replace(question.wish, penalty=0.0) if rules.idle_peak == 1.0 else question.wish
     found = find_plans(wish, terrain, rules)
     if terrain.free or is_counted_once(question.cores):
         choice = choose(found)
-        return None if choice is None else measured(question, choice)
+        return None if choice is None else measure_choice(question, choice)
     # What several blocks share is counted for each of them, so the order of costs is not quite right.
-    answers = [measured(question, choice) for choice in cheapest_few(found, CLOSE_CALLS)]
+    answers = [measure_choice(question, choice) for choice in cheapest_few(found, CLOSE_CALLS)]
     return min(answers, key=lambda answer: (answer.cost, answer.path_s), default=None)
 
 
@@ -266,7 +266,7 @@ def terrain_of(
     )
 
 
-def measured(question: Question, choice: Choice) -> Answer:
+def measure_choice(question: Question, choice: Choice) -> Answer:
     """A chosen plan on the whole graph: critical path, load and cost as they come out."""
     live, contract, x = question.live, question.contract, question.batch_s
     promise = Promise(contract.name, choice.vertex, x, contract.freshness_s)
@@ -289,7 +289,7 @@ def measured(question: Question, choice: Choice) -> Answer:
         peak=peak,
         rescost=rescost,
         cost=total_cost(rescost, at[choice.vertex], contract.freshness_s, penalty),
-        overloaded=() if contract.forced else overloaded(question.catalogue, bill, live.bill),
+        overloaded=() if contract.forced else find_overloaded(question.catalogue, bill, live.bill),
     )
 
 

@@ -34,11 +34,11 @@ def _under_shared_aliases(block: Block, facts: Mapping[str, Facts]) -> Block:
     Vertices name their columns by alias. Were an alias the id that a block has in one view, then equal blocks of two
     views would look for the same rows under different names.
     """
-    aliases = {one.alias: _shared_alias(one, facts) for one in block.inputs}
+    aliases = {one.alias: _name_shared_alias(one, facts) for one in block.inputs}
     return block if all(alias == shared for alias, shared in aliases.items()) else with_aliases(block, aliases, {})
 
 
-def _shared_alias(input_: BlockInput, facts: Mapping[str, Facts]) -> str:
+def _name_shared_alias(input_: BlockInput, facts: Mapping[str, Facts]) -> str:
     if input_.fingerprint is None:
         return input_.alias
     _, hash_, number = input_.alias.partition("#")
@@ -60,7 +60,7 @@ def _core_of(block: Block, facts: Mapping[str, Facts], catalogue: Catalogue, nam
     return CoreStatistics(block, facts, shares, residual_shares, name, size_now(catalogue, block.fingerprint))
 
 
-def planned_block(core: CoreStatistics, inner: bool) -> PlannedBlock:
+def make_planned_block(core: CoreStatistics, inner: bool) -> PlannedBlock:
     """A block with its estimates, as the plan keeps it."""
     shares = {input_.alias: input_.share for input_ in core.inputs if input_.filter is not None}
     keep = {input_.alias: core.kept(input_.alias) for input_ in core.inputs}

@@ -26,7 +26,7 @@ def plan_document(plan: Plan) -> Json:
     return {
         "format": FORMAT,
         "catalogue": _catalogue(plan.catalogue),
-        "views": [_view(planned, plan.catalogue, batch_s) for planned in listed] + _refused_views(plan),
+        "views": [_view(planned, plan.catalogue, batch_s) for planned in listed] + _write_refused_views(plan),
         "contracts": [_contract(plan, contract) for contract in plan.contracts],
         "vertices": [_vertex(plan, vertex) for vertex in plan.graph.vertices.values()],
         "edges": [_edge(plan, number, edge) for number, edge in enumerate(plan.graph.edges.values())],
@@ -196,7 +196,7 @@ def _derive(top: Derivation) -> Json:
     return {"kind": top.kind.value, "args": args}
 
 
-def _refused_views(plan: Plan) -> list[Json]:
+def _write_refused_views(plan: Plan) -> list[Json]:
     """Views that nobody can plan with: those that are recomputed have a block."""
     planned = {entry.block.id for entry in plan.blocks}
     return [

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from headrace.model.errors import nearest_name
-from headrace.plan.exact_json import Path, Problems, exact_amount, shown
+from headrace.plan.exact_json import Path, Problems, exact_amount, show_value
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -36,7 +36,7 @@ class DocumentFields:
         """An object with names of the user's choice."""
         if isinstance(value, dict):
             return value
-        self.wrong(path, f"{what} must be an object, not {shown(value)}")
+        self.wrong(path, f"{what} must be an object, not {show_value(value)}")
         return {}
 
     def fields(
@@ -65,13 +65,13 @@ class DocumentFields:
     def share(self, value: object, path: Path, what: str) -> Fraction:
         number = self.amount(value, path, what)
         if number > 1:
-            self.wrong(path, f"{what} must be at most 1, but is {shown(value)}")
+            self.wrong(path, f"{what} must be at most 1, but is {show_value(value)}")
         return number
 
     def integer(self, value: object, path: Path, what: str, least: int, most: int) -> int:
         if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
             return value
-        self.wrong(path, f"{what} must be an integer from {least} to {most}, not {shown(value)}")
+        self.wrong(path, f"{what} must be an integer from {least} to {most}, not {show_value(value)}")
         return least
 
     def choice(self, value: object, path: Path, what: str, choices: type[Choice]) -> Choice:
@@ -79,11 +79,11 @@ class DocumentFields:
         if isinstance(value, str) and value in every:
             return choices(value)
         hint = nearest_name(value, every) if isinstance(value, str) else None
-        self.wrong(path, f"{what} must be one of {', '.join(every)}, not {shown(value)}", hint)
+        self.wrong(path, f"{what} must be one of {', '.join(every)}, not {show_value(value)}", hint)
         return next(iter(choices))
 
     def items(self, value: object, path: Path, what: str) -> list[object]:
         if isinstance(value, list):
             return value
-        self.wrong(path, f"{what} must be a list, not {shown(value)}")
+        self.wrong(path, f"{what} must be a list, not {show_value(value)}")
         return []

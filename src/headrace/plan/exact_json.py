@@ -56,7 +56,7 @@ def read_json(text: str, file: str) -> object:
         raise InputError([Problem("not JSON that can be read: nested too deeply", Location(file))]) from error
     except (ValueError, ArithmeticError) as error:
         raise InputError([Problem("a number has more digits than can be read", Location(file))]) from error
-    problems = [*(_repeated_keys(text, file, value) if repeated else ()), *_half_characters(text, file)]
+    problems = [*(_find_repeated_keys(text, file, value) if repeated else ()), *_half_characters(text, file)]
     if problems:
         raise InputError(problems[:MOST_PROBLEMS])
     return value
@@ -68,18 +68,18 @@ def exact_amount(value: object, digits: int) -> Fraction:
     Raises ValueError with words that follow the name of the amount: "must be ...".
     """
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
-        raise ValueError(f"must be a number, not {shown(value)}")
+        raise ValueError(f"must be a number, not {show_value(value)}")
     number = value if isinstance(value, Decimal) else Decimal(value)
     if not number.is_finite():
         raise ValueError(f"must be finite, not {value}")
     if number < 0:
-        raise ValueError(f"must not be negative, but is {shown(value)}")
+        raise ValueError(f"must not be negative, but is {show_value(value)}")
     if number and not -digits <= number.adjusted() <= digits:
         raise ValueError(f"must be 0 or between 1e-{digits} and 1e{digits}")
     return Fraction(number)
 
 
-def shown(value: object) -> str:
+def show_value(value: object) -> str:
     """A value as it stands in the file, cut to a part of a line."""
     text = str(value) if isinstance(value, Decimal) else json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -144,7 +144,7 @@ def _entries(text: str, offset: int) -> Iterator[tuple[str | int, int, int]]:
         position += 1
 
 
-def _repeated_keys(text: str, file: str, value: object) -> Iterator[Problem]:
+def _find_repeated_keys(text: str, file: str, value: object) -> Iterator[Problem]:
     todo: list[tuple[Path, object]] = [((), value)]
     for path, found in todo:
         if isinstance(found, _Repeated):

@@ -37,12 +37,12 @@ def common_scale(numbers: Iterable[Exact]) -> int:
     return math.lcm(*{number.denominator for number in numbers})
 
 
-def scaled(numbers: Sequence[Exact], scale: int) -> IntArray:
+def scale_numbers(numbers: Sequence[Exact], scale: int) -> IntArray:
     """Every number times a scale that makes it an integer."""
     return int_array(numbers if scale == 1 else _times(numbers, scale))
 
 
-def scaled_objects(numbers: Sequence[Exact], scale: int) -> IntArray:
+def scale_to_objects(numbers: Sequence[Exact], scale: int) -> IntArray:
     """The same as Python integers in any case: products of them are exact, too."""
     array: IntArray = np.empty(len(numbers), dtype=object)
     array[:] = _times(numbers, scale)

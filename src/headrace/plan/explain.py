@@ -244,17 +244,17 @@ def _result_size(catalogue: Catalogue, result: PlannedBlock) -> ResultSize:
 
 def sources_of(plan: Plan, name: str) -> frozenset[str]:
     """The sources that a contract, a view or a vertex is made of; all that the plan reads, if it has none such."""
-    return frozenset(vertex.scope[0] for vertex in _made_of(plan, name) if vertex.base)
+    return frozenset(vertex.scope[0] for vertex in _find_made_of(plan, name) if vertex.base)
 
 
 def results_of(plan: Plan, name: str) -> tuple[PlannedBlock, ...]:
     """The blocks with an operator on top through which the same is made, each once."""
-    made = {vertex.fingerprint for vertex in _made_of(plan, name)}
+    made = {vertex.fingerprint for vertex in _find_made_of(plan, name)}
     found = {entry.name: entry for entry in plan.blocks if entry.block.fingerprint in made}
     return tuple(entry for entry in found.values() if entry.block.top is not None)
 
 
-def _made_of(plan: Plan, name: str) -> list[Vertex]:
+def _find_made_of(plan: Plan, name: str) -> list[Vertex]:
     """The vertices that a contract, a view or a vertex is made of; all, if there is none such."""
     graph = plan.graph
     named = [entry.vertex for entry in plan.contracts if name in (entry.contract, name_of_view(entry.view))]
@@ -274,7 +274,9 @@ def _source_rate(source: Source) -> SourceRate:
 def what_if(catalogue: Catalogue, contract: str, change: ImaginedChange, options: PlanOptions | None = None) -> WhatIf:
     """Plans the project as it is and as it would be. Raises UsageError for names that do not exist."""
     options = options or PlanOptions()
-    return _compared(make_plan(catalogue, options), make_plan(changed(catalogue, contract, change), options), contract)
+    return _compare_plans(
+        make_plan(catalogue, options), make_plan(change_catalogue(catalogue, contract, change), options), contract
+    )
 
 
 def what_if_running(running: Plan, contract: str, change: ImaginedChange) -> WhatIf:
@@ -282,10 +284,12 @@ def what_if_running(running: Plan, contract: str, change: ImaginedChange) -> Wha
     were refused are judged anew, at today's statistics.
     """
     now = plan_on_running(running, running.catalogue)
-    return _compared(now, plan_on_running(running, changed(running.catalogue, contract, change)), contract)
+    return _compare_plans(
+        now, plan_on_running(running, change_catalogue(running.catalogue, contract, change)), contract
+    )
 
 
-def _compared(now: Plan, then: Plan, contract: str) -> WhatIf:
+def _compare_plans(now: Plan, then: Plan, contract: str) -> WhatIf:
     before, after = _outcomes(now), _outcomes(then)
     others = {
         name: (before[name], after[name])
@@ -295,7 +299,7 @@ def _compared(now: Plan, then: Plan, contract: str) -> WhatIf:
     return WhatIf(before[contract], after[contract], others, (now.totals.rescost, then.totals.rescost))
 
 
-def changed(catalogue: Catalogue, contract: str, change: ImaginedChange) -> Catalogue:
+def change_catalogue(catalogue: Catalogue, contract: str, change: ImaginedChange) -> Catalogue:
     """The catalogue with a change made. A contract that asks for another freshness is not forced any more."""
     _check_names(catalogue, contract, change)
     terms = catalogue.contracts[contract]

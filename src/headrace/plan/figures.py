@@ -16,7 +16,7 @@ from headrace.plan.price import (
     total_cost,
     upstream_first,
 )
-from headrace.plan.share.arrangement import Arrangement, KeptContract, collected
+from headrace.plan.share.arrangement import Arrangement, KeptContract, collect_graph
 
 
 def plan_of(arrangement: Arrangement, proven: Collection[str] = ()) -> Plan:
@@ -24,7 +24,7 @@ def plan_of(arrangement: Arrangement, proven: Collection[str] = ()) -> Plan:
     only if that is proven.
     """
     live = arrangement.live
-    graph = collected(live.graph, (promise.vertex for promise in live.promises))
+    graph = collect_graph(live.graph, (promise.vertex for promise in live.promises))
     contracts = {entry.contract.name: _contract_plan(entry, live, proven) for entry in arrangement.kept}
     return Plan(
         catalogue=arrangement.catalogue,
@@ -122,13 +122,13 @@ def _contract_plan(kept: KeptContract, live: Live, proven: Collection[str]) -> C
 
 def _could_share(kept: KeptContract, live: Live) -> bool:
     """Whether another contract reads what this one does."""
-    mine = {vertex.scope for vertex in map(live.graph.vertices.__getitem__, _made_of(kept, live)) if vertex.base}
+    mine = {vertex.scope for vertex in map(live.graph.vertices.__getitem__, _find_made_of(kept, live)) if vertex.base}
     others = (promise for promise in live.promises if promise.contract != kept.contract.name)
     read = (live.graph.vertices[name] for one in others for name in upstream_first(live.graph, [one.vertex]))
     return any(vertex.base and vertex.scope in mine for vertex in read)
 
 
-def _made_of(kept: KeptContract, live: Live) -> list[str]:
+def _find_made_of(kept: KeptContract, live: Live) -> list[str]:
     return upstream_first(live.graph, [kept.vertex])
 
 

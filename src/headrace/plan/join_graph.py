@@ -37,9 +37,9 @@ class JoinGraph:
         return (1 << len(self.neighbours)) - 1
 
     def is_connected(self, subset: int) -> bool:
-        return self._reached(subset & -subset, subset) == subset
+        return self._find_reached(subset & -subset, subset) == subset
 
-    def _reached(self, start: int, within: int) -> int:
+    def _find_reached(self, start: int, within: int) -> int:
         reached, frontier = start, start
         while frontier:
             step = 0

@@ -51,12 +51,12 @@ class Live:
         what that adds upstream of it. Vertices that are upstream of several others are counted for each.
         """
         at = arrivals(self.graph, self.tariff, batch_s, self.graph.vertices)
-        added = {name: self._added(name, promises, batch_s, freshness_s) for name, promises in self.served.items()}
+        added = {name: self._bill_added(name, promises, batch_s, freshness_s) for name, promises in self.served.items()}
         if not any(bill.cost_of for bill in added.values()):
             return {name: StandingVertex(at[name]) for name in self.served}
-        return {name: self._revived(name, at[name], added) for name in self.served}
+        return {name: self._revive(name, at[name], added) for name in self.served}
 
-    def _added(self, name: str, promises: tuple[Promise, ...], batch_s: float, freshness_s: float) -> Bill:
+    def _bill_added(self, name: str, promises: tuple[Promise, ...], batch_s: float, freshness_s: float) -> Bill:
         """What one vertex and its producer use more for a new contract; an empty bill if nothing."""
         now = min(p.batch_s for p in promises), max(p.freshness_s for p in promises)
         then = min(now[0], batch_s), max(now[1], freshness_s)
@@ -66,7 +66,7 @@ class Live:
             more = after.minus(before)
         return more
 
-    def _revived(self, name: str, arrival_s: float, added: Mapping[str, Bill]) -> StandingVertex:
+    def _revive(self, name: str, arrival_s: float, added: Mapping[str, Bill]) -> StandingVertex:
         cost, use = 0.0, dict[str, float]()
         for part in upstream_first(self.graph, [name]):
             cost += added[part].rescost
@@ -84,7 +84,7 @@ def used_resources(bill: Bill) -> dict[str, float]:
     }
 
 
-def overloaded(catalogue: Catalogue, bill: Bill, before: Bill) -> tuple[Resource, ...]:
+def find_overloaded(catalogue: Catalogue, bill: Bill, before: Bill) -> tuple[Resource, ...]:
     """Resources of which a bill takes more than there is, and more than was taken before: what runs already may take
     more than there is, and keeps nobody out who takes nothing of it.
     """

@@ -12,12 +12,12 @@ from dataclasses import replace
 from headrace.model.block import Block
 from headrace.model.catalogue import Catalogue, Contract, Refusal
 from headrace.model.plan import ContractOrder, Plan, PlannedBlock, PlanOptions, Sharing, WideArea
-from headrace.plan.cores import cores_of, planned_block
+from headrace.plan.cores import cores_of, make_planned_block
 from headrace.plan.figures import plan_of
 from headrace.plan.refuse import refuse_unsupported
 from headrace.plan.share.arrangement import Arrangement
 from headrace.plan.share.merge import merge
-from headrace.plan.share.on_running import arranged_on
+from headrace.plan.share.on_running import arrange_on_running
 from headrace.plan.share.order import Cores, small_first
 from headrace.plan.share.place import place
 from headrace.plan.share.plumb import climb
@@ -43,7 +43,7 @@ def plan_on_running(running: Plan, catalogue: Catalogue, held: Collection[str] =
     Contracts that are `held` go on, whether they fit or not.
     """
     views = views_of(catalogue)
-    now = arranged_on(running, catalogue, views, held)
+    now = arrange_on_running(running, catalogue, views, held)
     if now is None:
         return plan_views(catalogue, views, running.options)
     return plan_of(now, proven_best(now, cores_of_kept(now, now.catalogue)))
@@ -52,7 +52,7 @@ def plan_on_running(running: Plan, catalogue: Catalogue, held: Collection[str] =
 def plan_views(catalogue: Catalogue, views: Views, options: PlanOptions) -> Plan:
     """The plan for the contracts of a catalogue whose views are given as blocks."""
     cores = _all_cores(catalogue, views)
-    now = Arrangement(catalogue, options, _planned_blocks(cores))
+    now = Arrangement(catalogue, options, _make_planned_blocks(cores))
     if options.wide_area is not None:
         return _across_a_wide_area(now, views, cores, options.wide_area)
     alone = options.sharing in (Sharing.MERGE, Sharing.PLUMB)
@@ -62,7 +62,7 @@ def plan_views(catalogue: Catalogue, views: Views, options: PlanOptions) -> Plan
             now = now.refusing(refuse_unsupported(contract.name, refusal))
         else:
             now = (merge if alone else place)(now, contract, cores[contract.view])
-    now = _finished(now, cores)
+    now = _finish_plan(now, cores)
     return plan_of(now, proven_best(now, cores))
 
 
@@ -82,7 +82,7 @@ def _across_a_wide_area(now: Arrangement, views: Views, cores: Cores, mode: Wide
     return plan_of(found.now)
 
 
-def _finished(now: Arrangement, cores: Cores) -> Arrangement:
+def _finish_plan(now: Arrangement, cores: Cores) -> Arrangement:
     """After all contracts have come."""
     match now.options.sharing:
         case Sharing.MARGINAL:
@@ -103,5 +103,5 @@ def _all_cores(catalogue: Catalogue, views: Views) -> dict[str, tuple[CoreStatis
     return {name: cores_of(blocks, catalogue, names) for name, blocks in known.items()}
 
 
-def _planned_blocks(cores: Cores) -> tuple[PlannedBlock, ...]:
-    return tuple(planned_block(core, core is not view[-1]) for view in cores.values() for core in view)
+def _make_planned_blocks(cores: Cores) -> tuple[PlannedBlock, ...]:
+    return tuple(make_planned_block(core, core is not view[-1]) for view in cores.values() for core in view)

@@ -57,9 +57,9 @@ def block_facts(core: CoreStatistics) -> BlockFacts:
     top = core.block.top
     match top:
         case Aggregation():
-            rows, rate, distinct = _aggregated(core, top)
+            rows, rate, distinct = _estimate_aggregated(core, top)
         case Derivation():
-            rows, rate, distinct = _derived(core, top)
+            rows, rate, distinct = _estimate_derived(core, top)
         case _:
             everything = core.everything
             rows, rate, distinct = core.card(everything), core.rate(everything, everything), distinct_of_core(core)
@@ -107,13 +107,13 @@ def _width(expr: Expr, core: CoreStatistics) -> float:
             column = expr.name.removeprefix(f"{input_.alias}.")
             if expr.name.startswith(f"{input_.alias}.") and column in input_.facts.widths:
                 return input_.facts.widths[column]
-        inner = _named(core).get(expr.name)
+        inner = _find_named(core).get(expr.name)
         if inner is not None and inner != expr:
             return _width(inner, core)
     return default_width(expr.type)
 
 
-def _named(core: CoreStatistics) -> dict[str, Expr]:
+def _find_named(core: CoreStatistics) -> dict[str, Expr]:
     """What the names that the top operator gives stand for, where that is one expression over the core."""
     top = core.block.top
     match top:
@@ -128,7 +128,7 @@ def _named(core: CoreStatistics) -> dict[str, Expr]:
 # Aggregates
 
 
-def _aggregated(core: CoreStatistics, top: Aggregation) -> tuple[float, Rate, dict[str, float]]:
+def _estimate_aggregated(core: CoreStatistics, top: Aggregation) -> tuple[float, Rate, dict[str, float]]:
     card = core.card(core.everything)
     groups = groups_of(core, top)
     distinct = distinct_of_core(core)
@@ -191,7 +191,7 @@ def _windows(core: CoreStatistics, window: Window) -> float:
 # Everything else
 
 
-def _derived(core: CoreStatistics, top: Derivation) -> tuple[float, Rate, dict[str, float]]:
+def _estimate_derived(core: CoreStatistics, top: Derivation) -> tuple[float, Rate, dict[str, float]]:
     match top.kind:
         case DerivationKind.UNION_ALL:
             rows = sum(input_.rows for input_ in core.inputs)
@@ -203,7 +203,7 @@ def _derived(core: CoreStatistics, top: Derivation) -> tuple[float, Rate, dict[s
         case _:
             rows, rate = _of_core(core, top) if core.is_joined else _of_pair(core, top)
     distinct = distinct_of_core(core)
-    named = {name: _distinct(expr, distinct, rows) for name, expr in _named(core).items()}
+    named = {name: _distinct(expr, distinct, rows) for name, expr in _find_named(core).items()}
     return rows, rate, {**distinct, **named}
 
 

@@ -13,7 +13,7 @@ from headrace.model.relation import Output
 from headrace.plan.statistics import fingerprint_of
 
 
-def recomputed_block(name: str, recomputed: FullQuery, catalogue: Catalogue) -> Block:
+def make_recomputed_block(name: str, recomputed: FullQuery, catalogue: Catalogue) -> Block:
     """Every source once and whole, however often the query names it: what it reads of them is not looked at."""
     columns = {source: catalogue.sources[source].columns or () for source in recomputed.reads}
     return Block(

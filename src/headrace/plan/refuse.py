@@ -16,8 +16,8 @@ from headrace.model.catalogue import Admission, Refusal
 from headrace.model.errors import Problem
 from headrace.model.plan import Method, Operator, Rejection
 from headrace.model.words import name_vertex
-from headrace.plan.admit import Answer, Question, admit, best_plan, exhausted, fastest_plan
-from headrace.plan.live import overloaded, resources_left
+from headrace.plan.admit import Answer, Question, admit, best_plan, fastest_plan, find_exhausted
+from headrace.plan.live import find_overloaded, resources_left
 from headrace.plan.price import Bill, arrivals, bill_of, serves, time_of_edge
 from headrace.plan.search.terrain import Resource
 from headrace.plan.statistics import CoreStatistics
@@ -76,19 +76,19 @@ def _no_plan(question: Question) -> tuple[str, str]:
     """Rows may not go where they would be needed, or there is no link."""
     bound = sorted({name for core in question.cores for input_ in core.inputs for name in input_.facts.stays})
     for name in bound:
-        if fastest_plan(_released(question, {name}), highest_peak=math.inf) is not None:
+        if fastest_plan(_release_sources(question, {name}), highest_peak=math.inf) is not None:
             return f"stays:{name}", f'rows of source "{name}" may not be where this view needs them'
-    if bound and fastest_plan(_released(question, set(bound)), highest_peak=math.inf) is not None:
+    if bound and fastest_plan(_release_sources(question, set(bound)), highest_peak=math.inf) is not None:
         return f"stays:{bound[0]}", f"rows of sources {', '.join(bound)} may not be where this view needs them"
     return "no_route", f'no links lead from the sources of view "{question.contract.view}" to where it is wanted'
 
 
-def _released(question: Question, sources: set[str]) -> Question:
+def _release_sources(question: Question, sources: set[str]) -> Question:
     """The same question, if these sources could be anywhere."""
-    return replace(question, cores=tuple(_released_core(core, sources) for core in question.cores))
+    return replace(question, cores=tuple(_release_core(core, sources) for core in question.cores))
 
 
-def _released_core(core: CoreStatistics, sources: set[str]) -> CoreStatistics:
+def _release_core(core: CoreStatistics, sources: set[str]) -> CoreStatistics:
     facts = {
         read.source: replace(
             input_.facts, stays={name: stays for name, stays in input_.facts.stays.items() if name not in sources}
@@ -105,14 +105,14 @@ def _released_core(core: CoreStatistics, sources: set[str]) -> CoreStatistics:
 def _binding(question: Question, fastest: Answer) -> tuple[str, str]:
     if fastest.path_s > question.limit_s:
         if smallest_freshness_s(question, limited=False) is None:
-            return _saturated(question, fastest)
+            return _say_saturated(question, fastest)
         return "freshness", (
             f"the fastest plan takes {format_seconds(fastest.path_s)} for {format_seconds(question.batch_s)} "
             f"of changes, and {what_is_left(question)}"
         )
     if fastest_plan(question, limit_s=question.limit_s) is None:
-        return _saturated(question, fastest)
-    return _exhausted(question)
+        return _say_saturated(question, fastest)
+    return _say_exhausted(question)
 
 
 def what_is_left(question: Question) -> str:
@@ -133,7 +133,7 @@ def _binding_for_method(question: Question, fastest: Answer) -> tuple[str, str]:
     return _reason(question, found.overloaded[0].name, found)
 
 
-def _saturated(question: Question, answer: Answer) -> tuple[str, str]:
+def _say_saturated(question: Question, answer: Answer) -> tuple[str, str]:
     """The busiest operator of the fastest plan, with so many changes at once that only rates count."""
     x = question.batch_s if question.rule is Admission.PAPER else LARGEST_FRESHNESS_S / 2
     graph, tariff = answer.graph, question.live.tariff
@@ -151,9 +151,9 @@ def _saturated(question: Question, answer: Answer) -> tuple[str, str]:
     return f"operator:{edge.op}>{name}", detail
 
 
-def _exhausted(question: Question) -> tuple[str, str]:
+def _say_exhausted(question: Question) -> tuple[str, str]:
     """The capacity without which there would be a plan; if it takes several, the one that has least left."""
-    binding, resources = exhausted(question), question.resources
+    binding, resources = find_exhausted(question), question.resources
     for resource in binding:
         others = [other for other in resources if other.name != resource.name]
         without = fastest_plan(question, others, question.limit_s)
@@ -206,7 +206,7 @@ def smallest_freshness_s(question: Question, limited: bool = True) -> float | No
     smallest = _smallest_of(*found, resources)
     while (found := _in_time(question.at_freshness(smallest * (1 - CLOSE)), resources)) is not None:
         smallest = _smallest_of(*found, resources)
-    return _rounded_up(smallest)
+    return _round_up(smallest)
 
 
 def _some_plan(question: Question, resources: tuple[Resource, ...]) -> tuple[Question, Answer] | None:
@@ -251,7 +251,7 @@ def _still_kept(question: Question, answer: Answer, resources: tuple[Resource, .
         return True
     promise = replace(answer.promise, batch_s=x, freshness_s=question.freshness_s)
     bill = _bill_with(question, replace(answer, promise=promise))
-    return not overloaded(question.catalogue, bill, live.bill)
+    return not find_overloaded(question.catalogue, bill, live.bill)
 
 
 def _smallest_by_method(question: Question) -> float | None:
@@ -264,9 +264,9 @@ def _smallest_by_method(question: Question) -> float | None:
     while high - low > CLOSE * high:
         middle = (low + high) / 2
         low, high = (low, middle) if admit(question.at_freshness(middle)) is not None else (middle, high)
-    return _rounded_up(high)
+    return _round_up(high)
 
 
-def _rounded_up(value: float) -> float:
+def _round_up(value: float) -> float:
     exponent = math.floor(math.log10(value)) - 6
     return float(f"{math.ceil(value / 10.0**exponent)}e{exponent}")

@@ -252,10 +252,10 @@ class CoreStatistics:
     def columns(self, subset: int) -> tuple[ColumnId, ...]:
         """What a row of the sub-join holds."""
         if subset not in self._columns:
-            self._columns[subset] = self._carried(subset)
+            self._columns[subset] = self._find_carried(subset)
         return self._columns[subset]
 
-    def _carried(self, subset: int) -> tuple[ColumnId, ...]:
+    def _find_carried(self, subset: int) -> tuple[ColumnId, ...]:
         carried = {(input_.alias, column) for input_ in self.members(subset) for column in self.kept(input_.alias)}
         for class_ in self.block.classes:
             inside = {member for member in class_ if self._bit[member[0]] & subset}

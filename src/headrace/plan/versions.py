@@ -54,7 +54,7 @@ def plan_versions(
         catalogue = _with_versions(running, asked.declared, stay, promised or {})
         wanted = {name: one for name, one in catalogue.contracts.items() if name not in stopped}
         plan, promises = plan_with_forced(
-            base, replace(catalogue, contracts=wanted), _forced(running, asked, stay), asked.force, stay
+            base, replace(catalogue, contracts=wanted), _find_forced(running, asked, stay), asked.force, stay
         )
         lost = {one.contract: one for one in plan.rejected if running is not None and runs(running, one.contract)}
         if base is None and not lost.keys().isdisjoint(held):
@@ -71,7 +71,7 @@ def runs(running: Plan, contract: str) -> bool:
     return any(one.contract == contract for one in running.contracts)
 
 
-def _forced(running: Plan | None, asked: Asked, held: Collection[str]) -> dict[str, float]:
+def _find_forced(running: Plan | None, asked: Asked, held: Collection[str]) -> dict[str, float]:
     """Contracts that are forced, also those whose other version is refused: how fresh they are planned to be."""
     terms = {} if running is None else running.catalogue.contracts
     again = {name: terms[name].freshness_s for name in held if terms[name].forced}

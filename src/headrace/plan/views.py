@@ -7,7 +7,7 @@ from headrace.model.catalogue import Catalogue, Refusal
 from headrace.model.errors import UnsupportedSql
 from headrace.model.left_out import refuse_template_view
 from headrace.plan.canonical.blocks import blocks_of
-from headrace.plan.recompute import recomputed_block
+from headrace.plan.recompute import make_recomputed_block
 
 
 def views_of(catalogue: Catalogue) -> dict[str, tuple[Block, ...] | Refusal]:
@@ -22,7 +22,7 @@ def blocks_of_view(catalogue: Catalogue, name: str) -> tuple[Block, ...] | Refus
     if template is not None:
         return template
     if recomputed is not None:
-        return (recomputed_block(name, recomputed, catalogue),)
+        return (make_recomputed_block(name, recomputed, catalogue),)
     if isinstance(query, Refusal):
         return query
     try:

@@ -4,7 +4,7 @@ import pytest
 
 from headrace.declare.query.environment import Books
 from headrace.declare.query.text import Text, parse_query
-from headrace.declare.query.written_out import written_out
+from headrace.declare.query.written_out import write_out
 from headrace.declare.sql import read_predicate
 from headrace.model.errors import InputError, Location
 from tests.declare.query.reading import SHOP, meaning, mistake, value
@@ -102,7 +102,7 @@ def test_what_spark_is_handed_has_names_in_backquotes():
     text = Text(
         'SELECT "id" AS "a ""b"" `c`", \'"x"\' AS t -- "no name"\nFROM "Orders" WHERE "note" = \'a\'', Location("q.sql")
     )
-    sql, reads = written_out(text, parse_query(text), lambda name: SHOP[name.lower()].name, Books())
+    sql, reads = write_out(text, parse_query(text), lambda name: SHOP[name.lower()].name, Books())
     assert reads == {"orders"}
     assert sql == (
         'SELECT `id` AS `a "b" ``c```, \'"x"\' AS t -- "no name"\nFROM `source:orders` AS `Orders` WHERE `note` = \'a\''

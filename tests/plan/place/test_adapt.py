@@ -13,7 +13,7 @@ import pytest
 
 from headrace.plan.exact_numbers import Exact
 from headrace.plan.place.adapt import PlacementChange, StandingPlacement, change, commit_device, stand
-from headrace.plan.place.adapt_graph import StandingGraph, change_graph, stand_graph, touched_devices
+from headrace.plan.place.adapt_graph import StandingGraph, change_graph, find_touched_devices, stand_graph
 from headrace.plan.place.decide import decide
 from headrace.plan.place.device import wants
 from headrace.plan.place.infeasible import Infeasible
@@ -182,7 +182,7 @@ def test_a_change_in_a_graph_touches_the_devices_of_its_stream_and_reader():
     before = Dag(sources, operators)
     faster = replace(operators[4], inputs=(("s4", 50), ("s5", 3)))
     after = replace(before, operators=(*operators[:4], faster, *operators[5:]))
-    assert touched_devices(before, after) == {"d4", "d5"}
+    assert find_touched_devices(before, after) == {"d4", "d5"}
     result = change_graph(stand_graph(before), after)
     assert result.decided == {"d4", "d5"}
     check_graph(result.standing)

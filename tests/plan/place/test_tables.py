@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from headrace.plan.exact_numbers import IntArray
-from headrace.plan.place.pairs import Pairs, exact_in_int64, wanted_twice
+from headrace.plan.place.pairs import Pairs, exact_in_int64, find_wanted_twice
 from headrace.plan.place.several import added_downloads
 from headrace.plan.place.single import decide_pairs
 from headrace.plan.place.tables import EndColumns, UniformRules, uniform_star
@@ -54,7 +54,7 @@ def test_devices_apart_decide_what_they_decide_together(largest: int, rules: Uni
 def test_conflicts_are_settled_as_in_one_process(largest: int):
     pairs, rules = table(largest), UniformRules(5, 1)
     limit = all_together(pairs, rules).limit
-    both = wanted_twice(pairs, limit)
+    both = find_wanted_twice(pairs, limit)
     chosen = np.unique(np.concatenate([pairs.a[both], pairs.b[both]])).astype(np.int64)
     contested = (np.searchsorted(chosen, pairs.a[both]), np.searchsorted(chosen, pairs.b[both]))
     settled = rules.settle(ends_of(pairs, chosen), (*contested, pairs.rate_a[both], pairs.rate_b[both]))

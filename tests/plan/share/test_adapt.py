@@ -18,8 +18,8 @@ from headrace.plan.share.adapt import MoveRecord, Proposal, adapt, improve, look
 from headrace.plan.share.arrangement import Arrangement, arrangement_of
 from headrace.plan.share.change import add_contract
 from headrace.plan.share.difference import difference
-from headrace.plan.share.revalue import Measured, as_measured, cores_of_kept, raw_filter, revalued
-from headrace.plan.share.watch import ConditionKind, ConditionWatch, WatchedCondition, concerned
+from headrace.plan.share.revalue import Measured, as_measured, cores_of_kept, raw_filter, revalue
+from headrace.plan.share.watch import ConditionKind, ConditionWatch, WatchedCondition, find_concerned
 from tests.plan.share.projects import plan_for, shop, wanted, with_contracts
 
 NOWHERE = frozenset[str]()
@@ -45,14 +45,14 @@ def test_a_plan_at_other_rates_has_the_figures_that_planning_at_these_rates_give
     now = arrangement_of(plan)
     sources = {name: replace(source, rate=(source.rate or 0) * 3) for name, source in shop().sources.items()}
     catalogue = replace(plan.catalogue, sources=sources)
-    found = plan_of(revalued(now, catalogue, cores_of_kept(now, catalogue)))
+    found = plan_of(revalue(now, catalogue, cores_of_kept(now, catalogue)))
     assert check_document(json.loads(json.dumps(plan_document(found)))) == []
 
 
 def test_at_the_planned_rates_nothing_changes():
     plan = plan_for(wanted("bought", "asia"), wanted("by_country", "us"))
     now = arrangement_of(plan)
-    found = plan_of(revalued(now, plan.catalogue, cores_of_kept(now, plan.catalogue)))
+    found = plan_of(revalue(now, plan.catalogue, cores_of_kept(now, plan.catalogue)))
     assert found.totals.rescost == pytest.approx(plan.totals.rescost, rel=1e-12)
     assert {name: figures.rate for name, figures in found.vertex_figures.items()} == {
         name: pytest.approx(figures.rate, rel=1e-12) for name, figures in plan.vertex_figures.items()
@@ -111,9 +111,9 @@ def test_a_trouble_that_went_away_starts_anew():
 
 def test_those_are_concerned_whose_changes_pass():
     plan = plan_for(wanted("sales", "eu"), wanted("by_product", "us"))
-    assert concerned(plan, WatchedCondition(ConditionKind.LINK_FULL, "us>eu")) <= {"sales_eu"}
-    assert concerned(plan, WatchedCondition(ConditionKind.RATE_OFF, "items")) == {"by_product_us"}
-    assert concerned(plan, WatchedCondition(ConditionKind.RATE_OFF, "orders")) == {"sales_eu"}
+    assert find_concerned(plan, WatchedCondition(ConditionKind.LINK_FULL, "us>eu")) <= {"sales_eu"}
+    assert find_concerned(plan, WatchedCondition(ConditionKind.RATE_OFF, "items")) == {"by_product_us"}
+    assert find_concerned(plan, WatchedCondition(ConditionKind.RATE_OFF, "orders")) == {"sales_eu"}
 
 
 # Moves
@@ -136,7 +136,7 @@ def plan_with_cheap_work_at_eu(*contracts: Contract) -> Plan:
 
 def test_a_site_that_is_down_is_left_and_who_needs_it_waits():
     plan = plan_with_cheap_work_at_eu(wanted("bought_items", "us", 600.0), wanted("sales", "us", 600.0))
-    assert concerned(plan, WatchedCondition(ConditionKind.SITE_DOWN, "eu")) == {"bought_items_us", "sales_us"}
+    assert find_concerned(plan, WatchedCondition(ConditionKind.SITE_DOWN, "eu")) == {"bought_items_us", "sales_us"}
     proposal = proposed(plan, Measured(0, rates={"items": 160.0}, down=frozenset(("eu",))))
     assert proposal is not None
     assert proposal.contracts == proposal.restores == ("bought_items_us",)

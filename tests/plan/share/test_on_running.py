@@ -21,7 +21,7 @@ from headrace.plan.share.arrangement import arrangement_of
 from headrace.plan.share.change import add_contract, remove_contract
 from headrace.plan.share.difference import difference
 from headrace.plan.share.keeps import late_contracts
-from headrace.plan.share.revalue import Measured, at_rates, cores_of_kept, revalued
+from headrace.plan.share.revalue import Measured, at_rates, cores_of_kept, revalue
 from headrace.plan.share.watch import ConditionWatch
 from tests.examples import examples
 from tests.plan.share import nested
@@ -113,7 +113,7 @@ def test_a_contract_that_is_late_as_measured_keeps_what_it_has():
     plan = plan_for(wanted("sales"), wanted("bought", "asia"))
     now = arrangement_of(plan)
     catalogue = at_rates(now.catalogue, {"orders": 1e6})
-    running = plan_of(revalued(now, catalogue, cores_of_kept(now, catalogue)))
+    running = plan_of(revalue(now, catalogue, cores_of_kept(now, catalogue)))
     assert late_contracts(arrangement_of(running))
     again = plan_on_running(running, with_contracts(shop(), [wanted("sales"), wanted("bought", "asia")]))
     assert difference(running, again).is_nothing

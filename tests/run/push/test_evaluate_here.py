@@ -17,7 +17,7 @@ from headrace.model.full_query import FullQuery
 from headrace.model.plan import PlanOptions
 from headrace.model.relation import fields_of, scans_of
 from headrace.plan.make import plan_views
-from headrace.plan.recompute import recomputed_block
+from headrace.plan.recompute import make_recomputed_block
 from headrace.run.load.load_work import LoadItem
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.program import RecomputeStep, Task
@@ -43,7 +43,7 @@ def world_in_full(texts: list[str], targets: list[str], folder: Path, start: int
         for target in targets
     ]
     project = catalogue([site(name) for name in SITES], mesh(SITES), SOURCES.values(), contracts)
-    views = {name: (recomputed_block(name, in_full(query), project),) for name, query in meanings.items()}
+    views = {name: (make_recomputed_block(name, in_full(query), project),) for name, query in meanings.items()}
     plan = plan_views(project, views, PlanOptions())
     assert not plan.rejected
     return RunningWorld(plan, meanings, folder, start=start)

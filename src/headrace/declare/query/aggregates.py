@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from headrace.declare.query import calls, operators
-from headrace.declare.query.expressions import read, read_condition
+from headrace.declare.query.expressions import read_condition, read_expression
 from headrace.declare.query.known_functions import AGGREGATES, MAINTAINED_AGGREGATES
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.stage import QueryStage
@@ -22,10 +22,10 @@ _ONE = Literal(1, INT)
 
 def aggregates_in(nodes: Iterable[exp.Expr], stage: QueryStage) -> list[exp.Expr]:
     """The aggregates of a query's own expressions, outermost first; those of its subqueries are their own."""
-    return [found for node in nodes for found in _found(node, stage)]
+    return [found for node in nodes for found in _find_aggregates(node, stage)]
 
 
-def _found(node: exp.Expr, stage: QueryStage) -> Iterator[exp.Expr]:
+def _find_aggregates(node: exp.Expr, stage: QueryStage) -> Iterator[exp.Expr]:
     if isinstance(node, exp.Query):
         return
     if _is_aggregate(node, stage):
@@ -36,7 +36,7 @@ def _found(node: exp.Expr, stage: QueryStage) -> Iterator[exp.Expr]:
         over = isinstance(node, exp.Window) and part is node.this
         if over and _is_aggregate(part, stage):
             continue  # sum(x) OVER (...) is no aggregate of the group
-        yield from _found(part, stage)
+        yield from _find_aggregates(part, stage)
 
 
 def _is_aggregate(node: exp.Expr, stage: QueryStage) -> bool:
@@ -56,7 +56,7 @@ def read_aggregate(node: exp.Expr, stage: QueryStage, name: str) -> AggregateCal
     inside = replace(stage, clause="an aggregate", places={})
     arguments, distinct = _arguments(call)
     count_rows = function == "count" and len(arguments) == 1 and isinstance(arguments[0], exp.Star)
-    values = [] if count_rows else [read(argument, inside) for argument in arguments]
+    values = [] if count_rows else [read_expression(argument, inside) for argument in arguments]
     only_if = read_condition(node.expression.this, inside) if isinstance(node, exp.Filter) else None
     stage.relation = inside.relation  # subqueries inside have extended it
     if function in ("count", "count_if"):

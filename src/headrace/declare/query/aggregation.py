@@ -128,7 +128,7 @@ class _Grouper:
                     yield Output(bound.name, bound)
                 return
             name = node.name if isinstance(node, exp.Column) else alias or self._alias_of(node)
-            yield self._named(_checked_key(read_value(node, self.stage)), name)
+            yield self._name_key(_check_key(read_value(node, self.stage)), name)
 
     def _meant(self, node: exp.Expr) -> tuple[exp.Expr, str | None]:
         """A key may name a column, an item of SELECT by its alias, or one by its position."""
@@ -157,7 +157,7 @@ class _Grouper:
         matching = (i.alias for i in self.select.expressions if isinstance(i, exp.Alias) and i.this.unnest() == node)
         return next(matching, None)
 
-    def _named(self, expr: Expr, alias: str | None) -> Output:
+    def _name_key(self, expr: Expr, alias: str | None) -> Output:
         if isinstance(expr, Column):
             return Output(expr.name, expr)
         return Output(self._name(alias, "key"), expr)
@@ -195,7 +195,7 @@ class _Grouper:
             inner, outer = sides
             key = next((key for key in keys if key.expr == inner), None)
             if key is None:
-                key = self._named(inner, None)
+                key = self._name_key(inner, None)
                 keys.append(key)
             yield Call("=", (Column(key.name, inner.type), outer), BOOLEAN)
 
@@ -204,7 +204,7 @@ class _Grouper:
         refuse("correlated subquery", environment.books.outer_place or environment.at(self.select), hint)
 
 
-def _checked_key(key: Expr) -> Expr:
+def _check_key(key: Expr) -> Expr:
     if key.type in INTERVALS:
         raise NotMaintained("interval column")
     return operators.convert(key, BOOLEAN) if key.type == NULL else key

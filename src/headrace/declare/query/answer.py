@@ -15,7 +15,7 @@ from sqlglot import exp
 from headrace.declare.query import operators
 from headrace.declare.query.answer_types import aggregate_type, window_type
 from headrace.declare.query.environment import Environment
-from headrace.declare.query.expressions import read, read_value
+from headrace.declare.query.expressions import read_expression, read_value
 from headrace.declare.query.items import read_items
 from headrace.declare.query.known_functions import AGGREGATES
 from headrace.declare.query.report import refuse
@@ -52,7 +52,7 @@ class Answers:
         if isinstance(node, exp.Select):
             return inside._select(node)
         if isinstance(node, exp.SetOperation):
-            return inside._united(node)
+            return inside._unite_queries(node)
         if not isinstance(node, exp.Subquery) or not isinstance(node.this, exp.Query):
             refuse(f"clause: {type(node).__name__.lower()}", self.environment.at(node))
         return inside.of(node.this)
@@ -62,17 +62,17 @@ class Answers:
         for part in node.expressions:
             names, body = [column.name for column in part.args["alias"].columns], part.this
             if node.args.get("recursive") and isinstance(body, exp.SetOperation):
-                first = _named(inside.of(body.this), names)
+                first = _name_columns(inside.of(body.this), names)
                 inside._knowing(part.alias, first).of(body.expression)
                 inside = inside._knowing(part.alias, first)
             else:
-                inside = inside._knowing(part.alias, _named(inside.of(body), names))
+                inside = inside._knowing(part.alias, _name_columns(inside.of(body), names))
         return inside
 
     def _knowing(self, name: str, columns: Columns) -> Answers:
         return replace(self, common={**self.common, fold(name): columns})
 
-    def _united(self, node: exp.SetOperation) -> Columns:
+    def _unite_queries(self, node: exp.SetOperation) -> Columns:
         """By position, in the names of the first query and in types that hold both."""
         left, right = self.of(node.this), self.of(node.expression)
         if len(left) != len(right):
@@ -143,27 +143,27 @@ class Answers:
             return Scope()
         scope = self._item(from_.this)
         for join in node.args.get("joins") or ():
-            scope = self._joined(scope, join)
+            scope = self._join_scopes(scope, join)
         return scope
 
     def _item(self, node: exp.Expr) -> Scope:
         if isinstance(node, exp.Table):
-            scope = Scope((FromTable(node.alias or node.name, self._renamed(node, self._table(node))),))
+            scope = Scope((FromTable(node.alias or node.name, self._rename_columns(node, self._table(node))),))
         elif isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
-            scope = Scope((FromTable(node.alias, self._renamed(node, self.of(node.this))),))
+            scope = Scope((FromTable(node.alias, self._rename_columns(node, self.of(node.this))),))
         elif isinstance(node, exp.Subquery):
             scope = self._item(node.this)
         else:
             refuse(f"clause: {type(node).__name__.lower()}", self.environment.at(node))
         for join in node.args.get("joins") or ():
-            scope = self._joined(scope, join)
+            scope = self._join_scopes(scope, join)
         return scope
 
-    def _renamed(self, node: exp.Expr, columns: Columns) -> Columns:
+    def _rename_columns(self, node: exp.Expr, columns: Columns) -> Columns:
         alias = node.args.get("alias")
-        return _named(columns, [] if alias is None else [column.name for column in alias.columns])
+        return _name_columns(columns, [] if alias is None else [column.name for column in alias.columns])
 
-    def _joined(self, left: Scope, node: exp.Join) -> Scope:
+    def _join_scopes(self, left: Scope, node: exp.Join) -> Scope:
         right = self._item(node.this)
         self.check(node.args.get("on"), _side_by_side(left, right), set(), False)
         if str(node.args.get("kind") or "").upper() in ("SEMI", "ANTI"):
@@ -174,9 +174,9 @@ class Answers:
         if method:
             there = {fold(column.name) for column in right.all()}
             names = [column.name for column in left.all() if fold(column.name) in there]
-        return self._merged(node, left, right, names)
+        return self._merge_scopes(node, left, right, names)
 
-    def _merged(self, node: exp.Join, left: Scope, right: Scope, names: list[str]) -> Scope:
+    def _merge_scopes(self, node: exp.Join, left: Scope, right: Scope, names: list[str]) -> Scope:
         """After USING each of its columns is there once."""
         both, merged = _side_by_side(left, right), []
         for name in names:
@@ -241,7 +241,7 @@ class _Values:
                 self.place(inner)
             read_value(node, self.stage)
         except UnsupportedSql:
-            self._put(node, read(exp.Cast(this=exp.Null(), to=node.args["to"].copy()), self.stage).type)
+            self._put(node, read_expression(exp.Cast(this=exp.Null(), to=node.args["to"].copy()), self.stage).type)
 
     def _type(self, node: exp.Expr) -> Type | None:
         """The type of what is not read; None for what is."""
@@ -301,7 +301,7 @@ def _column(name: str, type_: Type) -> Visible:
     return Visible(name, Column(name, type_))
 
 
-def _named(columns: Columns, names: list[str]) -> Columns:
+def _name_columns(columns: Columns, names: list[str]) -> Columns:
     if len(names) != len(columns):
         return columns
     return tuple(_column(name, column.value.type) for name, column in zip(names, columns, strict=True))

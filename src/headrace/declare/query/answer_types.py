@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from headrace.declare.query.expressions import read, window_function
+from headrace.declare.query.expressions import read_expression, window_function
 from headrace.declare.query.known_functions import AGGREGATES
 from headrace.declare.query.report import refuse
 from headrace.declare.query.stage import QueryStage
@@ -30,7 +30,7 @@ def window_type(node: exp.Window, stage: QueryStage) -> Type:
     while not isinstance(call, exp.Anonymous):
         call = call.this
     if name in _OF_ARGUMENT_OVER and call.expressions:
-        return read(call.expressions[0], stage).type
+        return read_expression(call.expressions[0], stage).type
     return _type(name, call, stage, "window function")
 
 
@@ -54,7 +54,7 @@ def _type_of_argument(name: str, call: exp.Anonymous, stage: QueryStage) -> Type
     if arguments and isinstance(arguments[0], exp.Distinct):
         arguments = arguments[0].expressions
     if arguments and name in AGGREGATES:
-        type_ = read(arguments[0], stage).type
+        type_ = read_expression(arguments[0], stage).type
         if name in _OF_ARGUMENT:
             return type_
         if is_numeric(type_) and name in ("sum", "try_sum"):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from headrace.declare.query.mistakes import Mistake, NotMaintained
-from headrace.declare.query.operators import call, cast, convert, shown, unify
+from headrace.declare.query.operators import call, cast, convert, show_constant, unify
 from headrace.meaning.functions import PYTHON_PREFIX, Function, Parameter
 from headrace.model.catalogue import PythonFunction
 from headrace.model.expr import Expr, Literal
@@ -51,7 +51,9 @@ _UNIT_ALIASES = {"YYYY": "YEAR", "YY": "YEAR", "MON": "MONTH", "MM": "MONTH", "D
 def apply(entry: Function, arguments: Sequence[Expr]) -> Expr:
     """A function of the allow-list with converted arguments."""
     if not entry.accepts(len(arguments)):
-        raise Mistake(f'function "{entry.name}" does not take {_counted(len(arguments))}', f"it is {entry.signature}")
+        raise Mistake(
+            f'function "{entry.name}" does not take {_count_arguments(len(arguments))}', f"it is {entry.signature}"
+        )
     if len(arguments) == len(entry.parameters) - 1 and entry.name in _DEFAULTS:
         arguments = (*arguments, _DEFAULTS[entry.name])
     if entry.name in _CHECKED:
@@ -59,7 +61,7 @@ def apply(entry: Function, arguments: Sequence[Expr]) -> Expr:
     if entry.parameters and entry.parameters[0] == Parameter.SAME:
         converted = unify(arguments)
     else:
-        converted = _converted(
+        converted = _convert_arguments(
             entry.name, arguments, lambda position, expr: as_parameter(expr, entry.parameter(position))
         )
     _check_constants(entry, converted)
@@ -69,16 +71,18 @@ def apply(entry: Function, arguments: Sequence[Expr]) -> Expr:
 def apply_python(entry: PythonFunction, arguments: Sequence[Expr]) -> Expr:
     """A function declared in Python. Its name tells its version, so that a new one is another function."""
     if len(arguments) != len(entry.arguments):
-        raise Mistake(f'function "{entry.name}" takes {_counted(len(entry.arguments))}, not {len(arguments)}')
-    converted = _converted(entry.name, arguments, lambda position, expr: widen(expr, entry.arguments[position]))
+        raise Mistake(f'function "{entry.name}" takes {_count_arguments(len(entry.arguments))}, not {len(arguments)}')
+    converted = _convert_arguments(entry.name, arguments, lambda position, expr: widen(expr, entry.arguments[position]))
     return call(f"{PYTHON_PREFIX}{entry.name}@{entry.version}", converted, entry.returns)
 
 
-def _counted(count: int) -> str:
+def _count_arguments(count: int) -> str:
     return "1 argument" if count == 1 else f"{count} arguments"
 
 
-def _converted(name: str, arguments: Sequence[Expr], convert_one: Callable[[int, Expr], Expr]) -> tuple[Expr, ...]:
+def _convert_arguments(
+    name: str, arguments: Sequence[Expr], convert_one: Callable[[int, Expr], Expr]
+) -> tuple[Expr, ...]:
     converted = []
     for position, argument in enumerate(arguments):
         try:
@@ -129,7 +133,7 @@ def _trunc_arguments(unit: Expr, value: Expr) -> tuple[Expr, ...]:
         return unit, value
     name = _UNIT_ALIASES.get(name, name)
     if name not in _UNITS:
-        raise Mistake(f"{shown(unit)} is not a unit of time", f"units are {', '.join(_UNITS)}")
+        raise Mistake(f"{show_constant(unit)} is not a unit of time", f"units are {', '.join(_UNITS)}")
     return Literal(name, STRING), value
 
 

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from headrace.declare.query import operators
 from headrace.declare.query.environment import Purpose, Rows
-from headrace.declare.query.expressions import checked, read_condition, read_value
+from headrace.declare.query.expressions import check_expression, read_condition, read_value
 from headrace.declare.query.forms import check_parts, operands
 from headrace.declare.query.mistakes import Mistake
 from headrace.declare.query.ranking import keep_first
@@ -60,7 +60,7 @@ def _place_in_join(part: Expr, stage: QueryStage) -> bool:
     """Make `FROM a, b WHERE a.k = b.k` the join that it is. What could fail stays behind the conditions that may guard
     it.
     """
-    joined = _joined_by(part, stage.relation) if _is_plain_equality(part) else None
+    joined = _add_to_join(part, stage.relation) if _is_plain_equality(part) else None
     stage.relation = joined or stage.relation
     return joined is not None
 
@@ -76,7 +76,7 @@ def _is_widened_column(expr: Expr) -> bool:
     return isinstance(expr, Column)
 
 
-def _joined_by(part: Expr, relation: Relation) -> Relation | None:
+def _add_to_join(part: Expr, relation: Relation) -> Relation | None:
     """The tree with the condition in the lowest inner join that has columns of it on both sides."""
     if not isinstance(relation, Join) or relation.kind != JoinKind.INNER:
         return None
@@ -86,9 +86,9 @@ def _joined_by(part: Expr, relation: Relation) -> Relation | None:
     if left and right:
         return replace(relation, on=conjunction((*conjuncts(relation.on), part)))
     if left:
-        inner = _joined_by(part, relation.left)
+        inner = _add_to_join(part, relation.left)
         return None if inner is None else replace(relation, left=inner)
-    inner = _joined_by(part, relation.right)
+    inner = _add_to_join(part, relation.right)
     return None if inner is None else replace(relation, right=inner)
 
 
@@ -154,7 +154,7 @@ def _in(node: exp.In, stage: QueryStage, negated: bool) -> tuple[Rows, tuple[Exp
     values = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
     left = [read_value(value, stage) for value in values]
     rows = _rows(node.args["query"], "in", stage, Purpose.MEMBERS)
-    equal = checked(node, stage, lambda: _equal(left, rows))
+    equal = check_expression(node, stage, lambda: _equal(left, rows))
     certain = all(_never_null(value, stage.not_null) for value in left) and all(
         _never_null(column.value, rows.not_null) for column in rows.columns
     )

@@ -14,7 +14,7 @@ from headrace.declare.query import calls, operators
 from headrace.declare.query.forms import FORMS, check_parts, in_list
 from headrace.declare.query.known_functions import AGGREGATES, MAINTAINED_AGGREGATES, WINDOW_FUNCTIONS
 from headrace.declare.query.mistakes import Mistake, NotMaintained
-from headrace.declare.query.spelling import refused_expression
+from headrace.declare.query.spelling import refuse_expression
 from headrace.declare.query.stage import PlacedMistakes, QueryStage
 from headrace.declare.query.text import DEEPEST, too_deep
 from headrace.model.expr import Expr
@@ -22,22 +22,22 @@ from headrace.model.expr import Expr
 
 def read_value(node: exp.Expr, stage: QueryStage) -> Expr:
     """A whole expression, over the rows at hand."""
-    return checked(node, stage, lambda: stage.finished(read(node, stage)))
+    return check_expression(node, stage, lambda: stage.finished(read_expression(node, stage)))
 
 
 def read_condition(node: exp.Expr, stage: QueryStage) -> Expr:
     """A whole condition, over the rows at hand."""
-    return checked(node, stage, lambda: operators.condition(stage.finished(read(node, stage))))
+    return check_expression(node, stage, lambda: operators.condition(stage.finished(read_expression(node, stage))))
 
 
-def checked(node: exp.Expr, stage: QueryStage, make: Callable[[], Expr]) -> Expr:
+def check_expression(node: exp.Expr, stage: QueryStage, make: Callable[[], Expr]) -> Expr:
     """What `make` makes of a node, or UNKNOWN after a mistake, which is reported at the node's place."""
     with PlacedMistakes(stage, node):
         return make()
     return operators.UNKNOWN
 
 
-def read(node: exp.Expr, stage: QueryStage) -> Expr:
+def read_expression(node: exp.Expr, stage: QueryStage) -> Expr:
     """What an expression means at a stage, before grouping is considered."""
     known = stage.values.get(id(node))
     if known is not None:
@@ -47,21 +47,21 @@ def read(node: exp.Expr, stage: QueryStage) -> Expr:
     if books.depth > DEEPEST:
         raise too_deep(stage.environment.at(node))
     try:
-        return checked(node, stage, lambda: _read(node, stage))
+        return check_expression(node, stage, lambda: _read_node(node, stage))
     finally:
         books.depth -= 1
 
 
-def _read(node: exp.Expr, stage: QueryStage) -> Expr:
+def _read_node(node: exp.Expr, stage: QueryStage) -> Expr:
     if isinstance(node, exp.Query):
         return _value_of_query(node, stage)
     check_parts(node)
     if type(node) in FORMS:
-        value = FORMS[type(node)](node, lambda part: read(part, stage))
+        value = FORMS[type(node)](node, lambda part: read_expression(part, stage))
     elif type(node) in _READERS:
         value = _READERS[type(node)](node, stage)
     else:
-        raise refused_expression(node)
+        raise refuse_expression(node)
     if value in (calls.NOW, calls.TODAY):
         stage.environment.books.now_place = stage.environment.at(node)
     return value
@@ -88,7 +88,7 @@ def _function(node: exp.Anonymous, stage: QueryStage) -> Expr:
         _refuse_misplaced(name, stage)
     if any(isinstance(argument, exp.Star | exp.Distinct | exp.Alias | exp.Kwarg) for argument in node.expressions):
         raise Mistake(f'function "{name}" takes values: no "*", DISTINCT or names')
-    return calls.function(name, [read(argument, stage) for argument in node.expressions], declared)
+    return calls.function(name, [read_expression(argument, stage) for argument in node.expressions], declared)
 
 
 def _refuse_misplaced(name: str, stage: QueryStage) -> None:
@@ -119,7 +119,7 @@ def _field(node: exp.Dot, stage: QueryStage) -> Expr:
     raise NotMaintained("struct column", "keep the parts in columns of their own")
 
 
-def _ranked(node: exp.Window, stage: QueryStage) -> Expr:
+def _read_rank(node: exp.Window, stage: QueryStage) -> Expr:
     name = window_function(node)
     if stage.ranking is None:
         raise NotMaintained(f"window function: {name}")
@@ -145,7 +145,7 @@ def _value_of_query(node: exp.Expr, stage: QueryStage) -> Expr:
 def _in(node: exp.In, stage: QueryStage) -> Expr:
     if node.args.get("query"):
         raise _subquery_refusal(node, stage)
-    return in_list(node, lambda part: read(part, stage))
+    return in_list(node, lambda part: read_expression(part, stage))
 
 
 def _exists(node: exp.Exists, stage: QueryStage) -> Expr:
@@ -162,9 +162,9 @@ def _subquery_refusal(node: exp.Expr, stage: QueryStage) -> NotMaintained:
 _READERS: Mapping[type[exp.Expr], Callable[[Any, QueryStage], Expr]] = {
     exp.Column: _column,
     exp.Anonymous: _function,
-    exp.Filter: lambda node, stage: read(node.this, stage),  # no aggregate here: its reader says why
+    exp.Filter: lambda node, stage: read_expression(node.this, stage),  # no aggregate here: its reader says why
     exp.Dot: _field,
-    exp.Window: _ranked,
+    exp.Window: _read_rank,
     exp.In: _in,
     exp.Exists: _exists,
 }

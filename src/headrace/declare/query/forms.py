@@ -14,7 +14,7 @@ from sqlglot import exp
 from headrace.declare.query import calls, literals, operators
 from headrace.declare.query.arguments import apply
 from headrace.declare.query.mistakes import Mistake, NotMaintained
-from headrace.declare.query.spelling import refused_part
+from headrace.declare.query.spelling import refuse_part
 from headrace.meaning.functions import FUNCTIONS
 from headrace.model.expr import FALSE, TRUE, Expr, Literal
 from headrace.model.type_names import type_named
@@ -54,7 +54,7 @@ def check_parts(node: exp.Expr) -> None:
     known = ("this", "expression", "expressions", *_PARTS.get(type(node), ()))
     for key, value in node.args.items():
         if value and key not in known:
-            raise refused_part(node, key)
+            raise refuse_part(node, key)
 
 
 def operands(node: exp.Expr) -> list[exp.Expr]:
@@ -92,11 +92,11 @@ def _negative(node: exp.Neg, value: ReadPart) -> Expr:
     return operators.minus(value(node.this))
 
 
-def _connected(operator: str) -> FormReader:
+def _read_connective(operator: str) -> FormReader:
     return lambda node, value: operators.connect(operator, _all(operands(node), value))
 
 
-def _compared(operator: str) -> FormReader:
+def _read_comparison(operator: str) -> FormReader:
     def reader(node: exp.Binary, value: ReadPart) -> Expr:
         if isinstance(node.expression, exp.Any | exp.All):
             raise NotMaintained("expression: ANY or ALL", "use EXISTS or IN, or compare with min() or max()")
@@ -109,7 +109,7 @@ def _different(node: exp.NullSafeNEQ, value: ReadPart) -> Expr:
     return operators.negate_condition(operators.compare("<=>", value(node.this), value(node.expression)))
 
 
-def _calculated(operator: str) -> FormReader:
+def _read_calculation(operator: str) -> FormReader:
     def reader(node: exp.Binary, value: ReadPart) -> Expr:
         in_days = literals.counts_days(node.this) or literals.counts_days(node.expression)
         return operators.arithmetic(operator, value(node.this), value(node.expression), in_days=in_days)
@@ -159,7 +159,7 @@ def _like(node: exp.Binary, value: ReadPart, *escape: Expr) -> Expr:
     return operators.negate_condition(result) if node.args.get("negate") else result
 
 
-def _escaped(node: exp.Escape, value: ReadPart) -> Expr:
+def _escape_pattern(node: exp.Escape, value: ReadPart) -> Expr:
     if not isinstance(node.this, exp.Like):
         raise NotMaintained("expression: escape")
     check_parts(node.this)
@@ -180,7 +180,7 @@ def _cast(node: exp.Cast, value: ReadPart) -> Expr:
     source, type_ = value(node.this), _type(node.args["to"])
     result = operators.cast(source, type_)
     if isinstance(source, Literal) and source.type == STRING and not isinstance(result, Literal):
-        raise Mistake(f"{operators.shown(source)} is not a value of type {type_}")
+        raise Mistake(f"{operators.show_constant(source)} is not a value of type {type_}")
     return result
 
 
@@ -209,7 +209,7 @@ def _position(node: exp.StrPosition, value: ReadPart) -> Expr:
     return apply(FUNCTIONS["locate"], (value(node.args["substr"]), value(node.this)))
 
 
-def _refused(operator: str) -> FormReader:
+def _refuse_operator(operator: str) -> FormReader:
     def reader(node: exp.Expr, value: ReadPart) -> Expr:
         raise NotMaintained(operator)
 
@@ -226,22 +226,22 @@ FORMS: Mapping[type[exp.Expr], FormReader] = {
     exp.Interval: lambda node, value: literals.interval(node),
     exp.Neg: _negative,
     exp.Not: lambda node, value: operators.negate_condition(value(node.this)),
-    exp.And: _connected("and"),
-    exp.Or: _connected("or"),
-    exp.EQ: _compared("="),
-    exp.NEQ: _compared("<>"),
-    exp.LT: _compared("<"),
-    exp.LTE: _compared("<="),
-    exp.GT: _compared(">"),
-    exp.GTE: _compared(">="),
-    exp.NullSafeEQ: _compared("<=>"),
+    exp.And: _read_connective("and"),
+    exp.Or: _read_connective("or"),
+    exp.EQ: _read_comparison("="),
+    exp.NEQ: _read_comparison("<>"),
+    exp.LT: _read_comparison("<"),
+    exp.LTE: _read_comparison("<="),
+    exp.GT: _read_comparison(">"),
+    exp.GTE: _read_comparison(">="),
+    exp.NullSafeEQ: _read_comparison("<=>"),
     exp.NullSafeNEQ: _different,
-    exp.Add: _calculated("+"),
-    exp.Sub: _calculated("-"),
-    exp.Mul: _calculated("*"),
-    exp.Div: _calculated("/"),
-    exp.IntDiv: _calculated("div"),
-    exp.Mod: _calculated("%"),
+    exp.Add: _read_calculation("+"),
+    exp.Sub: _read_calculation("-"),
+    exp.Mul: _read_calculation("*"),
+    exp.Div: _read_calculation("/"),
+    exp.IntDiv: _read_calculation("div"),
+    exp.Mod: _read_calculation("%"),
     exp.Concat: lambda node, value: apply(FUNCTIONS["concat"], _all(node.expressions, value)),  # 'a' 'b'
     exp.DPipe: lambda node, value: apply(FUNCTIONS["concat"], _all(operands(node), value)),
     exp.Between: _between,
@@ -249,14 +249,14 @@ FORMS: Mapping[type[exp.Expr], FormReader] = {
     exp.Like: _like,
     exp.ILike: _like,
     exp.RegexpLike: lambda node, value: apply(FUNCTIONS["rlike"], (value(node.this), value(node.expression))),
-    exp.Escape: _escaped,
+    exp.Escape: _escape_pattern,
     exp.Case: _case,
     exp.If: lambda node, value: calls.function(
         "if", _all((node.this, node.args["true"], node.args.get("false")), value), {}
     ),
     exp.Cast: _cast,
-    exp.TryCast: _refused("function: try_cast"),
-    exp.Bracket: _refused("array element"),
+    exp.TryCast: _refuse_operator("function: try_cast"),
+    exp.Bracket: _refuse_operator("array element"),
     exp.Extract: lambda node, value: calls.date_part(node.this.name, value(node.expression)),
     exp.Substring: _substring,
     exp.Trim: _trim,

@@ -10,7 +10,7 @@ from functools import partial
 from sqlglot import exp
 
 from headrace.declare.query.environment import Environment
-from headrace.declare.query.expressions import checked, read_value
+from headrace.declare.query.expressions import check_expression, read_value
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.declare.query.scope import Visible, fold
 from headrace.declare.query.stage import PlacedMistakes, QueryStage
@@ -36,18 +36,18 @@ def read_items(nodes: Sequence[exp.Expr], stage: QueryStage, *, named: bool) -> 
     items: list[SelectItem] = []
     for node in nodes:
         with PlacedMistakes(stage, node):
-            for item in _read(node, stage, named, items):
+            for item in _read_item(node, stage, named, items):
                 items.append(item)
                 if isinstance(node, exp.Alias):
                     stage.aliases = {**stage.aliases, fold(item.name): item.value}
     return tuple(items)
 
 
-def _read(node: exp.Expr, stage: QueryStage, named: bool, before: list[SelectItem]) -> Iterator[SelectItem]:
+def _read_item(node: exp.Expr, stage: QueryStage, named: bool, before: list[SelectItem]) -> Iterator[SelectItem]:
     if isinstance(node, exp.Star):
-        yield from _starred(node, tuple(stage.scope.all()), node, stage)
+        yield from _expand_star(node, tuple(stage.scope.all()), node, stage)
     elif isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
-        yield from _starred(node.this, _table(node, stage), node, stage)
+        yield from _expand_star(node.this, _table(node, stage), node, stage)
     elif isinstance(node, exp.Alias):
         if not isinstance(node.args["alias"], exp.Identifier):
             raise Mistake("an alias is a name")
@@ -67,7 +67,9 @@ def _table(node: exp.Column, stage: QueryStage) -> tuple[Visible, ...]:
     return stage.scope.all_of(table)
 
 
-def _starred(star: exp.Star, columns: tuple[Visible, ...], node: exp.Expr, stage: QueryStage) -> Iterator[SelectItem]:
+def _expand_star(
+    star: exp.Star, columns: tuple[Visible, ...], node: exp.Expr, stage: QueryStage
+) -> Iterator[SelectItem]:
     if any(star.args.get(part) for part in ("replace", "rename", "ilike")):
         raise NotMaintained("clause: * with replace or rename")
     left_out = {fold(column.name): column for column in star.args.get("except_") or ()}
@@ -79,7 +81,7 @@ def _starred(star: exp.Star, columns: tuple[Visible, ...], node: exp.Expr, stage
             stage.environment.error(f'column "{column.name}" does not exist', column, near)
     for visible in columns:
         if fold(visible.name) not in left_out:
-            yield SelectItem(visible.name, checked(node, stage, partial(stage.finished, visible.value)), node)
+            yield SelectItem(visible.name, check_expression(node, stage, partial(stage.finished, visible.value)), node)
 
 
 def _own_name(node: exp.Expr, stage: QueryStage, named: bool, before: list[SelectItem]) -> str:

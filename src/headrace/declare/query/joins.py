@@ -15,7 +15,7 @@ from sqlglot import exp
 from headrace.declare.query import operators
 from headrace.declare.query.arguments import apply
 from headrace.declare.query.environment import Environment, FromClause
-from headrace.declare.query.expressions import checked, read_condition
+from headrace.declare.query.expressions import check_expression, read_condition
 from headrace.declare.query.mistakes import Mistake
 from headrace.declare.query.ranking import keep_first
 from headrace.declare.query.report import refuse
@@ -42,7 +42,7 @@ def read_from(
     """The rows of FROM, and the names that are in sight after it."""
     core = _item(node, environment, outer)
     for join in joins:
-        core = _joined(core, join, environment, outer)
+        core = _join_clause(core, join, environment, outer)
     return core
 
 
@@ -54,11 +54,11 @@ def _item(node: exp.Expr, environment: Environment, outer: QueryStage | None) ->
     else:
         core = read_item(node, environment)
     for join in node.args.get("joins") or ():
-        core = _joined(core, join, environment, outer)
+        core = _join_clause(core, join, environment, outer)
     return core
 
 
-def _joined(left: FromClause, node: exp.Join, environment: Environment, outer: QueryStage | None) -> FromClause:
+def _join_clause(left: FromClause, node: exp.Join, environment: Environment, outer: QueryStage | None) -> FromClause:
     kind = _kind(node, environment)
     right = _item(node.this, environment, outer)
     _check_aliases(left.scope, right.scope, node, environment)
@@ -102,7 +102,7 @@ def _using(names: tuple[str, ...], left: Scope, right: Scope, node: exp.Join, st
         return operators.compare("=", _one(name, left), _one(name, right))
 
     nodes = zip(names, node.args["using"], strict=True)
-    return tuple(checked(place, stage, partial(equal, name)) for name, place in nodes)
+    return tuple(check_expression(place, stage, partial(equal, name)) for name, place in nodes)
 
 
 def _one(name: str, scope: Scope) -> Expr:
@@ -128,7 +128,7 @@ class _Pair:
     using: tuple[str, ...]
 
     def joined(self, node: exp.Expr, environment: Environment) -> FromClause:
-        left, right, parts = self._ranked()
+        left, right, parts = self._apply_ranks()
         inner = self.kind == JoinKind.INNER
         if not inner and (left.correlated or right.correlated):
             refuse("correlated subquery", environment.books.outer_place or environment.at(node))
@@ -137,16 +137,16 @@ class _Pair:
         timed = tuple(part for part in parts if inner and not is_deterministic(part) and part not in correlated)
         on = conjunction(tuple(part for part in parts if part not in correlated and part not in timed))
         if self.kind in _FILLS_LEFT:
-            left = _computed(left, columns_of(on), node, environment)
+            left = _compute_columns(left, columns_of(on), node, environment)
         if self.kind in _FILLS_RIGHT:
-            right = _computed(right, columns_of(on), node, environment)
+            right = _compute_columns(right, columns_of(on), node, environment)
         relation: Relation = Join(self.kind, left.relation, right.relation, on)
         relation = Filter(relation, conjunction(timed)) if timed else relation
         return FromClause(
             relation, self._scope(left, right), self._not_null(), (*left.correlated, *right.correlated, *correlated)
         )
 
-    def _ranked(self) -> tuple[FromClause, FromClause, tuple[Expr, ...]]:
+    def _apply_ranks(self) -> tuple[FromClause, FromClause, tuple[Expr, ...]]:
         """Conditions on a rank decide how many rows a side keeps, where the join does not have to keep them all."""
         left, right, parts = self.left, self.right, self.parts
         if self.kind in (JoinKind.INNER, JoinKind.RIGHT):
@@ -165,10 +165,10 @@ class _Pair:
     def _scope(self, left: FromClause, right: FromClause) -> Scope:
         seen = left.scope if self.kind in _LEFT_ONLY else _side_by_side(left.scope, right.scope)
         for name in self.using:
-            seen = self._merged(name, left.scope, right.scope, seen)
+            seen = self._merge_column(name, left.scope, right.scope, seen)
         return seen
 
-    def _merged(self, name: str, left: Scope, right: Scope, seen: Scope) -> Scope:
+    def _merge_column(self, name: str, left: Scope, right: Scope, seen: Scope) -> Scope:
         sides = left.find(name, None), right.find(name, None)
         if any(len(found) != 1 for found in sides):
             return seen  # a mistake that is reported
@@ -182,7 +182,7 @@ class _Pair:
         return Scope(seen.tables, (*others, Visible(spelled, value)), seen.hidden | frozenset(owners))
 
 
-def _computed(side: FromClause, also: frozenset[str], node: exp.Expr, environment: Environment) -> FromClause:
+def _compute_columns(side: FromClause, also: frozenset[str], node: exp.Expr, environment: Environment) -> FromClause:
     """The side with every visible column a field. `also` are fields that the join's condition reads."""
     visible = [
         (f"{table.alias}.{column.name}", column.value) for table in side.scope.tables for column in table.columns
@@ -204,10 +204,10 @@ def _computed(side: FromClause, also: frozenset[str], node: exp.Expr, environmen
         if field.name in also and column not in outputs:
             outputs[column] = Output(field.name, column)
     relation = Projection(side.relation, tuple(outputs.values()))
-    return replace(side, relation=relation, scope=_moved(side.scope, outputs))
+    return replace(side, relation=relation, scope=_move_scope(side.scope, outputs))
 
 
-def _moved(scope: Scope, outputs: dict[Expr, Output]) -> Scope:
+def _move_scope(scope: Scope, outputs: dict[Expr, Output]) -> Scope:
     def field(column: Visible) -> Visible:
         output = outputs.get(column.value)
         return column if output is None else replace(column, value=Column(output.name, column.value.type))

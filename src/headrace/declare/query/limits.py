@@ -13,7 +13,7 @@ from headrace.declare.query.items import SelectItem, as_fields, outputs
 from headrace.declare.query.mistakes import Mistake
 from headrace.declare.query.ranking import sort_key
 from headrace.declare.query.scope import fold
-from headrace.declare.query.spelling import refused_fetch
+from headrace.declare.query.spelling import refuse_fetch
 from headrace.declare.query.stage import PlacedMistakes, QueryStage
 from headrace.model.expr import Column, Expr, Literal
 from headrace.model.relation import Order, Output, Projection, Relation, TopK
@@ -70,7 +70,7 @@ def _count(node: exp.Expr, stage: QueryStage) -> int | None:
     value = node.args.get("count") if isinstance(node, exp.Fetch) else node.args.get("expression")
     with PlacedMistakes(stage, node):
         if node.args.get("limit_options"):
-            raise refused_fetch(node)
+            raise refuse_fetch(node)
         if isinstance(value, exp.Literal) and not value.is_string and value.name.isdigit() and int(value.name) < 2**31:
             return int(value.name)
         raise Mistake("the number of rows must be a constant")

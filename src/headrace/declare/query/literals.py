@@ -66,10 +66,10 @@ def interval(node: exp.Interval) -> Literal:
         hint = text_hint(amount.name) if is_quoted(amount) else "multiply: INTERVAL '1' DAY * 3"
         raise Mistake("the length of an interval must be a constant", hint)
     if isinstance(node.args.get("unit"), exp.IntervalSpan):
-        result = _composed(amount.name)
+        result = _read_composed(amount.name)
     else:
         result = interval_of(_parts(node))
-    return negated(result) if negative else result
+    return negate(result) if negative else result
 
 
 def counts_days(node: exp.Expr) -> bool:
@@ -93,7 +93,7 @@ def duration(text: str) -> dt.timedelta:
     return value
 
 
-def negated(literal: Literal) -> Literal:
+def negate(literal: Literal) -> Literal:
     assert isinstance(literal.value, int | dt.timedelta)
     return Literal(-literal.value, literal.type)
 
@@ -150,7 +150,7 @@ def _span(amount: str, unit: str) -> dt.timedelta:
     return _count(amount) * _SPANS[unit]
 
 
-def _composed(text: str) -> Literal:
+def _read_composed(text: str) -> Literal:
     """`1-2` is years and months, `1 02:03:04.5` days, hours, minutes and seconds."""
     if match := _YEAR_TO_MONTH.fullmatch(text.strip()):
         value = Literal(int(match[2]) * 12 + int(match[3]), YEAR_MONTH)
@@ -159,4 +159,4 @@ def _composed(text: str) -> Literal:
         value = interval_of(tuple((amount, unit) for amount, unit in units if amount))
     else:
         raise Mistake(f'"{text}" is not an interval', "write it like '1-2' YEAR TO MONTH or '1 02:03:04' DAY TO SECOND")
-    return negated(value) if match[1] == "-" else value
+    return negate(value) if match[1] == "-" else value

@@ -49,10 +49,14 @@ def _usable(part: Expr) -> Expr:
         left, right, operator = right, left, MIRRORED[operator]
     if not is_deterministic(left):
         return part
-    return _by_difference(operator, left, right) or _by_date(operator, left, right) or _compared(operator, left, right)
+    return (
+        _by_difference(operator, left, right)
+        or _by_date(operator, left, right)
+        or _compare_sides(operator, left, right)
+    )
 
 
-def _compared(operator: str, left: Expr, right: Expr) -> Expr:
+def _compare_sides(operator: str, left: Expr, right: Expr) -> Expr:
     return Call(operator, (left, right), BOOLEAN)
 
 
@@ -61,7 +65,7 @@ def _by_difference(operator: str, span: Expr, difference: Expr) -> Expr | None:
     if isinstance(difference, Call) and difference.function == "-" and difference.arguments[0] == NOW:
         time = difference.arguments[1]
         if time.type == TIMESTAMP and isinstance(span, Literal) and span.type == DAY_TIME:
-            return _compared(operator, time, Call("-", (NOW, span), TIMESTAMP))
+            return _compare_sides(operator, time, Call("-", (NOW, span), TIMESTAMP))
     return None
 
 
@@ -77,14 +81,14 @@ def _by_date(operator: str, left: Expr, right: Expr) -> Expr | None:
     after_end, after_start = _since(left, 1 - days), _since(left, -days)
     match operator:
         case ">=":
-            return _compared(">", *after_end)
+            return _compare_sides(">", *after_end)
         case ">":
-            return _compared(">", *after_start)
+            return _compare_sides(">", *after_start)
         case "<=":
-            return _compared("<=", *after_start)
+            return _compare_sides("<=", *after_start)
         case "<":
-            return _compared("<=", *after_end)
-    return conjunction((_compared(">", *after_end), _compared("<=", *after_start)))
+            return _compare_sides("<=", *after_end)
+    return conjunction((_compare_sides(">", *after_end), _compare_sides("<=", *after_start)))
 
 
 def _since(date: Expr, days: int) -> tuple[Expr, Expr]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 
-from headrace.declare.query.literals import decimal_of, negated
+from headrace.declare.query.literals import decimal_of, negate
 from headrace.declare.query.mistakes import Mistake, NotMaintained
 from headrace.meaning.functions import PYTHON_PREFIX
 from headrace.meaning.scalar import evaluate
@@ -63,7 +63,7 @@ def convert(expr: Expr, type_: Type) -> Expr:
     converted = call("cast", (expr,), type_) if castable(expr.type, type_) else None
     if isinstance(converted, Literal):
         return converted
-    raise Mistake(f"{shown(expr)} is not a value of type {type_}")
+    raise Mistake(f"{show_constant(expr)} is not a value of type {type_}")
 
 
 def cast(expr: Expr, type_: Type) -> Expr:
@@ -91,7 +91,7 @@ def castable(source: Type, target: Type) -> bool:
     return False
 
 
-def shown(expr: Expr) -> str:
+def show_constant(expr: Expr) -> str:
     """A constant in a message."""
     if isinstance(expr, Literal):
         return "NULL" if expr.value is None else f"'{expr.value}'" if isinstance(expr.value, str) else str(expr.value)
@@ -152,7 +152,7 @@ def connect(operator: str, operands: Sequence[Expr]) -> Expr:
         same = isinstance(operand, Call) and operand.function == operator
         flat.extend(operand.arguments if isinstance(operand, Call) and same else (operand,))
     if operator == "or" and (common := _in_all(flat)):
-        return _factored(flat, common)
+        return _factor_out(flat, common)
     return flat[0] if len(flat) == 1 else call(operator, flat, BOOLEAN)
 
 
@@ -162,7 +162,7 @@ def _in_all(branches: Sequence[Expr]) -> list[Expr]:
     return [part for part in conjuncts(branches[0]) if all(part in parts for parts in others)]
 
 
-def _factored(branches: Sequence[Expr], common: Sequence[Expr]) -> Expr:
+def _factor_out(branches: Sequence[Expr], common: Sequence[Expr]) -> Expr:
     """`(a AND x) OR (a AND y)` as `a AND (x OR y)`: what joins the tables is then seen to hold always."""
     rests = [tuple(part for part in conjuncts(branch) if part not in common) for branch in branches]
     if not all(rests):
@@ -181,7 +181,7 @@ def is_not_false(expr: Expr) -> Expr:
 def arithmetic(operator: str, left: Expr, right: Expr, *, in_days: bool = False) -> Expr:
     """`+ - * / div % pmod`. `in_days`: the interval among the operands is written in days."""
     if left.type == NULL or right.type == NULL:
-        left, right = _typed_nulls(left, right)
+        left, right = _give_nulls_types(left, right)
     if is_numeric(left.type) and is_numeric(right.type):
         return _of_numbers(operator, *_exact_literals(left, right))
     if operator in ("+", "-"):
@@ -189,13 +189,13 @@ def arithmetic(operator: str, left: Expr, right: Expr, *, in_days: bool = False)
         if result is not None:
             return result
     if operator == "*" and (left.type in INTERVALS or right.type in INTERVALS):
-        return _multiplied(left, right)
+        return _multiply(left, right)
     if STRING in (left.type, right.type):
         raise Mistake(f'"{operator}" of {left.type} and {right.type} needs an explicit CAST')
     raise Mistake(f'"{operator}" is not defined for {left.type} and {right.type}')
 
 
-def _typed_nulls(left: Expr, right: Expr) -> tuple[Expr, Expr]:
+def _give_nulls_types(left: Expr, right: Expr) -> tuple[Expr, Expr]:
     if left.type == right.type == NULL:
         return convert(left, DOUBLE), convert(right, DOUBLE)
     if right.type == NULL:
@@ -233,7 +233,7 @@ def _of_times(operator: str, left: Expr, right: Expr, *, in_days: bool) -> Expr 
 
 def _of_intervals(operator: str, left: Expr, right: Expr) -> Expr:
     if isinstance(left, Literal) and isinstance(right, Literal):
-        signed = right if operator == "+" else negated(right)
+        signed = right if operator == "+" else negate(right)
         if isinstance(left.value, dt.timedelta) and isinstance(signed.value, dt.timedelta):
             return Literal(left.value + signed.value, left.type)
         if isinstance(left.value, int) and isinstance(signed.value, int):
@@ -241,7 +241,7 @@ def _of_intervals(operator: str, left: Expr, right: Expr) -> Expr:
     raise NotMaintained("expression: interval arithmetic", "add intervals to times, or compare them with constants")
 
 
-def _multiplied(left: Expr, right: Expr) -> Expr:
+def _multiply(left: Expr, right: Expr) -> Expr:
     span, factor = (left, right) if left.type in INTERVALS else (right, left)
     if isinstance(span, Literal) and isinstance(factor, Literal) and isinstance(factor.value, int):
         if isinstance(span.value, dt.timedelta):
@@ -253,7 +253,7 @@ def _multiplied(left: Expr, right: Expr) -> Expr:
 
 def minus(expr: Expr) -> Expr:
     if expr.type in INTERVALS and isinstance(expr, Literal):
-        return negated(expr)
+        return negate(expr)
     if not (is_numeric(expr.type) or expr.type == NULL):
         raise Mistake(f'"-" is not defined for {expr.type}')
     return call("negate", (expr,), expr.type)

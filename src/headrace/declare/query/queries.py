@@ -12,7 +12,7 @@ from headrace.declare.query.environment import Environment, NamedQuery, Purpose,
 from headrace.declare.query.report import Report, refuse
 from headrace.declare.query.scope import fold
 from headrace.declare.query.select import read_select
-from headrace.declare.query.sets import limited_rows, read_set
+from headrace.declare.query.sets import limit_rows, read_set
 from headrace.declare.query.stage import QueryStage
 from headrace.declare.query.tables import refuse_clauses
 from headrace.model.errors import UnsupportedSql
@@ -39,7 +39,7 @@ def _body(node: exp.Query, environment: Environment, outer: QueryStage | None, p
     rows = environment.read_query(node.this, environment, outer, purpose)
     if rows.correlated and node.args.get("limit"):
         refuse("correlated subquery", environment.books.outer_place or environment.at(node))
-    return limited_rows(node, rows, environment, purpose)
+    return limit_rows(node, rows, environment, purpose)
 
 
 def _with(node: exp.Expr, environment: Environment) -> Environment:

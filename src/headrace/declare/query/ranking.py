@@ -43,10 +43,10 @@ def read_ranking(stage: QueryStage, node: exp.Window) -> Expr:
         raise Mistake("")  # it is there, and what is wrong with it is told already
     if not order:
         raise Mistake(f'"{name}" needs ORDER BY', f"{name}() OVER (PARTITION BY ... ORDER BY ...)")
-    return _ranked(stage, node, (Ranking(name), partition, order))
+    return _rank_rows(stage, node, (Ranking(name), partition, order))
 
 
-def _ranked(stage: QueryStage, node: exp.Window, key: tuple[Ranking, tuple[Expr, ...], tuple[Order, ...]]) -> Expr:
+def _rank_rows(stage: QueryStage, node: exp.Window, key: tuple[Ranking, tuple[Expr, ...], tuple[Order, ...]]) -> Expr:
     if stage.ranked is not None:
         if stage.ranked[0] != key:
             raise NotMaintained("several window functions")
@@ -76,12 +76,12 @@ def sort_key(node: exp.Expr, value: Expr) -> Order:
 def keep_first(relation: Relation, parts: Sequence[Expr]) -> tuple[Relation, tuple[Expr, ...]]:
     """Use conditions on ranks as limits of the rankings below; return the conditions that remain."""
     remaining = tuple(parts)
-    for field in tuple(_unlimited(relation)):
+    for field in tuple(_find_unlimited(relation)):
         bounds = {part: bound for part in remaining if (bound := _bound(part, field)) is not None}
         lowest = max((low for low, _ in bounds.values()), default=1)
         highest = min((high for _, high in bounds.values()), default=UNLIMITED)
         if highest < UNLIMITED:
-            relation = _limited(relation, field, max(1, lowest), highest)
+            relation = _limit_rows(relation, field, max(1, lowest), highest)
             remaining = tuple(part for part in remaining if part not in bounds)
     return relation, remaining
 
@@ -122,23 +122,23 @@ def _below(relation: Relation) -> tuple[Relation, ...]:
     return ()
 
 
-def _unlimited(relation: Relation) -> Iterator[str]:
+def _find_unlimited(relation: Relation) -> Iterator[str]:
     if isinstance(relation, TopK) and relation.limit == UNLIMITED and relation.rank_name is not None:
         yield relation.rank_name
     for input_ in _below(relation):
-        yield from _unlimited(input_)
+        yield from _find_unlimited(input_)
 
 
-def _limited(relation: Relation, field: str, lowest: int, highest: int) -> Relation:
+def _limit_rows(relation: Relation, field: str, lowest: int, highest: int) -> Relation:
     if isinstance(relation, TopK) and relation.rank_name == field:
         return replace(relation, limit=max(0, highest - lowest + 1), offset=lowest - 1)
     match relation:
         case Filter(input_) | Projection(input_):
-            return replace(relation, input=_limited(input_, field, lowest, highest))
+            return replace(relation, input=_limit_rows(input_, field, lowest, highest))
         case Join(kind, left, right):
             if kind in _KEEPS_LEFT:
-                left = _limited(left, field, lowest, highest)
+                left = _limit_rows(left, field, lowest, highest)
             if kind in _KEEPS_RIGHT:
-                right = _limited(right, field, lowest, highest)
+                right = _limit_rows(right, field, lowest, highest)
             return replace(relation, left=left, right=right)
     return relation

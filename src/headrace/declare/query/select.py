@@ -50,7 +50,7 @@ def read_select(node: exp.Select, environment: Environment, outer: QueryStage | 
     stage.clause = "GROUP BY"
     if aggregated:
         stage = group(node, stage, purpose)
-    return _selected(node, stage, purpose, _size(node, aggregated))
+    return _read_select(node, stage, purpose, _size(node, aggregated))
 
 
 def _size(node: exp.Select, aggregated: bool) -> Size:
@@ -59,7 +59,7 @@ def _size(node: exp.Select, aggregated: bool) -> Size:
     return Size.AT_MOST_ONE if node.args.get("having") else Size.ONE
 
 
-def _selected(node: exp.Select, stage: QueryStage, purpose: Purpose, size: Size) -> Rows:
+def _read_select(node: exp.Select, stage: QueryStage, purpose: Purpose, size: Size) -> Rows:
     """What is left after HAVING, SELECT, QUALIFY, DISTINCT, ORDER BY and LIMIT."""
     counts = _counts(stage.relation)
     if node.args.get("having"):

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from headrace.declare.query import operators
 from headrace.declare.query.environment import Environment, Purpose, Rows, Size
-from headrace.declare.query.expressions import checked
+from headrace.declare.query.expressions import check_expression
 from headrace.declare.query.items import SelectItem, outputs
 from headrace.declare.query.limits import Sorted, keep_limit
 from headrace.declare.query.report import refuse
@@ -32,7 +32,7 @@ def read_set(node: exp.SetOperation, environment: Environment, outer: QueryStage
     branches = _branches(node)
     places = [environment, *(_place(kind, environment) for _ in branches[1:])]
     results = [_branch(branch, place, outer) for branch, place in zip(branches, places, strict=True)]
-    return limited_rows(node, _combined(node, results, branches, places), environment, purpose)
+    return limit_rows(node, _combine_rows(node, results, branches, places), environment, purpose)
 
 
 def _branches(node: exp.SetOperation) -> list[exp.Expr]:
@@ -68,7 +68,7 @@ def _branch(node: exp.Expr, environment: Environment, outer: QueryStage | None) 
     return rows
 
 
-def _combined(
+def _combine_rows(
     node: exp.SetOperation, results: Sequence[Rows], branches: Sequence[exp.Expr], places: Sequence[Environment]
 ) -> Rows:
     first = results[0]
@@ -80,7 +80,7 @@ def _combined(
             return replace(first, complete=False)
     types = _types(results, branches, places)
     inputs = [
-        _projected(rows, types, [column.name for column in first.columns], branch, place)
+        _project_rows(rows, types, [column.name for column in first.columns], branch, place)
         for rows, branch, place in zip(results, branches, places, strict=True)
     ]
     return _rows(_operator(node, inputs), first)
@@ -90,21 +90,25 @@ def _types(results: Sequence[Rows], branches: Sequence[exp.Expr], places: Sequen
     stage = QueryStage(places[0], "UNION", Scope(), results[0].relation)
     columns = zip(*(rows.columns for rows in results), strict=True)
     values = [[column.value for column in same_place] for same_place in columns]
-    return [checked(branches[-1], stage, partial(_first_unified, each)).type for each in values]
+    return [check_expression(branches[-1], stage, partial(_first_unified, each)).type for each in values]
 
 
 def _first_unified(values: Sequence[Expr]) -> Expr:
     return operators.unify(values)[0]
 
 
-def _projected(
+def _project_rows(
     rows: Rows, types: Sequence[Type], names: Sequence[str], node: exp.Expr, environment: Environment
 ) -> Relation:
     stage = QueryStage(environment, "UNION", Scope(), rows.relation)
     items = []
     for column, type_, name in zip(rows.columns, types, names, strict=True):
         # Columns without a common type are reported, and have none.
-        value = column.value if type_ == NULL else checked(node, stage, partial(operators.convert, column.value, type_))
+        value = (
+            column.value
+            if type_ == NULL
+            else check_expression(node, stage, partial(operators.convert, column.value, type_))
+        )
         items.append(SelectItem(name, value, node))
     made = outputs(items, environment)
     return rows.relation if _is_identity(rows.relation, made) else Projection(rows.relation, made)
@@ -133,7 +137,7 @@ def _rows(relation: Relation, first: Rows) -> Rows:
     return Rows(relation, visible, complete=first.complete)
 
 
-def limited_rows(node: exp.Expr, rows: Rows, environment: Environment, purpose: Purpose) -> Rows:
+def limit_rows(node: exp.Expr, rows: Rows, environment: Environment, purpose: Purpose) -> Rows:
     """Rows of a finished query after another ORDER BY and LIMIT, which may name its columns only."""
     if not any(node.args.get(clause) for clause in ("order", "limit", "offset")):
         return rows

@@ -46,19 +46,19 @@ _CLAUSES: Mapping[str, tuple[str, str | None]] = {
 }
 
 
-def refused_expression(node: exp.Expr) -> NotMaintained:
+def refuse_expression(node: exp.Expr) -> NotMaintained:
     """An expression that nobody reads."""
     words, hint = _EXPRESSIONS.get(type(node), (type(node).__name__.lower(), None))
     return NotMaintained(f"expression: {words}", hint)
 
 
-def refused_part(node: exp.Expr, key: str) -> NotMaintained:
+def refuse_part(node: exp.Expr, key: str) -> NotMaintained:
     """A part of an expression that its reader does not know."""
     words, hint = _PARTS.get((type(node), key), (f"{type(node).__name__.lower()} with {key.strip('_')}", None))
     return NotMaintained(f"expression: {words}", hint)
 
 
-def refused_clause(key: str) -> NotMaintained:
+def refuse_clause(key: str) -> NotMaintained:
     """A clause that its reader does not handle."""
     return NotMaintained(*_CLAUSES.get(key, (f"clause: {key.strip('_').replace('_', ' ')}", None)))
 
@@ -67,21 +67,21 @@ def unknown_to_spark(node: exp.Expr) -> NotMaintained | None:
     """What Spark has no syntax for, or no value: then it cannot evaluate the query either."""
     match node:
         case exp.Distinct() if node.args.get("on"):
-            return refused_clause("on")
+            return refuse_clause("on")
         case exp.Lock():
-            return refused_clause("locks")
+            return refuse_clause("locks")
         case exp.Fetch():
-            return refused_fetch(node)
+            return refuse_fetch(node)
         case exp.Limit() if node.args.get("limit_options"):
-            return refused_fetch(node)
+            return refuse_fetch(node)
         case exp.Between() if node.args.get("symmetric"):
-            return refused_part(node, "symmetric")
+            return refuse_part(node, "symmetric")
         case exp.Parameter() | exp.Placeholder() | exp.RegexpILike() | exp.SimilarTo():
-            return refused_expression(node)
+            return refuse_expression(node)
     return None
 
 
-def refused_fetch(node: exp.Expr) -> NotMaintained:
+def refuse_fetch(node: exp.Expr) -> NotMaintained:
     """FETCH, or LIMIT with the options of FETCH."""
     options, word = node.args.get("limit_options"), "FETCH" if isinstance(node, exp.Fetch) else "LIMIT"
     if options is not None and options.args.get("percent"):

@@ -58,14 +58,14 @@ class StreamCheck:
                 return self.flow(input_, (*known, *conjuncts(predicate)))
             case Projection(input_, outputs):
                 inner = self.flow(input_)
-                return _Flow(inner.stream, _timed(outputs, inner.times))
+                return _Flow(inner.stream, _find_timed(outputs, inner.times))
             case Windows(input_, time):
                 inner = self.flow(input_)
                 bounds = {relation.start, relation.end} if _tells(time, inner.times) else set()
                 return _Flow(inner.stream, inner.times | bounds)
             case Aggregate(input_, keys):
                 inner = self.flow(input_)
-                times = _timed(keys, inner.times)
+                times = _find_timed(keys, inner.times)
                 return _Flow(inner.stream and bool(times), times)
             case TopK(input_, partition):
                 inner = self.flow(input_)
@@ -108,7 +108,7 @@ def _tells(expr: Expr, times: frozenset[str]) -> bool:
     return bool(columns_of(expr)) and columns_of(expr) <= times
 
 
-def _timed(outputs: Sequence[Output], times: frozenset[str]) -> frozenset[str]:
+def _find_timed(outputs: Sequence[Output], times: frozenset[str]) -> frozenset[str]:
     return frozenset(output.name for output in outputs if _tells(output.expr, times))
 
 

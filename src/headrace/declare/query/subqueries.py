@@ -28,10 +28,10 @@ def read_scalar(stage: QueryStage, node: exp.Expr) -> Expr:
         if not rows.complete:
             raise Mistake("")
         raise Mistake(f"a query used as a value has {len(rows.columns)} columns, not one")
-    return _attached(stage, rows, f"{inner.output}value")
+    return _attach_rows(stage, rows, f"{inner.output}value")
 
 
-def _attached(stage: QueryStage, rows: Rows, name: str) -> Expr:
+def _attach_rows(stage: QueryStage, rows: Rows, name: str) -> Expr:
     value = rows.columns[0].value
     if rows.size == Size.ONE and not rows.correlated:
         stage.relation = Join(JoinKind.INNER, stage.relation, rows.relation, TRUE)

@@ -10,7 +10,7 @@ from sqlglot import exp
 from headrace.declare.query.environment import BrokenView, Environment, FromClause, NamedQuery, Purpose, Rows
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import FromTable, Scope, Visible, fold, same_name
-from headrace.declare.query.spelling import refused_clause
+from headrace.declare.query.spelling import refuse_clause
 from headrace.model.catalogue import Source, SourceColumn
 from headrace.model.errors import nearest_name
 from headrace.model.expr import Column
@@ -29,7 +29,7 @@ def refuse_clauses(node: exp.Expr, environment: Environment, *handled: str) -> N
         if value and key not in handled:
             inner = value[0] if isinstance(value, list) else value
             where = environment.at(inner if isinstance(inner, exp.Expr) else node)
-            refused = refused_clause(key)
+            refused = refuse_clause(key)
             environment.report.refuse(refused.operator, where, refused.hint)
 
 
@@ -43,13 +43,13 @@ def read_item(node: exp.Expr, environment: Environment) -> FromClause:
 
 def _read_item(node: exp.Expr, environment: Environment) -> FromClause:
     if isinstance(node, exp.Table):
-        return _named(node, environment)
+        return _read_named(node, environment)
     if not isinstance(node, exp.Subquery) or not isinstance(node.this, exp.Query):
         refuse(_OTHER_ITEMS.get(type(node), f"clause: {type(node).__name__.lower()}"), environment.at(node))
     return _query(node, environment)
 
 
-def _named(node: exp.Table, environment: Environment) -> FromClause:
+def _read_named(node: exp.Table, environment: Environment) -> FromClause:
     if not isinstance(node.this, exp.Identifier):
         refuse(f"table function: {name_table_function(node)}", environment.at(node))
     refuse_clauses(node, environment, "this", "alias", "db", "joins")
@@ -58,11 +58,11 @@ def _named(node: exp.Table, environment: Environment) -> FromClause:
     common = None if node.db else environment.common_tables.get(fold(name))
     if common is not None:
         environment.books.used_queries.add(id(common.query))
-        return _shown(_expanded(common, alias, environment), alias, node, environment)
+        return _show_rows(_expand_query(common, alias, environment), alias, node, environment)
     source = environment.declared.source(name)
     if source is not None:
         _remember(source.name, environment)
-        return _shown(_rows_of(source, alias, node, environment), alias, node, environment)
+        return _show_rows(_rows_of(source, alias, node, environment), alias, node, environment)
     return _view(name, alias, node, environment)
 
 
@@ -76,12 +76,12 @@ def _view(name: str, alias: str, node: exp.Table, environment: Environment) -> F
     if view is None:
         near = nearest_name(name, (*environment.declared.table_names(), *environment.common_tables))
         environment.error(f'table "{name}" does not exist', node, near or "tables are the project's sources and views")
-        return _shown(_nothing_known(alias, environment), alias, node, environment)
+        return _show_rows(_nothing_known(alias, environment), alias, node, environment)
     _remember(next(known for known in environment.declared.view_names if same_name(known, name)), environment)
     if isinstance(view, BrokenView):
         environment.report.blocked = True
-        return _shown(_nothing_known(alias, environment), alias, node, environment)
-    return _shown(_expanded(view, alias, environment), alias, node, environment)
+        return _show_rows(_nothing_known(alias, environment), alias, node, environment)
+    return _show_rows(_expand_query(view, alias, environment), alias, node, environment)
 
 
 def _remember(name: str, environment: Environment) -> None:
@@ -89,7 +89,7 @@ def _remember(name: str, environment: Environment) -> None:
         environment.reads.append(name)
 
 
-def _expanded(named: NamedQuery, alias: str, environment: Environment) -> Rows:
+def _expand_query(named: NamedQuery, alias: str, environment: Environment) -> Rows:
     """The rows of a view or common table expression, read again for this use."""
     inner = replace(named.environment, path=environment.path).inside(alias)
     rows = inner.read_query(named.query, inner, None, Purpose.TABLE)
@@ -103,7 +103,7 @@ def _query(node: exp.Subquery, environment: Environment) -> FromClause:
     refuse_clauses(node, environment, "this", "alias", "joins")
     alias = _alias(node, environment.books.fresh("subquery"), environment)
     inner = environment.inside(alias)
-    return _shown(environment.read_query(node.this, inner, None, Purpose.TABLE), alias, node, environment)
+    return _show_rows(environment.read_query(node.this, inner, None, Purpose.TABLE), alias, node, environment)
 
 
 def _alias(node: exp.Expr, otherwise: str, environment: Environment) -> str:
@@ -137,7 +137,7 @@ def _nothing_known(alias: str, environment: Environment) -> Rows:
     return Rows(Scan(alias, environment.books.fresh(f"{environment.path}{alias}"), (), ()), (), complete=False)
 
 
-def _shown(rows: Rows, alias: str, node: exp.Expr, environment: Environment) -> FromClause:
+def _show_rows(rows: Rows, alias: str, node: exp.Expr, environment: Environment) -> FromClause:
     """Rows as a table of FROM, with the column names that the alias may give: `t AS x(a, b)`."""
     table = rows.as_table(alias)
     given = node.args["alias"].columns if node.args.get("alias") else []

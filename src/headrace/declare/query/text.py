@@ -96,7 +96,7 @@ def parse_query(text: Text) -> exp.Query:
     if tokens and tokens[0].token_type not in QUERY_STARTS:
         hint = 'a view is one query: it begins with "SELECT" or "WITH"'
         raise _mistake(text, tokens[0].start, f'a query cannot begin with "{tokens[0].text}"', hint)
-    tree = _parsed(text, tokens, lambda parser: parser.parse(tokens, text.sql))
+    tree = _parse_text(text, tokens, lambda parser: parser.parse(tokens, text.sql))
     if not isinstance(tree, exp.Query):
         if isinstance(tree, exp.Values):
             return exp.select("*").from_(tree)
@@ -107,7 +107,7 @@ def parse_query(text: Text) -> exp.Query:
 def parse_condition(text: Text) -> exp.Expr:
     """The tree of one condition, as after WHERE."""
     tokens = _tokens(text)
-    return _parsed(text, tokens, lambda parser: parser.parse_into(exp.Condition, tokens, text.sql))
+    return _parse_text(text, tokens, lambda parser: parser.parse_into(exp.Condition, tokens, text.sql))
 
 
 def order_text(keys: str, where: Location) -> Text:
@@ -120,7 +120,7 @@ def order_text(keys: str, where: Location) -> Text:
 def parse_order(text: Text) -> exp.Order:
     """The tree of an `order_text`."""
     tokens = _tokens(text)
-    tree = _parsed(text, tokens, lambda parser: parser.parse_into(exp.Order, tokens, text.sql))
+    tree = _parse_text(text, tokens, lambda parser: parser.parse_into(exp.Order, tokens, text.sql))
     assert isinstance(tree, exp.Order)
     return tree
 
@@ -152,7 +152,7 @@ def is_quoted(node: exp.Expr) -> bool:
     return isinstance(name, exp.Identifier) and bool(name.args.get("quoted"))
 
 
-def _parsed(text: Text, tokens: list[Token], parse: Callable[[Parser], list[exp.Expr | None]]) -> exp.Expr:
+def _parse_text(text: Text, tokens: list[Token], parse: Callable[[Parser], list[exp.Expr | None]]) -> exp.Expr:
     if not tokens:
         raise _mistake(text, 0, "the text is empty", None)
     try:

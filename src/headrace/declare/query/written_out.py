@@ -20,7 +20,7 @@ Find = Callable[[str], "str | tuple[Text, exp.Query] | None"]
 """The name of a source, or text and tree of a view, by the name that a query gives it; None if there is none."""
 
 
-def written_out(text: Text, tree: exp.Query, find: Find, books: Books) -> tuple[str, frozenset[str]]:
+def write_out(text: Text, tree: exp.Query, find: Find, books: Books) -> tuple[str, frozenset[str]]:
     """The text, and the sources that it reads. Raises InputError for one that reads too many tables."""
     start, end = statement(text)
     pieces, reads = list[tuple[int, int, str]](), set[str]()
@@ -33,16 +33,16 @@ def written_out(text: Text, tree: exp.Query, find: Find, books: Books) -> tuple[
             inner = backquoted(f"{SOURCE_PREFIX}{found}")
             reads.add(found)
         else:
-            query, inside = written_out(*found, find, books)
+            query, inside = write_out(*found, find, books)
             inner = f"(\n{query}\n)"
             reads |= inside
         named = "" if table.alias else f" AS {backquoted(table.name)}"
         pieces.append((_first(table), _last(table) + 1, inner + named))
     pieces += [(first, last, backquoted(name)) for first, last, name in double_quoted_names(text)]
-    return _replaced(text.sql, start, end, pieces), frozenset(reads)
+    return _replace_places(text.sql, start, end, pieces), frozenset(reads)
 
 
-def _replaced(sql: str, start: int, end: int, pieces: Iterable[tuple[int, int, str]]) -> str:
+def _replace_places(sql: str, start: int, end: int, pieces: Iterable[tuple[int, int, str]]) -> str:
     """The text with other words in some places. Of places within each other the outer one counts."""
     parts, at = [], start
     for first, last, words in sorted(pieces, key=lambda piece: (piece[0], -piece[1])):

@@ -25,10 +25,10 @@ from headrace.plan.canonical.drafts import (
     Sided,
     United,
     Windowed,
+    add_predicates,
     aliases_in,
     fields_of_node,
-    filtered,
-    filtered_core,
+    filter_core,
     query_of_node,
 )
 from headrace.plan.canonical.expression_key import key_of
@@ -43,7 +43,7 @@ class Absorbed:
     left_over: tuple[Expr, ...]
 
 
-def absorbed(alias: str, node: Node, predicates: tuple[Expr, ...]) -> Absorbed:
+def absorb(alias: str, node: Node, predicates: tuple[Expr, ...]) -> Absorbed:
     """Take in what can be of the predicates of the core that reads the node under this alias."""
     fields = {f"{alias}.{field.name}": field.name for field in fields_of_node(node)}
     touching = [rename_columns(predicate, fields) for predicate in predicates if alias in aliases_in(predicate)]
@@ -67,19 +67,19 @@ def _take(node: Node, predicate: Expr) -> Node | None:
             return _into_groups(node, predicate)
         case Deduplicated(core, columns):
             values = {column.name: column.expr for column in columns}
-            return replace(node, core=filtered_core(core, (substitute(predicate, values),)))
+            return replace(node, core=filter_core(core, (substitute(predicate, values),)))
         case Ranked(core, columns, partition):
             keys = set(map(key_of, partition))
             values = {column.name: column.expr for column in columns if key_of(column.expr) in keys}
             if not columns_of(predicate) <= values.keys():
                 return None
-            return replace(node, core=filtered_core(core, (substitute(predicate, values),)))
+            return replace(node, core=filter_core(core, (substitute(predicate, values),)))
         case United(branches):
-            return United(tuple(filtered(branch, (predicate,)) for branch in branches))
+            return United(tuple(add_predicates(branch, (predicate,)) for branch in branches))
         case Sided(kind, left):
             if kind is JoinKind.FULL or not columns_of(predicate) <= left.values.keys():
                 return None
-            return replace(node, left=filtered(left, (predicate,)))
+            return replace(node, left=add_predicates(left, (predicate,)))
         case Windowed():
             return None
 
@@ -88,7 +88,7 @@ def _into_groups(node: Grouped, predicate: Expr) -> Grouped:
     """A group passes a condition on its keys exactly if its rows do. Without keys there is a group even of no rows."""
     keys = {key.name: key.expr for key in node.keys}
     if columns_of(predicate) <= keys.keys():
-        return replace(node, core=filtered_core(node.core, (substitute(predicate, keys),)))
+        return replace(node, core=filter_core(node.core, (substitute(predicate, keys),)))
     return replace(node, having=(*node.having, predicate))
 
 
@@ -117,4 +117,4 @@ def rejects_nulls(predicate: Expr, side: DraftQuery) -> bool:
 def _inner(node: Sided) -> DraftQuery:
     left, right = node.left, node.right
     core = DraftCore((*left.core.inputs, *right.core.inputs), (*left.core.predicates, *right.core.predicates))
-    return filtered(DraftQuery(core, (*left.outputs, *right.outputs)), node.on)
+    return add_predicates(DraftQuery(core, (*left.outputs, *right.outputs)), node.on)

@@ -55,7 +55,7 @@ class JoinCore:
     identities: Mapping[str, str]
     predicates: tuple[Expr, ...]
 
-    def assembled(self, finish: Callable[[Rename], Finish], salt: str = "") -> Assembled:
+    def assemble(self, finish: Callable[[Rename], Finish], salt: str = "") -> Assembled:
         """The block of the smallest text among all numberings of its aliases."""
         candidates = (self._with(numbering, finish) for numbering in numberings(self.identities, self._said(finish)))
         best = min(candidates, key=lambda candidate: compact(block_json(candidate.block)))
@@ -81,7 +81,7 @@ class JoinCore:
             classes=classes,
             filters=filters_of(conditions, aliases[0]),
             residuals=residuals_of(conditions),
-            keep=kept(above.readers),
+            keep=collect_kept(above.readers),
             outputs=above.outputs,
             top=above.top,
             fingerprint="",
@@ -167,7 +167,7 @@ def residuals_of(conditions: Iterable[Expr]) -> tuple[Residual, ...]:
     return tuple(Residual(tuple(sorted(aliases_in(condition))), condition, "") for condition in ordered)
 
 
-def kept(readers: Iterable[Expr]) -> dict[str, tuple[str, ...]]:
+def collect_kept(readers: Iterable[Expr]) -> dict[str, tuple[str, ...]]:
     """Columns that are read above the core, by alias."""
     columns = sorted({column for reader in readers for column in columns_of(reader)})
     aliases = sorted(set(map(alias_of, columns)))
@@ -177,11 +177,11 @@ def kept(readers: Iterable[Expr]) -> dict[str, tuple[str, ...]]:
 def plain_finish(outputs: Iterable[Output], rename: Rename) -> Finish:
     """Outputs straight from the core."""
     exprs = {output.name: rename(output.expr) for output in outputs}
-    named, names = named_outputs(exprs)
+    named, names = name_outputs(exprs)
     return Finish(named, names, readers=tuple(exprs.values()))
 
 
-def named_outputs(exprs: Mapping[str, Expr], taken: Iterable[str] = ()) -> tuple[tuple[Output, ...], Mapping[str, str]]:
+def name_outputs(exprs: Mapping[str, Expr], taken: Iterable[str] = ()) -> tuple[tuple[Output, ...], Mapping[str, str]]:
     """Each expression once, sorted and under a canonical name; and the name that each original one got."""
     by_key = {key_of(expr): expr for expr in exprs.values()}
     keys = sorted(by_key)

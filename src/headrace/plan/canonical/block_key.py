@@ -82,7 +82,7 @@ def expressions_of(block: Block) -> tuple[Expr, ...]:
         case Derivation() as top:
             columns = (column for columns in top.columns for column in columns)
             on = () if top.on is None else (top.on,)
-            return (*own, *_values(columns), *on, *top.partition, *_ordered(top.order))
+            return (*own, *_values(columns), *on, *top.partition, *_list_order(top.order))
     return own
 
 
@@ -90,5 +90,5 @@ def _values(outputs: Iterable[Output]) -> tuple[Expr, ...]:
     return tuple(output.expr for output in outputs)
 
 
-def _ordered(order: tuple[Order, ...]) -> tuple[Expr, ...]:
+def _list_order(order: tuple[Order, ...]) -> tuple[Expr, ...]:
     return tuple(one.expr for one in order)

@@ -32,7 +32,7 @@ def blocks_of(name: str, query: Relation) -> tuple[Block, ...]:
     exprs = {output.name: output.expr for output in built.block.outputs}
     outputs = tuple(Output(field.name, exprs[built.names[field.name]]) for field in fields_of(query))
     own = replace(built.block, outputs=outputs)
-    return (*(_named(one.block, ids[one.identity], ids) for one in inner), _named(own, name, ids))
+    return (*(_name_block(one.block, ids[one.identity], ids) for one in inner), _name_block(own, name, ids))
 
 
 def _in_order(built: Built) -> tuple[Built, ...]:
@@ -44,7 +44,7 @@ def _in_order(built: Built) -> tuple[Built, ...]:
     return tuple(found.values())
 
 
-def _named(block: Block, id_: str, ids: Mapping[str, str]) -> Block:
+def _name_block(block: Block, id_: str, ids: Mapping[str, str]) -> Block:
     """The block with the ids of earlier blocks in place of their fingerprints."""
     aliases = {}
     for input_ in block.inputs:

@@ -17,9 +17,9 @@ from headrace.plan.canonical.assemble import (
     Finish,
     JoinCore,
     Rename,
+    collect_kept,
     filters_of,
-    kept,
-    named_outputs,
+    name_outputs,
     plain_finish,
 )
 from headrace.plan.canonical.block_key import block_json, fingerprint_of_block
@@ -42,8 +42,8 @@ from headrace.plan.canonical.expression_key import compact, key_of
 from headrace.plan.canonical.expressions import canonical, in_order
 from headrace.plan.canonical.function_facts import nulls_with
 from headrace.plan.canonical.naming import stem_of, unique_names
-from headrace.plan.canonical.time_windows import misplaced_window
-from headrace.plan.canonical.tops import finished
+from headrace.plan.canonical.time_windows import say_misplaced_window
+from headrace.plan.canonical.tops import finish_node
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +64,18 @@ def build(query: DraftQuery, salt: str) -> Built:
     node = node_of(query)
     if node is None:
         readers = (output.expr for output in query.outputs)
-        return _built_core(query.core, readers, lambda rename: plain_finish(query.outputs, rename), salt)
+        return _build_core(query.core, readers, lambda rename: plain_finish(query.outputs, rename), salt)
     alias = query.core.inputs[0].alias
     outputs = {output.name: _local(output.expr, alias) for output in query.outputs}
     match node:
         case Grouped() | Deduplicated() | Ranked():
-            return _built_core(node.core, node.readers, lambda rename: finished(node, outputs, rename), salt)
+            return _build_core(node.core, node.readers, lambda rename: finish_node(node, outputs, rename), salt)
         case Sided():
-            return _sided(node, outputs, salt)
+            return _build_sided(node, outputs, salt)
         case United():
-            return _united(node, outputs, salt)
+            return _build_union(node, outputs, salt)
         case Windowed():
-            raise misplaced_window()
+            raise say_misplaced_window()
 
 
 def _local(expr: Expr, alias: str) -> Expr:
@@ -83,10 +83,10 @@ def _local(expr: Expr, alias: str) -> Expr:
     return rename_columns(expr, {column: field_of(column) for column in columns_of(expr) if alias_of(column) == alias})
 
 
-def _built_core(core: DraftCore, readers: Iterable[Expr], finish: Callable[[Rename], Finish], salt: str) -> Built:
+def _build_core(core: DraftCore, readers: Iterable[Expr], finish: Callable[[Rename], Finish], salt: str) -> Built:
     """A block over a join core; nodes among its inputs become inner blocks, of the fields that are read."""
     read = frozenset(column for expr in (*readers, *core.predicates) for column in columns_of(expr))
-    inner = {i.alias: _built_node(i.alias, i.of, read, salt) for i in core.inputs if not isinstance(i.of, Scan)}
+    inner = {i.alias: _build_node(i.alias, i.of, read, salt) for i in core.inputs if not isinstance(i.of, Scan)}
     identities = {
         input_.alias: input_.of.source if isinstance(input_.of, Scan) else inner[input_.alias].identity
         for input_ in core.inputs
@@ -101,11 +101,11 @@ def _built_core(core: DraftCore, readers: Iterable[Expr], finish: Callable[[Rena
         return finish(lambda expr: rename(rename_columns(expr, columns)))
 
     predicates = tuple(rename_columns(predicate, columns) for predicate in core.predicates)
-    assembled = JoinCore(identities, predicates).assembled(with_columns, salt)
+    assembled = JoinCore(identities, predicates).assemble(with_columns, salt)
     return Built(assembled.block, assembled.names, tuple(inner.values()))
 
 
-def _built_node(alias: str, node: Node, read: frozenset[str], salt: str) -> Built:
+def _build_node(alias: str, node: Node, read: frozenset[str], salt: str) -> Built:
     """All fields of a group-by or distinct, so that readers of different ones share it; of others those that are
     read.
     """
@@ -149,7 +149,7 @@ def _operand(query: DraftQuery, salt: str, becomes_null: bool = False) -> _Opera
         if isinstance(only.of, Scan):
             return _Operand(only.of.source, query.core.predicates, query.values, ())
         if not query.core.predicates:
-            return _over_block(_built_node(only.alias, only.of, columns, salt), query.values)
+            return _over_block(_build_node(only.alias, only.of, columns, salt), query.values)
     built = build(query, salt)
     return _over_block(built, {output.name: Column(f".{output.name}", output.expr.type) for output in query.outputs})
 
@@ -171,7 +171,7 @@ def _block_of(
         classes=(),
         filters=filters_of(conditions, next(iter(operands))),
         residuals=(),
-        keep=kept(readers),
+        keep=collect_kept(readers),
         outputs=outputs,
         top=top,
         fingerprint="",
@@ -188,16 +188,16 @@ def _aliases(operands: Iterable[_Operand]) -> tuple[str, ...]:
     )
 
 
-def _sided(node: Sided, outputs: Mapping[str, Expr], salt: str) -> Built:
+def _build_sided(node: Sided, outputs: Mapping[str, Expr], salt: str) -> Built:
     left = _operand(node.left, salt, becomes_null=node.kind is JoinKind.FULL)
     right = _operand(node.right, salt, becomes_null=node.kind in (JoinKind.LEFT, JoinKind.FULL))
     orders = [(left, right), (right, left)] if node.kind is JoinKind.FULL else [(left, right)]
-    built = [_sided_block(node, order, outputs, salt) for order in orders]
+    built = [_make_sided_block(node, order, outputs, salt) for order in orders]
     block, names = min(built, key=lambda pair: compact(block_json(pair[0])))
     return Built(block, names, (*left.inner, *right.inner))
 
 
-def _sided_block(
+def _make_sided_block(
     node: Sided, operands: tuple[_Operand, _Operand], outputs: Mapping[str, Expr], salt: str
 ) -> tuple[Block, Mapping[str, str]]:
     by_alias = dict(zip(_aliases(operands), operands, strict=True))
@@ -206,16 +206,16 @@ def _sided_block(
     }
     on = in_order(canonical(substitute(part, values)) for part in node.on)
     exprs = {name: canonical(substitute(expr, values)) for name, expr in outputs.items()}
-    named, names = named_outputs(exprs)
+    named, names = name_outputs(exprs)
     top = Derivation(DerivationKind(node.kind.value), on=conjunction(on))
     return _block_of(by_alias, named, top, exprs.values(), salt), names
 
 
-def _united(node: United, outputs: Mapping[str, Expr], salt: str) -> Built:
+def _build_union(node: United, outputs: Mapping[str, Expr], salt: str) -> Built:
     """Branches and columns have no order of their own: columns are sorted by what they are in all branches, branches
     by their columns.
     """
-    operands = [_operand(_projected(branch, outputs), salt) for branch in node.branches]
+    operands = [_operand(_project_branch(branch, outputs), salt) for branch in node.branches]
     sources = [compact([operand.identity, *sorted(operand.keys(operand.filter))]) for operand in operands]
     rows = [
         dict(zip(outputs, operand.keys(operand.values[name] for name in outputs), strict=True)) for operand in operands
@@ -239,7 +239,7 @@ def _united(node: United, outputs: Mapping[str, Expr], salt: str) -> Built:
     return Built(block, names, tuple(inner for operand in ordered for inner in operand.inner))
 
 
-def _projected(branch: DraftQuery, outputs: Mapping[str, Expr]) -> DraftQuery:
+def _project_branch(branch: DraftQuery, outputs: Mapping[str, Expr]) -> DraftQuery:
     values = branch.values
     exprs = (Output(name, canonical(substitute(expr, values))) for name, expr in outputs.items())
     return DraftQuery(branch.core, tuple(exprs))

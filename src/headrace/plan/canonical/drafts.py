@@ -190,13 +190,13 @@ def node_of(query: DraftQuery) -> Node | None:
     return None
 
 
-def filtered(query: DraftQuery, predicates: Iterable[Expr]) -> DraftQuery:
+def add_predicates(query: DraftQuery, predicates: Iterable[Expr]) -> DraftQuery:
     """The query with more predicates, which read its outputs by name."""
     more = (substitute(predicate, query.values) for predicate in predicates)
     return DraftQuery(DraftCore(query.core.inputs, (*query.core.predicates, *more)), query.outputs)
 
 
-def filtered_core(core: DraftCore, predicates: Iterable[Expr]) -> DraftCore:
+def filter_core(core: DraftCore, predicates: Iterable[Expr]) -> DraftCore:
     """The core with more predicates over its own inputs."""
     return DraftCore(core.inputs, (*core.predicates, *predicates))
 

@@ -36,7 +36,7 @@ _SUFFIXES: Mapping[Type, str] = {TINYINT: "Y", SMALLINT: "S", BIGINT: "L"}
 
 def predicate_text(expr: Expr, unqualified: bool = True) -> str:
     """The text of an expression; unqualified, columns are named without their alias."""
-    return _Writer(column_name if unqualified else qualified_name).text(expr)
+    return _Writer(column_name if unqualified else qualify_name).text(expr)
 
 
 def aggregate_text(call: AggregateCall, unqualified: bool = False) -> str:
@@ -46,16 +46,16 @@ def aggregate_text(call: AggregateCall, unqualified: bool = False) -> str:
 
 
 def column_name(name: str) -> str:
-    return quoted(name.partition(".")[2] or name)
+    return quote_name(name.partition(".")[2] or name)
 
 
-def qualified_name(name: str) -> str:
+def qualify_name(name: str) -> str:
     """An alias such as `users#1` is ours and stays as it is."""
     alias, dot, column = name.partition(".")
-    return f"{alias}.{quoted(column)}" if dot else quoted(name)
+    return f"{alias}.{quote_name(column)}" if dot else quote_name(name)
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     return name if _PLAIN_NAME.fullmatch(name) else "`" + name.replace("`", "``") + "`"
 
 
@@ -106,13 +106,13 @@ class _Writer:
             call = replace(call, arguments=_without_implicit_casts(call))
         if binding == COMPARISON:
             left, right = call.arguments
-            sides = (self._compared(left, right.type), self._compared(right, left.type))
+            sides = (self._write_compared(left, right.type), self._write_compared(right, left.type))
             return f" {call.function} ".join(sides)
         first, *rest = call.arguments
         others = (self.text(argument, binding + 1) for argument in rest)
         return f" {call.function.upper()} ".join((self.text(first, binding), *others))
 
-    def _compared(self, side: Expr, other: Type) -> str:
+    def _write_compared(self, side: Expr, other: Type) -> str:
         """A number beside a number needs no type of its own."""
         if isinstance(side, Literal) and is_numeric(side.type) and is_numeric(other):
             return _number(side)
@@ -135,7 +135,7 @@ class _Writer:
         subject, *others = call.arguments
         left = self.text(subject, SUM)
         if call.function == "in":
-            return f"{left} {word} ({', '.join(self._compared(option, subject.type) for option in others)})"
+            return f"{left} {word} ({', '.join(self._write_compared(option, subject.type) for option in others)})"
         escape = f" ESCAPE {self.text(others[1])}" if len(others) > 1 else ""
         return f"{left} {word} {self.text(others[0], SUM)}{escape}"
 
@@ -186,7 +186,7 @@ def literal_text(literal: Expr) -> str:
         case bool():
             return str(value).upper()
         case str():
-            return _quoted_text(value)
+            return _quote_text(value)
         case bytes():
             return f"X'{value.hex().upper()}'"
         case dt.timedelta() | int() if type_ in (DAY_TIME, YEAR_MONTH):
@@ -209,7 +209,7 @@ def literal_text(literal: Expr) -> str:
             return f"array({', '.join(literal_text(Literal(item, element)) for item in value)})"
 
 
-def _quoted_text(value: str) -> str:
+def _quote_text(value: str) -> str:
     """Spark reads a backslash in a string as an escape."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n").replace("\0", "\\0")
     return f"'{escaped}'"

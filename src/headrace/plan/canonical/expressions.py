@@ -46,7 +46,7 @@ def canonical(expr: Expr) -> Expr:
     call = replace(expr, arguments=tuple(map(canonical, expr.arguments)))
     if is_strict(call.function) and any(_is_null_literal(argument) for argument in call.arguments):
         return Literal(None, call.type)
-    return _folded(_RULES.get(call.function, _unchanged)(call))
+    return _fold_constants(_RULES.get(call.function, _keep_call)(call))
 
 
 def negation(expr: Expr) -> Expr:
@@ -68,7 +68,7 @@ def _is_null_literal(expr: Expr) -> bool:
     return isinstance(expr, Literal) and expr.value is None
 
 
-def _folded(expr: Expr) -> Expr:
+def _fold_constants(expr: Expr) -> Expr:
     """The value of a call of constants; a call that fails stays as it is, and fails when it is evaluated."""
     if not isinstance(expr, Call) or not all(isinstance(argument, Literal) for argument in expr.arguments):
         return expr
@@ -80,7 +80,7 @@ def _folded(expr: Expr) -> Expr:
         return expr
 
 
-def _unchanged(call: Call) -> Expr:
+def _keep_call(call: Call) -> Expr:
     return call
 
 
@@ -270,7 +270,7 @@ def _case(call: Call) -> Expr:
         kept += otherwise.arguments[:-1]
         otherwise = otherwise.arguments[-1]
     if not kept:
-        return _typed(otherwise, call.type)
+        return _give_type(otherwise, call.type)
     return _as_coalesce(replace(call, arguments=(*kept, otherwise)))
 
 
@@ -285,7 +285,7 @@ def _as_coalesce(call: Call) -> Expr:
     return call
 
 
-def _typed(expr: Expr, type_: Type) -> Expr:
+def _give_type(expr: Expr, type_: Type) -> Expr:
     return expr if expr.type == type_ else canonical(Call("cast", (expr,), type_))
 
 
@@ -299,14 +299,14 @@ def _coalesce(call: Call) -> Expr:
     parts = tuple(kept.values())
     if not parts:
         return Literal(None, call.type)
-    return replace(call, arguments=parts) if len(parts) > 1 else _typed(parts[0], call.type)
+    return replace(call, arguments=parts) if len(parts) > 1 else _give_type(parts[0], call.type)
 
 
 def _extreme(call: Call) -> Expr:
     parts = in_order(part for part in _flat(call.function, call.arguments, call.type) if not _is_null_literal(part))
     if not parts:
         return Literal(None, call.type)
-    return replace(call, arguments=parts) if len(parts) > 1 else _typed(parts[0], call.type)
+    return replace(call, arguments=parts) if len(parts) > 1 else _give_type(parts[0], call.type)
 
 
 # Other functions

@@ -55,7 +55,7 @@ def part_of(block: Block, aliases: frozenset[str]) -> SubJoin:
     }
     core = JoinCore(identities, tuple(_predicates(block, aliases)))
     view = block.id.partition("/")[0]
-    assembled = core.assembled(lambda rename: plain_finish(outputs, rename), view)
+    assembled = core.assemble(lambda rename: plain_finish(outputs, rename), view)
     return SubJoin(assembled.block.fingerprint, assembled.aliases, columns)
 
 

@@ -43,11 +43,11 @@ from headrace.plan.canonical.drafts import (
     Sided,
     United,
     Windowed,
+    add_predicates,
     column_at,
-    filtered,
     query_of_node,
 )
-from headrace.plan.canonical.time_windows import grouped_by_window
+from headrace.plan.canonical.time_windows import group_by_window
 
 MAX_EXPRESSION_SIZE = 20_000
 """Calls in one substituted expression. Views that double an expression at every level would grow without bound."""
@@ -66,12 +66,12 @@ class _Flattener:
             case Scan():
                 return self._scan(relation)
             case Filter(input_, predicate):
-                return filtered(self.query(input_), conjuncts(predicate))
+                return add_predicates(self.query(input_), conjuncts(predicate))
             case Projection(input_, outputs):
                 query = self.query(input_)
-                return DraftQuery(query.core, tuple(substituted(output, query) for output in outputs))
+                return DraftQuery(query.core, tuple(substitute_output(output, query) for output in outputs))
             case Join(JoinKind.INNER, left, right, on):
-                return filtered(_product(self.query(left), self.query(right)), conjuncts(on))
+                return add_predicates(_product(self.query(left), self.query(right)), conjuncts(on))
             case Join(JoinKind.RIGHT, left, right, on):
                 swapped = self.query(Join(JoinKind.LEFT, right, left, on))
                 values = swapped.values
@@ -116,24 +116,24 @@ class _Flattener:
             case TopK():
                 return self._top_k(relation)
             case UnionAll(inputs):
-                return _united(tuple(self.query(input_) for input_ in inputs))
+                return _unite_branches(tuple(self.query(input_) for input_ in inputs))
 
     def _aggregate(self, relation: Aggregate) -> DraftQuery:
         query = self.query(relation.input)
-        keys = tuple(substituted(key, query) for key in relation.keys)
+        keys = tuple(substitute_output(key, query) for key in relation.keys)
         calls = tuple(
-            call if call.argument is None else replace(call, argument=_substituted(call.argument, query))
+            call if call.argument is None else replace(call, argument=_substitute(call.argument, query))
             for call in relation.calls
         )
-        return grouped_by_window(Grouped(query.core, keys, calls), self._alias())
+        return group_by_window(Grouped(query.core, keys, calls), self._alias())
 
     def _top_k(self, relation: TopK) -> Ranked:
         query = self.query(relation.input)
         return Ranked(
             query.core,
             query.outputs,
-            tuple(_substituted(expr, query) for expr in relation.partition),
-            tuple(replace(order, expr=_substituted(order.expr, query)) for order in relation.order),
+            tuple(_substitute(expr, query) for expr in relation.partition),
+            tuple(replace(order, expr=_substitute(order.expr, query)) for order in relation.order),
             relation.limit,
             relation.offset,
             relation.ranking,
@@ -141,11 +141,11 @@ class _Flattener:
         )
 
 
-def substituted(output: Output, query: DraftQuery) -> Output:
-    return Output(output.name, _substituted(output.expr, query))
+def substitute_output(output: Output, query: DraftQuery) -> Output:
+    return Output(output.name, _substitute(output.expr, query))
 
 
-def _substituted(expr: Expr, query: DraftQuery) -> Expr:
+def _substitute(expr: Expr, query: DraftQuery) -> Expr:
     values = query.values
     size = sum(
         _size(values[node.name]) if isinstance(node, Column) and node.name in values else 1 for node in walk(expr)
@@ -168,7 +168,7 @@ def _product(left: DraftQuery, right: DraftQuery) -> DraftQuery:
     return DraftQuery(core, (*left.outputs, *right.outputs))
 
 
-def _united(branches: tuple[DraftQuery, ...]) -> United:
+def _unite_branches(branches: tuple[DraftQuery, ...]) -> United:
     """Outputs of all branches get the names of the first one's."""
     names = [output.name for output in branches[0].outputs]
     renamed = (

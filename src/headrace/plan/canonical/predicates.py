@@ -79,7 +79,7 @@ def _clauses(expr: Expr, wanted: frozenset[Truth]) -> list[Clause]:
             case "not":
                 return _clauses(expr.arguments[0], frozenset(None if t is None else not t for t in wanted))
             case "and" | "or" if len(wanted & {True, False}) == 1:
-                return _combined(expr, wanted)
+                return _combine_clauses(expr, wanted)
             case "<=>" if isinstance(expr.arguments[1], Literal) and isinstance(expr.arguments[1].value, bool):
                 return _clauses(expr.arguments[0], _of_null_safe(expr.arguments[1].value, wanted))
     return _unless_decided(restriction(expr, wanted))
@@ -98,7 +98,7 @@ def _unless_decided(found: Restriction) -> list[Clause]:
     return [{}] if found.is_never else [{found.key: found}]
 
 
-def _combined(expr: Call, wanted: frozenset[Truth]) -> list[Clause]:
+def _combine_clauses(expr: Call, wanted: frozenset[Truth]) -> list[Clause]:
     """Of AND or OR: every part must be as wanted (true AND, not false AND, false OR, not true OR), or one of them."""
     if (expr.function == "and") == (True in wanted):
         return [clause for part in expr.arguments for clause in _clauses(part, wanted)]
@@ -107,17 +107,17 @@ def _combined(expr: Call, wanted: frozenset[Truth]) -> list[Clause]:
     parts = [[clause for clause in part if clause not in common] for part in parts]
     simple = all(len(part) <= 1 for part in parts)
     if not simple and (can_fail(expr) or prod(map(len, parts)) > MAX_CLAUSES):
-        return [*common, *_unless_decided(restriction(_undistributed(parts), _IS_TRUE))]
-    return [*common, *(one for chosen in itertools.product(*parts) if not _is_true(one := _united(chosen)))]
+        return [*common, *_unless_decided(restriction(_undistribute(parts), _IS_TRUE))]
+    return [*common, *(one for chosen in itertools.product(*parts) if not _is_true(one := _unite_clauses(chosen)))]
 
 
-def _undistributed(parts: Iterable[list[Clause]]) -> Expr:
+def _undistribute(parts: Iterable[list[Clause]]) -> Expr:
     """OR of parts that are AND of clauses, as one expression."""
     whole = (conjunction(tuple(any_of(clause.values()) for clause in part)) for part in parts)
     return canonical(Call("or", tuple(whole), FALSE.type))
 
 
-def _united(clauses: Iterable[Clause]) -> Clause:
+def _unite_clauses(clauses: Iterable[Clause]) -> Clause:
     united: dict[str, Restriction] = {}
     for clause in clauses:
         for key, found in clause.items():
@@ -156,7 +156,7 @@ class _Facts:
         return True
 
     def _take(self, clause: Clause) -> bool:
-        left = self._simplified(clause)
+        left = self._simplify_clause(clause)
         if left is None:
             return True
         if len(left) > 1:
@@ -164,11 +164,11 @@ class _Facts:
             return True
         return all(self._restrict(found) for found in left.values()) and bool(left)
 
-    def _simplified(self, clause: Clause) -> Clause | None:
+    def _simplify_clause(self, clause: Clause) -> Clause | None:
         """The clause without parts that cannot be; None when it always holds."""
         left: dict[str, Restriction] = {}
         for key, found in clause.items():
-            allowed = self._allowed(found.subject)
+            allowed = self._find_allowed(found.subject)
             if allowed <= found.values:
                 return None
             if allowed & found.values:
@@ -176,7 +176,7 @@ class _Facts:
                 left[key] = Restriction(found.subject, values)
         return left
 
-    def _allowed(self, subject: Expr) -> ValueSet:
+    def _find_allowed(self, subject: Expr) -> ValueSet:
         """What is known of a subject's values, from conjuncts about it or about what is computed from it."""
         key = key_of(subject)
         values = self.known[key].values if key in self.known else ValueSet(present(subject).spans, True)
@@ -190,7 +190,7 @@ class _Facts:
             key
             for found_key, found in self.known.items()
             if found_key != but and not found.values.null
-            for key in _needed(found.subject)
+            for key in _find_needed(found.subject)
         )
 
     def _restrict(self, found: Restriction) -> bool:
@@ -246,12 +246,12 @@ def _is_one(found: Restriction) -> bool:
     return found.values.values is not None and len(found.values.values) == 1 and not found.values.null
 
 
-def _needed(subject: Expr) -> Iterator[str]:
+def _find_needed(subject: Expr) -> Iterator[str]:
     """Keys of what must not be NULL for the subject not to be NULL (itself apart)."""
     if isinstance(subject, Call) and (subject.function == COMPARE or is_strict(subject.function)):
         for argument in subject.arguments:
             yield key_of(argument)
-            yield from _needed(argument)
+            yield from _find_needed(argument)
 
 
 def _without_implied(clauses: list[Clause]) -> list[Clause]:

@@ -23,7 +23,7 @@ from headrace.plan.canonical.drafts import (
 )
 
 
-def pruned(query: DraftQuery) -> DraftQuery:
+def prune(query: DraftQuery) -> DraftQuery:
     """The query with all of its own outputs, and below it only what these need."""
     return DraftQuery(_core(query.core, (output.expr for output in query.outputs)), query.outputs)
 
@@ -42,11 +42,11 @@ def _core(core: DraftCore, readers: Iterable[Expr]) -> DraftCore:
 def _node(node: Node, read: set[str]) -> Node:
     match node:
         case Grouped():
-            return _grouped(node, read)
+            return _prune_grouped(node, read)
         case Deduplicated(core, columns):
             return Deduplicated(_core(core, node.readers), columns)
         case Ranked():
-            return _ranked(node, read)
+            return _prune_ranked(node, read)
         case Sided(_, left, right, on):
             read = read | {column for part in on for column in columns_of(part)}
             return replace(node, left=_only(left, read), right=_only(right, read))
@@ -57,10 +57,10 @@ def _node(node: Node, read: set[str]) -> Node:
 
 
 def _only(query: DraftQuery, names: set[str]) -> DraftQuery:
-    return pruned(DraftQuery(query.core, tuple(output for output in query.outputs if output.name in names)))
+    return prune(DraftQuery(query.core, tuple(output for output in query.outputs if output.name in names)))
 
 
-def _grouped(node: Grouped, read: set[str]) -> Node:
+def _prune_grouped(node: Grouped, read: set[str]) -> Node:
     read = read | {column for part in node.having for column in columns_of(part)}
     node = replace(node, calls=tuple(call for call in node.calls if call.name in read))
     core = _core(node.core, node.readers)
@@ -69,7 +69,7 @@ def _grouped(node: Grouped, read: set[str]) -> Node:
     return replace(node, core=core)
 
 
-def _ranked(node: Ranked, read: set[str]) -> Ranked:
+def _prune_ranked(node: Ranked, read: set[str]) -> Ranked:
     """Columns break the ties of row_number, so there all of them count."""
     columns: tuple[Output, ...] = node.columns
     if node.ranking is not Ranking.ROW_NUMBER:

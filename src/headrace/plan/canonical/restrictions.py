@@ -105,7 +105,7 @@ def _by_function(atom: Call, wanted: frozenset[Truth]) -> Restriction | None:
     return None
 
 
-def _combined(subject: Expr, true: ValueSet, null: ValueSet, wanted: frozenset[Truth]) -> Restriction:
+def _combine_values(subject: Expr, true: ValueSet, null: ValueSet, wanted: frozenset[Truth]) -> Restriction:
     """From the subject's values that make the atom true or NULL; all others make it false."""
     false = ValueSet(present(subject).spans, True) - true - null
     chosen = NOTHING
@@ -120,16 +120,16 @@ def _comparison(atom: Call, wanted: frozenset[Truth]) -> Restriction | None:
         return _with_itself(left, 0 in _SIGNS[atom.function], wanted)
     if not isinstance(right, Literal):
         subject = Call(COMPARE, (left, right), INT)
-        return _combined(subject, ValueSet.of(_SIGNS[atom.function]), ONLY_NULL, wanted)
+        return _combine_values(subject, ValueSet.of(_SIGNS[atom.function]), ONLY_NULL, wanted)
     if not _has_order(left.type, right):
         return None
-    return _combined(left, _side(atom.function, right.value), ONLY_NULL, wanted)
+    return _combine_values(left, _side(atom.function, right.value), ONLY_NULL, wanted)
 
 
 def _with_itself(expr: Expr, holds: bool, wanted: frozenset[Truth]) -> Restriction:
     """A comparison of an expression with itself: it is NULL or not, and nothing else."""
     if expr.type != BOOLEAN:
-        return _combined(expr, present(expr) if holds else NOTHING, ONLY_NULL, wanted)
+        return _combine_values(expr, present(expr) if holds else NOTHING, ONLY_NULL, wanted)
     known: frozenset[Truth] = frozenset((True, False)) if holds in wanted else frozenset()
     return restriction(expr, known | (wanted & {None}))
 
@@ -160,20 +160,20 @@ def _in(atom: Call, wanted: frozenset[Truth]) -> Restriction | None:
     literals = [option for option in options if isinstance(option, Literal) and _has_order(subject.type, option)]
     if len(literals) < len(options):
         return None
-    return _combined(subject, ValueSet.of(option.value for option in literals), ONLY_NULL, wanted)
+    return _combine_values(subject, ValueSet.of(option.value for option in literals), ONLY_NULL, wanted)
 
 
 def _null_safe(atom: Call, wanted: frozenset[Truth]) -> Restriction | None:
     left, right = atom.arguments
     if not isinstance(right, Literal) or not _has_order(left.type, right):
         return None
-    return _combined(left, ValueSet.of((right.value,)), NOTHING, wanted)
+    return _combine_values(left, ValueSet.of((right.value,)), NOTHING, wanted)
 
 
 def _is_null(atom: Call, wanted: frozenset[Truth]) -> Restriction:
     (inner,) = atom.arguments
     if inner.type != BOOLEAN:
-        return _combined(inner, ONLY_NULL, NOTHING, wanted)
+        return _combine_values(inner, ONLY_NULL, NOTHING, wanted)
     # A condition of its own: NULL when that one is neither true nor false.
     truths: set[Truth] = set()
     truths |= {None} if True in wanted else set()
@@ -236,20 +236,20 @@ def _ends(subject: Expr, span: Span) -> tuple[Expr, ...]:
     (low_kind, low, low_after), (high_kind, high, high_after) = span
     bounds = []
     if low_kind == 0:
-        bounds.append(_compared(subject, ">" if low_after else ">=", low))
+        bounds.append(_compare_with(subject, ">" if low_after else ">=", low))
     if high_kind == 0:
-        bounds.append(_compared(subject, "<=" if high_after else "<", high))
+        bounds.append(_compare_with(subject, "<=" if high_after else "<", high))
     return tuple(bounds)
 
 
 def _outside(subject: Expr, hole: Span) -> Expr:
     (_, low, low_after), (_, high, high_after) = hole
-    below = _compared(subject, "<=" if low_after else "<", low)
-    above = _compared(subject, ">" if high_after else ">=", high)
+    below = _compare_with(subject, "<=" if low_after else "<", low)
+    above = _compare_with(subject, ">" if high_after else ">=", high)
     return _any((below, above))
 
 
-def _compared(subject: Expr, function: str, value: Any) -> Expr:
+def _compare_with(subject: Expr, function: str, value: Any) -> Expr:
     return Call(function, (subject, _literal(subject, value)), BOOLEAN)
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from headrace.model.expr import Expr
 from headrace.model.relation import Output, Scan
-from headrace.plan.canonical.absorb import absorbed
+from headrace.plan.canonical.absorb import absorb
 from headrace.plan.canonical.drafts import (
     Deduplicated,
     DraftCore,
@@ -26,20 +26,20 @@ from headrace.plan.canonical.drafts import (
 )
 from headrace.plan.canonical.expressions import canonical
 from headrace.plan.canonical.predicates import conditions_of, equalities
-from headrace.plan.canonical.prune import pruned
-from headrace.plan.canonical.simplify import inlined, simplified
-from headrace.plan.canonical.time_windows import misplaced_window
+from headrace.plan.canonical.prune import prune
+from headrace.plan.canonical.simplify import inline_query, simplify
+from headrace.plan.canonical.time_windows import say_misplaced_window
 
 
 def settle(query: DraftQuery) -> DraftQuery:
     while True:
-        better = pruned(_settled(query))
+        better = prune(_settle_query(query))
         if better == query or all(isinstance(input_.of, Scan) for input_ in query.core.inputs):
             return better
         query = better
 
 
-def _settled(query: DraftQuery) -> DraftQuery:
+def _settle_query(query: DraftQuery) -> DraftQuery:
     """One pass, top down for predicates and bottom up for nodes."""
     conditions = conditions_of(query.core.predicates)
     if conditions.is_empty:
@@ -54,19 +54,19 @@ def _settled(query: DraftQuery) -> DraftQuery:
 
 
 def _with_node_settled(query: DraftQuery, alias: str, node: Node) -> DraftQuery:
-    taken = absorbed(alias, node, query.core.predicates)
+    taken = absorb(alias, node, query.core.predicates)
     query = DraftQuery(DraftCore(query.core.inputs, taken.left_over), query.outputs)
     inner = taken.query.core.inputs
     if len(inner) == 1 and inner[0].alias == alias and not isinstance(inner[0].of, Scan):
-        return inlined(query, alias, simplified(_with_inputs_settled(inner[0].of), alias))
-    return inlined(query, alias, taken.query)
+        return inline_query(query, alias, simplify(_with_inputs_settled(inner[0].of), alias))
+    return inline_query(query, alias, taken.query)
 
 
 def _with_inputs_settled(node: Node) -> Node:
     match node:
         case Grouped(core, keys, calls, window):
             exprs = [key.expr for key in keys] + [call.argument for call in calls if call.argument is not None]
-            core, settled = _settled_below(core, [*exprs, *(() if window is None else (window.time,))])
+            core, settled = _settle_below(core, [*exprs, *(() if window is None else (window.time,))])
             return replace(
                 node,
                 core=core,
@@ -75,11 +75,11 @@ def _with_inputs_settled(node: Node) -> Node:
                 window=None if window is None else replace(window, time=settled.pop(0)),
             )
         case Deduplicated(core, columns):
-            core, settled = _settled_below(core, [column.expr for column in columns])
+            core, settled = _settle_below(core, [column.expr for column in columns])
             return Deduplicated(core, tuple(Output(column.name, settled.pop(0)) for column in columns))
         case Ranked(core, columns, partition, order):
             exprs = [*(column.expr for column in columns), *partition, *(one.expr for one in order)]
-            core, settled = _settled_below(core, exprs)
+            core, settled = _settle_below(core, exprs)
             return replace(
                 node,
                 core=core,
@@ -88,14 +88,14 @@ def _with_inputs_settled(node: Node) -> Node:
                 order=tuple(replace(one, expr=settled.pop(0)) for one in order),
             )
         case Sided(_, left, right):
-            return replace(node, left=_settled(left), right=_settled(right))
+            return replace(node, left=_settle_query(left), right=_settle_query(right))
         case United(branches):
-            return United(tuple(map(_settled, branches)))
+            return United(tuple(map(_settle_query, branches)))
         case Windowed():
-            raise misplaced_window()
+            raise say_misplaced_window()
 
 
-def _settled_below(core: DraftCore, exprs: list[Expr]) -> tuple[DraftCore, list[Expr]]:
+def _settle_below(core: DraftCore, exprs: list[Expr]) -> tuple[DraftCore, list[Expr]]:
     """A core, and expressions over it, after it was settled."""
-    query = _settled(DraftQuery(core, tuple(Output(str(number), expr) for number, expr in enumerate(exprs))))
+    query = _settle_query(DraftQuery(core, tuple(Output(str(number), expr) for number, expr in enumerate(exprs))))
     return query.core, [output.expr for output in query.outputs]

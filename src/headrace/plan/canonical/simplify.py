@@ -22,7 +22,7 @@ from headrace.plan.canonical.drafts import (
     Sided,
     United,
     Windowed,
-    filtered,
+    add_predicates,
     is_nothing,
     node_of,
     nothing,
@@ -31,23 +31,23 @@ from headrace.plan.canonical.drafts import (
 from headrace.plan.canonical.expression_key import compact, expr_json, key_of
 from headrace.plan.canonical.expressions import canonical
 from headrace.plan.canonical.predicates import conditions_of, equalities
-from headrace.plan.canonical.time_windows import misplaced_window
+from headrace.plan.canonical.time_windows import say_misplaced_window
 
 
-def simplified(node: Node, alias: str) -> DraftQuery:
+def simplify(node: Node, alias: str) -> DraftQuery:
     match node:
         case Grouped():
-            return _grouped(node, alias)
+            return _simplify_grouped(node, alias)
         case Deduplicated():
-            return _deduplicated(node, alias)
+            return _simplify_deduplicated(node, alias)
         case Ranked():
-            return _ranked(node, alias)
+            return _simplify_ranked(node, alias)
         case Sided():
-            return _sided(node, alias)
+            return _simplify_sided(node, alias)
         case United():
-            return _united(node, alias)
+            return _simplify_united(node, alias)
         case Windowed():
-            raise misplaced_window()
+            raise say_misplaced_window()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class _Columns:
             kept[""] = Output(next(iter(constants)), TRUE)
         return cls(tuple(kept.values()), constants, same_as)
 
-    def restored(self, query: DraftQuery) -> DraftQuery:
+    def restore(self, query: DraftQuery) -> DraftQuery:
         """A query of the kept columns (and others) with the left-out ones added again."""
         values = query.values
         found = {name: values[original] for name, original in self.same_as.items()}
@@ -81,7 +81,7 @@ class _Columns:
         return DraftQuery(query.core, tuple(Output(name, expr) for name, expr in all_values.items()))
 
 
-def _grouped(node: Grouped, alias: str) -> DraftQuery:
+def _simplify_grouped(node: Grouped, alias: str) -> DraftQuery:
     whole = query_of_node(node, alias)
     if FALSE in node.core.predicates and (node.keys or node.window):
         return nothing(whole)
@@ -100,7 +100,7 @@ def _grouped(node: Grouped, alias: str) -> DraftQuery:
     core = DraftCore(node.core.inputs, (*node.core.predicates, *(substitute(part, key_values) for part in below)))
     above = tuple(part for part in moved if part not in below)
     smaller = query_of_node(Grouped(core, keys.kept, kept_calls, node.window, above), alias)
-    return _Columns((), keys.constants, same).restored(smaller)
+    return _Columns((), keys.constants, same).restore(smaller)
 
 
 def _plain_call(call: AggregateCall) -> AggregateCall:
@@ -119,7 +119,7 @@ def _call_key(call: AggregateCall) -> str:
     return compact([call.function, argument, call.distinct, str(call.type)])
 
 
-def _deduplicated(node: Deduplicated, alias: str) -> DraftQuery:
+def _simplify_deduplicated(node: Deduplicated, alias: str) -> DraftQuery:
     rows = DraftQuery(node.core, node.columns)
     if is_nothing(rows):
         return nothing(rows)
@@ -127,7 +127,7 @@ def _deduplicated(node: Deduplicated, alias: str) -> DraftQuery:
         return rows
     rows = without_distinct(rows)
     columns = _Columns.of(rows.outputs, keep_one=True)
-    return columns.restored(query_of_node(Deduplicated(rows.core, columns.kept), alias))
+    return columns.restore(query_of_node(Deduplicated(rows.core, columns.kept), alias))
 
 
 def _is_distinct(query: DraftQuery) -> bool:
@@ -148,14 +148,14 @@ def without_distinct(query: DraftQuery) -> DraftQuery:
     """The query without the distincts that it reads, for readers that do not count rows."""
     for input_ in query.core.inputs:
         if isinstance(input_.of, Deduplicated):
-            query = inlined(query, input_.alias, DraftQuery(input_.of.core, input_.of.columns))
+            query = inline_query(query, input_.alias, DraftQuery(input_.of.core, input_.of.columns))
         elif isinstance(input_.of, United):
             branches = tuple(without_distinct(branch) for branch in input_.of.branches)
-            query = inlined(query, input_.alias, query_of_node(United(branches), input_.alias))
+            query = inline_query(query, input_.alias, query_of_node(United(branches), input_.alias))
     return query
 
 
-def inlined(query: DraftQuery, alias: str, by: DraftQuery) -> DraftQuery:
+def inline_query(query: DraftQuery, alias: str, by: DraftQuery) -> DraftQuery:
     """The query with the input of that alias replaced by a query of the same fields."""
     values = {f"{alias}.{name}": expr for name, expr in by.values.items()}
     inputs = tuple(
@@ -168,7 +168,7 @@ def inlined(query: DraftQuery, alias: str, by: DraftQuery) -> DraftQuery:
     return DraftQuery(DraftCore(inputs, predicates), outputs)
 
 
-def _ranked(node: Ranked, alias: str) -> DraftQuery:
+def _simplify_ranked(node: Ranked, alias: str) -> DraftQuery:
     if FALSE in node.core.predicates or node.limit <= 0:
         return nothing(query_of_node(node, alias))
     columns = _Columns.of(node.columns, keep_one=False)
@@ -178,10 +178,10 @@ def _ranked(node: Ranked, alias: str) -> DraftQuery:
         if not isinstance(one.expr, Literal) and key_of(one.expr) not in partition:
             order.setdefault(key_of(one.expr), one)
     smaller = replace(node, columns=columns.kept, partition=tuple(partition.values()), order=tuple(order.values()))
-    return columns.restored(query_of_node(smaller, alias))
+    return columns.restore(query_of_node(smaller, alias))
 
 
-def _united(node: United, alias: str) -> DraftQuery:
+def _simplify_united(node: United, alias: str) -> DraftQuery:
     branches = tuple(inner for branch in node.branches if not is_nothing(branch) for inner in _branches_of(branch))
     if not branches:
         return nothing(query_of_node(node, alias))
@@ -193,13 +193,13 @@ def _branches_of(query: DraftQuery) -> tuple[DraftQuery, ...]:
     if not isinstance(node, United):
         return (query,)
     alias = query.core.inputs[0].alias
-    return tuple(inlined(query, alias, branch) for branch in node.branches)
+    return tuple(inline_query(query, alias, branch) for branch in node.branches)
 
 
 # Joins with sides
 
 
-def _sided(node: Sided, alias: str) -> DraftQuery:
+def _simplify_sided(node: Sided, alias: str) -> DraftQuery:
     whole = query_of_node(node, alias)
     conditions = conditions_of(node.on)
     no_match = conditions.is_empty or is_nothing(node.right)
@@ -254,4 +254,4 @@ def _split(node: Sided, on: tuple[Expr, ...]) -> Sided:
     to_right = [part for part in on if node.kind is not JoinKind.FULL and columns_of(part) <= right_names]
     to_left = [part for part in on if node.kind is JoinKind.SEMI and columns_of(part) <= left_names]
     rest = tuple(part for part in on if part not in to_right and part not in to_left)
-    return replace(node, left=filtered(node.left, to_left), right=filtered(node.right, to_right), on=rest)
+    return replace(node, left=add_predicates(node.left, to_left), right=add_predicates(node.right, to_right), on=rest)

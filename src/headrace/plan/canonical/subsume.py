@@ -49,7 +49,7 @@ def subsumes(wide: Block, narrow: Block) -> Remainder | None:
     wide, narrow = _with_shared_aliases(wide), _with_shared_aliases(narrow)
     if set(wide.inputs) != set(narrow.inputs) or wide.classes != narrow.classes:
         return None
-    left = _left_over(wide, narrow)
+    left = _find_left_over(wide, narrow)
     if left is None:
         return None
     match wide.top, narrow.top:
@@ -73,7 +73,7 @@ def _conditions(block: Block) -> tuple[Expr, ...]:
     return (*filters, *(residual.predicate for residual in block.residuals))
 
 
-def _left_over(wide: Block, narrow: Block) -> tuple[Expr, ...] | None:
+def _find_left_over(wide: Block, narrow: Block) -> tuple[Expr, ...] | None:
     """Conditions that the wide block does not apply yet; None if it applies one that the narrow block does not."""
     have, want = _conditions(wide), _conditions(narrow)
     equal = tuple(_equalities(narrow))
@@ -89,7 +89,7 @@ def _equalities(block: Block) -> Iterator[Expr]:
         yield from (Call("=", (first, other), BOOLEAN) for other in others)
 
 
-def _read(expr: Expr, available: Mapping[str, Column]) -> Expr | None:
+def _read_over(expr: Expr, available: Mapping[str, Column]) -> Expr | None:
     """The expression over other columns, which hold the values of the expressions with these keys."""
     if (found := available.get(key_of(expr))) is not None:
         return found
@@ -102,7 +102,7 @@ def _read(expr: Expr, available: Mapping[str, Column]) -> Expr | None:
 
 
 def _read_all(exprs: Iterable[Expr], available: Mapping[str, Column]) -> tuple[Expr, ...] | None:
-    found = tuple(_read(expr, available) for expr in exprs)
+    found = tuple(_read_over(expr, available) for expr in exprs)
     present = tuple(expr for expr in found if expr is not None)
     return present if len(present) == len(found) else None
 
@@ -113,10 +113,10 @@ def _of_joins(wide: Block, narrow: Block, left: tuple[Expr, ...]) -> Remainder |
     values = _read_all((output.expr for output in narrow.outputs), available)
     if rest is None or values is None:
         return None
-    return Remainder(rest, None, _named(narrow.outputs, values))
+    return Remainder(rest, None, _name_outputs(narrow.outputs, values))
 
 
-def _named(outputs: tuple[Output, ...], values: Iterable[Expr]) -> tuple[Output, ...]:
+def _name_outputs(outputs: tuple[Output, ...], values: Iterable[Expr]) -> tuple[Output, ...]:
     return tuple(Output(output.name, value) for output, value in zip(outputs, values, strict=True))
 
 
@@ -135,18 +135,18 @@ class _Groups:
         rest = _read_all(left, self._keys())
         if rest is None:
             return None
-        return self._same_groups(rest) if self._groups_alike() else self._merged(rest)
+        return self._same_groups(rest) if self._groups_alike() else self._merge_groups(rest)
 
-    def _shown(self) -> Mapping[str, Column]:
+    def _find_shown(self) -> Mapping[str, Column]:
         """Fields of the wide group-by that are among its outputs, by their names in it."""
         return {o.expr.name: Column(o.name, o.expr.type) for o in self.wide.outputs if isinstance(o.expr, Column)}
 
     def _keys(self) -> Mapping[str, Column]:
-        shown = self._shown()
+        shown = self._find_shown()
         return {key_of(key.expr): shown[key.name] for key in self.wide_top.keys if key.name in shown}
 
     def _calls(self) -> Mapping[str, Column]:
-        shown = self._shown()
+        shown = self._find_shown()
         return {compact(call_json(call)): shown[call.name] for call in self.wide_top.calls if call.name in shown}
 
     def _groups_alike(self) -> bool:
@@ -156,7 +156,7 @@ class _Groups:
 
     def _same_groups(self, rest: tuple[Expr, ...]) -> Remainder | None:
         """Rows are groups already: what is asked of them is there, or not."""
-        shown, keys, calls, top = self._shown(), self._keys(), self._calls(), self.narrow_top
+        shown, keys, calls, top = self._find_shown(), self._keys(), self._calls(), self.narrow_top
         fields = {key.name: keys.get(key_of(key.expr)) for key in top.keys}
         fields |= {call.name: calls.get(compact(call_json(call))) for call in top.calls}
         if top.window is not None:
@@ -166,9 +166,9 @@ class _Groups:
         values = _read_all((output.expr for output in self.narrow.outputs), available)
         if having is None or values is None:
             return None
-        return Remainder((*rest, *having), None, _named(self.narrow.outputs, values))
+        return Remainder((*rest, *having), None, _name_outputs(self.narrow.outputs, values))
 
-    def _merged(self, rest: tuple[Expr, ...]) -> Remainder | None:
+    def _merge_groups(self, rest: tuple[Expr, ...]) -> Remainder | None:
         """Several groups become one."""
         top = self.narrow_top
         keys = _read_all((key.expr for key in top.keys), self._keys())
@@ -178,7 +178,7 @@ class _Groups:
             return None
         counts = self._counts_of_nothing()
         having = None if top.having is None else substitute(top.having, counts)
-        aggregation = Aggregation(_named(top.keys, keys), present, self._window(), having)
+        aggregation = Aggregation(_name_outputs(top.keys, keys), present, self._window(), having)
         outputs = tuple(Output(output.name, substitute(output.expr, counts)) for output in self.narrow.outputs)
         return Remainder(rest, aggregation, outputs)
 
@@ -205,10 +205,10 @@ class _Groups:
         tumbling = ours.slide_ms == ours.size_ms and theirs.slide_ms == theirs.size_ms
         multiple = theirs.size_ms % ours.size_ms == 0 and (theirs.offset_ms - ours.offset_ms) % ours.size_ms == 0
         same_time = key_of(ours.time) == key_of(theirs.time)
-        return tumbling and multiple and same_time and ours.start in self._shown()
+        return tumbling and multiple and same_time and ours.start in self._find_shown()
 
     def _window(self) -> Window | None:
         ours, theirs = self.wide_top.window, self.narrow_top.window
         if ours is None or theirs is None:
             return None
-        return replace(theirs, time=Column(self._shown()[ours.start].name, TIMESTAMP))
+        return replace(theirs, time=Column(self._find_shown()[ours.start].name, TIMESTAMP))

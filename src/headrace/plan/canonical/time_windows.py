@@ -31,17 +31,17 @@ END = "window end"
 """Names of the bounds among the node's fields: no output can have them by accident."""
 
 
-def grouped_by_window(node: Grouped, alias: str) -> DraftQuery:
+def group_by_window(node: Grouped, alias: str) -> DraftQuery:
     """The node under an alias, with the windows that its core reads taken into it."""
     windows = [input_ for input_ in node.core.inputs if isinstance(input_.of, Windowed)]
     if not windows:
         return query_of_node(node, alias)
     if len(windows) > 1:
-        raise misplaced_window()
+        raise say_misplaced_window()
     return _Taking.of(node, windows[0]).query(alias)
 
 
-def misplaced_window() -> UnsupportedSql:
+def say_misplaced_window() -> UnsupportedSql:
     problem = Problem(
         "a time window is used other than in GROUP BY",
         hint="group by window(...), and read its start and end from the result",
@@ -90,11 +90,11 @@ class _Taking:
         arguments = [call.argument for call in self.node.calls if call.argument is not None]
         by_window = any(isinstance(key, Column) for key in keys)
         if any(columns_of(expr) - set(self.bounds) for expr in (*keys, *predicates)):
-            raise misplaced_window()
+            raise say_misplaced_window()
         if any(map(self.reads_bounds, arguments)) or ((keys or predicates) and not by_window):
-            raise misplaced_window()
+            raise say_misplaced_window()
         if not by_window and self.window.slide_ms != self.window.size_ms:
-            raise misplaced_window()  # a row counts once for each of its windows
+            raise say_misplaced_window()  # a row counts once for each of its windows
 
     def _core(self, more: Iterable[Expr] = ()) -> DraftCore:
         plain = (predicate for predicate in self.node.core.predicates if not self.reads_bounds(predicate))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from headrace.model.block import Aggregation, Derivation, DerivationKind, Window
 from headrace.model.expr import Column, Expr, conjunction, rename_columns
 from headrace.model.relation import AggregateCall, Output, Ranking
-from headrace.plan.canonical.assemble import Finish, Rename, named_outputs
+from headrace.plan.canonical.assemble import Finish, Rename, name_outputs
 from headrace.plan.canonical.block_key import call_json
 from headrace.plan.canonical.drafts import Deduplicated, DraftWindow, Grouped, Ranked
 from headrace.plan.canonical.expression_key import compact, key_of
@@ -22,12 +22,12 @@ WINDOW_START, WINDOW_END = "window_start", "window_end"
 RANK = "rank"
 
 
-def finished(node: Grouped | Deduplicated | Ranked, outputs: Mapping[str, Expr], rename: Rename) -> Finish:
+def finish_node(node: Grouped | Deduplicated | Ranked, outputs: Mapping[str, Expr], rename: Rename) -> Finish:
     """What a node puts on its core; `outputs` read its fields."""
     readers = tuple(map(rename, node.readers))
     top, names = _on_top(node, rename)
     above = {name: canonical(rename_columns(expr, names)) for name, expr in outputs.items()}
-    return Finish(*named_outputs(above), top, readers)
+    return Finish(*name_outputs(above), top, readers)
 
 
 def _on_top(
@@ -36,17 +36,17 @@ def _on_top(
     """The operator, and the names that the node's fields got."""
     match node:
         case Grouped():
-            return _grouped(node, rename)
+            return _put_grouping(node, rename)
         case Deduplicated():
-            return _deduplicated(node, rename)
+            return _put_distinct(node, rename)
         case Ranked():
-            return _ranked(node, rename)
+            return _put_ranking(node, rename)
 
 
-def _grouped(node: Grouped, rename: Rename) -> tuple[Aggregation, Mapping[str, str]]:
+def _put_grouping(node: Grouped, rename: Rename) -> tuple[Aggregation, Mapping[str, str]]:
     window = None if node.window is None else _window(node.window, rename)
     bounds = {} if node.window is None else {node.window.start: WINDOW_START, node.window.end: WINDOW_END}
-    keys, key_names = named_outputs({key.name: rename(key.expr) for key in node.keys}, bounds.values())
+    keys, key_names = name_outputs({key.name: rename(key.expr) for key in node.keys}, bounds.values())
     calls, call_names = _calls(node, rename, (*bounds.values(), *(key.name for key in keys)))
     names = {**bounds, **key_names, **call_names}
     having = in_order(canonical(rename_columns(part, names)) for part in node.having)
@@ -73,12 +73,12 @@ def _calls(
     return tuple(replace(by_key[key], name=names[key]) for key in keys), {n: names[key] for n, key in asked.items()}
 
 
-def _deduplicated(node: Deduplicated, rename: Rename) -> tuple[Derivation, Mapping[str, str]]:
-    columns, names = named_outputs({column.name: rename(column.expr) for column in node.columns})
+def _put_distinct(node: Deduplicated, rename: Rename) -> tuple[Derivation, Mapping[str, str]]:
+    columns, names = name_outputs({column.name: rename(column.expr) for column in node.columns})
     return Derivation(DerivationKind.DISTINCT, (columns,)), names
 
 
-def _ranked(node: Ranked, rename: Rename) -> tuple[Derivation, Mapping[str, str]]:
+def _put_ranking(node: Ranked, rename: Rename) -> tuple[Derivation, Mapping[str, str]]:
     """Columns that rows of equal rank agree on come first, sorted; the others break ties, so row_number keeps their
     order."""
     columns = {column.name: rename(column.expr) for column in node.columns}

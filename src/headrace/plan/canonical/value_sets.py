@@ -43,13 +43,13 @@ class ValueSet:
     @classmethod
     def of(cls, values: Iterable[Any], null: bool = False) -> ValueSet:
         """Exactly these values."""
-        return cls(_joined((before(value), after(value)) for value in values), null)
+        return cls(_join_spans((before(value), after(value)) for value in values), null)
 
     def __bool__(self) -> bool:
         return self.null or bool(self.spans)
 
     def __or__(self, other: ValueSet) -> ValueSet:
-        return ValueSet(_joined((*self.spans, *other.spans)), self.null or other.null)
+        return ValueSet(_join_spans((*self.spans, *other.spans)), self.null or other.null)
 
     def __and__(self, other: ValueSet) -> ValueSet:
         return ValueSet(tuple(_overlaps(self.spans, other.spans)), self.null and other.null)
@@ -90,7 +90,7 @@ def value_of(span: Span) -> Any:
     return low if is_point else None
 
 
-def _joined(spans: Iterable[Span]) -> tuple[Span, ...]:
+def _join_spans(spans: Iterable[Span]) -> tuple[Span, ...]:
     done: list[Span] = []
     for low, high in sorted(spans):
         if done and low <= done[-1][1]:

@@ -14,8 +14,8 @@ from graphlib import TopologicalSorter
 from headrace.plan.check.form import EdgeForm, PlanForm, ReadForm, VertexForm, ViewForm
 from headrace.plan.check.meaning import (
     Meaning,
-    closed,
-    narrowed,
+    close_equalities,
+    narrow_filters,
     output_of,
     same_aggregate,
     same_dataset,
@@ -44,7 +44,7 @@ class Meanings:
         for name in (*order, *self.vertices):
             if name not in self.of:
                 edge = self.producer.get(name)
-                self.of[name] = self._source(self.vertices[name]) if edge is None else self._made(edge)
+                self.of[name] = self._source(self.vertices[name]) if edge is None else self._make_meaning(edge)
         self._check_logs()
 
     def _problem(self, edge: EdgeForm, what: str) -> None:
@@ -56,7 +56,7 @@ class Meanings:
             self.problems.append((f"vertices/{vertex.id}", "is not a source at its own site"))
         return Meaning(frozenset(vertex.scope), dict.fromkeys(vertex.scope, 1))
 
-    def _made(self, edge: EdgeForm) -> Meaning:
+    def _make_meaning(self, edge: EdgeForm) -> Meaning:
         inputs = [self.of[name] for name in edge.inputs]
         match edge.op:
             case "capture":
@@ -67,13 +67,13 @@ class Meanings:
                 self._check_complete(edge, inputs[0])
                 return inputs[0].with_select(edge.select)
             case "union":
-                return self._united(edge, inputs)
+                return self._unite(edge, inputs)
             case "join":
-                return self._joined(edge)
+                return self._join(edge)
             case "aggregate":
-                return self._aggregated(edge, inputs[0])
+                return self._aggregate(edge, inputs[0])
             case "derive":
-                return self._derived(edge)
+                return self._derive(edge)
 
     def _check_complete(self, edge: EdgeForm, meaning: Meaning) -> None:
         """Everyone's changes exactly once; those that never change may be missing."""
@@ -84,7 +84,7 @@ class Meanings:
         if meaning.partial is not None and edge.op == "apply":
             self._problem(edge, "apply gets partial aggregates")
 
-    def _united(self, edge: EdgeForm, inputs: list[Meaning]) -> Meaning:
+    def _unite(self, edge: EdgeForm, inputs: list[Meaning]) -> Meaning:
         first = inputs[0].with_select(edge.select)
         terms: Counter[str] = Counter()
         for meaning in inputs:
@@ -104,18 +104,18 @@ class Meanings:
 
     # Joins
 
-    def _joined(self, edge: EdgeForm) -> Meaning:
+    def _join(self, edge: EdgeForm) -> Meaning:
         relation, delta = sorted((self.vertices[name] for name in edge.inputs), key=lambda v: v.kind == "delta")
         out = self.vertices[edge.out]
         state, changes = self._with_aliases(edge, self.of[relation.id], self.of[delta.id], out)
         if state.scope & changes.scope:
             self._problem(edge, f"joins {', '.join(sorted(state.scope & changes.scope))} with itself")
-        filters = narrowed(state.filters | changes.filters, edge.select)
+        filters = narrow_filters(state.filters | changes.filters, edge.select)
         for first, second in edge.on:
             ends = {first[0], second[0]}
             if len(ends) != 2 or len(ends & state.scope) != 1 or len(ends & changes.scope) != 1:
                 self._problem(edge, f"condition {first} = {second} is not between its two inputs")
-        equalities = closed((*state.equalities, *changes.equalities, *(frozenset(pair) for pair in edge.on)))
+        equalities = close_equalities((*state.equalities, *changes.equalities, *(frozenset(pair) for pair in edge.on)))
         return Meaning(state.scope | changes.scope, changes.terms, filters, equalities)
 
     def _with_aliases(
@@ -149,7 +149,7 @@ class Meanings:
         wanted = {*out.scope, *(c.block_id for c in self.document.contracts if c.id in out.serves)}
         return next((view for view in found if view.id in wanted), found[0] if found else None)
 
-    def _aggregated(self, edge: EdgeForm, meaning: Meaning) -> Meaning:
+    def _aggregate(self, edge: EdgeForm, meaning: Meaning) -> Meaning:
         wanted = dict(edge.aggregate or {})
         stage = wanted.pop("stage", "full")
         meaning = meaning.with_select(edge.select)
@@ -190,8 +190,8 @@ class Meanings:
             found.append(f'lacks the filter "{text}" of "{alias}"')
         for alias, text in sorted(meaning.filters - filters):
             found.append(f'has a filter "{text}" of "{alias}" that the view does not have')
-        equal = closed(frozenset(class_) for class_ in view.classes if len(class_) > 1)
-        if not found and closed((*meaning.equalities, *equal)) != meaning.equalities:
+        equal = close_equalities(frozenset(class_) for class_ in view.classes if len(class_) > 1)
+        if not found and close_equalities((*meaning.equalities, *equal)) != meaning.equalities:
             found.append("lacks a join condition")
         elif not found and not all(any(one <= class_ for class_ in equal) for one in meaning.equalities):
             found.append("has a join condition that the view does not have")
@@ -202,7 +202,7 @@ class Meanings:
             found.append(f"does not have each change of {', '.join(sorted(missing))} exactly once")
         return found
 
-    def _derived(self, edge: EdgeForm) -> Meaning:
+    def _derive(self, edge: EdgeForm) -> Meaning:
         deltas = [name for name in edge.inputs if self.vertices[name].kind == "delta"]
         relations = [name for name in edge.inputs if self.vertices[name].kind != "delta"]
         alike = (view for view in self.views.values() if view.derive == edge.derive)
@@ -237,7 +237,7 @@ class Meanings:
         if meaning.scope != {read.source} or any(count != 1 for count in meaning.terms.values()):
             return False
         here = {read.source: edge.select[read.alias]} if read.alias in edge.select else {}
-        texts = {text for _, text in narrowed(meaning.filters, here)}
+        texts = {text for _, text in narrow_filters(meaning.filters, here)}
         return texts == {text for alias, text, _ in view.filters if alias == read.alias}
 
     def _have_relations(self, deltas: list[str], relations: list[str]) -> bool:

@@ -42,7 +42,7 @@ class StayingForm(FormPart):
     aggregates: str | None = None
 
 
-def _staying(value: object) -> object:
+def _complete_staying(value: object) -> object:
     return {"sites": value} if isinstance(value, list) else value
 
 
@@ -56,7 +56,7 @@ class SourceForm(FormPart):
     key: tuple[str, ...] = ()
     static: bool = False
     fk_parent_first: bool = False
-    stays: Annotated[StayingForm | None, BeforeValidator(_staying)] = None
+    stays: Annotated[StayingForm | None, BeforeValidator(_complete_staying)] = None
 
 
 class TimeForm(FormPart):
@@ -87,13 +87,13 @@ class ReadForm(FormPart):
     source: str
 
 
-def _read(value: object) -> object:
+def _complete_read(value: object) -> object:
     return {"alias": value, "source": value} if isinstance(value, str) else value
 
 
 class ViewForm(FormPart):
     id: str
-    sources: tuple[Annotated[ReadForm, BeforeValidator(_read)], ...]
+    sources: tuple[Annotated[ReadForm, BeforeValidator(_complete_read)], ...]
     classes: tuple[tuple[ColumnId, ...], ...]
     filters: tuple[tuple[str, str, Number], ...]
     keep: dict[str, tuple[str, ...]]

@@ -44,10 +44,10 @@ class Meaning:
         )
 
     def with_select(self, select: Mapping[str, str]) -> Meaning:
-        return replace(self, filters=narrowed(self.filters, select))
+        return replace(self, filters=narrow_filters(self.filters, select))
 
 
-def narrowed(filters: Iterable[Filter], select: Mapping[str, str]) -> frozenset[Filter]:
+def narrow_filters(filters: Iterable[Filter], select: Mapping[str, str]) -> frozenset[Filter]:
     """Filters after those of an edge. A predicate that implies an earlier one of the same alias stands for both: rows
     that pass it have passed the other.
     """
@@ -67,7 +67,7 @@ def same_aggregate(declared: Mapping[str, object] | None, wanted: Mapping[str, o
     return declared is not None and {k: v for k, v in declared.items() if k != "stage"} == dict(wanted)
 
 
-def closed(sets: Iterable[frozenset[ColumnId]]) -> frozenset[frozenset[ColumnId]]:
+def close_equalities(sets: Iterable[frozenset[ColumnId]]) -> frozenset[frozenset[ColumnId]]:
     """Equalities with all that follow from them: sets that overlap are one."""
     found: list[frozenset[ColumnId]] = []
     for one in sets:

@@ -16,14 +16,14 @@ INPUT_COUNTS = {"capture": 1, "copy": 1, "apply": 1, "aggregate": 1, "join": 2}
 
 def check_structure(document: PlanForm) -> list[Problem]:
     """All that is wrong with names and edges. The rest can be checked only when nothing is."""
-    problems = [*_doubled(document), *_unknown_names(document)]
+    problems = [*_find_doubled(document), *_unknown_names(document)]
     if problems:
         return problems
     vertices = {vertex.id: vertex for vertex in document.vertices}
     return [*_producers(document), *_cycles(document), *_sites(document, vertices)]
 
 
-def _doubled(document: PlanForm) -> Iterator[Problem]:
+def _find_doubled(document: PlanForm) -> Iterator[Problem]:
     named: dict[str, Iterable[str]] = {
         "catalogue/sites": (site.id for site in document.catalogue.sites),
         "catalogue/sources": (source.id for source in document.catalogue.sources),

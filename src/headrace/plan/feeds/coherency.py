@@ -78,10 +78,10 @@ def _newest_share(columns: PairColumns, shown: int) -> NumberArray:
 def saved_on_read(on_read: NumberArray, ahead: NumberArray, group: Positions, groups: int) -> NumberArray:
     """For each consumer, what pulling the pairs that are cheaper on read saves, before the batch itself is paid."""
     saving = np.where(on_read < ahead, ahead - on_read, 0)
-    return grouped_sum(saving, group, groups)
+    return sum_by_group(saving, group, groups)
 
 
-def grouped_sum(values: NumberArray, group: Positions, groups: int) -> NumberArray:
+def sum_by_group(values: NumberArray, group: Positions, groups: int) -> NumberArray:
     """Sums by group number, exact for integers."""
     if values.dtype != object:
         return np.bincount(group, weights=values, minlength=groups)

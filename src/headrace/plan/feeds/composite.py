@@ -19,7 +19,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from headrace.plan.exact_numbers import BoolArray, common_scale, scaled_objects
+from headrace.plan.exact_numbers import BoolArray, common_scale, scale_to_objects
 from headrace.plan.feeds.amounts import NumberArray, Positions
 from headrace.plan.feeds.instance import Composite, FeedsDecision
 from headrace.plan.feeds.network import FollowNetwork, asked_rates, network_of, output_rates
@@ -49,7 +49,7 @@ def edge_costs(composite: Composite, network: FollowNetwork) -> EdgeCosts:
     ahead = [edge.store_price * events[edge.source] for edge in composite.edges]
     on_read = [edge.fetch_price * asked[edge.target] for edge in composite.edges]
     scale = common_scale((*ahead, *on_read))
-    return EdgeCosts(scaled_objects(ahead, scale), scaled_objects(on_read, scale), scale)
+    return EdgeCosts(scale_to_objects(ahead, scale), scale_to_objects(on_read, scale), scale)
 
 
 def _close(composite: Composite, costs: EdgeCosts) -> BoolArray:
@@ -57,15 +57,15 @@ def _close(composite: Composite, costs: EdgeCosts) -> BoolArray:
     source = np.array([edge.source for edge in composite.edges], dtype=np.int64)
     target = np.array([edge.target for edge in composite.edges], dtype=np.int64)
     gains = (costs.ahead <= costs.on_read).astype(np.bool_)
-    ahead = _settled(gains, source, target, len(composite.nodes))
-    pulled = _settled(~gains, target, source, len(composite.nodes))
+    ahead = _settle_edges(gains, source, target, len(composite.nodes))
+    pulled = _settle_edges(~gains, target, source, len(composite.nodes))
     contested = np.flatnonzero(~ahead & ~pulled)
     if len(contested):
         ahead[contested] = _cut(costs.ahead[contested], costs.on_read[contested], source[contested], target[contested])
     return ahead
 
 
-def _settled(wanted: BoolArray, near: Positions, far: Positions, nodes: int) -> BoolArray:
+def _settle_edges(wanted: BoolArray, near: Positions, far: Positions, nodes: int) -> BoolArray:
     """The wanted edges that depend on wanted ones alone.
 
     An edge depends on those whose far end is its near end: on what feeds it if that is the source, on what it feeds if

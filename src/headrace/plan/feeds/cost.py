@@ -13,7 +13,7 @@ import numpy as np
 
 from headrace.plan.exact_numbers import BoolArray
 from headrace.plan.feeds.amounts import NumberArray, Positions
-from headrace.plan.feeds.coherency import grouped_sum, on_read_and_ahead
+from headrace.plan.feeds.coherency import on_read_and_ahead, sum_by_group
 from headrace.plan.feeds.exactly import Integers, in_integers
 from headrace.plan.feeds.instance import Feeds, Model
 from headrace.plan.feeds.per_pair import chunks, columns_in_doubles, followed_rate, needs_followed_rate
@@ -80,4 +80,4 @@ def _fetched_per_query(feeds: Feeds, amounts: Integers, pulled: BoolArray) -> Nu
         pulls = np.bincount(feeds.consumer[pulled], minlength=consumers).astype(object)
         per_query: NumberArray = pulls * amounts.fetch_price[0]
         return per_query
-    return grouped_sum(amounts.fetch_price[feeds.producer[pulled]], feeds.consumer[pulled], consumers)
+    return sum_by_group(amounts.fetch_price[feeds.producer[pulled]], feeds.consumer[pulled], consumers)

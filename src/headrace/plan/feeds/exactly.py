@@ -12,9 +12,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from headrace.plan.exact_numbers import BoolArray, common_scale, scaled_objects
+from headrace.plan.exact_numbers import BoolArray, common_scale, scale_to_objects
 from headrace.plan.feeds.amounts import NumberArray, Positions
-from headrace.plan.feeds.coherency import PairColumns, batch_pays, grouped_sum, on_read_and_ahead, saved_on_read
+from headrace.plan.feeds.coherency import PairColumns, batch_pays, on_read_and_ahead, saved_on_read, sum_by_group
 from headrace.plan.feeds.instance import Feeds, Model
 
 PIECE = 1 << 18
@@ -43,10 +43,10 @@ def in_integers(feeds: Feeds, consumers: Positions, producers: Positions) -> Int
     rates = common_scale((*query, *event))
     prices = common_scale((*store, *fetch, feeds.pricing.batch_price))
     return Integers(
-        scaled_objects(query, rates),
-        scaled_objects(event, rates),
-        scaled_objects(store, prices),
-        scaled_objects(fetch, prices),
+        scale_to_objects(query, rates),
+        scale_to_objects(event, rates),
+        scale_to_objects(store, prices),
+        scale_to_objects(fetch, prices),
         int(feeds.pricing.batch_price * prices),
         rates,
         prices,
@@ -71,7 +71,7 @@ def decide_exactly(feeds: Feeds, pairs: Positions) -> BoolArray:
 
 def _columns(amounts: Integers, group: Positions, member: Positions) -> PairColumns:
     event_rate = amounts.event_rate[member]
-    followed = grouped_sum(event_rate, group, len(amounts.query_rate))
+    followed = sum_by_group(event_rate, group, len(amounts.query_rate))
     return PairColumns(
         amounts.query_rate[group],
         event_rate,

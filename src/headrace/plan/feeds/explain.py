@@ -9,7 +9,7 @@ from headrace.plan.exact_numbers import BoolArray
 from headrace.plan.feeds.composite import edge_costs
 from headrace.plan.feeds.composite_document import NamedComposite
 from headrace.plan.feeds.document import Named
-from headrace.plan.feeds.explain_pair import PairReason, both_ways, headline, required_pair, why_pair
+from headrace.plan.feeds.explain_pair import PairReason, both_ways, find_pair, headline, why_pair
 from headrace.plan.feeds.feeds_document import NamedFeeds
 from headrace.plan.feeds.instance import Composite
 from headrace.plan.feeds.network import asked_rates, network_of, output_rates
@@ -17,7 +17,7 @@ from headrace.plan.feeds.network import asked_rates, network_of, output_rates
 
 def why(named: Named, ahead: BoolArray, who: str, whom: str, unit: str = "h") -> PairReason:
     """For the pair or edge of a decided instance by which one follows another. Raises UsageError if there is none."""
-    number = required_pair(named.find(who, whom), who, whom)
+    number = find_pair(named.find(who, whom), who, whom)
     match named:
         case NamedFeeds(feeds):
             return why_pair(feeds, ahead, number, unit)

@@ -26,7 +26,7 @@ class PairReason:
         return "\n  ".join((self.headline, *self.details))
 
 
-def required_pair(number: int | None, who: str, whom: str) -> int:
+def find_pair(number: int | None, who: str, whom: str) -> int:
     if number is None:
         raise UsageError(f'"{who}" does not follow "{whom}"', "a pair is written consumer<-producer")
     return number

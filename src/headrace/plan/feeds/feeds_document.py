@@ -130,14 +130,14 @@ def _read_consumers(
         rates.append(fields.amount(entry.get("rate", 0), (*path, "rate"), f'the rate of consumer "{name}"'))
         follows.append(fields.items(entry.get("follows", []), (*path, "follows"), f'what consumer "{name}" follows'))
     consumer = np.repeat(np.arange(len(follows)), list(map(len, follows)))
-    producer = np.array(_looked_up(follows, position), dtype=np.int64)
+    producer = np.array(_look_up(follows, position), dtype=np.int64)
     keys = np.sort(consumer * max(1, len(position)) + producer)
     if (producer < 0).any() or (keys[1:] == keys[:-1]).any():
         _report_follows(fields, consumers, follows, position)
     return Amounts.of(rates), consumer, producer
 
 
-def _looked_up(follows: list[list[object]], position: dict[str, int]) -> list[int]:
+def _look_up(follows: list[list[object]], position: dict[str, int]) -> list[int]:
     """-1 for what is not the name of a producer; lists and objects cannot even be looked up."""
     try:
         return list(map(position.get, chain.from_iterable(follows), repeat(-1)))  # type: ignore[arg-type]

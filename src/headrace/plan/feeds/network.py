@@ -20,7 +20,7 @@ from functools import lru_cache
 import numpy as np
 import rustworkx
 
-from headrace.plan.exact_numbers import common_scale, scaled_objects
+from headrace.plan.exact_numbers import common_scale, scale_to_objects
 from headrace.plan.feeds.amounts import NumberArray
 from headrace.plan.feeds.instance import Composite, PullAccounting
 
@@ -73,7 +73,7 @@ def output_rates(composite: Composite, network: FollowNetwork) -> list[Fraction]
                 rates[node] = everything
             continue
         for entry, rate in zip(circle, entering, strict=True):
-            for node, passed in _passed_on(composite, network, entry, inside):
+            for node, passed in _find_passed_on(composite, network, entry, inside):
                 rates[node] += rate * passed
     return rates
 
@@ -86,7 +86,7 @@ def _entering(
     return composite.nodes[node].event_rate + composite.nodes[node].passed * arriving
 
 
-def _passed_on(
+def _find_passed_on(
     composite: Composite, network: FollowNetwork, entry: int, inside: frozenset[int]
 ) -> Iterator[tuple[int, Fraction]]:
     """For every node of a circle, the share of what enters at `entry` that it gives out: by Dijkstra's algorithm."""
@@ -112,11 +112,11 @@ def _passed_on(
 def asked_rates(composite: Composite, network: FollowNetwork) -> list[Fraction]:
     """How often each node is asked, by itself and by those below, if everything below is pulled."""
     if composite.accounting is PullAccounting.PATHS:
-        return _asked_by_paths(composite, network)
-    return _asked_by_nodes(composite, network)
+        return _count_asks_by_paths(composite, network)
+    return _count_asks_by_nodes(composite, network)
 
 
-def _asked_by_paths(composite: Composite, network: FollowNetwork) -> list[Fraction]:
+def _count_asks_by_paths(composite: Composite, network: FollowNetwork) -> list[Fraction]:
     """Once per path: finite only without circles."""
     asked = [node.query_rate for node in composite.nodes]
     for (node,) in network.circles:
@@ -124,24 +124,24 @@ def _asked_by_paths(composite: Composite, network: FollowNetwork) -> list[Fracti
     return asked
 
 
-def _asked_by_nodes(composite: Composite, network: FollowNetwork) -> list[Fraction]:
+def _count_asks_by_nodes(composite: Composite, network: FollowNetwork) -> list[Fraction]:
     """Once per query: the rates of all nodes that can be reached, each counted once."""
     asking = [number for number, node in enumerate(composite.nodes) if node.query_rate]
     rates = [composite.nodes[node].query_rate for node in asking]
     scale = common_scale(rates)
-    weights = scaled_objects(rates, scale)
+    weights = scale_to_objects(rates, scale)
     if int(weights.sum()) < 1 << 62:
         weights = weights.astype(np.int64)
     asked = [0] * len(composite.nodes)
     for start in range(0, len(asking), BLOCK):
         weight_of = _weigher(weights[start : start + BLOCK])
-        for circle, reached in _reached(network, asking[start : start + BLOCK]):
+        for circle, reached in _find_reached(network, asking[start : start + BLOCK]):
             for node in circle:
                 asked[node] += weight_of(reached)
     return [Fraction(rate, scale) for rate in asked]
 
 
-def _reached(network: FollowNetwork, some: list[int]) -> Iterator[tuple[tuple[int, ...], int]]:
+def _find_reached(network: FollowNetwork, some: list[int]) -> Iterator[tuple[tuple[int, ...], int]]:
     """For every circle which of these nodes it reaches, as the bits of an integer."""
     bit = {node: 1 << position for position, node in enumerate(some)}
     reached = [0] * len(network.sources)

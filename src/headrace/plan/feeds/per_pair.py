@@ -19,7 +19,7 @@ import numpy as np
 
 from headrace.plan.exact_numbers import EXACT_DOUBLE, BoolArray
 from headrace.plan.feeds.amounts import ROUNDING, TINY, Amounts, FloatArray, Positions, scale_to_whole
-from headrace.plan.feeds.coherency import PairColumns, grouped_sum, on_read_and_ahead, saved_on_read
+from headrace.plan.feeds.coherency import PairColumns, on_read_and_ahead, saved_on_read, sum_by_group
 from headrace.plan.feeds.exactly import decide_exactly, pieces
 from headrace.plan.feeds.instance import Feeds, Model
 
@@ -66,7 +66,7 @@ def followed_rate(feeds: Feeds) -> FloatArray:
         return np.zeros(0)
     rate = np.zeros(len(feeds.query_rate))
     for some in chunks(len(feeds)):
-        rate += grouped_sum(feeds.event_rate.near[feeds.producer[some]], feeds.consumer[some], len(rate))
+        rate += sum_by_group(feeds.event_rate.near[feeds.producer[some]], feeds.consumer[some], len(rate))
     return rate
 
 
@@ -173,4 +173,4 @@ class _Batches:
         if not len(self.saved):
             return self
         saved = saved_on_read(on_read, stored, consumer, len(self.saved))
-        return _Batches(self.saved + saved, self.traded + grouped_sum(on_read + stored, consumer, len(self.traded)))
+        return _Batches(self.saved + saved, self.traded + sum_by_group(on_read + stored, consumer, len(self.traded)))

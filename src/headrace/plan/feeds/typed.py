@@ -13,18 +13,18 @@ from headrace.plan.feeds.instance import Latency, MeanPulls, Model, Percentile, 
 from headrace.plan.feeds.tables import DefaultPrices
 
 
-def typed_prices(store: str, fetch: str, batch: str, model: str, shown: int) -> DefaultPrices:
+def read_prices(store: str, fetch: str, batch: str, model: str, shown: int) -> DefaultPrices:
     """H, L and L0 exactly as typed, with the model they are for."""
     if model not in tuple(Model):
         known = ", ".join(Model)
         raise UsageError(f'there is no model "{model}"', nearest_name(model, Model) or f"the models are {known}")
     if not 1 <= shown <= MOST_SHOWN:
         raise UsageError(f"-k must be from 1 to {MOST_SHOWN}, not {shown}", "it is the number of events of a feed")
-    pricing = Pricing(Model(model), typed_amount(batch, "--L0"), shown)
-    return DefaultPrices(typed_amount(store, "-H"), typed_amount(fetch, "-L"), pricing)
+    pricing = Pricing(Model(model), read_amount(batch, "--L0"), shown)
+    return DefaultPrices(read_amount(store, "-H"), read_amount(fetch, "-L"), pricing)
 
 
-def typed_target(mean_pulls: str | None, percentile: str | None, most_pulls: int, model: Model) -> Latency | None:
+def read_target(mean_pulls: str | None, percentile: str | None, most_pulls: int, model: Model) -> Latency | None:
     if mean_pulls is None and percentile is None:
         return None
     if mean_pulls is not None and percentile is not None:
@@ -32,8 +32,8 @@ def typed_target(mean_pulls: str | None, percentile: str | None, most_pulls: int
     if model not in WITH_LATENCY:
         raise UsageError(f'a latency target does not go with model "{model}"', 'it goes with "rpc" and "batch"')
     if percentile is None:
-        return MeanPulls(typed_amount(mean_pulls or "0", "--mean-pulls"))
-    share = typed_amount(percentile, "--percentile")
+        return MeanPulls(read_amount(mean_pulls or "0", "--mean-pulls"))
+    share = read_amount(percentile, "--percentile")
     if share > 1:
         raise UsageError(f"--percentile must be at most 1, not {percentile}", "0.95 is the 95th percentile")
     if most_pulls < 0:
@@ -41,7 +41,7 @@ def typed_target(mean_pulls: str | None, percentile: str | None, most_pulls: int
     return Percentile(share, most_pulls)
 
 
-def typed_amount(text: str, option: str) -> Fraction:
+def read_amount(text: str, option: str) -> Fraction:
     try:
         return exact_amount(Decimal(text), MOST_DIGITS)
     except InvalidOperation as error:

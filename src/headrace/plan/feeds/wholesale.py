@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.plan.exact_numbers import BoolArray
-from headrace.plan.feeds.coherency import grouped_sum, on_read_and_ahead
+from headrace.plan.feeds.coherency import on_read_and_ahead, sum_by_group
 from headrace.plan.feeds.instance import Feeds, Model
 from headrace.plan.feeds.per_pair import chunks, columns_in_doubles, followed_rate
 
@@ -16,6 +16,6 @@ def decide_wholesale(feeds: Feeds) -> BoolArray:
     for some in chunks(len(feeds)):
         columns = columns_in_doubles(feeds, some, followed)
         on_read, stored = on_read_and_ahead(columns, feeds.pricing.model, feeds.pricing.shown)
-        extra += grouped_sum(stored - on_read, feeds.consumer[some], len(extra))
+        extra += sum_by_group(stored - on_read, feeds.consumer[some], len(extra))
     ahead: BoolArray = (extra <= 0)[feeds.consumer]
     return ahead

@@ -94,8 +94,8 @@ def change(before: StandingPlacement, what: PlacementChange, effort: Effort = Ef
     after, touched = _with_views(before, what)
     decided = touched - before.cloud_sources
     after = _with_own_optima(after, decided)
-    settled = _connected(decided, before.contested, after.contested, after.views, before.views)
-    after = _settled(before, after, settled, effort)
+    settled = _find_connected(decided, before.contested, after.contested, after.views, before.views)
+    after = _settle_devices(before, after, settled, effort)
     near = {view for device in settled for view in after.views_of.get(device, ())} | {view.id for view in what.added}
     places = {view: after.place_of(view) for view in sorted(near)}
     moved = {view: at for view, at in places.items() if view not in before.views or before.place_of(view) != at}
@@ -143,7 +143,7 @@ def _both_want(after: StandingPlacement, own: Mapping[str, Exact], view: PairVie
     return wants(view, view.a, own[view.a]) and wants(view, view.b, own[view.b])
 
 
-def _connected(
+def _find_connected(
     decided: Names,
     before: Mapping[str, Names],
     after: Mapping[str, Names],
@@ -163,7 +163,9 @@ def _connected(
     return frozenset(reached)
 
 
-def _settled(before: StandingPlacement, after: StandingPlacement, devices: Names, effort: Effort) -> StandingPlacement:
+def _settle_devices(
+    before: StandingPlacement, after: StandingPlacement, devices: Names, effort: Effort
+) -> StandingPlacement:
     """New limits for some devices. Their partners outside play the part of feeds in the Cloud: they want nothing."""
     near = {view for device in devices for view in after.views_of.get(device, ())}
     views = tuple(after.views[view] for view in sorted(near))

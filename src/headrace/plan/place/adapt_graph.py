@@ -15,9 +15,16 @@ import numpy as np
 
 from headrace.plan.exact_numbers import BoolArray, Exact
 from headrace.plan.place.allowed import allowed_devices, in_order
-from headrace.plan.place.dag import DagPlacement, own_optima, place_on_star, refuse_overfull, settle, troubled_devices
+from headrace.plan.place.dag import (
+    DagPlacement,
+    find_troubled_devices,
+    own_optima,
+    place_on_star,
+    refuse_overfull,
+    settle,
+)
 from headrace.plan.place.effort import Effort
-from headrace.plan.place.graph import Numbered, numbered
+from headrace.plan.place.graph import Numbered, number_dag
 from headrace.plan.place.instance import CLOUD, Dag, PlacementMode
 from headrace.plan.place.located import closure, nothing
 
@@ -60,11 +67,11 @@ def stand_graph(dag: Dag, effort: Effort = Effort()) -> StandingGraph:  # noqa: 
 
 def change_graph(before: StandingGraph, dag: Dag, effort: Effort = Effort()) -> ChangedGraph:  # noqa: B008
     """The graph becomes `dag`. Streams are the same if their names are."""
-    given = numbered(dag)
+    given = number_dag(dag)
     refuse_overfull(given)
     asked = closure(given) if dag.mode == PlacementMode.LOCATED else nothing()
     everyone = frozenset(given.devices)
-    decided = touched_devices(before.dag, dag) & everyone
+    decided = find_touched_devices(before.dag, dag) & everyone
     own = {device: names for device, names in before.own.items() if device in everyone}
     own |= _names_of(given, own_optima(given, asked, _mask(given, decided)), decided)
     # Rows of mode `located` reach beyond the devices that overlap: then everything is settled anew.
@@ -72,8 +79,8 @@ def change_graph(before: StandingGraph, dag: Dag, effort: Effort = Effort()) -> 
     if asked.rows:
         placed = place_on_star(given, asked, effort)
     else:
-        troubled = troubled_devices(given, _members_of(given, own)) & _mask(given, settled)
-        placed, _ = settle(given, asked, _settled_members(given, before, own, settled), troubled, effort)
+        troubled = find_troubled_devices(given, _members_of(given, own)) & _mask(given, settled)
+        placed, _ = settle(given, asked, _settle_members(given, before, own, settled), troubled, effort)
     placement = _placement(given, placed)
     standing = StandingGraph(dag, own, placement, given.exact(placed.cost), _gaps(before, given, placed, settled))
     moved = {name: place for name, place in placement.items() if before.placement.get(name) != place}
@@ -92,7 +99,7 @@ def _gaps(before: StandingGraph, given: Numbered, placed: DagPlacement, settled:
     return {**gap, min(settled): off} if off else gap
 
 
-def touched_devices(before: Dag, after: Dag) -> Names:
+def find_touched_devices(before: Dag, after: Dag) -> Names:
     """Devices whose prices or possible operators differ between two graphs."""
     old, new = _facts(before), _facts(after)
     changed = {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
@@ -157,7 +164,7 @@ def _members_of(given: Numbered, own: Mapping[str, Names]) -> BoolArray:
     )
 
 
-def _settled_members(given: Numbered, before: StandingGraph, own: Mapping[str, Names], settled: Names) -> BoolArray:
+def _settle_members(given: Numbered, before: StandingGraph, own: Mapping[str, Names], settled: Names) -> BoolArray:
     """The own optima of devices to be settled, and what the others run already."""
     running: dict[str, set[str]] = {}
     for name, device in before.placement.items():

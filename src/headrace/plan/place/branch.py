@@ -15,7 +15,7 @@ import numpy as np
 
 from headrace.plan.exact_numbers import BoolArray, IntArray, total
 from headrace.plan.place.cut import Choices, half_integral_cut, restrict
-from headrace.plan.place.lagrange import FINENESS, priced_rows
+from headrace.plan.place.lagrange import FINENESS, price_rows
 from headrace.plan.place.rows import Row, obeys
 
 
@@ -49,9 +49,9 @@ def branch(choices: Choices, rows: tuple[Row, ...], start: BoolArray | None, nod
     best_cost = None if start is None else choices.cost(start)
     numbers = itertools.count()
     never = 2 * _more_than_any(choices)
-    relaxed = RelaxedChoices(*priced_rows(choices, rows), FINENESS) if rows else RelaxedChoices(choices, (), 1)
+    relaxed = RelaxedChoices(*price_rows(choices, rows), FINENESS) if rows else RelaxedChoices(choices, (), 1)
     everything = np.ones(choices.count, dtype=np.bool_)
-    queue = [_bounded(relaxed, rows, everything, ~everything, next(numbers))]
+    queue = [_bound_node(relaxed, rows, everything, ~everything, next(numbers))]
     while queue:
         node = heapq.heappop(queue)
         if node.twice_bound >= (never if best_cost is None else 2 * best_cost - 1):
@@ -68,7 +68,7 @@ def branch(choices: Choices, rows: tuple[Row, ...], start: BoolArray | None, nod
         for value in (True, False):
             free, values = node.free.copy(), node.values.copy()
             free[variable], values[variable] = False, value
-            heapq.heappush(queue, _bounded(relaxed, rows, free, values, next(numbers)))
+            heapq.heappush(queue, _bound_node(relaxed, rows, free, values, next(numbers)))
     return BranchResult(best, never if best_cost is None else 2 * best_cost, True)
 
 
@@ -77,7 +77,7 @@ def _more_than_any(choices: Choices) -> int:
     return choices.constant + sum(map(total, costs)) + 1
 
 
-def _bounded(
+def _bound_node(
     relaxed: RelaxedChoices, rows: tuple[Row, ...], free: BoolArray, values: BoolArray, number: int
 ) -> BranchNode:
     """A node with its bound.

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.plan.exact_numbers import Exact, Index, IntArray, scaled, total
+from headrace.plan.exact_numbers import Exact, Index, IntArray, scale_numbers, total
 from headrace.plan.place.costs import crossing_rate, device_costs
 from headrace.plan.place.cut import FOREVER, Choices, minimum_cut
 from headrace.plan.place.dag import PER_DEVICE, capacities, place_on_star, problem_of, same_operator
@@ -76,7 +76,7 @@ def decide_core(dag: Dag, core: CloudTree, given: Numbered, effort: Effort) -> P
     )
 
 
-def rooted(core: CloudTree, scale: int) -> Tree:
+def root_tree(core: CloudTree, scale: int) -> Tree:
     """The core, which must be a tree, from its first node; weights times the scale."""
     near: dict[str, dict[str, Exact]] = {}
     for link in core.links:
@@ -96,11 +96,11 @@ def rooted(core: CloudTree, scale: int) -> Tree:
         below[child - 1, child] = True
         if parents[child - 1] > 0:
             below[parents[child - 1] - 1] |= below[child - 1]
-    return Tree(tuple(number), np.array(parents, dtype=np.int64), scaled(weights, scale), below)
+    return Tree(tuple(number), np.array(parents, dtype=np.int64), scale_numbers(weights, scale), below)
 
 
 def attach(dag: Dag, core: CloudTree, given: Numbered) -> Attached:
-    tree = rooted(core, given.price_scale)
+    tree = root_tree(core, given.price_scale)
     number = {name: position for position, name in enumerate(tree.nodes)}
     device_node = np.array([number[core.attach[name]] for name in given.devices], dtype=np.int64)
     source_node = np.array(
@@ -134,7 +134,7 @@ def _core_cost(attached: Attached, node: Index) -> int:
 
 def _nodes(given: Numbered, attached: Attached, device: Index) -> Index:
     """The node of every stream: where its device is attached, else where the links' minimum cuts put it."""
-    node = _fixed_nodes(given, attached, device)
+    node = _fix_nodes(given, attached, device)
     free = np.flatnonzero(node == NOWHERE)
     free = free[free >= given.sources]
     places = _link_places(attached, node, free)
@@ -145,7 +145,7 @@ def _nodes(given: Numbered, attached: Attached, device: Index) -> Index:
     return node
 
 
-def _fixed_nodes(given: Numbered, attached: Attached, device: Index) -> Index:
+def _fix_nodes(given: Numbered, attached: Attached, device: Index) -> Index:
     node = np.concatenate([attached.source_node, np.full(len(given.operators), NOWHERE)])
     on_device = np.flatnonzero(device[given.sources :] != NOWHERE) + given.sources
     node[on_device] = attached.device_node[device[on_device]]
@@ -180,7 +180,7 @@ def _least_core_cost(given: Numbered, attached: Attached) -> int:
 
 
 def _core_problem(given: Numbered, attached: Attached) -> Choices:
-    fixed = _fixed_nodes(given, attached, given.pinned)
+    fixed = _fix_nodes(given, attached, given.pinned)
     return network(attached.graph, _link_places(attached, fixed, _movable(given)))
 
 

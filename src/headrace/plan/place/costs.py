@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from headrace.plan.exact_numbers import BoolArray, Index, IntArray, total
-from headrace.plan.place.cut import widened
+from headrace.plan.place.cut import widen_integers
 from headrace.plan.place.networks import DemandGraph
 
 
 def device_costs(graph: DemandGraph, device: Index, up: IntArray, down: IntArray) -> IntArray:
     """What each device pays when every stream is made at `device` (negative: in the Cloud)."""
     largest = (total(up) + total(down) + 1) * (total(graph.rate) + 1)
-    up, down = widened(2 * largest, up, down)
+    up, down = widen_integers(2 * largest, up, down)
     paid = np.zeros(len(up), dtype=up.dtype)
     made, read = device[graph.stream], device[graph.reader]
     sent = np.flatnonzero((made != read) & (made >= 0))

@@ -167,7 +167,7 @@ def split(choices: Choices, part: Index) -> Iterator[tuple[Index, Choices]]:
     """
     count = int(part.max(initial=-1)) + 1
     variables, arcs, conflicts = (
-        _grouped(numbers, count) for numbers in (part, part[choices.tail], part[choices.conflicts[:, 0]])
+        _group_positions(numbers, count) for numbers in (part, part[choices.tail], part[choices.conflicts[:, 0]])
     )
     number = np.empty(choices.count, dtype=np.int64)
     for mine, inner, clashes in zip(variables, arcs, conflicts, strict=True):
@@ -185,7 +185,7 @@ def split(choices: Choices, part: Index) -> Iterator[tuple[Index, Choices]]:
         )
 
 
-def _grouped(group: Index, count: int) -> list[Index]:
+def _group_positions(group: Index, count: int) -> list[Index]:
     """Positions by group number."""
     order = np.argsort(group, kind="stable")
     return np.split(order, np.searchsorted(group[order], np.arange(1, count)))
@@ -199,7 +199,7 @@ def restrict(choices: Choices, kept: BoolArray, fixed: BoolArray) -> Choices:
     number = np.cumsum(kept) - 1
     never = 2 * (total(choices.out_cost) + total(choices.in_cost) + total(choices.arc_cost[choices.arc_cost > 0])) + 1
     bound = never * (choices.count + len(choices.tail) + len(choices.conflicts) + 1)
-    out_cost, in_cost = widened(bound, choices.out_cost.copy(), choices.in_cost.copy())
+    out_cost, in_cost = widen_integers(bound, choices.out_cost.copy(), choices.in_cost.copy())
     tail, head = choices.tail, choices.head
     _add(in_cost, tail, choices.arc_cost, ~kept[head] & ~fixed[head], never)
     _add(out_cost, head, choices.arc_cost, ~kept[tail] & fixed[tail], never)
@@ -221,7 +221,7 @@ def restrict(choices: Choices, kept: BoolArray, fixed: BoolArray) -> Choices:
     )
 
 
-def widened(largest: int, *arrays: IntArray) -> tuple[IntArray, ...]:
+def widen_integers(largest: int, *arrays: IntArray) -> tuple[IntArray, ...]:
     """The same integers in a type that holds sums up to `largest`."""
     return arrays if largest < SAFE else tuple(array.astype(object) for array in arrays)
 
@@ -238,7 +238,7 @@ def _source_side(n: int, tail: Index, head: Index, cost: IntArray) -> BoolArray:
     unit of the coarser one per arc of its cut, so every step fits into SciPy's int32.
     """
     never = total(cost[cost != FOREVER]) + 1
-    (wide,) = widened(4 * never, np.asarray(cost))
+    (wide,) = widen_integers(4 * never, np.asarray(cost))
     graph = _with_reverse_arcs(n, tail, head, wide, never)
     capacity = graph.data
     supply = total(capacity[graph.indptr[n - 2] : graph.indptr[n - 1]])

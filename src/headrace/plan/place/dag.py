@@ -54,11 +54,11 @@ def decide_dag(dag: Dag, given: Numbered, effort: Effort) -> PlacementDecision:
 def place_on_star(given: Numbered, asked: Closure, effort: Effort) -> DagPlacement:
     refuse_overfull(given)
     chosen = own_optima(given, asked, np.ones(len(given.devices), dtype=np.bool_))
-    troubled = troubled_devices(given, chosen)
+    troubled = find_troubled_devices(given, chosen)
     placed, chosen = settle(given, asked, chosen, troubled, effort)
     if obeys(asked.rows, chosen):
         return placed
-    return _searched_whole(given, asked, placed.twice_bound, effort)
+    return _search_whole(given, asked, placed.twice_bound, effort)
 
 
 def own_optima(given: Numbered, asked: Closure, devices: BoolArray) -> BoolArray:
@@ -74,29 +74,29 @@ def settle(
 ) -> tuple[DagPlacement, BoolArray]:
     """Decides the troubled devices together, inside their own optima; the others keep theirs."""
     if not troubled.any():
-        return _placed(given, chosen, None, troubled), chosen
+        return _make_placement(given, chosen, None, troubled), chosen
     kept = chosen & troubled[given.member_device]
     problem = _with_conflicts(given, problem_of(given, asked, kept, troubled), kept)
     solved = solve(problem, capacities(given, kept), effort)
     chosen = chosen & ~kept
     chosen[np.flatnonzero(kept)[solved.chosen[: int(kept.sum())]]] = True
-    return _placed(given, chosen, solved, troubled), chosen
+    return _make_placement(given, chosen, solved, troubled), chosen
 
 
 def refuse_overfull(given: Numbered) -> None:
-    for device, held in _pinned_load(given).items():
+    for device, held in _sum_pinned_load(given).items():
         capacity = given.capacity[device]
         if capacity is not None and held > capacity:
             raise Infeasible(f'what is pinned to device "{given.devices[device]}" is more than its capacity')
 
 
-def _searched_whole(given: Numbered, asked: Closure, twice_bound: int, effort: Effort) -> DagPlacement:
+def _search_whole(given: Numbered, asked: Closure, twice_bound: int, effort: Effort) -> DagPlacement:
     """Everything at once: rows of mode `located` do not stay inside the devices' own optima."""
     everyone = np.ones(len(given.member_device), dtype=np.bool_)
     problem = _with_conflicts(given, problem_of(given, asked, everyone), everyone)
     solved = solve(problem, asked.rows + capacities(given, everyone), effort)
     chosen = solved.chosen[: len(everyone)]
-    placed = _placed(given, chosen, solved, np.ones(len(given.devices), dtype=np.bool_))
+    placed = _make_placement(given, chosen, solved, np.ones(len(given.devices), dtype=np.bool_))
     return replace(placed, twice_bound=max(placed.twice_bound, twice_bound))
 
 
@@ -134,7 +134,7 @@ def same_operator(operator: Index) -> Index:
     return np.concatenate(clashes)
 
 
-def troubled_devices(given: Numbered, chosen: BoolArray) -> BoolArray:
+def find_troubled_devices(given: Numbered, chosen: BoolArray) -> BoolArray:
     """Devices whose own optimum meets another's, or is more than they can hold."""
     wanted = np.bincount(given.member_operator[chosen], minlength=given.graph.count)
     troubled = np.zeros(len(given.devices), dtype=np.bool_)
@@ -156,7 +156,7 @@ def capacities(given: Numbered, kept: BoolArray) -> tuple[Row, ...]:
     for position, device in enumerate(given.member_device[kept].tolist()):
         members.setdefault(device, []).append(position)
     load = given.load[given.member_operator[kept]].tolist()
-    held = _pinned_load(given)
+    held = _sum_pinned_load(given)
     return tuple(
         Row(tuple(mine), tuple(int(load[position]) for position in mine), capacity - held.get(device, 0))
         for device, mine in sorted(members.items())
@@ -164,7 +164,7 @@ def capacities(given: Numbered, kept: BoolArray) -> tuple[Row, ...]:
     )
 
 
-def _pinned_load(given: Numbered) -> dict[int, int]:
+def _sum_pinned_load(given: Numbered) -> dict[int, int]:
     """What is on each device whatever is decided."""
     held: dict[int, int] = {}
     for stream in (np.flatnonzero(given.pinned[given.sources :] != NOWHERE) + given.sources).tolist():
@@ -173,7 +173,7 @@ def _pinned_load(given: Numbered) -> dict[int, int]:
     return held
 
 
-def _placed(given: Numbered, chosen: BoolArray, solved: Solved | None, troubled: BoolArray) -> DagPlacement:
+def _make_placement(given: Numbered, chosen: BoolArray, solved: Solved | None, troubled: BoolArray) -> DagPlacement:
     device = given.pinned.copy()
     device[given.member_operator[chosen]] = given.member_device[chosen]
     paid = device_costs(given.graph, device, given.up, given.down)

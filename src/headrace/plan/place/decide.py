@@ -14,12 +14,12 @@ from headrace.plan.place.single import as_columns, decide_single
 
 def decide(instance: Single | Dag, effort: Effort = Effort()) -> PlacementDecision:  # noqa: B008
     """The cheapest placement. Raises InputError if pins and capacities leave none."""
-    return prepared(instance)(effort)
+    return prepare_decision(instance)(effort)
 
 
-def prepared(instance: Single | Dag) -> Callable[[Effort], PlacementDecision]:
+def prepare_decision(instance: Single | Dag) -> Callable[[Effort], PlacementDecision]:
     """The instance in numbers, ready to be decided: for those who want to know how long deciding alone takes."""
-    ready = _prepared(instance)
+    ready = _prepare_decision(instance)
 
     def decide_now(effort: Effort) -> PlacementDecision:
         try:
@@ -30,18 +30,18 @@ def prepared(instance: Single | Dag) -> Callable[[Effort], PlacementDecision]:
     return decide_now
 
 
-def _prepared(instance: Single | Dag) -> Callable[[Effort], PlacementDecision]:
+def _prepare_decision(instance: Single | Dag) -> Callable[[Effort], PlacementDecision]:
     if isinstance(instance, Single) and instance.core is None:
         return partial(decide_single, instance, as_columns(instance))
     # Operator graphs need SciPy, which takes longer to load than most decisions over pairs.
     from headrace.plan.place.core_edge import decide_core
     from headrace.plan.place.dag import decide_dag
-    from headrace.plan.place.graph import numbered
+    from headrace.plan.place.graph import number_dag
 
     dag = as_dag(instance) if isinstance(instance, Single) else instance
     if dag.core is None:
-        return partial(decide_dag, dag, numbered(dag))
-    return partial(decide_core, dag, dag.core, numbered(dag, [link.weight for link in dag.core.links]))
+        return partial(decide_dag, dag, number_dag(dag))
+    return partial(decide_core, dag, dag.core, number_dag(dag, [link.weight for link in dag.core.links]))
 
 
 def as_dag(single: Single) -> Dag:

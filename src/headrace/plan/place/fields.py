@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from headrace.plan.exact_fields import DocumentFields
-from headrace.plan.exact_json import Path, shown
+from headrace.plan.exact_json import Path, show_value
 from headrace.plan.exact_numbers import Exact
 from headrace.plan.place.instance import CLOUD
 
@@ -41,7 +41,7 @@ class PlacementFields(DocumentFields):
         if isinstance(found, int) and not isinstance(found, bool):
             found = str(found)
         if not isinstance(found, str) or not found:
-            self.wrong(path, f"{what} is not a name: {shown(found)}")
+            self.wrong(path, f"{what} is not a name: {show_value(found)}")
             return "?"
         if place and found == CLOUD:
             self.wrong(path, f'"{CLOUD}" is reserved and cannot name {what}')

@@ -43,7 +43,7 @@ Edges = dict[int, dict[int, list[tuple[int, int]]]]
 def cheapest_levels(chains: Sequence[Chain], vertices: Sequence[int], joints: Sequence[Joint]) -> dict[int, int]:
     """The cheapest level (position) of every vertex; the joints must form trees. Ties go to the lower level."""
     edges = _edges(joints)
-    parent, order = _rooted(vertices, edges)
+    parent, order = _root_forest(vertices, edges)
     # at_least[v][l]: the cheapest cost of v's subtree with v at level l or higher, and that level.
     at_least: dict[int, list[tuple[int, int]]] = {}
     needs: dict[int, list[int]] = {}
@@ -52,7 +52,7 @@ def cheapest_levels(chains: Sequence[Chain], vertices: Sequence[int], joints: Se
         for child in edges.get(vertex, {}):
             if parent.get(child) != vertex:
                 continue
-            needs[child] = _needed(len(cost), edges[vertex][child])
+            needs[child] = _find_needed_levels(len(cost), edges[vertex][child])
             for level, need in enumerate(needs[child]):
                 cost[level] += at_least[child][need][0]
         at_least[vertex] = _suffix_minima(cost)
@@ -72,7 +72,7 @@ def _edges(joints: Sequence[Joint]) -> Edges:
     return edges
 
 
-def _rooted(
+def _root_forest(
     vertices: Sequence[int], edges: Mapping[int, Mapping[int, object]]
 ) -> tuple[dict[int, int | None], list[int]]:
     """Each vertex's parent, and an order in which parents come before their children."""
@@ -93,7 +93,7 @@ def _rooted(
     return parent, order
 
 
-def _needed(levels: int, joint_levels: Sequence[tuple[int, int]]) -> list[int]:
+def _find_needed_levels(levels: int, joint_levels: Sequence[tuple[int, int]]) -> list[int]:
     """For each level of a vertex, the level that its child must then reach."""
     needed = [0] * levels
     for own, of_child in joint_levels:

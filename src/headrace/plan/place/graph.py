@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from headrace.plan.exact_numbers import Exact, Index, IntArray, common_scale, scaled
+from headrace.plan.exact_numbers import Exact, Index, IntArray, common_scale, scale_numbers
 from headrace.plan.place.allowed import allowed_devices, in_order
 from headrace.plan.place.instance import CLOUD, Dag, PlacedOperator
 from headrace.plan.place.networks import DemandGraph, Places
@@ -53,7 +53,7 @@ class Numbered:
         )
 
 
-def numbered(dag: Dag, other_prices: Sequence[Exact] = ()) -> Numbered:
+def number_dag(dag: Dag, other_prices: Sequence[Exact] = ()) -> Numbered:
     """The instance, which must be valid, in numbers. The scale of prices makes integers of the other prices, too."""
     devices = tuple(sorted({home for home in dag.sources.values() if home != CLOUD}))
     device_number = {name: position for position, name in enumerate(devices)}
@@ -73,7 +73,7 @@ def numbered(dag: Dag, other_prices: Sequence[Exact] = ()) -> Numbered:
         count=len(names),
         stream=np.array([stream for stream, _, _ in demands], dtype=np.int64),
         reader=np.array([reader for _, reader, _ in demands], dtype=np.int64),
-        rate=scaled([rate for _, _, rate in demands], rate_scale),
+        rate=scale_numbers([rate for _, _, rate in demands], rate_scale),
         sums=np.array([name in dag.sums for name in names], dtype=np.bool_),
     )
     return Numbered(
@@ -85,9 +85,9 @@ def numbered(dag: Dag, other_prices: Sequence[Exact] = ()) -> Numbered:
         pinned=np.concatenate([home, np.array(pins, dtype=np.int64)]),
         member_device=members[:, 0],
         member_operator=members[:, 1],
-        up=scaled([kind.up for kind in kinds], price_scale),
-        down=scaled([kind.down for kind in kinds], price_scale),
-        load=scaled(loads, load_scale),
+        up=scale_numbers([kind.up for kind in kinds], price_scale),
+        down=scale_numbers([kind.down for kind in kinds], price_scale),
+        load=scale_numbers(loads, load_scale),
         capacity=tuple(None if kind.capacity is None else int(kind.capacity * load_scale) for kind in kinds),
         rate_scale=rate_scale,
         price_scale=price_scale,

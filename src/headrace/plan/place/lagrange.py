@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from headrace.plan.exact_numbers import BoolArray, total
-from headrace.plan.place.cut import Choices, half_integral_cut, widened
+from headrace.plan.place.cut import Choices, half_integral_cut, widen_integers
 from headrace.plan.place.rows import Row
 
 FINENESS = 64
@@ -21,7 +21,7 @@ FINENESS = 64
 SWEEPS = 2
 
 
-def priced_rows(choices: Choices, rows: tuple[Row, ...]) -> tuple[Choices, tuple[Row, ...]]:
+def price_rows(choices: Choices, rows: tuple[Row, ...]) -> tuple[Choices, tuple[Row, ...]]:
     """The problem with rows as prices, its costs FINENESS times as large; and the rows that got a price.
 
     Rows with negative coefficients are left out.
@@ -68,7 +68,7 @@ def _more_than_any(choices: Choices) -> int:
 
 
 def _times(choices: Choices, factor: int) -> Choices:
-    out_cost, in_cost, arc_cost = widened(
+    out_cost, in_cost, arc_cost = widen_integers(
         4 * factor * _more_than_any(choices), choices.out_cost, choices.in_cost, choices.arc_cost
     )
     return replace(

@@ -55,7 +55,7 @@ def milp_answer(choices: Choices, rows: tuple[Row, ...], nodes: int) -> MilpAnsw
     weight = (total(choices.out_cost) + total(choices.in_cost) + total(choices.arc_cost[finite])) // unit
     exact = weight + sum(abs(c) for row in rows for c in row.coefficients) <= TRUSTED
     return MilpAnswer(
-        chosen=_rounded(choices, rows, result.x),
+        chosen=_round_choices(choices, rows, result.x),
         bound=_bound(result.mip_dual_bound, *base) if exact else None,
         impossible=exact and result.status == 2,
     )
@@ -98,7 +98,7 @@ def _constraints(choices: Choices, rows: tuple[Row, ...], finite: IntArray):  # 
     return LinearConstraint(vstack([first, second, third]).tocsr(), -np.inf, most)
 
 
-def _rounded(choices: Choices, rows: tuple[Row, ...], values: IntArray | None) -> BoolArray | None:
+def _round_choices(choices: Choices, rows: tuple[Row, ...], values: IntArray | None) -> BoolArray | None:
     if values is None:
         return None
     chosen = np.asarray(values[: choices.count] > 0.5, dtype=np.bool_)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from headrace.plan.exact_numbers import BoolArray, Index, IntArray, total
-from headrace.plan.place.cut import FOREVER, Choices, no_conflicts, widened
+from headrace.plan.place.cut import FOREVER, Choices, no_conflicts, widen_integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def network(graph: DemandGraph, places: Places) -> Choices:
     """Variable k says whether free operator k is inside its place; helper variables follow."""
     status = _Status(graph, places)
     largest = (total(places.up) + total(places.down) + 1) * (total(graph.rate) + 1)
-    price_up, price_down = widened(4 * largest, places.up, places.down)
+    price_up, price_down = widen_integers(4 * largest, places.up, places.down)
     return _Builder(len(places.free_place), price_up.dtype).build(
         _uploads(graph, places, status, price_up), _downloads(graph, places, status, price_down)
     )

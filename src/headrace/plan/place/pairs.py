@@ -92,7 +92,7 @@ def _largest_load(pairs: Pairs) -> int:
     return 0 if pairs.load is None or not len(pairs) else int(pairs.load.max()) * len(pairs)
 
 
-def wanted_twice(pairs: Pairs, limit: IntArray) -> NDArray[np.int64]:
+def find_wanted_twice(pairs: Pairs, limit: IntArray) -> NDArray[np.int64]:
     """Positions of the views that both devices want."""
     both = runs_on_device(pairs.rate_a, limit[pairs.a])
     both &= runs_on_device(pairs.rate_b, limit[pairs.b])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.model.errors import nearest_name
-from headrace.plan.exact_json import read_json, shown
+from headrace.plan.exact_json import read_json, show_value
 from headrace.plan.place.fields import PlacementFields
 from headrace.plan.place.instance import CLOUD, Dag, Device, Single
 from headrace.plan.place.read_core import read_core
@@ -25,7 +25,7 @@ def read_instance(text: str, file: str) -> Single | Dag:
         return _single(fields)
     if kind == "dag":
         return _dag(fields)
-    found = f", not {shown(kind)}" if kind is not None else ""
+    found = f", not {show_value(kind)}" if kind is not None else ""
     hint = '{"kind": "single", "pairs": [...]}'
     fields.wrong(("kind",), f'a placement instance has the kind "single" or "dag"{found}', hint)
     fields.end()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.model.errors import nearest_name
-from headrace.plan.exact_json import Path, shown
+from headrace.plan.exact_json import Path, show_value
 from headrace.plan.place.fields import PlacementFields
 from headrace.plan.place.instance import CloudTree, CoreLink
 
@@ -32,7 +32,7 @@ def _core_links(fields: PlacementFields, found: Any) -> tuple[CoreLink, ...]:
     for at, link in enumerate(fields.items(found, ("core", "links"), '"links"')):
         path: Path = ("core", "links", at)
         if not isinstance(link, list) or len(link) != 3:
-            fields.wrong(path, f"a core link is [node, node, weight], not {shown(link)}")
+            fields.wrong(path, f"a core link is [node, node, weight], not {show_value(link)}")
             continue
         one, other = (fields.name(name, (*path, k), "a core node") for k, name in enumerate(link[:2]))
         links.append(CoreLink(one, other, fields.number(link[2], (*path, 2), "weight")))

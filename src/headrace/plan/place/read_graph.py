@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.model.errors import nearest_name
-from headrace.plan.exact_json import Path, shown
+from headrace.plan.exact_json import Path, show_value
 from headrace.plan.exact_numbers import Exact
 from headrace.plan.place.allowed import allowed_devices, in_order
 from headrace.plan.place.fields import PlacementFields
@@ -20,7 +20,7 @@ def read_mode(fields: PlacementFields) -> PlacementMode:
     found = fields.document.get("mode", PlacementMode.DERIVE)
     if found in tuple(PlacementMode):
         return PlacementMode(found)
-    fields.wrong(("mode",), f"mode is {shown(found)}", f"one of: {', '.join(PlacementMode)}")
+    fields.wrong(("mode",), f"mode is {show_value(found)}", f"one of: {', '.join(PlacementMode)}")
     return PlacementMode.DERIVE
 
 
@@ -57,12 +57,12 @@ def read_operators(fields: PlacementFields, sources: Mapping[str, str]) -> tuple
 
 def _inputs(fields: PlacementFields, found: Any, path: Path) -> tuple[tuple[str, Exact], ...]:
     if not isinstance(found, list):
-        fields.wrong(path, "inputs are [[stream, rate], ...]" if found is None else f"inputs are {shown(found)}")
+        fields.wrong(path, "inputs are [[stream, rate], ...]" if found is None else f"inputs are {show_value(found)}")
         return ()
     inputs = []
     for at, entry in enumerate(found):
         if not isinstance(entry, list) or len(entry) != 2:
-            fields.wrong((*path, at), f"an input is [stream, rate], not {shown(entry)}")
+            fields.wrong((*path, at), f"an input is [stream, rate], not {show_value(entry)}")
             continue
         name = fields.name(entry[0], (*path, at, 0), "a stream", place=False)
         inputs.append((name, fields.number(entry[1], (*path, at, 1), f'the rate of "{name}"')))
@@ -91,7 +91,7 @@ def read_sums(fields: PlacementFields, streams: set[str]) -> frozenset[str]:
         if name not in streams:
             fields.wrong(("share", name), f'stream "{name}" is unknown', nearest_name(name, streams))
         if how not in ("sum", "max"):
-            fields.wrong(("share", name), f'share is {shown(how)}, not "sum" or "max"')
+            fields.wrong(("share", name), f'share is {show_value(how)}, not "sum" or "max"')
     return frozenset(name for name, how in found.items() if how == "sum")
 
 

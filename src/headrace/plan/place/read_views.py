@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.plan.exact_json import Path, shown
+from headrace.plan.exact_json import Path, show_value
 from headrace.plan.place.fields import LARGEST, PlacementFields
 from headrace.plan.place.instance import CLOUD, PairView
 
@@ -49,7 +49,9 @@ def _default_id(a: str, b: str, given: dict[str, int]) -> str:
 
 def _view(fields: PlacementFields, pair: Any, path: Path, given: dict[str, int]) -> PairView | None:
     if not isinstance(pair, list) or not 4 <= len(pair) <= 6:
-        fields.wrong(path, f"a pair is [i, j, rate of i, rate of j, optional id, optional load], not {shown(pair)}")
+        fields.wrong(
+            path, f"a pair is [i, j, rate of i, rate of j, optional id, optional load], not {show_value(pair)}"
+        )
         return None
     a, b, rate_a, rate_b, *more = pair
     a, b = fields.name(a, (*path, 0), "a device"), fields.name(b, (*path, 1), "a device")

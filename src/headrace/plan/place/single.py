@@ -11,11 +11,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.plan.exact_numbers import Exact, IntArray, common_scale, scaled, total
+from headrace.plan.exact_numbers import Exact, IntArray, common_scale, scale_numbers, total
 from headrace.plan.place.conflicts import clashes, curves_of, devices_of, resolve
 from headrace.plan.place.effort import Effort
 from headrace.plan.place.instance import CLOUD, Device, PlacementDecision, Single
-from headrace.plan.place.pairs import AT_A, AT_B, Pairs, Star, Where, exact_in_int64, runs_on_device, wanted_twice
+from headrace.plan.place.pairs import AT_A, AT_B, Pairs, Star, Where, exact_in_int64, find_wanted_twice, runs_on_device
 from headrace.plan.place.several import added_downloads
 from headrace.plan.place.threshold import Local, local_thresholds
 
@@ -50,7 +50,7 @@ def decide_pairs(pairs: Pairs, star: Star, effort: Effort = Effort()) -> PairsDe
     down_a, down_b = added_downloads(pairs)
     local = local_thresholds(pairs, star, down_a, down_b)
     cost = total(local.cost)
-    found = wanted_twice(pairs, local.limit)
+    found = find_wanted_twice(pairs, local.limit)
     if not len(found):
         return PairsDecision(local.limit, cost, 2 * cost, total(local.all_cloud), frozenset())
     return _without_conflicts(pairs, star, (down_a, down_b), local, found, effort)
@@ -127,13 +127,13 @@ def as_columns(instance: Single) -> Columns:
     pairs = Pairs(
         np.array([number[view.a] for view in views], dtype=np.int32),
         np.array([number[view.b] for view in views], dtype=np.int32),
-        scaled(rates[0], rate_scale),
-        scaled(rates[1], rate_scale),
+        scale_numbers(rates[0], rate_scale),
+        scale_numbers(rates[1], rate_scale),
         load,
     )
     star = Star(
-        scaled([kind.up for kind in kinds], price_scale),
-        scaled([kind.down for kind in kinds], price_scale),
+        scale_numbers([kind.up for kind in kinds], price_scale),
+        scale_numbers([kind.down for kind in kinds], price_scale),
         np.array([name in instance.cloud_sources for name in names], dtype=np.bool_),
         capacity,
     )
@@ -150,4 +150,6 @@ def _loads(loads: list[Exact], kinds: Iterable[Device]) -> tuple[IntArray | None
         return None, None
     scale = common_scale([*loads, *(limit for limit in limits if limit is not None)])
     everything = sum(loads)
-    return scaled(loads, scale), scaled([everything if limit is None else limit for limit in limits], scale)
+    return scale_numbers(loads, scale), scale_numbers(
+        [everything if limit is None else limit for limit in limits], scale
+    )

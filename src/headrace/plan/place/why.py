@@ -17,7 +17,7 @@ from headrace.model.errors import InputError, Problem, nearest_name
 from headrace.plan.exact_numbers import Exact, as_json, total
 from headrace.plan.place.allowed import allowed_devices, in_order
 from headrace.plan.place.costs import device_costs
-from headrace.plan.place.graph import NOWHERE, numbered
+from headrace.plan.place.graph import NOWHERE, number_dag
 from headrace.plan.place.instance import CLOUD, Dag, Device, PairView, Single
 
 
@@ -201,7 +201,7 @@ def _fits(instance: Single, placement: Mapping[str, str], view: PairView, at: st
 
 
 def _operator_moves(dag: Dag, placement: Mapping[str, str], wanted: str) -> dict[str, Exact]:
-    given = numbered(dag)
+    given = number_dag(dag)
     number = {name: position for position, name in enumerate(given.devices)}
     device = given.pinned.copy()
     for position, operator in enumerate(given.operators, start=given.sources):

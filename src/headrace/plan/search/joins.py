@@ -24,7 +24,7 @@ from headrace.model.plan import Method, Operator
 from headrace.model.rate import Rate
 from headrace.plan.datasets import Dataset, single_input, sub_join
 from headrace.plan.search.collect import CollectedDeltas, no_deltas, recipes_of
-from headrace.plan.search.labels import thinned, undominated
+from headrace.plan.search.labels import find_undominated, thin_out
 from headrace.plan.search.recipes import CapturedDelta, Joined, JoinedOnce, StandingDelta, Supplied
 from headrace.plan.search.register import Register
 from headrace.plan.search.steps import TimedOperator, matching, product
@@ -38,7 +38,7 @@ from headrace.plan.search.supply import (
     States,
     reach,
     sides,
-    stacked,
+    stack_labels,
     states,
 )
 from headrace.plan.search.terrain import Floats, OperatorAtSites, Terrain
@@ -183,17 +183,17 @@ class Search:
             if subset.bit_count() == 1:
                 self._deltas[subset] = self._deltas_of_input(subset)
             else:
-                self._deltas[subset] = self._joined(subset)
+                self._deltas[subset] = self._find_joined(subset)
         return self._deltas[subset]
 
     def states(self, subset: int) -> States:
         if subset not in self._states:
             found = states(self.deltas(subset), self.moves(subset), self.terrain.batch_s)
-            fits = self.fits(found.labels, found.ready) & ~np.isin(found.site, self._unlogged(subset))
+            fits = self.fits(found.labels, found.ready) & ~np.isin(found.site, self._find_unlogged(subset))
             self._states[subset] = self._one_per_site(found.take(fits))
         return self._states[subset]
 
-    def _unlogged(self, subset: int) -> list[int]:
+    def _find_unlogged(self, subset: int) -> list[int]:
         """Sites where the relation lives without its own changes: it can be the view there, but not be joined."""
         if not self.terrain.unlogged or (subset == self.core.everything and self.target is not None):
             return []
@@ -209,14 +209,14 @@ class Search:
     def _deltas_of_input(self, bit: int) -> Deltas:
         made = self.supplies[bit].made
         if made is None:
-            return self._with_standing(bit, self._captured(bit))
+            return self._with_standing(bit, self._find_captured(bit))
         recipes = tuple(Supplied(bit, row) for row in range(len(made)))
         every = np.ones(len(made), dtype=bool)
         # What lives filtered already is as raw as anything else only if this core filters it further.
         raw = made.raw if self.supplies[bit].unfiltered is not None and self.core.is_whole(bit) else every
         return self._with_standing(bit, replace(made, raw=raw, recipes=recipes))
 
-    def _captured(self, bit: int) -> Deltas:
+    def _find_captured(self, bit: int) -> Deltas:
         capture = self.terrain.capture(self.supplies[bit].origin)
         time, one = np.array([capture.arrival_s]), np.ones(1, dtype=bool)
         owned = np.array([self.register.capture_bit(bit)])
@@ -239,7 +239,7 @@ class Search:
             np.concatenate((made.time, copy.standing[sites])),
             np.concatenate((made.tied, nothing > 0)),
             np.concatenate((made.raw, nothing > 0)),
-            stacked((made.labels, labels)),
+            stack_labels((made.labels, labels)),
             (*made.recipes, *(StandingDelta(int(site)) for site in sites)),
         )
 
@@ -263,7 +263,7 @@ class Search:
 
     # Joins
 
-    def _joined(self, subset: int) -> Deltas:
+    def _find_joined(self, subset: int) -> Deltas:
         found = CollectedDeltas()
         for left, right in self._splits(subset):
             if self.core.is_static(left) or self.core.is_static(right):
@@ -364,7 +364,7 @@ class Search:
         if not found.sites:
             return no_deltas(self.terrain.width)
         site, time, tied = np.concatenate(found.sites), np.concatenate(found.times), np.concatenate(found.tied)
-        labels = stacked(found.labels)
+        labels = stack_labels(found.labels)
         group = (site * 2 + tied, labels.owned)
         order = np.lexsort(group)
         ends = np.flatnonzero((np.diff(group[0][order]) != 0) | (np.diff(group[1][order]) != 0)) + 1
@@ -378,5 +378,5 @@ class Search:
             return rows
         peak = np.maximum(labels.peak[rows], self.rules.idle_peak)
         others = np.column_stack((time[rows], peak, labels.use[rows, 1:]))
-        kept = undominated(labels.use[rows, 0], others, labels.total[rows])
-        return rows[kept if self.rules.most is None else thinned(kept, time[rows], self.rules.most)]
+        kept = find_undominated(labels.use[rows, 0], others, labels.total[rows])
+        return rows[kept if self.rules.most is None else thin_out(kept, time[rows], self.rules.most)]

@@ -23,7 +23,7 @@ RELATIVE = 1e-12
 """Differences smaller than this share are rounding."""
 
 
-def undominated(cost: Floats, others: Floats, total: Floats) -> Indices:
+def find_undominated(cost: Floats, others: Floats, total: Floats) -> Indices:
     """Indices of the labels to keep, cheapest first. `others` has a column for everything besides cost that should be
     small.
 
@@ -83,7 +83,7 @@ def _beaten(
     return beaten
 
 
-def undominated_by_group(groups: tuple[Indices, ...], cost: Floats, others: Floats, total: Floats) -> Indices:
+def find_undominated_by_group(groups: tuple[Indices, ...], cost: Floats, others: Floats, total: Floats) -> Indices:
     """The same for every group of labels that agree in all of `groups`, in order of the groups (last key first).
 
     Small groups are compared all at once, which is what makes many of them cheap.
@@ -101,7 +101,7 @@ def undominated_by_group(groups: tuple[Indices, ...], cost: Floats, others: Floa
     _mark_small(kept, order, starts[small], sizes[small], cost, others, total)
     for start, size in zip(starts[~small], sizes[~small], strict=True):
         rows = order[start : start + size]
-        kept[start + np.sort(undominated(cost[rows], others[rows], total[rows]))] = True
+        kept[start + np.sort(find_undominated(cost[rows], others[rows], total[rows]))] = True
     found: Indices = order[kept]
     return found
 
@@ -134,7 +134,7 @@ def _mark_small(
     kept[at[real & ~beats.any(axis=1)]] = True
 
 
-def thinned(kept: Indices, times: Floats, most: int) -> Indices:
+def thin_out(kept: Indices, times: Floats, most: int) -> Indices:
     """At most so many labels, spread over the range of costs; always the cheapest and the fastest.
 
     `kept` is in order of cost.

@@ -40,10 +40,10 @@ def _alike(catalogue: Catalogue, cores: Sequence[CoreStatistics], a: str, b: str
         second.speed,
     )
     stays = [stays for core in cores for input_ in core.inputs for stays in input_.facts.stays.values()]
-    return same and all((a in s.sites) == (b in s.sites) for s in stays) and _exchanged(catalogue, a, b)
+    return same and all((a in s.sites) == (b in s.sites) for s in stays) and _may_exchange(catalogue, a, b)
 
 
-def _exchanged(catalogue: Catalogue, a: str, b: str) -> bool:
+def _may_exchange(catalogue: Catalogue, a: str, b: str) -> bool:
     terms = {(link.src, link.dst): (link.bandwidth, link.latency_s, link.price_gb) for link in catalogue.links}
     swap = {a: b, b: a}
     return all(

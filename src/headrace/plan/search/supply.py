@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from headrace.plan.search.labels import undominated_by_group
+from headrace.plan.search.labels import find_undominated_by_group
 from headrace.plan.search.terrain import Floats, OperatorAtSites
 
 Ints = npt.NDArray[np.int64]
@@ -45,7 +45,7 @@ class Labels:
         return Labels(self.use[rows], self.total[rows], self.peak[rows], self.owned[rows])
 
 
-def stacked(tables: Sequence[Labels]) -> Labels:
+def stack_labels(tables: Sequence[Labels]) -> Labels:
     return Labels(
         np.concatenate([table.use for table in tables]),
         np.concatenate([table.total for table in tables]),
@@ -224,10 +224,10 @@ def sides(deltas: Deltas, at: States, moves: Moves, batch_s: float) -> JoinSides
     size = moves.apply.time.shape[0]
     origins = _origins(deltas, at, moves)
     found = _all_of(
-        [_delivered(deltas, at, moves, batch_s, site, origin) for site in range(size) for origin in origins]
+        [_deliver_deltas(deltas, at, moves, batch_s, site, origin) for site in range(size) for origin in origins]
     )
     labels = found.labels
-    kept = undominated_by_group(
+    kept = find_undominated_by_group(
         (labels.owned, found.state * size + found.site),
         labels.use[:, 0],
         np.column_stack((found.ready, found.arrives, found.lag, labels.peak, labels.use[:, 1:])),
@@ -246,7 +246,7 @@ def _all_of(tables: Sequence[JoinSides]) -> JoinSides:
         np.concatenate([table.ready for table in tables]),
         np.concatenate([table.arrives for table in tables]),
         np.concatenate([table.lag for table in tables]),
-        stacked([table.labels for table in tables]),
+        stack_labels([table.labels for table in tables]),
         NOT_GROUPED,
     )
 
@@ -278,7 +278,9 @@ def _origins(deltas: Deltas, at: States, moves: Moves) -> list[_Origin]:
     return found
 
 
-def _delivered(deltas: Deltas, at: States, moves: Moves, batch_s: float, target: int, origin: _Origin) -> JoinSides:
+def _deliver_deltas(
+    deltas: Deltas, at: States, moves: Moves, batch_s: float, target: int, origin: _Origin
+) -> JoinSides:
     """The delta of each state at a target site: it is there, lives there, or is copied from an origin."""
     made = deltas.site[at.delta]
     held = (target == at.site) | (target == made)

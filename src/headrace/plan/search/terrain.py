@@ -137,7 +137,7 @@ class Terrain:
 
     def recompute(self, made: Dataset, rows_in: float) -> OperatorAtSites:
         """All rows of a view from all rows of its inputs, at every site; its changes are kept."""
-        work = self._worked(Operator.DERIVE, rows_in, made.rows)
+        work = self._work_s(Operator.DERIVE, rows_in, made.rows)
         kept = made.rate.at(self.batch_s) * 2 * self.freshness_s * made.delta_width
         return self._steps(work, work, np.full(self.size, kept), made, "d")
 
@@ -170,9 +170,9 @@ class Terrain:
         return self._steps(time, work, np.full(self.size, sent * 2 * self.freshness_s), made, "d", sent)
 
     def _work(self, op: Operator, rate_in: Rate, rate_out: Rate) -> Floats:
-        return self._worked(op, rate_in.at(self.batch_s) * self.batch_s, rate_out.at(self.batch_s) * self.batch_s)
+        return self._work_s(op, rate_in.at(self.batch_s) * self.batch_s, rate_out.at(self.batch_s) * self.batch_s)
 
-    def _worked(self, op: Operator, rows_in: float, rows_out: float) -> Floats:
+    def _work_s(self, op: Operator, rows_in: float, rows_out: float) -> Floats:
         time = self.tariff.times[op]
         work: Floats = (time.fixed + time.per_in * rows_in + time.per_out * rows_out) / self._speed
         return work
@@ -181,7 +181,7 @@ class Terrain:
         self, time: Floats, work: Floats, disk: Floats, made: Dataset, kind: str, sent: float | None = None
     ) -> OperatorAtSites:
         use = self._uses(work, disk, sent)
-        time = np.where(self._allowed(made), time, np.inf)
+        time = np.where(self._find_allowed_sites(made), time, np.inf)
         if sent is not None:
             diagonal = np.arange(self.size)
             time[diagonal, diagonal] = 0.0
@@ -212,7 +212,7 @@ class Terrain:
         if resource.link is not None and sent is not None and set(resource.link) <= set(self.index):
             use[self.index[resource.link[0]], self.index[resource.link[1]]] += sent
 
-    def _allowed(self, made: Dataset) -> npt.NDArray[np.bool_]:
+    def _find_allowed_sites(self, made: Dataset) -> npt.NDArray[np.bool_]:
         return np.array([made.may_be_at(site) for site in self.sites])
 
     def _standing(self, made: Dataset, kind: str) -> tuple[Floats, Floats]:

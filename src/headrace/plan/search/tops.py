@@ -45,16 +45,16 @@ def output_deltas(search: Search) -> Deltas:
         case None:
             return search.deltas(search.core.everything)
         case Aggregation():
-            found = _aggregated(search, top)
+            found = _find_aggregated(search, top)
         case Derivation():
-            found = _derived(search, derived_from(search))
+            found = _find_derived(search, derived_from(search))
     return search.placed(OUTPUT, search.kept(found))
 
 
 # Aggregates
 
 
-def _aggregated(search: Search, top: Aggregation) -> CollectedDeltas:
+def _find_aggregated(search: Search, top: Aggregation) -> CollectedDeltas:
     found, everything = CollectedDeltas(), search.core.everything
     deltas, moves = search.deltas(everything), search.moves(everything)
     at = reach(deltas, moves, search.terrain.batch_s)
@@ -76,7 +76,7 @@ def _aggregated(search: Search, top: Aggregation) -> CollectedDeltas:
     if is_decomposable(top) and search.places is None:
         for left, right in search.core.splits(everything) if everything.bit_count() > 1 else ():
             if not search.core.is_static(left) and not search.core.is_static(right):
-                _merged(search, found, left, right)
+                _find_merged(search, found, left, right)
     return found
 
 
@@ -123,7 +123,7 @@ def _partial_width(search: Search, top: Aggregation) -> float:
     return keys + calls + (0 if top.window is None else 2 * WINDOW_WIDTH)
 
 
-def _merged(search: Search, found: CollectedDeltas, left: int, right: int) -> None:
+def _find_merged(search: Search, found: CollectedDeltas, left: int, right: int) -> None:
     """Partial aggregates pay only where the terms arise at different sites: else the full one is made there."""
     terms = search.terms(left, right)
     terms = terms.take(terms.left_site != terms.right_site)
@@ -161,12 +161,12 @@ def _merge_at(search: Search, terms: Terms, left: int, right: int, site: int) ->
 # Everything else
 
 
-def _derived(search: Search, inputs: tuple[int, ...]) -> CollectedDeltas:
+def _find_derived(search: Search, inputs: tuple[int, ...]) -> CollectedDeltas:
     """All combinations of the inputs' states (for union all, of their deltas) at one site."""
     found = CollectedDeltas()
     for site in range(search.terrain.size):
         tables = [_available(search, subset, site) for subset in inputs]
-        rows, times, labels, rates = reduce(lambda a, b: _combined(search, a, b), tables)
+        rows, times, labels, rates = reduce(lambda a, b: _combine_inputs(search, a, b), tables)
         for rate_in in set(rates):
             some = np.array([rate == rate_in for rate in rates], dtype=bool)
             steps = _derive_steps(search, rate_in)
@@ -222,7 +222,7 @@ def _available(search: Search, subset: int, site: int) -> Available:
     return [(int(row),) for row in rows], times, labels, rates
 
 
-def _combined(search: Search, a: Available, b: Available) -> Available:
+def _combine_inputs(search: Search, a: Available, b: Available) -> Available:
     first, second = product(np.arange(len(a[0])), np.arange(len(b[0])))
     both = search.register.sum(0, 0, a[2].take(first), b[2].take(second))
     valid = np.flatnonzero(both.valid)

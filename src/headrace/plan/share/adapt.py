@@ -21,7 +21,7 @@ from headrace.plan.share.keeps import has_room, late_contracts
 from headrace.plan.share.order import Cores
 from headrace.plan.share.place import place
 from headrace.plan.share.revalue import Measured, as_measured
-from headrace.plan.share.watch import ConditionKind, ConditionWatch, WatchedCondition, concerned, conditions, watch
+from headrace.plan.share.watch import ConditionKind, ConditionWatch, WatchedCondition, conditions, find_concerned, watch
 
 MOST_MOVES = 3
 """Contracts moved in one round."""
@@ -112,7 +112,7 @@ def _candidates(
     plan: Plan, due: Iterable[WatchedCondition], history: tuple[MoveRecord, ...], clock_s: float
 ) -> tuple[str, ...]:
     """Contracts that are concerned and may move, the most expensive first."""
-    names = frozenset[str]().union(*(concerned(plan, condition) for condition in due))
+    names = frozenset[str]().union(*(find_concerned(plan, condition) for condition in due))
     cost = {entry.contract: entry.cost for entry in plan.contracts}
     movable = (name for name in names if name in cost and may_move(name, history, clock_s))
     return tuple(sorted(movable, key=lambda name: (-cost[name], name)))
@@ -142,7 +142,7 @@ def _proposal(
     due: tuple[WatchedCondition, ...],
     measured: Measured,
 ) -> Proposal | None:
-    then = _placed_anew(now, cores, names)
+    then = _place_again(now, cores, names)
     moved = tuple(name for name in names if any(kept.contract.name == name for kept in then.kept))
     broken, still_broken = broken_contracts(now, measured), broken_contracts(then, measured)
     if (len(moved) < len(names) and not measured.down) or still_broken & set(moved) or still_broken - broken:
@@ -176,7 +176,7 @@ def _proposal(
     )
 
 
-def _placed_anew(now: Arrangement, cores: Cores, names: tuple[str, ...]) -> Arrangement:
+def _place_again(now: Arrangement, cores: Cores, names: tuple[str, ...]) -> Arrangement:
     """Without their old places, as far as they have others."""
     contracts = [kept.contract for name in names for kept in now.kept if kept.contract.name == name]
     for name in names:

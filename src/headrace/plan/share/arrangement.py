@@ -57,7 +57,7 @@ class Arrangement:
         promises = tuple(kept.promise for kept in self.kept if not kept.contract.forced)
         if len(promises) == len(self.kept):
             return self.live
-        return Live(self.tariff, collected(self.graph, (promise.vertex for promise in promises)), promises)
+        return Live(self.tariff, collect_graph(self.graph, (promise.vertex for promise in promises)), promises)
 
     def question(self, contract: Contract, cores: tuple[CoreStatistics, ...]) -> Question:
         """A contract on top of what lives; or apart from it, if nothing is shared."""
@@ -103,10 +103,10 @@ class Arrangement:
 
     def with_graph(self, graph: Graph) -> Arrangement:
         """On another graph, of which only what serves somebody is taken."""
-        return replace(self, graph=collected(graph, (entry.vertex for entry in self.kept)))
+        return replace(self, graph=collect_graph(graph, (entry.vertex for entry in self.kept)))
 
 
-def collected(graph: Graph, wanted: Iterable[str]) -> Graph:
+def collect_graph(graph: Graph, wanted: Iterable[str]) -> Graph:
     """What the wanted vertices are made of, inputs before outputs."""
     order = upstream_first(graph, wanted)
     return Graph(

@@ -13,7 +13,7 @@ from headrace.model.block import Block
 from headrace.model.catalogue import Catalogue, Contract, Refusal
 from headrace.model.errors import UsageError
 from headrace.model.plan import Plan, PlannedBlock
-from headrace.plan.cores import cores_of, planned_block
+from headrace.plan.cores import cores_of, make_planned_block
 from headrace.plan.figures import plan_of
 from headrace.plan.refuse import refuse_unsupported
 from headrace.plan.share.arrangement import Arrangement, arrangement_of
@@ -62,5 +62,5 @@ def _is_of(block: Block, view: str) -> bool:
 def _knowing(now: Arrangement, cores: tuple[CoreStatistics, ...]) -> Arrangement:
     """With the blocks of a view that was not planned before."""
     known = {planned.block.id for planned in now.blocks}
-    new = (planned_block(core, core is not cores[-1]) for core in cores if core.block.id not in known)
+    new = (make_planned_block(core, core is not cores[-1]) for core in cores if core.block.id not in known)
     return replace(now, blocks=(*now.blocks, *new))

@@ -11,7 +11,7 @@ from headrace.model.plan import Graph, Plan
 from headrace.model.source_shape import shape_of
 from headrace.plan.price import upstream_first
 from headrace.plan.share.outline import Dataset, Outline, outline_of
-from headrace.plan.share.values import changed_values
+from headrace.plan.share.values import find_changed_values
 
 NOWHERE = Location("")
 
@@ -23,15 +23,15 @@ def difference(old: Plan, new: Plan) -> Difference:
     changed = tuple(sorted(name for name in before.keys() & after.keys() if before[name] != after[name]))
     found, terms = difference_of(outline_of(old), outline_of(new)), (_terms(old), _terms(new))
     otherwise = {name for name, one in terms[1].items() if terms[0].get(name, one) != one}
-    made = made_from(new.graph, changed)
+    made = find_made_from(new.graph, changed)
     return replace(
         found,
         reused=tuple(name for name in found.reused if name not in made),
         reread=changed,
         rebuilt=tuple(name for name in found.reused if name in made),
         contracts_changed=tuple(sorted({*found.contracts_changed, *otherwise})),
-        values=changed_values(old.catalogue, new.catalogue),
-        refused=tuple(sorted(name for name, one in _refused(new).items() if _refused(old).get(name) != one)),
+        values=find_changed_values(old.catalogue, new.catalogue),
+        refused=tuple(sorted(name for name, one in _find_refused(new).items() if _find_refused(old).get(name) != one)),
     )
 
 
@@ -46,7 +46,7 @@ def _terms(plan: Plan) -> dict[str, object]:
     return found
 
 
-def _refused(plan: Plan) -> dict[str, object]:
+def _find_refused(plan: Plan) -> dict[str, object]:
     """What contracts that go on are refused, and why in a word: numbers of what is measured change all the time."""
     return {
         one.contract: (replace(one.asked, declared_at=NOWHERE), one.because.reason.partition(":")[0])
@@ -54,7 +54,7 @@ def _refused(plan: Plan) -> dict[str, object]:
     }
 
 
-def made_from(graph: Graph, sources: Collection[str]) -> frozenset[str]:
+def find_made_from(graph: Graph, sources: Collection[str]) -> frozenset[str]:
     """The vertices of some sources, and all that are computed from them."""
     found = set[str]()
     for name in upstream_first(graph, graph.vertices):
@@ -73,7 +73,7 @@ def difference_of(old: Outline, new: Outline) -> Difference:
     """From one plan to another, everything in the order of its ids."""
     before, after = old.datasets, new.datasets
     gone, come = sorted(before.keys() - after), sorted(after.keys() - before)
-    moved = _moved({name: before[name] for name in gone}, {name: after[name] for name in come})
+    moved = _find_moved({name: before[name] for name in gone}, {name: after[name] for name in come})
     both = sorted(before.keys() & after.keys())
     rewired = tuple(name for name in both if old.ways.get(name) != new.ways.get(name))
     return Difference(
@@ -92,7 +92,7 @@ def difference_of(old: Outline, new: Outline) -> Difference:
     )
 
 
-def _moved(gone: Mapping[str, Dataset], come: Mapping[str, Dataset]) -> tuple[tuple[str, str], ...]:
+def _find_moved(gone: Mapping[str, Dataset], come: Mapping[str, Dataset]) -> tuple[tuple[str, str], ...]:
     """A dataset that goes at one site and comes at another has moved. Of several, in the order of their ids."""
     places: dict[Dataset, list[str]] = {}
     for name, dataset in come.items():

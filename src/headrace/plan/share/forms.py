@@ -14,9 +14,9 @@ from headrace.model.block import Aggregation, Block, BlockInput, Window
 from headrace.model.expr import Expr, columns_of, rename_columns
 from headrace.model.plan import PlannedBlock
 from headrace.model.relation import AggregateCall, Output
-from headrace.plan.canonical.assemble import filters_of, kept
+from headrace.plan.canonical.assemble import collect_kept, filters_of
 from headrace.plan.canonical.subsume import Remainder, subsumes
-from headrace.plan.cores import cores_of, planned_block
+from headrace.plan.cores import cores_of, make_planned_block
 from headrace.plan.share.arrangement import Arrangement
 from headrace.plan.statistics import CoreStatistics
 
@@ -63,7 +63,9 @@ def blocks_in_form(now: Arrangement, view: str) -> Iterator[Block]:
 def in_form(now: Arrangement, view: str, cores: tuple[CoreStatistics, ...]) -> Arrangement:
     """With the view's last block as it is in the given cores."""
     blocks = tuple(
-        planned_block(cores[-1], inner=False) if entry.block.id == view and entry.block != cores[-1].block else entry
+        make_planned_block(cores[-1], inner=False)
+        if entry.block.id == view and entry.block != cores[-1].block
+        else entry
         for entry in now.blocks
     )
     return replace(now, blocks=blocks)
@@ -114,7 +116,7 @@ def read_from(own: Block, wide: Block, remainder: Remainder) -> Block:
         classes=(),
         filters=filters_of((_under(wide.id, part) for part in remainder.conjuncts), wide.id),
         residuals=(),
-        keep=kept(_reading(top) if top is not None else (output.expr for output in outputs)),
+        keep=collect_kept(_reading(top) if top is not None else (output.expr for output in outputs)),
         outputs=outputs,
         top=top,
         fingerprint=own.fingerprint,

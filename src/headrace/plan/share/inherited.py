@@ -22,12 +22,12 @@ Declared = Mapping[str, str]
 """The fingerprints of all blocks of today's views, by id."""
 
 
-def declared_blocks(views: Mapping[str, tuple[Block, ...] | Refusal]) -> Declared:
+def find_declared_blocks(views: Mapping[str, tuple[Block, ...] | Refusal]) -> Declared:
     found = (blocks for blocks in views.values() if not isinstance(blocks, Refusal))
     return {block.id: block.fingerprint for blocks in found for block in blocks}
 
 
-def given_to_others(now: Arrangement, declared: Declared) -> Arrangement:
+def give_to_others(now: Arrangement, declared: Declared) -> Arrangement:
     """With operators of blocks that are not declared any more as the work of blocks that are, where they fit."""
     blocks = {entry.block.id: entry for entry in now.blocks}
     views = {kept.contract.name: kept.contract.view for kept in now.kept}

@@ -20,32 +20,34 @@ from math import inf
 from headrace.model.block import Block
 from headrace.model.catalogue import Catalogue, Contract, Refusal, Source
 from headrace.model.plan import Edge, Operator, Plan, PlannedBlock, Vertex
-from headrace.plan.cores import cores_of, planned_block
+from headrace.plan.cores import cores_of, make_planned_block
 from headrace.plan.live import ROUNDING
 from headrace.plan.price import upstream_first
 from headrace.plan.refuse import refuse_unsupported
 from headrace.plan.share.arrangement import Arrangement, KeptContract, arrangement_of, both
 from headrace.plan.share.carry import carry_measured
 from headrace.plan.share.forms import blocks_in_form
-from headrace.plan.share.inherited import blocks_used, declared_blocks, given_to_others, names_stand
+from headrace.plan.share.inherited import blocks_used, find_declared_blocks, give_to_others, names_stand
 from headrace.plan.share.keeps import has_room, late_contracts
 from headrace.plan.share.order import small_first
 from headrace.plan.share.place import place
-from headrace.plan.share.revalue import cores_of_kept, revalued
+from headrace.plan.share.revalue import cores_of_kept, revalue
 from headrace.plan.statistics import CoreStatistics
 
 Views = Mapping[str, tuple[Block, ...] | Refusal]
 
 
-def arranged_on(running: Plan, catalogue: Catalogue, views: Views, held: Collection[str] = ()) -> Arrangement | None:
+def arrange_on_running(
+    running: Plan, catalogue: Catalogue, views: Views, held: Collection[str] = ()
+) -> Arrangement | None:
     """Everything that the catalogue asks for, on what runs; None if what runs has no room any more, and nothing is
     held.
     """
-    declared = declared_blocks(views)
-    old = given_to_others(arrangement_of(running), declared)
+    declared = find_declared_blocks(views)
+    old = give_to_others(arrangement_of(running), declared)
     catalogue = carry_measured(catalogue, running.catalogue)
     same = [kept for kept in old.kept if _is_same(kept, old, catalogue, views) and names_stand(kept, old, declared)]
-    kept = _carried_over(old, same, catalogue, views)
+    kept = _carry_over(old, same, catalogue, views)
     if not has_room(kept) and has_room(old) and not held:
         return None
     stay = {*late_contracts(old), *held}  # late as they run already: taking them out would help nobody
@@ -53,8 +55,8 @@ def arranged_on(running: Plan, catalogue: Catalogue, views: Views, held: Collect
         kept = kept if name in stay else kept.without(name)
     there = {entry.contract.name for entry in kept.kept}
     wanted = [contract for name, contract in catalogue.contracts.items() if name not in there]
-    unforced = _with_all(_unforced(kept), [one for one in wanted if not one.forced], views)
-    unforced = _with_replaced(unforced, _valued(old, catalogue), views)
+    unforced = _with_all(_drop_forced(kept), [one for one in wanted if not one.forced], views)
+    unforced = _with_replaced(unforced, _value_running(old, catalogue), views)
     return _with_forced(_with_held(unforced, held, views), kept, views)
 
 
@@ -89,7 +91,9 @@ def _stands(kept: KeptContract, old: Arrangement, catalogue: Catalogue) -> bool:
         is_copy = edge is not None and edge.op is Operator.COPY
         if edge is not None and is_copy and (old.graph.vertices[edge.inputs[0]].site, vertex.site) not in links:
             return False
-        if vertex.base and _declared(old.catalogue, vertex.scope[0]) != _declared(catalogue, vertex.scope[0]):
+        if vertex.base and _describe_source(old.catalogue, vertex.scope[0]) != _describe_source(
+            catalogue, vertex.scope[0]
+        ):
             return False
         held[name] = _bound_sources(vertex, edge, held, catalogue)
         # Where a source may be as before, the plan is right already, however little of its rows a vertex holds.
@@ -119,7 +123,7 @@ def _sites_of(source: Source) -> Collection[str]:
     return (source.site, *(() if source.stays is None else source.stays.sites))
 
 
-def _declared(catalogue: Catalogue, source: str) -> object:
+def _describe_source(catalogue: Catalogue, source: str) -> object:
     """What a source is, whatever its statistics are, and wherever its rows may be."""
     found = catalogue.sources.get(source)
     if found is None:
@@ -128,12 +132,12 @@ def _declared(catalogue: Catalogue, source: str) -> object:
     return found.site, found.kind, found.key, columns, found.static
 
 
-def _carried_over(old: Arrangement, same: Iterable[KeptContract], catalogue: Catalogue, views: Views) -> Arrangement:
+def _carry_over(old: Arrangement, same: Iterable[KeptContract], catalogue: Catalogue, views: Views) -> Arrangement:
     """What stays, under the new catalogue: terms, blocks and statistics are today's."""
     now = replace(old, catalogue=catalogue, rejected=(), goes_on=())
     now = replace(now, kept=tuple(_under_rule(now, entry) for entry in same)).with_graph(old.graph)
     now = replace(now, blocks=tuple(_blocks(now, views)))
-    return revalued(now, catalogue, cores_of_kept(now, catalogue))
+    return revalue(now, catalogue, cores_of_kept(now, catalogue))
 
 
 def _under_rule(now: Arrangement, kept: KeptContract) -> KeptContract:
@@ -142,12 +146,12 @@ def _under_rule(now: Arrangement, kept: KeptContract) -> KeptContract:
     return replace(kept, contract=question.contract, rule=question.rule, batch_s=question.batch_s)
 
 
-def _valued(old: Arrangement, catalogue: Catalogue) -> Arrangement | None:
+def _value_running(old: Arrangement, catalogue: Catalogue) -> Arrangement | None:
     """All that runs, at today's statistics; None where it has no place under today's catalogue."""
     if not all(_stands(kept, old, catalogue) for kept in old.kept):
         return None
     now = replace(old, catalogue=catalogue)
-    return revalued(now, catalogue, cores_of_kept(now, catalogue))
+    return revalue(now, catalogue, cores_of_kept(now, catalogue))
 
 
 def _with_replaced(now: Arrangement, before: Arrangement | None, views: Views) -> Arrangement:
@@ -204,14 +208,14 @@ def _blocks(now: Arrangement, views: Views) -> Iterator[PlannedBlock]:
         for core in cores_of(form, now.catalogue, names):
             if core.block.id not in done:
                 done.add(core.block.id)
-                yield planned_block(core, core.block.id not in views)
+                yield make_planned_block(core, core.block.id not in views)
 
 
 def _names(now: Arrangement, running: Collection[str], views: Views) -> dict[str, str]:
     """The name of every block by its fingerprint: the one it runs under, unless a view of that name means something
     else now.
     """
-    declared = declared_blocks(views)
+    declared = find_declared_blocks(views)
     names = {
         entry.block.fingerprint: entry.name
         for entry in now.blocks
@@ -228,7 +232,7 @@ def _as_declared(form: Iterable[Block], declared: Block) -> Iterator[Block]:
         yield replace(block, outputs=declared.outputs) if block.id == declared.id else block
 
 
-def _unforced(now: Arrangement) -> Arrangement:
+def _drop_forced(now: Arrangement) -> Arrangement:
     for kept in now.kept:
         now = now.without(kept.contract.name) if kept.contract.forced else now
     return now

@@ -51,12 +51,12 @@ def _best_step(now: Arrangement, candidates: Candidates) -> tuple[Arrangement, S
     worthy = [(saved, rewiring) for saved, rewiring in found if saved is not None and saved > least]
     for saved, rewiring in sorted(worthy, key=lambda pair: (-pair[0], pair[1].kind, pair[1].src, pair[1].dst)):
         after = now.with_graph(rewiring.applied(now.graph))
-        if score(after) < before and keeps_all(after, _served_by(now, rewiring)):
+        if score(after) < before and keeps_all(after, _find_served(now, rewiring)):
             return after, Share(rewiring.kind, rewiring.src, rewiring.dst, saved)
     return None
 
 
-def _served_by(now: Arrangement, rewiring: Rewiring) -> Collection[str]:
+def _find_served(now: Arrangement, rewiring: Rewiring) -> Collection[str]:
     """Contracts whose changes come another way."""
     return {promise.contract for name in rewiring.edges for promise in now.live.served.get(name, ())}
 
@@ -110,22 +110,22 @@ def _rejoins(now: Arrangement, holders: Holders) -> Iterator[Rewiring]:
     for name, vertex in graph.vertices.items():
         join = known.get(_dataset(vertex))
         if join is not None:
-            yield from (found for found in _joined_elsewhere(now, holders, join, vertex) if found.src != name)
+            yield from (found for found in _join_elsewhere(now, holders, join, vertex) if found.src != name)
 
 
-def _joined_elsewhere(now: Arrangement, holders: Holders, join: Edge, target: Vertex) -> Iterator[Rewiring]:
+def _join_elsewhere(now: Arrangement, holders: Holders, join: Edge, target: Vertex) -> Iterator[Rewiring]:
     first, second = (now.graph.vertices[name] for name in join.inputs)
     relation, delta = (first, second) if first.kind is VertexKind.RELATION else (second, first)
     for site, state in holders.of(relation).items():
         if state.id in now.live.unlogged:
             continue
         for source in holders.of(delta).values():
-            found = _rejoined(now, holders, join, (relation, delta), (state, source, target))
+            found = _join_at(now, holders, join, (relation, delta), (state, source, target))
             if found is not None and may_be_at(now.catalogue, target, site):
                 yield found
 
 
-def _rejoined(
+def _join_at(
     now: Arrangement,
     holders: Holders,
     join: Edge,

@@ -24,7 +24,7 @@ from headrace.plan.share.forms import coarser_forms, present_form
 from headrace.plan.share.order import Cores, small_first
 from headrace.plan.share.place import place
 from headrace.plan.share.subject import Offers, Subject, Subjects
-from headrace.plan.share.subsume import all_filters, missing_filters, tested_columns
+from headrace.plan.share.subsume import all_filters, find_tested_columns, missing_filters
 from headrace.plan.share.widen import wide_variants
 
 NEGLIGIBLE = 1e-6
@@ -35,17 +35,17 @@ def replan(now: Arrangement, cores: Cores) -> Arrangement:
     """One pass of all moves. Contracts that are refused stay so."""
     for contract in small_first(now, [kept.contract for kept in now.kept], cores):
         if _has_more_than_needed(now, contract.name) or _has_coarser_form(now, contract, cores):
-            now = _cheaper(now, _moved(now, (contract.name,), cores))
+            now = _cheaper(now, _move_contracts(now, (contract.name,), cores))
     for names, columns in list(_same_at_different_widths(now)):
-        now = _cheaper(now, _moved(now, names, cores, columns))
-    for first, names, columns in list(_nested(now)):
-        now = _cheaper(now, _moved(now, names, cores, columns, first))
+        now = _cheaper(now, _move_contracts(now, names, cores, columns))
+    for first, names, columns in list(_find_nested(now)):
+        now = _cheaper(now, _move_contracts(now, names, cores, columns, first))
     for names in list(_together(now)):
-        now = _cheaper(now, _moved(now, names, cores))
+        now = _cheaper(now, _move_contracts(now, names, cores))
     return now
 
 
-def _moved(
+def _move_contracts(
     now: Arrangement,
     names: Collection[str],
     cores: Cores,
@@ -94,7 +94,7 @@ def _together(now: Arrangement) -> Iterator[frozenset[str]]:
     yield from sorted((group for group in groups if len(group) > 1), key=lambda group: (len(group), sorted(group)))
 
 
-def _made(now: Arrangement, *ops: Operator) -> dict[Subject, dict[str, frozenset[ColumnId]]]:
+def _find_made(now: Arrangement, *ops: Operator) -> dict[Subject, dict[str, frozenset[ColumnId]]]:
     """What some operators make: by subject, the vertices with their columns."""
     subjects, made = Subjects(now.graph, now.blocks), dict[Subject, dict[str, frozenset[ColumnId]]]()
     for name, edge in now.graph.edges.items():
@@ -105,27 +105,27 @@ def _made(now: Arrangement, *ops: Operator) -> dict[Subject, dict[str, frozenset
     return made
 
 
-def _nested(now: Arrangement) -> Iterator[tuple[frozenset[str], frozenset[str], Offers]]:
+def _find_nested(now: Arrangement) -> Iterator[tuple[frozenset[str], frozenset[str], Offers]]:
     """Contracts of a wider subject and of a narrower one, which are those of the wider, and all columns that are needed
     to make the narrower from it.
     """
-    filters, made = all_filters(now), _made(now, Operator.JOIN, Operator.COPY) if all_filters(now) else {}
+    filters, made = all_filters(now), _find_made(now, Operator.JOIN, Operator.COPY) if all_filters(now) else {}
     for wide, narrow in permutations(made, 2):
         missing = missing_filters(narrow, wide, filters)
         vertex = now.graph.vertices[min(made[narrow])]
-        tested = frozenset(tested_columns(vertex, (filters[one] for one in missing)))
+        tested = frozenset(find_tested_columns(vertex, (filters[one] for one in missing)))
         columns = frozenset().union(tested, *made[wide].values(), *made[narrow].values())
         if missing and columns not in made[wide].values():
-            first, others = (_served(now, made[one]) for one in (wide, narrow))
+            first, others = (_find_served(now, made[one]) for one in (wide, narrow))
             yield first, first | others, {wide: (columns,)}
 
 
-def _served(now: Arrangement, vertices: Iterable[str]) -> frozenset[str]:
+def _find_served(now: Arrangement, vertices: Iterable[str]) -> frozenset[str]:
     return frozenset(promise.contract for name in vertices for promise in now.live.served[name])
 
 
 def _same_at_different_widths(now: Arrangement) -> Iterator[tuple[frozenset[str], Offers]]:
     """Contracts that make one sub-join with different columns, and all these columns."""
-    for subject, columns_of in _made(now, Operator.JOIN).items():
+    for subject, columns_of in _find_made(now, Operator.JOIN).items():
         if len(set(columns_of.values())) > 1:
-            yield _served(now, columns_of), {subject: (frozenset().union(*columns_of.values()),)}
+            yield _find_served(now, columns_of), {subject: (frozenset().union(*columns_of.values()),)}

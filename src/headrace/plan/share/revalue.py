@@ -17,7 +17,7 @@ from headrace.model.expr import conjunction
 from headrace.model.plan import Graph, Operator, PlannedBlock, Vertex, VertexKind
 from headrace.model.rate import Rate
 from headrace.model.statistics import LARGEST
-from headrace.plan.cores import planned_block
+from headrace.plan.cores import make_planned_block
 from headrace.plan.outputs import block_facts, facts_of_block
 from headrace.plan.share.arrangement import Arrangement, KeptContract
 from headrace.plan.share.forms import form_of
@@ -99,7 +99,7 @@ def as_measured(now: Arrangement, measured: Measured) -> tuple[Arrangement, Core
     catalogue = with_sizes(at_rates(now.catalogue, measured.rates), measured.sizes)
     catalogue = with_filters(catalogue, now.graph, measured.selectivities)
     cores = cores_of_kept(now, catalogue)
-    found = revalued(now, catalogue, cores)
+    found = revalue(now, catalogue, cores)
     links = tuple(_link(link, measured, found.live.bill.link) for link in catalogue.links)
     sites = {name: _site(site, measured, found) for name, site in catalogue.sites.items()}
     return replace(found, catalogue=replace(catalogue, links=links, sites=sites)), cores
@@ -132,11 +132,13 @@ def cores_of_kept(now: Arrangement, catalogue: Catalogue) -> Cores:
     return found
 
 
-def revalued(now: Arrangement, catalogue: Catalogue, cores: Cores) -> Arrangement:
+def revalue(now: Arrangement, catalogue: Catalogue, cores: Cores) -> Arrangement:
     """The arrangement under another catalogue, with the rows and rates that follow from it."""
     facts = dict(_facts(core for view in cores.values() for core in view))
     subjects = Subjects(now.graph, now.blocks)
-    vertices = {name: _revalued(vertex, subjects.of(vertex), facts) for name, vertex in now.graph.vertices.items()}
+    vertices = {
+        name: _revalue_vertex(vertex, subjects.of(vertex), facts) for name, vertex in now.graph.vertices.items()
+    }
     kept = tuple(_at_new_rate(entry, cores[entry.contract.view]) for entry in now.kept)
     known = {core.block.id: core for view in cores.values() for core in view}
     blocks = tuple(_at_new_share(entry, known.get(entry.block.id)) for entry in now.blocks)
@@ -146,7 +148,7 @@ def revalued(now: Arrangement, catalogue: Catalogue, cores: Cores) -> Arrangemen
 def _at_new_share(block: PlannedBlock, core: CoreStatistics | None) -> PlannedBlock:
     if core is None:
         return block
-    found = planned_block(core, block.inner)
+    found = make_planned_block(core, block.inner)
     return replace(block, selectivity=found.selectivity, facts=found.facts)
 
 
@@ -190,7 +192,7 @@ def _of_input(subject: Subject, facts: Facts, rows: float, rate: Rate) -> Iterat
     yield (subject, (facts.name,)), _Value(rows, rate, widths)
 
 
-def _revalued(vertex: Vertex, subject: Subject | None, facts: Mapping[Key, _Value]) -> Vertex:
+def _revalue_vertex(vertex: Vertex, subject: Subject | None, facts: Mapping[Key, _Value]) -> Vertex:
     found = facts.get((subject, vertex.delta_of)) if subject is not None else None
     if found is None:
         return vertex

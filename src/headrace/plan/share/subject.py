@@ -57,10 +57,10 @@ class Subjects:
 
     def of(self, vertex: Vertex) -> Subject | None:
         if vertex.id not in self._known:
-            self._known[vertex.id] = self._found(vertex)
+            self._known[vertex.id] = self._find_subject(vertex)
         return self._known[vertex.id]
 
-    def _found(self, vertex: Vertex) -> Subject | None:
+    def _find_subject(self, vertex: Vertex) -> Subject | None:
         edge = self._graph.edges.get(vertex.id)
         if edge is None or edge.op is Operator.CAPTURE:
             return subject_of_input(vertex.scope[0])
@@ -70,10 +70,10 @@ class Subjects:
         if edge.op is Operator.JOIN:
             block = self._blocks.get(edge.block or "")
             return None if block is None else subject_of_join(block, vertex.scope)
-        return before if before is None or not edge.select else _filtered(before, edge)
+        return before if before is None or not edge.select else _add_filters(before, edge)
 
 
-def _filtered(subject: Subject, edge: Edge) -> Subject:
+def _add_filters(subject: Subject, edge: Edge) -> Subject:
     """After the filters of a copy or an apply, each of which implies what its alias was filtered by before. On a single
     input they go by its source's name.
     """

@@ -84,12 +84,12 @@ class _Narrowing:
     def of(self, edge: Edge) -> Iterator[Rewiring]:
         vertices = self.now.graph.vertices
         if edge.op in READING and not edge.select:
-            yield from self._read(edge, vertices[edge.inputs[0]])
+            yield from self._read_relation(edge, vertices[edge.inputs[0]])
         elif edge.op in MAKING:
-            yield from self._copied(edge, vertices[edge.output])
+            yield from self._copy_relation(edge, vertices[edge.output])
             yield from self._stood_in_for(vertices[edge.output])
 
-    def _read(self, edge: Edge, narrow: Vertex) -> Iterator[Rewiring]:
+    def _read_relation(self, edge: Edge, narrow: Vertex) -> Iterator[Rewiring]:
         """Of a relation that somebody joins the own changes must be logged beside it."""
         target = self.now.graph.vertices[edge.output]
         if target.kind is VertexKind.RELATION and self._readers.get(target.id):
@@ -98,7 +98,7 @@ class _Narrowing:
             if wider.site == narrow.site:
                 yield self._rewiring(wider, target, {target.id: replace(edge, inputs=(wider.id,), select=select)})
 
-    def _copied(self, edge: Edge, narrow: Vertex) -> Iterator[Rewiring]:
+    def _copy_relation(self, edge: Edge, narrow: Vertex) -> Iterator[Rewiring]:
         for wider, select in self._wider(narrow):
             if (wider.site, narrow.site) in self.now.tariff.links and (wider.id,) != edge.inputs:
                 copied = Edge(Operator.COPY, (wider.id,), narrow.id, select=select, project=narrow.columns)
@@ -123,7 +123,7 @@ class _Narrowing:
             if wider.kind is VertexKind.DELTA and wider.delta_of == narrow.delta_of:
                 missing = missing_filters(subject, self.subjects.of(wider), self.filters)
                 select = tuple(self.filters[one] for one in sorted(missing))
-                if select and {*narrow.columns, *tested_columns(narrow, select)} <= set(wider.columns):
+                if select and {*narrow.columns, *find_tested_columns(narrow, select)} <= set(wider.columns):
                     yield wider, select
 
     # Everyone who reads a dataset
@@ -187,7 +187,7 @@ def _both(known: Edge, other: Edge, before: Edge) -> Edge:
     return replace(known, inputs=inputs, select=(*known.select, *added))
 
 
-def tested_columns(vertex: Vertex, select: Iterable[BlockFilter]) -> Iterator[ColumnId]:
+def find_tested_columns(vertex: Vertex, select: Iterable[BlockFilter]) -> Iterator[ColumnId]:
     """Columns that filters read, as a vertex names them: those of a single input go by its source."""
     for one in select:
         alias = one.alias if len(vertex.scope) > 1 else vertex.scope[0]

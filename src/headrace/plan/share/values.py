@@ -18,20 +18,20 @@ Value = tuple[object, str]
 NOTHING: Value = None, "nothing"
 
 
-def changed_values(old: Catalogue, new: Catalogue) -> tuple[ValueChange, ...]:
+def find_changed_values(old: Catalogue, new: Catalogue) -> tuple[ValueChange, ...]:
     """In the order of the new project."""
-    before, after = dict(_declared(old)), dict(_declared(new))
+    before, after = dict(_list_declared(old)), dict(_list_declared(new))
     found = []
     for what in (*after, *(what for what in before if what not in after)):
         was, is_ = before.get(what, {}), after.get(what, {})
         for name in (*is_, *(name for name in was if name not in is_)):
             first, second = was.get(name, NOTHING), is_.get(name, NOTHING)
-            if first[0] != second[0] and name not in _left_out(old, new, what):
+            if first[0] != second[0] and name not in _find_left_out(old, new, what):
                 found.append(ValueChange(what, name, first[1], second[1]))
     return tuple(found)
 
 
-def _left_out(old: Catalogue, new: Catalogue, what: str) -> frozenset[str]:
+def _find_left_out(old: Catalogue, new: Catalogue, what: str) -> frozenset[str]:
     """Fields of a source that are no declarations of a value: what databases say, and columns that come or go, which
     make the source one of another shape.
     """
@@ -44,7 +44,7 @@ def _left_out(old: Catalogue, new: Catalogue, what: str) -> frozenset[str]:
     return frozenset((*(frozenset(before.found) & frozenset(after.found)), *statistics))
 
 
-def _declared(catalogue: Catalogue) -> Iterator[tuple[str, Mapping[str, Value]]]:
+def _list_declared(catalogue: Catalogue) -> Iterator[tuple[str, Mapping[str, Value]]]:
     """All that is declared, thing by thing, field by field."""
     for host in catalogue.hosts.values():
         yield f"host {host.name}", {"cores": _value(host.cores, amounts.format_number)}

@@ -99,14 +99,14 @@ def conditions(plan: Plan, now: Arrangement, measured: Measured) -> dict[Watched
     for vertex, factor in measured.slowness.items():
         if factor > SLOW and vertex in plan.graph.edges:
             found[WatchedCondition(ConditionKind.OPERATOR_SLOW, vertex)] = (
-                f"{_made(plan, vertex)} takes {factor:.3g} times as long as planned"
+                f"{_name_made(plan, vertex)} takes {factor:.3g} times as long as planned"
             )
     for site in measured.down:
         found[WatchedCondition(ConditionKind.SITE_DOWN, site)] = f"site {site} is down"
     return found | _filters_off(plan, measured) | _sizes_off(plan, measured) | _long_paths(now)
 
 
-def _made(plan: Plan, vertex: str) -> str:
+def _name_made(plan: Plan, vertex: str) -> str:
     return f"making {name_vertex(plan.graph.vertices[vertex])}"
 
 
@@ -147,7 +147,7 @@ def _sizes_off(plan: Plan, measured: Measured) -> dict[WatchedCondition, str]:
 
 def _batch_of(plan: Plan, block: str) -> float:
     """Seconds of changes that a push of a block's result carries: of the contract that wants it most often."""
-    serving = concerned(plan, WatchedCondition(ConditionKind.SIZE_OFF, block))
+    serving = find_concerned(plan, WatchedCondition(ConditionKind.SIZE_OFF, block))
     return min((entry.batch_s for entry in plan.contracts if entry.contract in serving), default=1.0)
 
 
@@ -161,7 +161,7 @@ def _long_paths(now: Arrangement) -> dict[WatchedCondition, str]:
     return found
 
 
-def concerned(plan: Plan, condition: WatchedCondition) -> frozenset[str]:
+def find_concerned(plan: Plan, condition: WatchedCondition) -> frozenset[str]:
     """The contracts that a condition concerns."""
     figures, graph = plan.vertex_figures, plan.graph
     match condition.trouble:

@@ -52,11 +52,11 @@ class StreamedContract:
         }
 
 
-def streamed(question: Question) -> StreamedContract:
+def make_streamed(question: Question) -> StreamedContract:
     streams, operators = dict[str, SiteStream](), list[QueryOperator]()
     outputs: dict[str, str] = {}
     for core in question.cores:
-        inputs = {bit: _read(core, bit, question.batch_s, streams, outputs) for bit in core.bits(core.everything)}
+        inputs = {bit: _read_input(core, bit, question.batch_s, streams, outputs) for bit in core.bits(core.everything)}
         made = list(_operators(core, inputs, question.batch_s))
         operators += made
         outputs[core.name] = made[-1].id if made else inputs[core.everything]
@@ -72,7 +72,7 @@ def streamed(question: Question) -> StreamedContract:
     return StreamedContract(StreamQuery(contract.name, (*operators, sink)), streams, question.cores)
 
 
-def _read(
+def _read_input(
     core: CoreStatistics, bit: int, batch_s: float, streams: dict[str, SiteStream], outputs: dict[str, str]
 ) -> str:
     """The id of what an input is read from: a stream of its own, or the output of an earlier block."""

@@ -118,7 +118,9 @@ class _QueryAdmission:
         """The site of an operator that nobody runs yet."""
         near_inputs = self._near_inputs(operator, allowed)
         if near_inputs:
-            return max(near_inputs, key=lambda site: (self._saved(operator, site), -self._hourglass(operator, site)))
+            return max(
+                near_inputs, key=lambda site: (self._count_saved(operator, site), -self._hourglass(operator, site))
+            )
         return self._fresh(operator, allowed)
 
     def _near_inputs(self, operator: QueryOperator, allowed: Iterable[str]) -> list[str]:
@@ -126,7 +128,7 @@ class _QueryAdmission:
         return [
             site
             for site in allowed
-            if self._saved(operator, site) > 0
+            if self._count_saved(operator, site) > 0
             and (
                 not self.mode.aware_sharing
                 or self._fits(self._sum(self._missing(operator, site), self._towards_sink(operator, site)))
@@ -162,7 +164,7 @@ class _QueryAdmission:
             return {}
         return {link: operator.bytes_per_s}
 
-    def _saved(self, operator: QueryOperator, site: str) -> float:
+    def _count_saved(self, operator: QueryOperator, site: str) -> float:
         """Bytes/s of inputs that are already sent to a site."""
         held = 0.0
         for name in operator.inputs:
@@ -175,7 +177,7 @@ class _QueryAdmission:
         loads = self._sum(self._missing(operator, site), self._towards_sink(operator, site))
         weight = 0.0
         for link, amount in loads.items():
-            free = self.network.bandwidth[link] - self._taken(link)
+            free = self.network.bandwidth[link] - self._count_taken(link)
             weight += amount * self.network.latency[link] ** 2 / free if free > amount else float("inf")
         return weight
 
@@ -206,16 +208,17 @@ class _QueryAdmission:
 
     def _fits(self, loads: Mapping[SiteLink, float]) -> bool:
         return all(
-            self._taken(link) + amount <= (1 - HEADROOM) * self.network.bandwidth[link]
+            self._count_taken(link) + amount <= (1 - HEADROOM) * self.network.bandwidth[link]
             for link, amount in loads.items()
         )
 
     def _worst_load(self, loads: Mapping[SiteLink, float]) -> float:
         return max(
-            ((self._taken(link) + amount) / self.network.bandwidth[link] for link, amount in loads.items()), default=0.0
+            ((self._count_taken(link) + amount) / self.network.bandwidth[link] for link, amount in loads.items()),
+            default=0.0,
         )
 
-    def _taken(self, link: SiteLink) -> float:
+    def _count_taken(self, link: SiteLink) -> float:
         return self.running.used.get(link, 0.0) + self.reserved.get(link, 0.0)
 
     @staticmethod

@@ -16,14 +16,14 @@ from headrace.model import amounts
 from headrace.model.catalogue import Contract
 from headrace.model.plan import Method, PlanOptions, Prefer, Rejection, WideArea
 from headrace.model.plan import Sharing as PlanSharing
-from headrace.plan.admit import Answer, Question, keeps, measured, terrain_of
+from headrace.plan.admit import Answer, Question, keeps, measure_choice, terrain_of
 from headrace.plan.live import Live
 from headrace.plan.price import time_of_edge
 from headrace.plan.search.joins import Rules
 from headrace.plan.search.views import choose, find_plans
 from headrace.plan.share.arrangement import Arrangement
 from headrace.plan.statistics import CoreStatistics
-from headrace.plan.wide_area.contracts import StreamedContract, network_of, streamed
+from headrace.plan.wide_area.contracts import StreamedContract, make_streamed, network_of
 from headrace.plan.wide_area.fluid import FlowSharing
 from headrace.plan.wide_area.greedy import MODES, SharingMode, place_greedily
 from headrace.plan.wide_area.running import running_of
@@ -51,7 +51,7 @@ class Schedule:
     def with_contract(self, contract: Contract, cores: tuple[CoreStatistics, ...]) -> Schedule:
         """With one more contract, kept or refused."""
         question = self.now.question(contract, cores)
-        asked, mode = streamed(question), MODES[self.mode]
+        asked, mode = make_streamed(question), MODES[self.mode]
         sites = self._sites(asked, mode)
         question = replace(question, places=asked.places(sites))
         answer = _plan(question)
@@ -80,7 +80,7 @@ def _plan(question: Question) -> Answer | None:
     """The plan with operators where they are placed, however late it is; on top of what lives, if that is shared."""
     rules = Rules(Method.CHEAPEST, math.inf, 1.0, None, math.inf)
     choice = choose(find_plans(replace(question.wish, penalty=0.0), terrain_of(question), rules))
-    return None if choice is None else measured(question, choice)
+    return None if choice is None else measure_choice(question, choice)
 
 
 def _refusal(question: Question, answer: Answer | None, mode: WideArea) -> Rejection:
