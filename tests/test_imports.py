@@ -148,21 +148,36 @@ def test_no_modules_import_each_other_in_a_circle():
 
 
 HEAVY = ("pyspark", "nicegui", "pandas", "scipy", "matplotlib", "duckdb", "deltalake", "fastapi", "uvicorn")
+NOT_FOR_PLANNING = (
+    *HEAVY,
+    *("psycopg", "pyarrow", "rustworkx", "rich", "httpx", "asyncio", "multiprocessing", "http"),
+    *("headrace.connect", "headrace.coordinate", "headrace.observe", "headrace.run", "headrace.testing"),
+    *("headrace.plan.feeds", "headrace.plan.place", "headrace.plan.wide_area", "headrace.plan.share.adapt"),
+    *("headrace.model.steps", "headrace.model.wire"),
+    *("headrace.doors.api", "headrace.doors.cli.up", "headrace.doors.cli.why"),
+)
+"""What a plan of a project that does not run is made without: people wait for it."""
 
-ASK_FOR_HELP = f"""
+RUN_AND_NAME = """
 import sys
 from headrace.doors.cli.main import main
-sys.argv = ["headrace", "--help"]
+sys.argv = ["headrace", *sys.argv[1:]]
 try:
     main()
 except SystemExit as end:
     assert not end.code, end.code
-print("loaded:", *(name for name in {HEAVY} if name in sys.modules), file=sys.stderr)
+print("loaded:", *(name for name in {names} if name in sys.modules), file=sys.stderr)
 """
 
 
 @pytest.mark.skipif("headrace.doors.cli.main" not in MODULES, reason="there is no command line yet")
-def test_the_command_line_starts_without_loading_heavy_packages():
-    ran = subprocess.run([sys.executable, "-c", ASK_FOR_HELP], capture_output=True, text=True)
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [(["--help"], HEAVY), (["plan", str(SOURCE.parent / "examples" / "city")], NOT_FOR_PLANNING)],
+    ids=["--help", "plan"],
+)
+def test_a_command_starts_without_loading_what_it_does_not_need(words: list[str], names: tuple[str, ...]):
+    command = [sys.executable, "-c", RUN_AND_NAME.format(names=names), *words]
+    ran = subprocess.run(command, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr.splitlines()[-1] == "loaded:"

@@ -7,7 +7,6 @@ import logging
 import os
 import re
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -135,12 +134,9 @@ def test_mistakes_and_help_fit_the_terminal(
     project.write_text(project.read_text().replace("rows: 5M rows", "rows: 5M cows").replace("penalty", "penalties"))
     texts = [read(capsys, "check", long_city), read(capsys, "plan", long_city), read(capsys, "place", "nowhere.json")]
     texts += [read(capsys, "init", long_city.parent / ("a_new_project_with_a_long_name" * 2))]
-    texts += [read(capsys, command.name or command.callback.__name__, "--help") for command in COMMANDS]
+    texts += [read(capsys, command, "--help") for command in main.COMMANDS]
     for text in texts:
         check_width(text, width)
-
-
-COMMANDS: Any = main.cli.registered_commands
 
 
 @pytest.mark.parametrize("width", WIDTHS)

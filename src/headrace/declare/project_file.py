@@ -137,9 +137,12 @@ Weight = Annotated[float, _amount(units.WEIGHT)]
 
 
 class Entry(BaseModel):
-    """What all entries share: a field that is not known is a mistake."""
+    """What all entries share: a field that is not known is a mistake.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    The validator of an entry is made when one is first read: few projects have entries of all kinds.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class EngineEntry(Entry):

@@ -26,7 +26,6 @@ from headrace.plan.share.replan import replan
 from headrace.plan.share.revalue import cores_of_kept
 from headrace.plan.statistics import CoreStatistics
 from headrace.plan.views import views_of
-from headrace.plan.wide_area.plan import options_of, schedule
 
 Views = Mapping[str, tuple[Block, ...] | Refusal]
 """The blocks of every view, inner ones first; or why it is not maintained."""
@@ -72,6 +71,9 @@ def _in_order(now: Arrangement, cores: Cores) -> list[Contract]:
 
 
 def _across_a_wide_area(now: Arrangement, views: Views, cores: Cores, mode: WideArea) -> Plan:
+    # Few ask for it, and all others would wait while it is imported.
+    from headrace.plan.wide_area.plan import options_of, schedule
+
     found = schedule(replace(now, options=options_of(now.options, mode)), mode)
     for contract in _in_order(now, cores):
         refusal = views[contract.view]

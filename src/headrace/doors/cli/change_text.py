@@ -10,9 +10,8 @@ from headrace.model.difference import Difference
 from headrace.model.steps import Steps, say_step
 
 
-def change_text(change: Difference | None, steps: Steps) -> tuple[str, ...]:
-    """Nothing if nothing runs."""
-    return () if change is None else ("\n".join(_lines(change, steps)),)
+def change_text(change: Difference, steps: Steps) -> str:
+    return "\n".join(_lines(change, steps))
 
 
 def _lines(change: Difference, steps: Steps) -> Iterator[str]:

@@ -6,66 +6,59 @@ mistake has no traceback; our own has one. Commands import what they need when t
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
-from headrace.doors.cli import (
-    apply,
-    audit,
-    bench,
-    changes,
-    check,
-    check_plan,
-    demo,
-    doctor,
-    down,
-    events,
-    feeds,
-    init,
-    place,
-    plan,
-    show,
-    sources,
-    status,
-    up,
-    whatif,
-    why,
-)
 from headrace.doors.cli.extras import explain_missing, need_extras
 from headrace.doors.cli.output import Exit, show_errors
 from headrace.model.errors import ConnectError, InputError, Problem, UsageError
 
-cli = typer.Typer(
-    name="headrace",
-    help="Declare SQL views, where you need them and how fresh; Headrace keeps them that fresh at the lowest cost.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+COMMANDS = (
+    "init",
+    "check",
+    "plan",
+    "up",
+    "down",
+    "apply",
+    "status",
+    "show",
+    "changes",
+    "events",
+    "audit",
+    "doctor",
+    "why",
+    "whatif",
+    "check-plan",
+    "demo",
+    "place",
+    "feeds",
+    "sources",
+    "bench",
 )
-cli.command()(init.init)
-cli.command()(check.check)
-cli.command()(plan.plan)
-cli.command()(up.up)
-cli.command()(down.down)
-cli.command()(apply.apply)
-cli.command()(status.status)
-cli.command()(show.show)
-cli.command()(changes.changes)
-cli.command()(events.events)
-cli.command()(audit.audit)
-cli.command()(doctor.doctor)
-cli.command()(why.why)
-cli.command()(whatif.whatif)
-cli.command("check-plan")(check_plan.check_plan)
-cli.command()(demo.demo)
-cli.command()(place.place)
-cli.add_typer(feeds.feeds, name="feeds")
-cli.add_typer(sources.sources, name="sources")
-cli.command(context_settings={"allow_extra_args": True, "allow_interspersed_args": False})(bench.bench)
+"""In the order of `--help`. Each is a function, or a group of commands, of that name in a module of that name."""
+
+PASSED_ON = {"allow_extra_args": True, "allow_interspersed_args": False}
+"""What follows the name of a benchmark is for the benchmark."""
+
+STAY = ("up", "demo", "bench", "audit", "changes", "events")
+"""Commands that may run for long, or read much."""
+
+LEAN = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "1"}
+"""Packages that short commands import read these: no threads for matrices, which we have none of, and no search through
+everything that is installed for plug-ins.
+"""
+
+COLLECT_AFTER = 200_000
+"""Objects that a short command makes before Python looks for garbage among them, some 20 MB. Python's own limit of 700
+makes it look through everything that was imported again and again, for a tenth of the time of `plan`.
+"""
 
 
 def print_version(wanted: bool) -> None:
@@ -76,7 +69,6 @@ def print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@cli.callback()
 def headrace(
     version: Annotated[
         bool, typer.Option("--version", callback=print_version, is_eager=True, help="Print the version.")
@@ -85,16 +77,47 @@ def headrace(
     """What comes before the name of a command."""
 
 
+def make_commands(names: Sequence[str] = COMMANDS) -> typer.Typer:
+    """The command line with some of its commands."""
+    made = typer.Typer(
+        name="headrace",
+        help="Declare SQL views, where you need them and how fresh; Headrace keeps them that fresh at the lowest cost.",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        callback=headrace,
+    )
+    for name in names:
+        word = name.replace("-", "_")
+        command = getattr(import_module(f"headrace.doors.cli.{word}"), word)
+        if isinstance(command, typer.Typer):
+            made.add_typer(command, name=name)
+        else:
+            made.command(name, context_settings=PASSED_ON if name == "bench" else None)(command)
+    return made
+
+
 def main() -> None:
-    sys.exit(run(sys.argv[1:]))
+    arguments = sys.argv[1:]
+    if _command_in(arguments) in STAY:
+        sys.exit(run(arguments))
+    for name, value in LEAN.items():
+        os.environ.setdefault(name, value)
+    gc.set_threshold(COLLECT_AFTER)
+    status = run(arguments)
+    gc.freeze()  # the process ends: Python would look through everything once more
+    sys.exit(status)
 
 
-def run(arguments: Sequence[str], commands: typer.Typer = cli) -> int:
+def run(arguments: Sequence[str], commands: typer.Typer | None = None) -> int:
     """One command, from its words to its exit status."""
-    as_json = "--json" in arguments
+    as_json, wanted = "--json" in arguments, _command_in(arguments)
     try:
         if "--help" not in arguments:
-            need_extras(_command_in(arguments))
+            need_extras(wanted)
+        # Only the command that is asked for is imported: people wait for it. A word that is none of them needs all,
+        # to be told which there are.
+        commands = commands or make_commands([wanted] if wanted in COMMANDS else COMMANDS)
         status = commands(list(arguments) or ["--help"], standalone_mode=False)
         return status if isinstance(status, int) else Exit.DONE
     except InputError as error:
@@ -122,8 +145,8 @@ def _misuse(error: typer.TyperException, arguments: Sequence[str]) -> Problem:
     """Typer's complaint in our words: lower case, no full stop, what to do."""
     message = error.format_message().replace("'", '"').rstrip(".")
     command = _command_in(arguments)
-    known = command in {registered.name or registered.callback.__name__ for registered in cli.registered_commands}  # type: ignore[union-attr]
-    return Problem(message[:1].lower() + message[1:], None, f"headrace {f'{command} ' if known else ''}--help")
+    hint = f"headrace {f'{command} ' if command in COMMANDS else ''}--help"
+    return Problem(message[:1].lower() + message[1:], None, hint)
 
 
 def _confess(as_json: bool, error: Exception) -> None:

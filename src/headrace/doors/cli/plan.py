@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from headrace.doors.cli.options import Directory, Json
 from headrace.doors.cli.output import Exit, show
 from headrace.model.catalogue import Admission
 from headrace.model.plan import ContractOrder, Method, PlanOptions, Prefer, Sharing, WideArea
+
+if TYPE_CHECKING:
+    from headrace.app.planning import Planned
 
 MethodOption = Annotated[Method, typer.Option("--method", help="How to search for the plan of a contract.")]
 SharingOption = Annotated[Sharing, typer.Option("--share", help="What several contracts may share.")]
@@ -51,8 +54,6 @@ def plan(
 ) -> int:
     """Show which contracts can be kept, how, and at what cost."""
     from headrace.app import planning
-    from headrace.doors.cli.change_text import change_text
-    from headrace.doors.cli.plan_text import plan_text
 
     options = PlanOptions(method, admission, share, order, wide_area, prefer)
     if on_running:
@@ -65,6 +66,16 @@ def plan(
     return show(
         json,
         status,
-        text=lambda: "\n\n".join((plan_text(made.plan), *change_text(made.change, made.steps))),
+        text=lambda: _text(made),
         document=lambda: planning.plan_document(made.plan),
     )
+
+
+def _text(made: Planned) -> str:
+    from headrace.doors.cli.plan_text import plan_text
+
+    if made.change is None:
+        return plan_text(made.plan)
+    from headrace.doors.cli.change_text import change_text
+
+    return f"{plan_text(made.plan)}\n\n{change_text(made.change, made.steps)}"
