@@ -95,3 +95,39 @@ def test_a_spark_with_an_item_that_hangs_or_that_stands_still_or_has_no_memory_a
         "its Java ran out of memory (512m of heap)",
         "6",
     ], ran.stderr
+
+
+ENDED = """
+import sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from headrace.connect.spark.kept_session import KeptSession
+from headrace.connect.spark.session import SparkSettings
+from tests.connect.spark.item_work import perform
+
+def left(scratch):
+    commands = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            commands.append(file.read_bytes())
+        except OSError:
+            continue
+    return sum(str(scratch).encode() in command for command in commands)
+
+for number, after_s in enumerate((0.0, 0.2, 1.0, 2.0)):
+    scratch = Path(sys.argv[1], str(number))
+    spark = KeptSession(SparkSettings(scratch, short_lived=True), perform)
+    with ThreadPoolExecutor(1) as starter:
+        starting = starter.submit(spark.start)
+        threading.Event().wait(after_s)
+        spark.end()
+        print(starting.done(), left(scratch), type(starting.exception()).__name__)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.live
+def test_a_spark_that_is_ended_while_it_starts_is_gone_when_that_returns(tmp_path: Path):
+    checkout = Path(__file__).parents[3]
+    ran = subprocess.run([sys.executable, "-c", ENDED, str(tmp_path)], capture_output=True, text=True, cwd=checkout)
+    assert ran.stdout.splitlines() == ["True 0 ConnectError"] * 4, ran.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,8 +23,10 @@ from headrace.connect.spark.session import (
     start_session,
     stop_session,
 )
+from headrace.model.errors import ConnectError
 from headrace.run.push.items import Item
 
+LOOK_EVERY_S = 0.05
 OUT_OF_MEMORY = 3
 """What a Java exits with that was told to end without memory."""
 
@@ -40,9 +43,21 @@ class KeptSession:
     needs_session: Callable[[Item], bool] = lambda _: False
     _session: SparkSession | None = field(default=None, init=False)
     _java: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    _starting: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _ended: bool = field(default=False, init=False)
 
     def start(self) -> SparkJobs:
-        """Returns when workers are warm. What an earlier session left is removed."""
+        """Returns when workers are warm. What an earlier session left is removed. Raises ConnectError once it ended."""
+        with self._starting:
+            jobs = self._start()
+            if self._ended:
+                stop_session(jobs.session)
+                raise ConnectError("Spark was ended while it started")
+            return jobs
+
+    def _start(self) -> SparkJobs:
+        if self._ended:
+            raise ConnectError("Spark was ended before it started")
         if self._session is not None:
             abandon_session(self._session)
             self._session = None
@@ -79,8 +94,11 @@ class KeptSession:
                 return f"its Java ended with status {code}"
 
     def end(self) -> None:
-        """May wait for ever for a Java that stands still."""
-        if self._session is None:
+        """For good: nothing of it is left. May wait for ever for a Java that stands still."""
+        self._ended = True
+        # A start that is on its way may launch its Java at any moment: kill whatever it launches until it gives up.
+        while not self._starting.acquire(timeout=LOOK_EVERY_S):
             end_starting(self.settings)
-        else:
+        self._starting.release()
+        if self._session is not None:
             stop_session(self._session)

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -188,13 +189,27 @@ def _end_in_silence(session: SparkSession) -> None:
 def end_starting(settings: SparkSettings) -> None:
     """Ends a Java that is still starting: `start_session` then raises where it is called, instead of going on."""
     mark = os.fsencode(settings.scratch.absolute())
+    parents: dict[int, int] = {}
+    marked = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == os.getpid() and mark in (process / "cmdline").read_bytes():
-                os.kill(int(process.name), signal.SIGKILL)
+            parents[int(process.name)] = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            if mark in (process / "cmdline").read_bytes():
+                marked.append(int(process.name))
         except OSError:  # it has ended by itself
             continue
+    # All are found before any is killed: Java is launched by a script, and nobody could tell whose its parts were.
+    for pid in [pid for pid in marked if _descends_from(os.getpid(), pid, parents)]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _descends_from(ancestor: int, pid: int, parents: Mapping[int, int]) -> bool:
+    while pid in parents:
+        pid = parents[pid]
+        if pid == ancestor:
+            return True
+    return False
 
 
 def output_file(settings: SparkSettings) -> Path:
