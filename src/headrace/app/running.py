@@ -21,7 +21,6 @@ from headrace.connect.signals import note_signals
 from headrace.coordinate.host import Prepared, ServiceHost
 from headrace.coordinate.old_state import OLD_STATE, forget_old_views
 from headrace.coordinate.resume import recovered_text
-from headrace.coordinate.status import error_of
 from headrace.coordinate.telling import TroubleLines
 from headrace.declare.engine import exposing
 from headrace.model.errors import ConnectError, Fenced, LeaseHeld, UnreadableState, UsageError
@@ -30,7 +29,7 @@ from headrace.model.options import RunEngine
 from headrace.run.push.simulated_links import SimulatedLinksRunner
 from headrace.site.engine.settings import engine_to_start
 from headrace.site.engine.start import start_engine
-from headrace.site.engine.watchdog import EngineWatch, start_watchdog
+from headrace.site.engine.watchdog import EngineWatch, Watchdog
 from headrace.site.folder import Folder
 from headrace.site.last_status import State, last_status
 from headrace.site.log_words import LOG_WORDS
@@ -44,6 +43,7 @@ from headrace.site.process import (
     write_process,
 )
 from headrace.site.service import Service, clock_now
+from headrace.site.snapshot import find_error
 
 __all__ = ["Say", "Serve", "Server", "ServiceHost", "UpSettings", "refuse_second", "run_project"]
 
@@ -116,7 +116,15 @@ def run_project(
     if recovered is not None:
         service.journal.emit(recovered)
     service.journal.emit(ServiceStarted(service.clock(), os.getpid()))
-    start_watchdog(service, watch)
+    Watchdog(
+        open_ledger=folder.ledger,
+        state=lambda: service.rounds.state,
+        unloaded=service.unloaded,
+        troubles=service.troubles,
+        absence=service.absence,
+        stop=stop,
+        engine=watch,
+    ).start()
     host = ServiceHost(service, folder, lambda wishes: runnable(prepare(directory, environment, wishes), declared.kind))
     try:
         forget_old_views(folder, service.ledger, service.lease)
@@ -195,7 +203,7 @@ def _write_last_status(host: ServiceHost) -> None:
     """The ledger is closed: what was written last, with how it ended; unless somebody else runs the project by now."""
     found, process = host.folder.read_json("status.json"), read_process(host.folder)
     if isinstance(found, dict) and process is not None and process.is_this:
-        found["service"] |= {"state": host.state.value, "error": error_of(host.service), "written": time.time()}
+        found["service"] |= {"state": host.state.value, "error": find_error(host.service), "written": time.time()}
         host.folder.write_json("status.json", found)
 
 

@@ -21,44 +21,36 @@ from headrace.observe.shown import ContractNumbers
 from headrace.site.last_status import State
 from headrace.site.push_state import PushState
 from headrace.site.running import Running
-from headrace.site.service import Service
+from headrace.site.snapshot import ServiceSnapshot
 from headrace.site.troubles import DELIVERY, find_cause
 
 
-def contract_documents(service: Service, state: State) -> list[dict[str, Any]]:
+def contract_documents(seen: ServiceSnapshot, state: State) -> list[dict[str, Any]]:
     """Those of the plan that runs, then those that are loaded for the first time."""
-    # Each is taken once and handed on: another plan may run at the next line, and has other contracts.
-    pushing, loading = service.rounds.state, service.loading
+    pushing, loading = seen.pushing, seen.loading
     found: list[dict[str, Any]] = []
     if pushing is not None:
-        now, times = service.clock(), service.ledger.times()
-        starts = pushing.next_starts(now, times, service.auditor.lags_of(times))
-        found = [
-            _contract(service, pushing, one, now, starts.get(one.contract), state)
-            for one in pushing.running.plan.contracts
-        ]
-    if loading is not None and not loading.done.is_set():
+        found = [_contract(seen, pushing, one, state) for one in pushing.running.plan.contracts]
+    if loading is not None and not loading.is_done:
         known = {one["id"] for one in found}
         found += [
-            {**_described(service, loading.wanted, one), "state": "loading", "reason": loading.phase}
+            {**_described(seen, loading.wanted, one), "state": "loading", "reason": loading.phase}
             for one in loading.wanted.plan.contracts
             if one.contract not in known
         ]
     return found
 
 
-def _contract(
-    service: Service, pushing: PushState, entry: ContractPlan, now: int, start: int | None, state: State
-) -> dict[str, Any]:
-    name, running = entry.contract, pushing.running
-    described = _described(service, running, entry)
-    what, reason = _state(service, pushing, entry, described, state)
+def _contract(seen: ServiceSnapshot, pushing: PushState, entry: ContractPlan, state: State) -> dict[str, Any]:
+    name, running, start = entry.contract, pushing.running, seen.starts.get(entry.contract)
+    described = _described(seen, running, entry)
+    what, reason = _state(seen, pushing, entry, described, state)
     return {
         **described,
-        "next_push_s": None if start is None else (start - now) / 1e6,
+        "next_push_s": None if start is None else (start - seen.now) / 1e6,
         "state": what,
         **({} if reason is None else {"reason": reason}),
-        "last_push_s": service.accounts.last_s.get(entry.vertex),
+        "last_push_s": seen.last_push_s.get(entry.vertex),
         "prediction_error": pushing.learning.error_of(name),
         **({"forced": True} if name in running.forced else {}),
         **_version(running.plan, name),
@@ -76,15 +68,15 @@ def _version(plan: Plan, contract: str) -> dict[str, Any]:
     return {"running": running, "refused": refused}
 
 
-def _described(service: Service, running: Running, entry: ContractPlan) -> dict[str, Any]:
+def _described(seen: ServiceSnapshot, running: Running, entry: ContractPlan) -> dict[str, Any]:
     """What the last look found, and what is known before it runs."""
-    looked, name = service.auditor.looked, entry.contract
+    looked, name = seen.looked, entry.contract
     numbers = None if looked is None else looked.contracts.get(name)
     return {
         "id": name,
         "lag_s": None if numbers is None else numbers.lag_s,
         "freshness_s": _promised(running, entry, numbers),
-        "violations": _earlier(service, name).episodes if numbers is None else numbers.violations,
+        "violations": _earlier(seen, name).episodes if numbers is None else numbers.violations,
         "cost_h": entry.money * 3600.0 if numbers is None or numbers.cost_h is None else numbers.cost_h,
         "measured_at": None if looked is None else looked.measured_at,
         "next_push_s": None,
@@ -95,9 +87,9 @@ def _described(service: Service, running: Running, entry: ContractPlan) -> dict[
     }
 
 
-def _earlier(service: Service, contract: str) -> Record:
+def _earlier(seen: ServiceSnapshot, contract: str) -> Record:
     """What became of the promise until the service ended last."""
-    return service.auditor.records.get(contract, Record())
+    return seen.records.get(contract, Record())
 
 
 def _promised(running: Running, entry: ContractPlan, numbers: ContractNumbers | None) -> float:
@@ -108,39 +100,33 @@ def _promised(running: Running, entry: ContractPlan, numbers: ContractNumbers | 
 
 
 def _state(
-    service: Service, pushing: PushState, entry: ContractPlan, described: Mapping[str, Any], state: State
+    seen: ServiceSnapshot, pushing: PushState, entry: ContractPlan, described: Mapping[str, Any], state: State
 ) -> tuple[str, str | None]:
     """What is worst comes first."""
-    name, loading = entry.contract, service.loading
+    name, loading = entry.contract, seen.loading
     if state in (State.STOPPED, State.FAILED):
         return "stopped", "the service is not running"
-    unloaded, failing = service.unloaded.why.get(name), pushing.why_failing(name)
+    unloaded, failing = seen.unloaded.get(name), pushing.why_failing(name)
     if unloaded is not None:
         return "failing", unloaded.splitlines()[0]
     if name in pushing.halted:
         return "failing", pushing.halted[name]
     if failing is not None:
         return "failing", failing.splitlines()[0]
-    delivery = service.troubles.get(DELIVERY + name)
+    delivery = seen.troubles.get(DELIVERY + name)
     if delivery is not None:
         return "failing", delivery.what
     lag_s, freshness_s = described["lag_s"], described["freshness_s"]
     if lag_s is None or state is State.LOADING:
-        return "loading", "it has no rows yet" if loading is None or loading.done.is_set() else loading.phase
-    return (
-        ("kept", None)
-        if lag_s <= freshness_s
-        else ("late", _why_late(service, pushing.running, entry, lag_s, freshness_s))
-    )
-
-
-def _why_late(service: Service, running: Running, entry: ContractPlan, lag_s: float, freshness_s: float) -> str:
+        return "loading", "it has no rows yet" if loading is None or loading.is_done else loading.phase
+    if lag_s <= freshness_s:
+        return "kept", None
     behind = f"it is {format_seconds(round(lag_s, 1))} behind; the promise is {format_seconds(freshness_s)}"
-    cause = _cause(service, running, entry)
-    return behind if cause is None else f"{behind}: {cause}"
+    return "late", _why_late(seen, pushing.running, entry, behind)
 
 
-def _cause(service: Service, running: Running, entry: ContractPlan) -> str | None:
-    """What holds it up, as far as somebody has told."""
+def _why_late(seen: ServiceSnapshot, running: Running, entry: ContractPlan, behind: str) -> str:
+    """How far behind it is, and what holds it up, as far as somebody has told."""
     watched = next(one for one in running.watched if one.contract == entry.contract)
-    return find_cause(service.troubles, watched.sources, watched.databases, service.absence())
+    cause = find_cause(seen.troubles, watched.sources, watched.databases, seen.absence)
+    return behind if cause is None else f"{behind}: {cause}"

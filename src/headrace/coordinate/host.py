@@ -39,6 +39,7 @@ from headrace.site.loading import Loading
 from headrace.site.reading import ViewReader
 from headrace.site.running import Running
 from headrace.site.service import Service
+from headrace.site.snapshot import take_snapshot
 
 log = logging.getLogger("headrace.service")
 
@@ -111,7 +112,7 @@ class ServiceHost:
 
     def status(self) -> dict[str, Any]:
         moves = () if self._replanning is None else self._replanning.moves
-        return status_document(self.service, self.state, os.getpid(), moves)
+        return status_document(take_snapshot(self.service), self.state, os.getpid(), moves)
 
     def write_status(self) -> None:
         with self._writing:

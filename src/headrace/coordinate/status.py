@@ -8,30 +8,31 @@ from typing import Any
 
 from headrace.coordinate.contract_status import contract_documents
 from headrace.coordinate.replanning import ContractMove
-from headrace.run.push.simulated_links import SimulatedLinksRunner
 from headrace.site.engine.late_runner import Absence
 from headrace.site.last_status import State
-from headrace.site.service import Service
+from headrace.site.snapshot import ServiceSnapshot
 
 MOVES_TOLD = 5
 
 
-def status_document(service: Service, state: State, pid: int, moves: Sequence[ContractMove] = ()) -> dict[str, Any]:
+def status_document(
+    seen: ServiceSnapshot, state: State, pid: int, moves: Sequence[ContractMove] = ()
+) -> dict[str, Any]:
     """`written` and `since` are in seconds since 1970. Of `moves`, the last few are told."""
-    loading, counts = service.loading, service.rounds.counts
+    loading, counts = seen.loading, seen.counts
     return {
-        "contracts": contract_documents(service, state),
-        "troubles": [trouble.to_json() for trouble in service.troubles.all().values()],
-        "slots": list(service.slots.found),
-        "links": _links(service),
+        "contracts": contract_documents(seen, state),
+        "troubles": [trouble.to_json() for trouble in seen.troubles.values()],
+        "slots": list(seen.slots),
+        "links": _links(seen),
         "moves": [_move(move) for move in moves[-MOVES_TOLD:]],
         "service": {
             "state": state.value,
             "pid": pid,
             "phase": None if loading is None else loading.phase,
-            "error": error_of(service),
+            "error": seen.error,
             "written": time.time(),
-            "engine": _engine(service.absence()),
+            "engine": _engine(seen.absence),
             "pushes": counts.pushes,
             "pushed_rows": counts.rows,
             "push_seconds": counts.seconds,
@@ -47,12 +48,11 @@ def _engine(absence: Absence | None) -> dict[str, Any]:
     return {"state": state, "name": absence.engine, "away_s": absence.seconds, "error": absence.error}
 
 
-def _links(service: Service) -> list[dict[str, Any]]:
+def _links(seen: ServiceSnapshot) -> list[dict[str, Any]]:
     """Bytes that were sent since the service started; `simulated` if that takes as long as declared."""
-    simulated = isinstance(service.runner, SimulatedLinksRunner)
     return [
-        {"from": origin, "to": site, "sent_bytes": size, "simulated": simulated}
-        for (origin, site), size in sorted(service.accounts.sent.items())
+        {"from": origin, "to": site, "sent_bytes": size, "simulated": seen.simulated}
+        for (origin, site), size in sorted(seen.sent.items())
     ]
 
 
@@ -68,9 +68,3 @@ def _move(move: ContractMove) -> dict[str, Any]:
         "dropped": list(move.dropped),
         "error": move.error,
     }
-
-
-def error_of(service: Service) -> str | None:
-    if service.failure is not None:
-        return str(service.failure) or type(service.failure).__name__
-    return None if service.loading is None else service.loading.error

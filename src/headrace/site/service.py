@@ -171,7 +171,7 @@ class Service:
 
     def cause_of(self, watched: WatchedContract) -> str | None:
         """Why a contract is late, as far as that is known."""
-        return find_cause(self.troubles, watched.sources, watched.databases, self.absence())
+        return find_cause(self.troubles.all(), watched.sources, watched.databases, self.absence())
 
     @property
     def is_running(self) -> bool:

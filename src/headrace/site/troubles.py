@@ -81,7 +81,7 @@ class Troubles:
 
 
 def find_cause(
-    troubles: Troubles, sources: Iterable[str], databases: Iterable[str], absence: Absence | None
+    troubles: Mapping[str, Trouble], sources: Iterable[str], databases: Iterable[str], absence: Absence | None
 ) -> str | None:
     """What holds up a view that reads these, as far as somebody has told."""
     keys = [*(SOURCE + name for name in sorted(sources)), *(CAPTURE + name for name in databases)]

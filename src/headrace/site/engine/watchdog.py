@@ -12,12 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from headrace.model.amounts import format_seconds
 from headrace.model.errors import HeadraceError
 from headrace.model.log import NEVER
 from headrace.run.capture.spool import SPOOL
+from headrace.run.ports import Ledger
+from headrace.site.engine.late_runner import Absence
 from headrace.site.engine.standstill import (
     StandstillLimits,
     Stillness,
@@ -27,10 +28,9 @@ from headrace.site.engine.standstill import (
     look_again,
     note_replacement,
 )
-from headrace.site.troubles import ENGINE, LINKS, STANDSTILL
-
-if TYPE_CHECKING:
-    from headrace.site.service import Service
+from headrace.site.push_state import PushState
+from headrace.site.troubles import ENGINE, LINKS, STANDSTILL, Troubles
+from headrace.site.unloaded import Unloaded
 
 log = logging.getLogger("headrace.watchdog")
 
@@ -59,81 +59,90 @@ class EngineWatch:
     limits: StandstillLimits = field(default_factory=StandstillLimits)
 
 
-def watch(service: Service, engine: EngineWatch) -> None:
-    """Until the service stops."""
-    ledger = service.folder.ledger()
-    seen = Stillness(time.monotonic())
-    try:
-        while not service.stop.wait(LOOK_EVERY_S):
-            _tell_engine(service)
-            _tell_links(service, engine.links_s())
-            try:
-                contracts = _waiting(service, ledger.times())
-            except HeadraceError as error:
-                log.warning("the ledger could not be read: %s", error)
-                continue
-            seen = look_again(seen, time.monotonic(), contracts, engine.limits)
-            allowed_s = engine.allowed_s()
-            verdict = judge_standstill(seen, contracts, engine.limits, allowed_s)
-            _tell(service, verdict, contracts, engine)
-            if verdict.replace and engine.replace is not None and service.absence() is None:
-                seen = note_replacement(seen)
-                engine.replace(f"nothing was committed for {format_seconds(round(max(verdict.stuck.values())))}")
-    finally:
-        ledger.close()
+@dataclass(frozen=True, slots=True)
+class Watchdog:
+    """What it looks at, and what it may do to the engine. Nothing of this waits for anybody.
 
+    `open_ledger` makes a connection of its own. `state` is what rounds published last.
+    """
 
-def _waiting(service: Service, times: Mapping[str, int]) -> list[Waiting]:
-    """Contracts of the plan that runs. What others change meanwhile is read as it is: the next look is soon."""
-    state, unloaded = service.rounds.state, service.unloaded.why
-    if state is None:
-        return []
-    found = []
-    for one in state.running.watched:
-        captured = min((times.get(SPOOL + source, NEVER) for source in one.sources), default=NEVER)
-        is_failing = one.contract in state.halted or state.why_failing(one.contract) is not None
-        excused = one.contract in unloaded or is_failing
-        found.append(Waiting(one.contract, one.freshness_s, times.get(one.vertex), captured, excused))
-    return found
+    open_ledger: Callable[[], Ledger]
+    state: Callable[[], PushState | None]
+    unloaded: Unloaded
+    troubles: Troubles
+    absence: Callable[[], Absence | None]
+    stop: threading.Event
+    engine: EngineWatch
 
+    def start(self) -> threading.Thread:
+        thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
+        thread.start()
+        return thread
 
-def _tell(service: Service, verdict: Verdict, contracts: list[Waiting], engine: EngineWatch) -> None:
-    promised = {one.contract: one.freshness_s for one in contracts}
-    hint = RESTART if engine.replace is None else GAVE_UP if verdict.gave_up else REPLACED
-    service.troubles.report_exactly(
-        STANDSTILL,
-        {
-            STANDSTILL + name: (
-                f'nothing is pushed for contract "{name}": nothing was committed for '
-                f"{format_seconds(round(seconds))}; the promise is {format_seconds(promised[name])}",
-                hint,
-            )
-            for name, seconds in verdict.stuck.items()
-        },
-    )
+    def _watch(self) -> None:
+        """Until the service stops."""
+        ledger, engine = self.open_ledger(), self.engine
+        seen = Stillness(time.monotonic())
+        try:
+            while not self.stop.wait(LOOK_EVERY_S):
+                self._tell_engine()
+                self._tell_links(engine.links_s())
+                try:
+                    contracts = self._find_waiting(ledger.times())
+                except HeadraceError as error:
+                    log.warning("the ledger could not be read: %s", error)
+                    continue
+                seen = look_again(seen, time.monotonic(), contracts, engine.limits)
+                verdict = judge_standstill(seen, contracts, engine.limits, engine.allowed_s())
+                self._tell(verdict, contracts)
+                if verdict.replace and engine.replace is not None and self.absence() is None:
+                    seen = note_replacement(seen)
+                    engine.replace(f"nothing was committed for {format_seconds(round(max(verdict.stuck.values())))}")
+        finally:
+            ledger.close()
 
+    def _find_waiting(self, times: Mapping[str, int]) -> list[Waiting]:
+        """Contracts of the plan that runs."""
+        state, unloaded = self.state(), self.unloaded.why
+        if state is None:
+            return []
+        found = []
+        for one in state.running.watched:
+            captured = min((times.get(SPOOL + source, NEVER) for source in one.sources), default=NEVER)
+            is_failing = one.contract in state.halted or state.why_failing(one.contract) is not None
+            excused = one.contract in unloaded or is_failing
+            found.append(Waiting(one.contract, one.freshness_s, times.get(one.vertex), captured, excused))
+        return found
 
-def _tell_engine(service: Service) -> None:
-    """An engine that died. One that starts for the first time is no trouble."""
-    absence = service.absence()
-    if absence is None or not absence.died:
-        service.troubles.clear(ENGINE)
-        return
-    why = "" if absence.why is None else f": {absence.why}"
-    again = "" if absence.error is None else f"; the last start failed: {absence.error}"
-    service.troubles.report(ENGINE, f"{absence.engine} died and is being restarted{why}{again}", MEMORY)
+    def _tell(self, verdict: Verdict, contracts: list[Waiting]) -> None:
+        promised = {one.contract: one.freshness_s for one in contracts}
+        hint = RESTART if self.engine.replace is None else GAVE_UP if verdict.gave_up else REPLACED
+        self.troubles.report_exactly(
+            STANDSTILL,
+            {
+                STANDSTILL + name: (
+                    f'nothing is pushed for contract "{name}": nothing was committed for '
+                    f"{format_seconds(round(seconds))}; the promise is {format_seconds(promised[name])}",
+                    hint,
+                )
+                for name, seconds in verdict.stuck.items()
+            },
+        )
 
+    def _tell_engine(self) -> None:
+        """An engine that died. One that starts for the first time is no trouble."""
+        absence = self.absence()
+        if absence is None or not absence.died:
+            self.troubles.clear(ENGINE)
+            return
+        why = "" if absence.why is None else f": {absence.why}"
+        again = "" if absence.error is None else f"; the last start failed: {absence.error}"
+        self.troubles.report(ENGINE, f"{absence.engine} died and is being restarted{why}{again}", MEMORY)
 
-def _tell_links(service: Service, left_s: float) -> None:
-    """Whoever simulates links wants to wait for them, but may not expect for how long."""
-    if left_s >= LONG_ON_ITS_WAY_S:
-        what = f"simulated links are busy: what is sent now arrives in {format_seconds(round(left_s))}"
-        service.troubles.report(LINKS, what, MORE_BANDWIDTH)
-    elif left_s <= 0:
-        service.troubles.clear(LINKS)
-
-
-def start_watchdog(service: Service, engine: EngineWatch) -> threading.Thread:
-    thread = threading.Thread(target=watch, args=(service, engine), name="watchdog", daemon=True)
-    thread.start()
-    return thread
+    def _tell_links(self, left_s: float) -> None:
+        """Whoever simulates links wants to wait for them, but may not expect for how long."""
+        if left_s >= LONG_ON_ITS_WAY_S:
+            what = f"simulated links are busy: what is sent now arrives in {format_seconds(round(left_s))}"
+            self.troubles.report(LINKS, what, MORE_BANDWIDTH)
+        elif left_s <= 0:
+            self.troubles.clear(LINKS)

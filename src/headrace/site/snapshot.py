@@ -1,0 +1,93 @@
+"""Takes all that `status` shows of a service once: what is built from a snapshot is of one plan and one moment.
+
+No turn is needed for that, so status answers also while something hangs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headrace.model.trouble import Trouble
+from headrace.observe.audit import Record
+from headrace.observe.shown import ContractReadings
+from headrace.run.push.simulated_links import SimulatedLinksRunner
+from headrace.site.engine.late_runner import Absence
+from headrace.site.loading import Loading
+from headrace.site.push_state import PushCounts, PushState
+from headrace.site.running import Running
+
+if TYPE_CHECKING:
+    from headrace.site.service import Service
+
+
+@dataclass(frozen=True, slots=True)
+class LoadingSnapshot:
+    """What is wanted to run, and how far it was."""
+
+    wanted: Running
+    phase: str
+    error: str | None
+    is_done: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSnapshot:
+    """A service at `now` (microseconds).
+
+    `pushing` is None before anything runs. `starts` are the times of the next pushes, by contract. `unloaded` says why
+    contracts have no rows. `looked` is what the last look found, `records` what became of promises until then.
+    `last_push_s` is by vertex. `sent` are bytes by link, (from, to); `simulated` if links are.
+    """
+
+    now: int
+    pushing: PushState | None
+    starts: Mapping[str, int]
+    counts: PushCounts
+    loading: LoadingSnapshot | None
+    unloaded: Mapping[str, str]
+    troubles: Mapping[str, Trouble]
+    looked: ContractReadings | None
+    records: Mapping[str, Record]
+    last_push_s: Mapping[str, float]
+    sent: Mapping[tuple[str, str], int]
+    simulated: bool
+    slots: tuple[dict[str, Any], ...]
+    absence: Absence | None
+    error: str | None
+
+
+def take_snapshot(service: Service) -> ServiceSnapshot:
+    pushing, loading = service.rounds.state, service.loading
+    now, times = service.clock(), service.ledger.times()
+    starts = {} if pushing is None else pushing.next_starts(now, times, service.auditor.lags_of(times))
+    return ServiceSnapshot(
+        now=now,
+        pushing=pushing,
+        starts=starts,
+        counts=service.rounds.counts,
+        loading=None if loading is None else _look_at(loading),
+        unloaded=service.unloaded.why,
+        troubles=service.troubles.all(),
+        looked=service.auditor.looked,
+        records=service.auditor.records.copy(),
+        last_push_s=service.accounts.last_s.copy(),
+        sent=service.accounts.sent.copy(),
+        simulated=isinstance(service.runner, SimulatedLinksRunner),
+        slots=tuple(service.slots.found),
+        absence=service.absence(),
+        error=find_error(service),
+    )
+
+
+def _look_at(loading: Loading) -> LoadingSnapshot:
+    is_done = loading.done.is_set()  # first: what is done has its last phase, and its error if it failed
+    return LoadingSnapshot(loading.wanted, loading.phase, loading.error, is_done)
+
+
+def find_error(service: Service) -> str | None:
+    """Why the service ended by itself, or the plan that was asked for last does not run."""
+    if service.failure is not None:
+        return str(service.failure) or type(service.failure).__name__
+    return None if service.loading is None else service.loading.error
