@@ -18,6 +18,7 @@ from headrace.model.notes import (
     KINDS,
     AuditRecord,
     CapturedUpTo,
+    CaptureFailing,
     CaptureSlot,
     CapturingTables,
     ContractAccount,
@@ -58,6 +59,7 @@ STORED: list[tuple[Note, str, str]] = [
     ),
     (CapturedUpTo("folder:clicks", 7, 5), "position:folder:clicks", '{"t": 7, "commit_time": 5}'),
     (CapturingTables("main", "0123456789abcdef"), "capturing:main", "0123456789abcdef"),
+    (CaptureFailing("main", "it is away", None), "failing:main", '{"why": "it is away", "hint": null}'),
     (CutReached("main", "f00d", 7), "cut:main", "f00d 7"),
     (SourceLoaded("orders", 1_700_000_000_000_000), "loaded:orders", "1700000000000000"),
     (

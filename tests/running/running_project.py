@@ -88,6 +88,11 @@ class RunningProject:
     def document(self, command: str, *arguments: str, status: int = 0) -> Any:
         return json.loads(self._run(command, (*arguments, "--json"), status)[0])
 
+    def events(self, *options: str) -> list[dict[str, Any]]:
+        """All that happened, but for pushes and captures unless `--all` asks for them."""
+        said, _ = self._run("events", ("--json", "--limit=100000", *options), 0)
+        return [json.loads(line) for line in said.splitlines()]
+
     def up(self, engine: str = "local") -> Any:
         return self.document("up", "--detach", f"--engine={engine}")
 

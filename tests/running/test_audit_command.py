@@ -57,6 +57,10 @@ def test_a_failing_view_is_named_and_hides_no_other(project: RunningProject) -> 
     assert "broken (contract broken) is not compared" in said
     assert max(map(len, said.splitlines())) <= 80
     assert list((project.folder / ".headrace" / "audit").iterdir()) == []
+    told = [one["numbers"] for one in project.events() if one["kind"] == "compared"]
+    assert told == [{"equal": 1, "different": 0, "not_compared": 2}] * 2
+    left_out = [one for one in project.events("--contract=broken") if one["kind"] == "left out"]
+    assert "division by zero" in left_out[0]["reason"].lower()
 
 
 def test_views_over_folders_are_compared_until_a_file_changes(project: RunningProject) -> None:

@@ -13,7 +13,8 @@ import psycopg
 import pytest
 
 from headrace.app.planning import plan_project
-from headrace.coordinate.compare.compare import ComparedViews, ask_for_views, compare_views
+from headrace.coordinate.compare.committing import ask_for_views
+from headrace.coordinate.compare.compare import ComparedViews, compare_views
 from headrace.coordinate.moving import apply_plan
 from headrace.model.plan import PlanOptions
 from headrace.run.program import AggregateStep, RecomputeStep
@@ -183,7 +184,9 @@ def test_what_is_still_computed_when_a_service_ends_is_never_committed(world: Wo
 def test_who_asks_for_all_views_at_one_time_keeps_nobody_waiting(world: World) -> None:
     world.hold()
     found = list[ComparedViews]()
-    ask = partial(compare_views, world.reader, world.service.folder, world.environment, ask_for_views(world.reader))
+    ask = partial(
+        compare_views, world.reader, world.service.folder, world.environment, ask_for_views(world.reader.ledger)
+    )
     asking = threading.Thread(target=lambda: found.append(ask()))
     asking.start()
     world.advances("wall", 2)

@@ -14,7 +14,8 @@ import pytest
 from headrace.app.planning import plan_project
 from headrace.connect.files import FileStore
 from headrace.connect.postgres.sample import Habit, SampleLoad
-from headrace.coordinate.compare.compare import ComparedViews, ComparisonWatch, ask_for_views, compare_views
+from headrace.coordinate.compare.committing import ask_for_views
+from headrace.coordinate.compare.compare import ComparedViews, ComparisonWatch, compare_views
 from headrace.coordinate.compare.evaluate import HERE_AT_MOST
 from headrace.coordinate.moving import apply_plan
 from headrace.model.log import Log, PieceKind
@@ -134,7 +135,7 @@ def test_views_equal_their_queries_while_people_write(world: World) -> None:
             assert {one.contract for one in found.views} == {"wall", "scores", "names"}
             assert found.equal, found
             assert load.rows > written
-        later = compare_views(world.reader, world.service.folder, world.environment, ask_for_views(world.reader))
+        later = compare_views(world.reader, world.service.folder, world.environment, ask_for_views(world.reader.ledger))
     assert later.equal, later
     assert later.views[0].t > found.views[0].t
     assert found.not_compared == ()

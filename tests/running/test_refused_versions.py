@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.coordinate.refused import BACKOFF_S, RefusedVersions, say_versions
+from headrace.coordinate.refused import BACKOFF_S, RefusedVersions
+from headrace.coordinate.telling_plans import refusal_events
 from headrace.model.catalogue import Catalogue
 from headrace.model.plan import Plan
+from headrace.model.plan_events import ContractAdmitted
 from headrace.plan.share.difference import difference
 from headrace.plan.share.revalue import Measured
 from headrace.plan.versions import Asked, plan_versions
@@ -43,9 +45,10 @@ def test_a_refused_version_waits_through_an_overload_and_runs_when_that_is_over(
     assert not then.goes_on and not then.rejected
     assert vertex_of(then, "sales_eu") != vertex_of(overloaded, "sales_eu")
     compile_plan(then)
-    assert list(say_versions(overloaded, then)) == ['contract "sales_eu" runs as the files say; it was refused before']
-    (begun,) = say_versions(None, overloaded)
-    assert begun.startswith('contract "sales_eu" runs its earlier version: refused, because ')
+    assert list(refusal_events(7, overloaded, then)) == [ContractAdmitted(7, "sales_eu")]
+    (begun,) = refusal_events(7, None, overloaded)
+    assert begun.text == 'contract "sales_eu" is refused; it runs its earlier version' and begun.reason
+    assert not list(refusal_events(7, overloaded, overloaded)), "nothing new"
     assert refused.step(then, Measured(10.0), go_over) is None
     applied, _ = plan_versions(then, Asked(asked()))
     assert difference(then, applied).is_nothing, "`apply` of the same files changes nothing"

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.coordinate.replanning import LOOK_EVERY_S, ContractMove, Replanning, measured_of
+from headrace.coordinate.replanning import LOOK_EVERY_S, ContractMove, Replanning, measured_of, move_event
+from headrace.model.event_wire import EventsAsked
 from headrace.model.log import Commit
 from headrace.model.notes import PlanMoves
 from headrace.model.plan import Plan
@@ -191,6 +192,12 @@ def test_a_move_that_fails_leaves_what_runs_and_is_not_tried_at_once(running: Ru
     again = running.moves[1]
     assert again.error is None and again.at_s - failed.at_s >= 300
     assert again.made == failed.made
+    told = [one.event for one in running.replanning.ledger.events(EventsAsked())]
+    assert told == [move_event(failed), move_event(again)], "each is told once"
+    assert [one.kind for one in told] == ["move failed", "moved"]
+    assert told[0].reason is not None and told[0].reason.startswith("the disk is full")
+    assert told[1].reason == "; ".join(again.reasons) and told[1].about == {"contracts": again.contracts}
+    assert "@" not in told[1].text, "datasets are named in words"
 
 
 def test_what_another_version_noted_is_no_move(running: Running, ledger: Ledger):

@@ -24,6 +24,13 @@ def test_a_source_is_read_anew_with_all_that_is_made_from_it(project: RunningPro
     said = project.headrace("sources", "reread", "posts")
     assert 'source "posts" was read again in ' in said and "by_pid" in said
     project.until_equal("counts")
+    told = [(one["kind"], one["about"]) for one in project.events()]
+    assert told[0] == ("started", {})
+    assert ("plan applied", {"contracts": ["by_pid", "counts"]}) in told
+    assert [about["sources"] for kind, about in told if kind == "read again"] == [["users"], ["posts"]]
+    left_out = [kind for kind, about in told if about == {"contracts": ["counts"]} and kind in ("left out", "loaded")]
+    assert left_out == ["left out", "loaded"] * 2
+    assert [about for kind, about in told if kind == "compared"] == [{}]
 
 
 def publish(project: RunningProject, operations: str) -> None:

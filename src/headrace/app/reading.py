@@ -243,7 +243,8 @@ def compare_views(
     directory: Path, environment: Mapping[str, str], say: Callable[[str], None] = lambda _: None
 ) -> ComparedViews:
     """Every view against its query, evaluated from scratch on what the sources hold at the same time."""
-    from headrace.coordinate.compare.compare import ComparisonWatch, ask_for_views
+    from headrace.coordinate.compare.committing import ask_for_views, tell_compared
+    from headrace.coordinate.compare.compare import ComparisonWatch
     from headrace.coordinate.compare.compare import compare_views as compare
     from headrace.site.process import running_process
 
@@ -254,7 +255,9 @@ def compare_views(
         watch = ComparisonWatch(
             say, lambda contract: _trouble_of(folder, contract), lambda: running_process(folder) is None
         )
-        return compare(reader, folder, environment, ask_for_views(reader), watch)
+        found = compare(reader, folder, environment, ask_for_views(reader.ledger), watch)
+        tell_compared(reader.ledger, found)
+        return found
 
 
 def _trouble_of(folder: Folder, contract: str) -> str | None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from headrace.coordinate.refused import tell_versions
+from headrace.coordinate.telling_plans import tell_applied
 from headrace.model.log import Commit
 from headrace.model.notes import LogKeys, read_notes
 from headrace.model.plan import Plan
+from headrace.model.plan_events import ApplyFailed, SourcesReread
+from headrace.model.words import put_in_words
 from headrace.plan.document import plan_document
 from headrace.run.capture.spool import SPOOL
 from headrace.run.load.transition import between, find_made_from, make_tidying_commit
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from headrace.site.service import Service
 
 log = logging.getLogger("headrace.service")
+
+READ_AGAIN = "it changed, or somebody asked for it"
 
 
 def apply_plan(service: Service, plan: Plan, forced: Mapping[str, float] | None = None) -> Loading:
@@ -49,13 +54,14 @@ def go_over(service: Service, loading: Loading) -> None:
         except Exception as error:  # whatever it is: what ran before goes on
             log.exception("loading failed")
             loading.fail(error)
+            service.journal.emit(ApplyFailed(service.clock(), reason=put_in_words(str(loading.error).splitlines()[0])))
             _take_back(service, loading)
         finally:
             loading.done.set()
 
 
 def _bring_up(service: Service, loading: Loading) -> None:
-    running, wanted = service.running, loading.wanted
+    began, running, wanted = time.monotonic(), service.running, loading.wanted
     before = running or _ran_last(service)
     both = [one for one in (before, wanted) if one is not None]
     if running is not None:
@@ -76,6 +82,7 @@ def _bring_up(service: Service, loading: Loading) -> None:
     service.sources.capture_only(wanted)
     ending = service.deliveries.run(wanted.plan, wanted.program, service.environment)
     _withdraw_others(service, wanted, ending)
+    tell_applied(service, before, wanted, time.monotonic() - began)
     loading.say("running")
 
 
@@ -95,7 +102,7 @@ def _forget_changed(service: Service, wanted: Running, before: Running | None, l
     if changed:
         names = ", ".join(sorted(changed))
         loading.say(f"starting again: {names}")
-        log.warning("read again, with everything computed from it, because it changed or somebody asked: %s", names)
+        service.journal.emit(SourcesReread(service.clock(), tuple(sorted(changed)), reason=READ_AGAIN))
         service.captures.end_of(changed)
         with service.turns.upkeep_and_pushing():
             _forget_made_from(service, wanted, before, changed)
@@ -169,11 +176,10 @@ def _tidy(service: Service, program: Program) -> None:
 
 def _switch(service: Service, wanted: Running, engine: Engine) -> None:
     """From here on the plan runs. Nobody pushes meanwhile."""
-    plan, before = wanted.plan, service.running
+    plan = wanted.plan
     _start_states(service, engine, plan)
     service.folder.save_running(plan, plan_document(plan))
     _tidy(service, wanted.program)
-    tell_versions(None if before is None else before.plan, plan)
     service.switch(wanted, engine)
 
 

@@ -1,4 +1,4 @@
-"""Tries refused versions of running contracts again at every look, and reports when a refusal begins and ends.
+"""Tries refused versions of running contracts again at every look.
 
 Each try uses the same facts as `apply`: measured rates of sources that declare none, and how long pushes wait.
 """
@@ -6,12 +6,11 @@ Each try uses the same facts as `apply`: measured rates of sources that declare 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.coordinate.measured import value_to_plan_on
 from headrace.model.plan import Plan
-from headrace.model.words import put_in_words
 from headrace.plan.retry import retry_refused
 from headrace.plan.share.revalue import Measured
 
@@ -40,23 +39,3 @@ class RefusedVersions:
         log.warning("the running version continues, because the refused version could not be loaded: %s", error)
         self._backs_off_until_s = measured.clock_s + BACKOFF_S
         return None
-
-
-def tell_versions(before: Plan | None, after: Plan) -> None:
-    """To the log."""
-    for sentence in say_versions(before, after):
-        log.info("%s", sentence)
-
-
-def say_versions(before: Plan | None, after: Plan) -> Iterator[str]:
-    """What begins and ends when one plan follows another."""
-    earlier = {} if before is None else {one.contract: one for one in before.goes_on}
-    now = {one.contract: one for one in after.goes_on}
-    kept = {entry.contract for entry in after.contracts}
-    for name, one in now.items():
-        if earlier.get(name) != one:
-            runs = "runs its earlier version" if after.runs_earlier(name) else "keeps running although it does not fit"
-            yield put_in_words(f'contract "{name}" {runs}: refused, because {one.because.detail}', after.graph.vertices)
-    for name in earlier.keys() - now.keys():
-        ended = "runs as the files say" if name in kept else "has ended"
-        yield f'contract "{name}" {ended}; it was refused before'

@@ -12,7 +12,6 @@ counts as a move back: it is not tried again before its contracts may move again
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -21,16 +20,16 @@ from pydantic import TypeAdapter
 from headrace.model.log import Commit, Lease, Log
 from headrace.model.notes import PlanMoves, read_document, read_note
 from headrace.model.plan import Plan
-from headrace.model.words import name_ids
+from headrace.model.plan_events import ContractsMoved, MoveFailed
+from headrace.model.words import name_ids, put_in_words
 from headrace.observe.sizes import measure_sizes
 from headrace.plan.share.adapt import MoveRecord, Proposal, adapt, improve, look
 from headrace.plan.share.revalue import Measured
 from headrace.plan.share.watch import ConditionWatch, WatchedCondition
 from headrace.run.ports import Ledger
 from headrace.run.schedule.next_push import longest_item_s, paths_of
+from headrace.site.journal import log_event
 from headrace.site.learning import Learning
-
-log = logging.getLogger("headrace.service")
 
 LOOK_EVERY_S = 5.0
 
@@ -108,13 +107,10 @@ class Replanning:
             proposal = self._improvement(plan, measured.clock_s, history)
         if proposal is None:
             return None
-        _tell(move := _move(proposal, measured.clock_s))
         error = go_over(proposal.plan)
-        if error is not None:
-            log.warning("the running plan stays in place, because the move failed: %s", error)
-        else:
+        if error is None:
             self._plan = proposal.plan
-        self._note(move := replace(move, error=error))
+        self._note(move := replace(_move(proposal, measured.clock_s), error=error))
         return move
 
     def _note_plan(self, plan: Plan, clock_s: float) -> None:
@@ -141,8 +137,12 @@ class Replanning:
         return True
 
     def _note(self, move: ContractMove) -> None:
+        """With the event that tells of it, in one commit: each move is told once."""
         self.moves = (*self.moves, move)[-REMEMBERED:]
-        self.ledger.commit(self.lease, Commit(notes=(PlanMoves(_MOVES.dump_json(self.moves).decode()),)))
+        event = move_event(move)
+        notes = (PlanMoves(_MOVES.dump_json(self.moves).decode()),)
+        self.ledger.commit(self.lease, Commit(notes=notes, events=(event,)))
+        log_event(event)
 
 
 def measured_of(learning: Learning, logs: Mapping[str, Log], clock_s: float) -> Measured:
@@ -174,15 +174,14 @@ def _move(proposal: Proposal, clock_s: float) -> ContractMove:
     )
 
 
-def _tell(move: ContractMove) -> None:
-    log.info(
-        "moving %s, because %s; saves %.3g $/h, moving costs %.3g $, broken promises that can be kept then: %s; "
-        "made: %s; dropped: %s",
-        ", ".join(move.contracts),
-        "; ".join(move.reasons),
-        move.saving * 3600.0,
-        move.migration,
-        ", ".join(move.restores) or "none",
-        ", ".join(name_ids(move.made)) or "nothing",
-        ", ".join(name_ids(move.dropped)) or "nothing",
+def move_event(move: ContractMove) -> ContractsMoved | MoveFailed:
+    at, reasons = round(move.at_s * 1e6), "; ".join(move.reasons)
+    if move.error is not None:
+        return MoveFailed(
+            at, move.contracts, reason=put_in_words(f"{move.error.splitlines()[0]} (moved because {reasons})")
+        )
+    made, dropped = tuple(name_ids(move.made)), tuple(name_ids(move.dropped))
+    saving_h = move.saving * 3600.0
+    return ContractsMoved(
+        at, move.contracts, saving_h, move.migration, move.restores, made, dropped, reason=put_in_words(reasons)
     )

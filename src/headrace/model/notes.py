@@ -144,6 +144,24 @@ class CapturingTables(_TextNote):
 
 
 @dataclass(frozen=True, slots=True)
+class CaptureFailing(StoredNote):
+    """Why the capture of a database makes no progress, and how to fix it if that is known."""
+
+    stored_as: ClassVar[str] = "failing:DATABASE"
+    database: str
+    why: str
+    hint: str | None = None
+
+    def to_text(self) -> str:
+        return json.dumps({"why": self.why, "hint": self.hint})
+
+    @classmethod
+    def from_text(cls, key: str, text: str) -> Self:
+        found = _read_object(text)
+        return cls(key, _text(found["why"]), None if found["hint"] is None else _text(found["hint"]))
+
+
+@dataclass(frozen=True, slots=True)
 class CutReached(StoredNote):
     """The capture of a database came to the mark of an audit, at time `t` (microseconds)."""
 
@@ -477,6 +495,7 @@ class CaptureSlot(StoredNote):
 Note = (
     CapturedUpTo
     | CapturingTables
+    | CaptureFailing
     | CutReached
     | SourceLoaded
     | SourceLoading

@@ -28,7 +28,8 @@ class PlanApplied(Happening):
 
     @property
     def about(self) -> Mapping[str, tuple[str, ...]]:
-        return {"contracts": tuple(sorted({*self.contracts, *self.withdrawn}))}
+        changed = tuple(sorted({*self.contracts, *self.withdrawn}))
+        return {"contracts": changed} if changed else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +71,24 @@ class ContractAdmitted(Happening):
 
 @dataclass(frozen=True, slots=True)
 class ContractsMoved(Happening):
-    """The service went over to a better plan by itself. `saving_h` is $/h, `migration` $."""
+    """The service went over to a better plan by itself. `saving_h` is $/h, `migration` $; `made` and `dropped` are
+    datasets in words.
+    """
 
     name: ClassVar[str] = "moved"
     contracts: tuple[str, ...]
     saving_h: float
     migration: float
     restores: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
         money = f"saves {format_price(self.saving_h, 'h')}, moving cost {format_money(self.migration)}"
-        promises = f"; can be kept again: {', '.join(self.restores)}" if self.restores else ""
-        return f"moved {', '.join(self.contracts)}: {money}{promises}"
+        lists = (("can be kept again", self.restores), ("made", self.made), ("dropped", self.dropped))
+        rest = "".join(f"; {word}: {', '.join(names)}" for word, names in lists if names)
+        return f"moved {', '.join(self.contracts)}: {money}{rest}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,6 @@ class Loader:
         for entry in contracts:
             error = self.load_if_read(engine, [serving_log(program, entry)])
             if error is not None:
-                log.warning('contract "%s" cannot be loaded: %s', entry.contract, error)
                 unloaded[entry.contract] = error
         if len(unloaded) == len(contracts) and not any(isinstance(why, NoAnswer) for why in unloaded.values()):
             raise RuntimeError(str(next(iter(unloaded.values()))))

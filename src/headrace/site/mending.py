@@ -81,7 +81,6 @@ class Mending:
         self.backoffs.learn(entry.contract, error is None, time.monotonic() - began)
         if error is None:
             self.unloaded.forget(entry.contract)
-            log.info('contract "%s" is loaded', entry.contract)
         else:
             self.unloaded.note(entry.contract, str(error))
 

@@ -95,7 +95,7 @@ class Service:
         self.threads = GuardedThreads(self.stop)
         self.turns, self.gaps, self.in_work = Turns(), Gaps(), InWork()
         self.journal = Journal()
-        self.troubles, self.unloaded, self.slots = Troubles(journal=self.journal), Unloaded(), SlotWatch()
+        self.troubles, self.unloaded, self.slots = Troubles(journal=self.journal), Unloaded(self.journal), SlotWatch()
         self._loading: Loading | None = None
         self._own_threads: list[threading.Thread] = []
 

@@ -6,19 +6,24 @@ Whoever goes over to a plan says which they are; upkeep and the budget of a site
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from headrace.model.plan import Plan
+from headrace.model.plan_events import ContractLeftOut, ContractLoaded
+from headrace.model.words import put_in_words
 from headrace.run.compile.columns import serving_log
 from headrace.run.load.transition import find_made_from
 from headrace.run.program import Program
+from headrace.site.journal import Journal
 
 
 @dataclass(slots=True)
 class Unloaded:
     """May be used by several threads at once. What it holds is replaced whole, never changed."""
 
+    journal: Journal = field(default_factory=Journal)
     _why: Mapping[str, str] = field(default_factory=dict)
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
@@ -29,8 +34,7 @@ class Unloaded:
 
     def start(self, why: Mapping[str, str]) -> None:
         """Another plan runs from now on, without these contracts."""
-        with self._turn:
-            self._why = dict(why)
+        self._replace(lambda _: why)
 
     def leave_out(self, plan: Plan, program: Program, gone: Collection[str], why: str) -> None:
         """Contracts that need vertices which are not there any more."""
@@ -40,10 +44,19 @@ class Unloaded:
                 self.note(entry.contract, why)
 
     def note(self, contract: str, why: str) -> None:
-        with self._turn:
-            self._why = {**self._why, contract: why}
+        self._replace(lambda before: {**before, contract: why})
 
     def forget(self, contract: str) -> None:
         """The view of a contract is loaded."""
+        self._replace(lambda before: {name: why for name, why in before.items() if name != contract})
+
+    def _replace(self, change: Callable[[Mapping[str, str]], Mapping[str, str]]) -> None:
+        """Tells of contracts that are left out from now on, and of those that are loaded."""
         with self._turn:
-            self._why = {name: why for name, why in self._why.items() if name != contract}
+            before, self._why = self._why, dict(change(self._why))
+            after = self._why
+        now = time.time_ns() // 1000
+        for contract in sorted(after.keys() - before.keys()):
+            self.journal.emit(ContractLeftOut(now, contract, reason=put_in_words(after[contract].splitlines()[0])))
+        for contract in sorted(before.keys() - after.keys()):
+            self.journal.emit(ContractLoaded(now, contract))

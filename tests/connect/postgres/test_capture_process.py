@@ -22,8 +22,10 @@ from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.postgres.capture import Capture, CaptureSettings
 from headrace.connect.postgres.polling import PolledLog
 from headrace.connect.postgres.process import main
+from headrace.model.event_wire import EventsAsked
 from headrace.model.log import Commit
-from headrace.model.notes import CapturingTables, SourceLoaded, read_note
+from headrace.model.notes import CaptureFailing, CapturingTables, SourceLoaded, read_note
+from headrace.model.push_events import ChangesCaptured
 from headrace.run.capture.spool import CapturedTable
 from headrace.run.ports import Ledger
 from tests.connect.postgres.histories import CREATE, TABLES, TICKS, History
@@ -78,6 +80,11 @@ def check(folder: Path, history: History) -> None:
     ledger, store = open_sqlite(folder / "ledger.db"), FileStore(folder / "files")
     for table in TABLES:
         assert contents_now(table, ledger, store) == history.expected[-1][table.source]
+    told = [one.event for one in ledger.events(EventsAsked(limit=100_000, routine=True))]
+    captured = [one.rows_of for one in told if isinstance(one, ChangesCaptured)]
+    for table in TABLES:
+        rows = sum(piece.rows for piece in ledger.logs([table.log])[table.log].pieces)
+        assert sum(one.get(table.source, 0) for one in captured) == rows, "each row is told of once"
     ledger.close()
 
 
@@ -105,6 +112,28 @@ def test_a_process_that_is_killed_again_and_again_loses_and_doubles_nothing(post
         assert json.loads(told.splitlines()[-1]) == {"event": "stopped"}
     ledger.close()
     check(tmp_path, history)
+
+
+def test_a_process_notes_why_it_fails_until_it_captures_again(postgres_dsn: str, tmp_path: Path):
+    config(tmp_path)
+    ledger = open_sqlite(tmp_path / "ledger.db")
+
+    def failing() -> CaptureFailing | None:
+        return read_note(ledger, CaptureFailing, "d")
+
+    process = start(tmp_path, "postgresql://nobody@127.0.0.1:1/none")
+    wait_for(lambda: failing() is not None)
+    found = failing()
+    assert found is not None and "127.0.0.1" in found.why
+    process.kill()
+    process.communicate()
+    with psycopg.connect(postgres_dsn, autocommit=True) as connection:
+        execute(connection, CREATE)
+        process = start(tmp_path, postgres_dsn)
+        wait_for(lambda: failing() is None)
+        process.terminate()
+        process.communicate(timeout=120)
+    ledger.close()
 
 
 def test_a_process_that_waits_for_a_database_which_stands_still_ends_when_it_is_told_to(

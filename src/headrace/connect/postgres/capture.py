@@ -44,6 +44,7 @@ from headrace.connect.postgres.spill import SpillFolder
 from headrace.model.errors import Conflict, ConnectError
 from headrace.model.notes import (
     CapturedUpTo,
+    CaptureFailing,
     CapturingTables,
     CutReached,
     SourceLoaded,
@@ -180,7 +181,7 @@ class Capture:
             self._answer,
         )
         self._intake = Intake(outside, self._targets(), position)
-        self._intake.note(CapturingTables(settings.database, settings.digest))
+        self._intake.note(CapturingTables(settings.database, settings.digest), CaptureFailing.remove(settings.database))
         self._loads = Loads(settings.dsn, self._session, self._intake, self._spills)
         self._stream = settings.stream(settings.dsn, settings.names.slot, settings.names.publications, position.lsn)
         self._transactions = Transactions(self._intake)

@@ -15,6 +15,7 @@ import pyarrow as pa
 from headrace.connect.postgres.spill import Spill, SpillFolder
 from headrace.model.log import Commit, CommitMark, Edit, Piece, PieceKind
 from headrace.model.notes import NoteChange, SourceMend, SourceStopped
+from headrace.model.push_events import ChangesCaptured
 from headrace.run.capture.chunks import SnapshotWindow
 from headrace.run.capture.clock import DatabaseClock, next_time
 from headrace.run.capture.pgoutput import Begin, CommitMessage, Message, Relation, RowChange, StreamCommit
@@ -324,7 +325,13 @@ class Intake:
             return None
         edits = tuple(self._edit(target) for target in self.targets.values() if not target.halted)
         position = self.position.to_note(self._outside.database)
-        return Commit(edits, (*self._notes, position), tuple(self._commit_marks.values()))
+        return Commit(edits, (*self._notes, position), tuple(self._commit_marks.values()), events=self._tell())
+
+    def _tell(self) -> tuple[ChangesCaptured, ...]:
+        """Of each row once: it is part of the commit that brings the row."""
+        waiting = [target for target in self.targets.values() if target.pieces and not target.halted]
+        rows_of = {target.captured.source: sum(rows for _, rows, _ in target.pieces) for target in waiting}
+        return (ChangesCaptured(self._outside.now(), self._outside.database, rows_of),) if rows_of else ()
 
     def _edit(self, target: SpoolTarget) -> Edit:
         captured = target.captured

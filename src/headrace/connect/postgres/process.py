@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -29,6 +31,8 @@ from headrace.connect.postgres.polling import PolledLog
 from headrace.connect.postgres.replication import LogStream
 from headrace.connect.signals import note_signals
 from headrace.model.errors import ConnectError, Fenced, LeaseHeld, UsageError
+from headrace.model.log import Commit
+from headrace.model.notes import CaptureFailing, read_note
 from headrace.model.type_names import type_named
 from headrace.run.capture.spool import CapturedTable
 from headrace.run.ports import Ledger, Store
@@ -36,6 +40,7 @@ from headrace.run.ports import Ledger, Store
 AGAIN_AFTER_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 """How long to wait before another attempt when the database does not answer; the last holds for all further ones."""
 
+NOTED_WITHIN_S = 5.0
 ENDS_WITHIN_S = 6.0
 """How long a batch may go on after we were told to end."""
 
@@ -122,13 +127,17 @@ class Wanted:
 
 
 def run(wanted: Wanted, ledger: Ledger, store: Store, stop: threading.Event, tell: Callable[..., None]) -> None:
-    """Capture until told to stop. A database that does not answer is asked again; a lost lease ends it."""
+    """Capture until told to stop. A database that does not answer is asked again; a lost lease ends it.
+
+    Why it does not answer is noted. The first commit of the next capture that can be opened removes the note.
+    """
     failures = 0
     while not stop.is_set():
         settings = wanted.settings
         try:
             capture = Capture(settings, ledger, store, patient=failures > 0)
         except (ConnectError, LeaseHeld) as error:
+            _note_failure(ledger, settings.database, error)
             failures = _wait(failures, error, stop, tell)
             continue
         try:
@@ -139,9 +148,20 @@ def run(wanted: Wanted, ledger: Ledger, store: Store, stop: threading.Event, tel
                          seconds_left=report.seconds_left, complete=report.complete)  # fmt: skip
                 failures = 0
         except ConnectError as error:
+            _note_failure(ledger, settings.database, error)
             failures = _wait(failures, error, stop, tell)
         finally:
             capture.close()
+
+
+def _note_failure(ledger: Ledger, database: str, error: Exception) -> None:
+    """Under a lease of its own: that of the capture may be what is missing. A ledger that fails too is asked later."""
+    note = CaptureFailing(database, str(error), getattr(error, "hint", None))
+    with suppress(ConnectError, LeaseHeld, Fenced):
+        if read_note(ledger, CaptureFailing, database) != note:
+            lease = ledger.acquire(f"failure of {database}", f"{platform.node()}:{os.getpid()}", NOTED_WITHIN_S)
+            ledger.commit(lease, Commit(notes=(note,)))
+            ledger.release(lease)
 
 
 def _follow(wanted: Wanted, lines: Iterable[str], environment: Mapping[str, str], stop: threading.Event) -> None:

@@ -12,7 +12,6 @@ still compared.
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 import tempfile
 import time
@@ -31,11 +30,11 @@ from headrace.coordinate.compare.evaluate import HERE_AT_MOST, EvaluateBySize
 from headrace.coordinate.compare.sources import Opened, Query, SourceFiles, first_line, read_sources, sources_of
 from headrace.meaning.python_functions import Functions
 from headrace.model.catalogue import Catalogue, FileFolder, PostgresTable, Refresh, SourceKind
-from headrace.model.errors import ConnectError, EvaluationError, InputError, LeaseHeld
+from headrace.model.errors import ConnectError, EvaluationError, InputError
 from headrace.model.full_query import FullQuery
-from headrace.model.log import Commit, Log
+from headrace.model.log import Log
 from headrace.model.names import name_of_view
-from headrace.model.notes import SourceMissed, SourceStopped, WantedTime, note_keys, read_notes
+from headrace.model.notes import SourceMissed, SourceStopped, note_keys, read_notes
 from headrace.model.plan import ContractPlan
 from headrace.model.relation import Field, Output, Relation
 from headrace.model.types import Row
@@ -54,7 +53,6 @@ TRIES = 3
 """A view that moved on before it was read, or is recomputed in full, is compared at so many moments."""
 REACHED_WITHIN_S = 120.0
 FOLDERS_WITHIN_S = 30.0
-LEASE_S = 10.0
 MOVED_ON = "it changed before it could be read, each time; try again when there are fewer writes"
 
 
@@ -399,24 +397,3 @@ def _counted(parts: Iterable[pa.Table], what: str, say: Callable[[str], None]) -
         yield part
         rows += part.num_rows
         say(f"{what}: {rows:,} rows")
-
-
-def ask_for_views(reader: ViewReader) -> Callable[[int], None]:
-    """A `push` for other processes: asks the service for it, and does not wait."""
-
-    def push(t: int) -> None:
-        until = time.monotonic() + LEASE_S
-        while True:
-            try:
-                lease = reader.ledger.acquire("audit", f"{platform.node()}:{os.getpid()}", LEASE_S)
-                break
-            except LeaseHeld:  # another audit asks, or one was killed while it did
-                if time.monotonic() > until:
-                    raise
-                time.sleep(LOOK_EVERY_S)
-        try:
-            reader.ledger.commit(lease, Commit(notes=(WantedTime(t),)))
-        finally:
-            reader.ledger.release(lease)
-
-    return push

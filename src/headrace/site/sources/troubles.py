@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
-from headrace.connect.postgres.capture import CaptureSettings
 from headrace.connect.tables.folder import FolderStream
-from headrace.model.notes import RejectedFile, SourceMend, SourceStopped, read_notes
+from headrace.model.notes import CaptureFailing, RejectedFile, SourceMend, SourceStopped, read_notes
 from headrace.run.ports import Ledger
 from headrace.site.sources.captures import Captures, RunningCapture
 from headrace.site.sources.folder_sources import MEND_FILE
 from headrace.site.troubles import CAPTURE, SOURCE, Troubles
 
-LONGEST_EVENT = 4000
 MEND_TABLE = "fix its table, or change the project's files and run `headrace apply`"
 MEND_CAPTURE = "it resumes by itself once this is fixed; `headrace doctor` checks the database"
 
 
 def report_source_troubles(troubles: Troubles, ledger: Ledger, captures: Captures) -> None:
-    """As far as captures have told: in the ledger, or in their logs."""
+    """As far as captures have told."""
     mends = {name: mend.how for name, mend in read_notes(ledger, SourceMend).items()}
     sources = {
         SOURCE + name: (f'source "{name}" is stopped: {stopped.why}', mends.get(name, MEND_TABLE))
@@ -28,12 +24,10 @@ def report_source_troubles(troubles: Troubles, ledger: Ledger, captures: Capture
     }
     running = dict(captures.running)
     troubles.report_exactly(SOURCE, dict(_folder_troubles(ledger, running)) | sources)
-    failures = {
-        name: capture_failure(captures.folder.capture(name))
-        for name, one in running.items()
-        if isinstance(one.settings, CaptureSettings)
+    failing = {name: one for name, one in read_notes(ledger, CaptureFailing).items() if name in running}
+    told = {
+        CAPTURE + name: (f"capture of {name}: {one.why}", one.hint or MEND_CAPTURE) for name, one in failing.items()
     }
-    told = {CAPTURE + name: (f"capture of {name}: {why}", hint) for name, (why, hint) in failures.items() if why}
     troubles.report_exactly(CAPTURE, told)
 
 
@@ -55,19 +49,9 @@ def _folder_troubles(ledger: Ledger, running: Mapping[str, RunningCapture]) -> I
 def held_up_sources(ledger: Ledger, captures: Captures) -> dict[str, str]:
     """Sources of which nothing more comes now, and why: they were stopped, or their capture stands still."""
     found = {name: stopped.why for name, stopped in read_notes(ledger, SourceStopped).items()}
+    failing = read_notes(ledger, CaptureFailing)
     for name, running in list(captures.running.items()):
-        why = running.error or capture_failure(captures.folder.capture(name))[0]
+        why = running.error or (failing[name].why if name in failing else None)
         if why is not None:
             found = {**dict.fromkeys(running.sources, why), **found}
     return found
-
-
-def capture_failure(scratch: Path) -> tuple[str | None, str]:
-    """Why a capture stands still, and how to fix it; None if the last that it told is something else."""
-    try:
-        last = (scratch / "capture.log").read_bytes()[-LONGEST_EVENT:].splitlines()[-1]
-        event = json.loads(last)
-    except (OSError, ValueError, IndexError):
-        return None, MEND_CAPTURE
-    failed = isinstance(event, dict) and event.get("event") == "failed"
-    return (str(event["message"]), str(event.get("hint") or MEND_CAPTURE)) if failed else (None, MEND_CAPTURE)

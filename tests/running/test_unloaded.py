@@ -1,0 +1,40 @@
+"""Contracts that are not loaded: events tell when that begins and ends."""
+
+from __future__ import annotations
+
+from headrace.site.journal import Journal
+from headrace.site.unloaded import Unloaded
+
+
+def test_a_contract_that_is_left_out_is_told_once_until_it_is_loaded() -> None:
+    journal = Journal()
+    unloaded = Unloaded(journal)
+    unloaded.start({"named": "source users is not read yet"})
+    unloaded.note("named", "source users cannot be read: it is away")
+    unloaded.note("counts", "d:counts|counts@us~b600ec is not there\nand more")
+    unloaded.forget("named")
+    unloaded.start({})
+    with journal.committing() as told:
+        assert [(one.kind, *one.about["contracts"]) for one in told] == [
+            ("left out", "named"),
+            ("left out", "counts"),
+            ("loaded", "named"),
+            ("loaded", "counts"),
+        ]
+        assert told[1].reason == "changes of counts at us is not there"
+
+
+def test_what_could_not_be_committed_goes_on_waiting_in_its_order() -> None:
+    journal = Journal()
+    unloaded = Unloaded(journal)
+    unloaded.note("a", "x")
+    try:
+        with journal.committing():
+            unloaded.note("b", "x")
+            raise OSError("the disk is full")
+    except OSError:
+        pass
+    with journal.committing() as told:
+        assert [one.about["contracts"] for one in told] == [("a",), ("b",)]
+    with journal.committing() as told:
+        assert told == ()
