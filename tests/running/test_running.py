@@ -22,13 +22,15 @@ from headrace.coordinate.status import status_document
 from headrace.model.plan import Plan, PlanOptions
 from headrace.plan.make import make_plan
 from headrace.run.compile.compile_plan import compile_plan
+from headrace.run.program import Ingest
 from headrace.run.push.items import HereRunner
 from headrace.run.push.perform import perform
 from headrace.site.folder import Folder
 from headrace.site.last_status import State
-from headrace.site.running import CHANGES_BYTES, make_running
+from headrace.site.running import CHANGES_BYTES, Running, make_running
 from headrace.site.service import Service, clock_now
 from headrace.site.snapshot import take_snapshot
+from headrace.site.unloaded import Unloaded
 
 PROJECT = """
 project: clicks
@@ -123,6 +125,27 @@ def test_what_is_watched_is_promised_what_is_forced():
     promised = {one.contract: one.freshness_s for one in found.watched}
     assert promised == {forced.contract: 7.0, **{one.contract: one.freshness_s for one in others}}
     assert set().union(*(one.sources for one in found.watched)) == found.sources
+
+
+def test_contracts_that_need_what_is_gone_are_left_out_until_they_are_loaded():
+    running = make_running(make_plan(live_catalogue(Live(contracts=3, tweets=1000))))
+    first = running.plan.contracts[0]
+    unloaded = Unloaded()
+    unloaded.leave_out(running.plan, running.program, [first.vertex], "it was cut off")
+    before = unloaded.why
+    assert first.contract in before
+    for one in running.plan.contracts:
+        unloaded.forget(one.contract)
+    assert unloaded.why == {}
+    assert first.contract in before, "whoever looked has what there was"
+    source = next(name for name, task in running.program.tasks.items() if isinstance(task.step, Ingest))
+    unloaded.leave_out(running.plan, running.program, [source], "it is read again")
+    read = {one.contract for one in running.watched if source_of(running, source) in one.sources}
+    assert unloaded.why == dict.fromkeys(read, "it is read again")
+
+
+def source_of(running: Running, vertex: str) -> str:
+    return running.plan.graph.vertices[vertex].scope[0]
 
 
 def test_a_plan_is_compiled_once_when_it_is_applied_and_not_again_when_another_one_is(clicks: Clicks) -> None:
