@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.observe.audit import INTERVAL, INTERVAL_S, SECOND, Record, applied, count_late, look
+from headrace.observe.audit import INTERVAL, INTERVAL_S, SECOND, Record, apply_rows, count_late, look
 
 FRESHNESS_S = 20.0
 
@@ -55,7 +55,7 @@ def test_late_rows_are_counted_and_paid_for():
     times = np.array([0, 70 * SECOND, 80 * SECOND, 81 * SECOND])
     rows, late = count_late(times, np.array([1, -1, 2, 1]), 100 * SECOND, FRESHNESS_S)
     assert (rows, late) == (5, 2), "a row that arrives exactly when promised is in time"
-    record = applied(applied(Record(), rows, late, 0.25), rows, late, 0.25)
+    record = apply_rows(apply_rows(Record(), rows, late, 0.25), rows, late, 0.25)
     assert (record.rows, record.late_rows, record.penalty) == (10, 4, 1.0)
 
 

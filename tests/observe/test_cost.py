@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.observe.audit import Record
-from headrace.observe.cost import SECOND, Account, Usage, charged, price_of
+from headrace.observe.cost import SECOND, Account, Usage, charge_accounts, price_of
 from headrace.observe.money import paid_per_hour
 from headrace.plan.price import Promise, bill_of, serves, tariff_of
 from tests.plan.share.projects import plan_for, shop, wanted
@@ -23,7 +23,7 @@ def test_cores_links_and_disks_have_their_prices():
 
 def test_what_is_shared_is_split_by_whom_it_serves():
     usages = [Usage("shared", "us", core_s=7200), Usage("mine", "us", core_s=3600), Usage("idle", "us", core_s=1)]
-    found = charged({}, shop(), {"shared": ("a", "b"), "mine": ("a",)}, usages, 0)
+    found = charge_accounts({}, shop(), {"shared": ("a", "b"), "mine": ("a",)}, usages, 0)
     assert {name: account.cost for name, account in found.items()} == {
         "a": pytest.approx(0.68),
         "b": pytest.approx(0.34),
@@ -43,7 +43,7 @@ served = st.fixed_dictionaries(
 
 @given(st.lists(used, max_size=20), served)
 def test_all_accounts_together_are_all_that_was_used(usages: list[Usage], serving: dict[str, tuple[str, ...]]):
-    found = charged({}, shop(), serving, usages, 0)
+    found = charge_accounts({}, shop(), serving, usages, 0)
     total = sum(price_of(shop(), usage) for usage in usages)
     assert sum(account.cost for account in found.values()) == pytest.approx(total)
 
@@ -51,9 +51,9 @@ def test_all_accounts_together_are_all_that_was_used(usages: list[Usage], servin
 @given(st.lists(used, max_size=10), st.lists(used, max_size=10))
 def test_accounts_go_on_after_a_restart(before: list[Usage], after: list[Usage]):
     serving = dict.fromkeys(VERTICES, ("a", "b"))
-    first = charged({}, shop(), serving, before, 0)
+    first = charge_accounts({}, shop(), serving, before, 0)
     restarted = {name: Account.from_json(account.to_json()) for name, account in first.items()}
-    assert charged(restarted, shop(), serving, after, 0) == charged(first, shop(), serving, after, 0)
+    assert charge_accounts(restarted, shop(), serving, after, 0) == charge_accounts(first, shop(), serving, after, 0)
 
 
 def test_a_plan_that_runs_as_planned_costs_what_was_planned():
@@ -67,7 +67,7 @@ def test_a_plan_that_runs_as_planned_costs_what_was_planned():
         hour = [3600 * amount for amount in (bill.cpu.get(site, 0.0), sent, bill.disk.get(site, 0.0))]
         usage = Usage(name, site, hour[0], origin[0], hour[1], hour[2])
         contracts = {name: tuple(promise.contract for promise in kept_for)}
-        accounts = charged(accounts, plan.catalogue, contracts, [usage], 0)
+        accounts = charge_accounts(accounts, plan.catalogue, contracts, [usage], 0)
     assert sum(paid_per_hour(account, Record(), HOUR) or 0.0 for account in accounts.values()) == pytest.approx(
         plan.totals.rescost * 3600
     )

@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 
 from headrace.model.plan import Operator, Plan
 from headrace.model.statistics import rate_of
-from headrace.observe.rates import OVER_S, SECOND, Meter, Statistics, VertexFlow, metered, pushed, started, statistics
+from headrace.observe.rates import (
+    OVER_S,
+    SECOND,
+    Meter,
+    Statistics,
+    VertexFlow,
+    add_amount,
+    add_push,
+    start_flow,
+    statistics,
+)
 from headrace.plan.share.adapt import look
 from headrace.plan.share.revalue import Measured
 from headrace.plan.share.watch import ConditionKind, ConditionWatch, WatchedCondition
@@ -25,7 +35,7 @@ def test_a_meter_is_the_average_that_fades_whatever_the_intervals(intervals: lis
     meter, ends = Meter(0), list[float]()
     for length_s, amount in intervals:
         upto = meter.upto + round(length_s * SECOND)
-        meter = metered(meter, amount, upto)
+        meter = add_amount(meter, amount, upto)
         ends.append(upto / SECOND)
     weighed = weights = 0.0
     for start, end, (_, amount) in zip([0.0, *ends], ends, intervals, strict=False):
@@ -39,25 +49,25 @@ def test_a_steady_flow_has_its_rate_from_the_first_interval_on(lengths: list[flo
     meter = Meter(0)
     for length_s in lengths:
         upto = meter.upto + round(length_s * SECOND)
-        meter = metered(meter, rate * (upto - meter.upto) / SECOND, upto)
+        meter = add_amount(meter, rate * (upto - meter.upto) / SECOND, upto)
         assert meter.rate == pytest.approx(rate)
     assert meter.is_known == (meter.upto >= OVER_S * SECOND - 1)
 
 
 def test_a_push_that_is_repeated_is_not_counted_again():
-    once = pushed(started(0), 100, 50, 1000, 30 * SECOND)
-    assert pushed(once, 100, 50, 1000, 30 * SECOND) == once
+    once = add_push(start_flow(0), 100, 50, 1000, 30 * SECOND)
+    assert add_push(once, 100, 50, 1000, 30 * SECOND) == once
 
 
 def test_selectivity_is_rows_out_for_each_row_in():
-    assert started(0).selectivity is None
-    flow = pushed(pushed(started(0), 100, 50, 0, 30 * SECOND), 300, 30, 0, 60 * SECOND)
+    assert start_flow(0).selectivity is None
+    flow = add_push(add_push(start_flow(0), 100, 50, 0, 30 * SECOND), 300, 30, 0, 60 * SECOND)
     kept = math.exp(-0.5)
     assert flow.selectivity == pytest.approx((50 * kept + 30) / (100 * kept + 300))
 
 
 def test_a_flow_goes_on_after_a_restart():
-    flow = pushed(started(0), 100, 50, 1000, 30 * SECOND)
+    flow = add_push(start_flow(0), 100, 50, 1000, 30 * SECOND)
     assert VertexFlow.from_json(flow.to_json()) == flow
 
 
@@ -71,7 +81,7 @@ def measured(plan: Plan, factor: float, seconds_watched: int = 90) -> Statistics
         source = plan.catalogue.sources.get(vertex.scope[0])
         rate = vertex.rate.at(30.0) if name in plan.graph.edges or source is None else rate_of(source)
         rows = factor * rate * seconds_watched
-        flows[name] = pushed(started(0), rows, rows, rows * vertex.width, seconds_watched * SECOND)
+        flows[name] = add_push(start_flow(0), rows, rows, rows * vertex.width, seconds_watched * SECOND)
     return statistics(plan.graph, flows, plan.catalogue.links)
 
 

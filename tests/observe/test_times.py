@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headrace.model.catalogue import OperatorTime
 from headrace.observe.predict import operation_of, planned_time, predictor
-from headrace.observe.rates import SECOND, pushed, started
+from headrace.observe.rates import SECOND, add_push, start_flow
 from headrace.observe.times import (
     ENOUGH,
     Accuracy,
@@ -21,10 +21,10 @@ from headrace.observe.times import (
     Operation,
     OperatorTimes,
     Sample,
-    compared,
-    fitted,
+    add_sample,
+    compare_times,
     forget,
-    observed,
+    observe_push,
     seconds_of,
 )
 from headrace.plan.price import tariff_of, time_of_edge
@@ -47,7 +47,7 @@ def samples(time: OperatorTime, count: int, seed: int = 1, noise: float = 0.0) -
 def fit_of(taken: list[Sample]) -> Fit:
     fit = Fit()
     for sample in taken:
-        fit = fitted(fit, sample, PLANNED)
+        fit = add_sample(fit, sample, PLANNED)
     return fit
 
 
@@ -82,7 +82,7 @@ def test_vertices_that_were_planned_to_take_more_or_less_share_one_factor():
     """Copies over one link: rows of one are wide, those of another are not."""
     wide, narrow, fit = OperatorTime(0.02, 2e-6, 1e-4), OperatorTime(0.02, 2e-6, 5e-6), Fit()
     for planned in (wide, narrow, narrow, wide, narrow):
-        fit = fitted(fit, Sample(1e4, 1e4, 0.5 * seconds_of(planned, 1e4, 1e4)), planned)
+        fit = add_sample(fit, Sample(1e4, 1e4, 0.5 * seconds_of(planned, 1e4, 1e4)), planned)
     for planned in (wide, narrow):
         assert seconds_of(fit.time_or(planned), 1e3, 1e3) == pytest.approx(0.5 * seconds_of(planned, 1e3, 1e3))
 
@@ -129,14 +129,14 @@ def test_a_fit_forgets():
 
 def test_an_outlier_is_believed_up_to_five_median_deviations():
     taken = samples(OperatorTime(1.0, 1e-5, 2e-5), 60, noise=0.05)
-    calm, wild = fit_of(taken), fitted(fit_of(taken), Sample(5e4, 1e5, 500.0), PLANNED)
+    calm, wild = fit_of(taken), add_sample(fit_of(taken), Sample(5e4, 1e5, 500.0), PLANNED)
     assert calm.time is not None and wild.time is not None
     assert seconds_of(wild.time, 5e4, 1e5) == pytest.approx(seconds_of(calm.time, 5e4, 1e5), rel=0.05)
 
 
 def test_a_fit_goes_on_after_a_restart():
     taken = samples(PLANNED, 50, noise=0.3)
-    assert fitted(Fit.from_json(fit_of(taken[:-1]).to_json()), taken[-1], PLANNED) == fit_of(taken)
+    assert add_sample(Fit.from_json(fit_of(taken[:-1]).to_json()), taken[-1], PLANNED) == fit_of(taken)
     assert Fit.from_json(Fit().to_json()) == Fit()
 
 
@@ -147,9 +147,9 @@ def after(taken: list[Sample]) -> OperatorTimes:
     """Of a vertex whose operator is known as it was planned, from others."""
     times = OperatorTimes()
     for sample in samples(PLANNED, 200):
-        times = observed(times, JOIN, "another", sample, PLANNED)
+        times = observe_push(times, JOIN, "another", sample, PLANNED)
     for sample in taken:
-        times = observed(times, JOIN, "v", sample, PLANNED)
+        times = observe_push(times, JOIN, "v", sample, PLANNED)
     return times
 
 
@@ -170,13 +170,13 @@ def test_one_push_that_hangs_does_not_make_all_that_follow_look_slow():
 def test_once_the_fit_knows_the_factor_returns_to_one_and_slowness_stays():
     times = OperatorTimes()
     for sample in samples(OperatorTime(0.45, 6e-6, 12e-6), 60):
-        times = observed(times, JOIN, "v", sample, PLANNED)
+        times = observe_push(times, JOIN, "v", sample, PLANNED)
     assert times.corrections["v"] == pytest.approx(1.0, abs=0.02)
     assert times.slowness["v"] == pytest.approx(3.0, abs=0.01)
 
 
 def test_an_operator_that_was_planned_to_take_no_time_has_no_slowness():
-    times = observed(OperatorTimes(), JOIN, "v", Sample(10, 10, 0.1), OperatorTime(0, 0, 0))
+    times = observe_push(OperatorTimes(), JOIN, "v", Sample(10, 10, 0.1), OperatorTime(0, 0, 0))
     assert times.slowness["v"] == times.corrections["v"] == 1.0
 
 
@@ -193,8 +193,8 @@ def test_nine_of_ten_pushes_are_predicted_at_least_as_well_as_published():
     assert Accuracy().error_90 is None
     accuracy = Accuracy()
     for percent in range(101):
-        accuracy = compared(accuracy, 1.0 + percent / 100, 1.0)
-    accuracy = compared(accuracy, 1.0, 0.0)
+        accuracy = compare_times(accuracy, 1.0 + percent / 100, 1.0)
+    accuracy = compare_times(accuracy, 1.0, 0.0)
     assert len(accuracy.ratios) == 100
     assert accuracy.error_90 == pytest.approx(0.901)
     assert accuracy.margin == 0.0, "no push took longer than predicted"
@@ -204,9 +204,9 @@ def test_the_margin_is_what_one_of_ten_pushes_takes_longer():
     accuracy = Accuracy()
     assert accuracy.margin == 0.0
     for percent in range(101):
-        accuracy = compared(accuracy, 1.0, 1.0 + percent / 100)
+        accuracy = compare_times(accuracy, 1.0, 1.0 + percent / 100)
     assert accuracy.margin == pytest.approx(0.901)
-    assert compared(Accuracy(), 1.0, 9.0).margin == 1.0
+    assert compare_times(Accuracy(), 1.0, 9.0).margin == 1.0
 
 
 # From a plan
@@ -223,11 +223,11 @@ def test_before_anything_is_measured_predictions_are_those_of_the_plan():
 def test_measured_rates_and_times_take_the_place_of_the_plan():
     plan = plan_for(wanted("sales", "us"))
     name = next(name for name, edge in plan.graph.edges.items() if edge.op == "join")
-    flows = {name: pushed(started(0), 6000, 12000, 0, 60 * SECOND)}
+    flows = {name: add_push(start_flow(0), 6000, 12000, 0, 60 * SECOND)}
     operation, planned = operation_of(plan.graph, name), planned_time(plan.catalogue, plan.graph, name)
     times = OperatorTimes()
     for sample in samples(OperatorTime(0.5, 1e-5, 1e-5), 80):
-        times = observed(times, operation, "another", sample, planned)
+        times = observe_push(times, operation, "another", sample, planned)
     assert predictor(plan.catalogue, plan.graph, times, flows)(name, 10.0) == pytest.approx(0.53, rel=0.01)
 
 

@@ -15,7 +15,7 @@ from headrace.coordinate.measured import read_measured, running_to_plan_on
 from headrace.model.errors import UnreadableState
 from headrace.model.plan import PlanOptions
 from headrace.site.folder import Folder
-from headrace.site.forced import ForcedTerms, forced_promises, read_forced, write_forced
+from headrace.site.forced import ForcedTerms, read_forced, read_forced_promises, write_forced
 from headrace.site.last_status import last_status
 from headrace.site.process import read_process, running_process
 from headrace.site.reading import open_reader
@@ -60,7 +60,7 @@ def test_nothing_runs_whatever_is_in_the_file_of_the_plan(file, folder, tmp_path
 
 READERS = {
     "running.json": (Folder.running, running_to_plan_on),
-    "forced.json": (read_forced, forced_promises),
+    "forced.json": (read_forced, read_forced_promises),
     "service.json": (read_process, running_process, last_status),
     "status.json": (last_status,),
 }
@@ -132,4 +132,4 @@ def test_rows_are_not_looked_for_where_the_plan_cannot_be_read(folder):
 def test_what_forced_contracts_were_promised_comes_back(folder, plan):
     write_forced(folder, plan, {"nearby": 5.0})
     assert read_forced(folder) == {"nearby": ForcedTerms(5.0, 30.0)}
-    assert forced_promises(folder) == {"nearby": 5.0}
+    assert read_forced_promises(folder) == {"nearby": 5.0}

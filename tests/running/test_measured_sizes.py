@@ -9,13 +9,13 @@ import pytest
 
 from headrace import Project
 from headrace.coordinate.measured import running_to_plan_on, write_measured
-from headrace.coordinate.replanning import measured_of
+from headrace.coordinate.replanning import take_measured
 from headrace.doors.cli.why_text import grounds_lines
 from headrace.meaning.zset import ZSet
 from headrace.model.catalogue import Catalogue, MeasuredSize
 from headrace.model.explanation import ImaginedChange
 from headrace.model.plan import Operator, Plan
-from headrace.observe.sizes import held_results
+from headrace.observe.sizes import find_held_results
 from headrace.plan.document import plan_document
 from headrace.plan.explain import change_catalogue, grounds, results_of, sources_of
 from headrace.plan.make import make_plan, plan_on_running
@@ -112,7 +112,7 @@ def run(plan: Plan, folder: Path) -> tuple[Measured, RunningWorld, int]:
     assert world.wrong() == []
     while Upkeep(world.engine).step() is not None:
         pass
-    return measured_of(learning, world.ledger.logs(held_results(plan)), world.now / 1e6), world, sent
+    return take_measured(learning, world.ledger.logs(find_held_results(plan)), world.now / 1e6), world, sent
 
 
 def test_rows_are_shipped_until_the_aggregate_is_known_to_be_small_and_then_fewer_bytes(tmp_path: Path):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.coordinate.replanning import LOOK_EVERY_S, ContractMove, Replanning, measured_of, move_event
+from headrace.coordinate.replanning import LOOK_EVERY_S, ContractMove, Replanning, move_event, take_measured
 from headrace.model.event_wire import EventsAsked
 from headrace.model.log import Commit
 from headrace.model.notes import PlanMoves
@@ -54,7 +54,7 @@ class Running:
             self.clock_s += LOOK_EVERY_S
             if (self.clock_s - START_S) % PUSH_EVERY_S == 0:
                 self.push(rates(self.clock_s - START_S))
-            move = self.replanning.step(self.plan, measured_of(self.learning, {}, self.clock_s), self.go_over)
+            move = self.replanning.step(self.plan, take_measured(self.learning, {}, self.clock_s), self.go_over)
             if move is not None:
                 self.moves.append(move)
 

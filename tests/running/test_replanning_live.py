@@ -13,7 +13,7 @@ from headrace.connect.postgres.sample import Habit, SampleLoad
 from headrace.coordinate.compare.compare import compare_views
 from headrace.coordinate.host import ServiceHost
 from headrace.coordinate.measured import read_measured
-from headrace.coordinate.replanning import measured_of
+from headrace.coordinate.replanning import take_measured
 from headrace.model.catalogue import MeasuredSize
 from headrace.model.log import Log
 from headrace.model.options import ApplyWishes
@@ -57,7 +57,7 @@ def measured_in_a_hurry(learning: Learning, logs: Mapping[str, Log], clock_s: fl
         for name, flow in learning.flows.copy().items()
         if name not in graph.edges
     }
-    return replace(measured_of(learning, logs, clock_s * HURRY), rates=rates)
+    return replace(take_measured(learning, logs, clock_s * HURRY), rates=rates)
 
 
 def measured_with_sizes(learning: Learning, logs: Mapping[str, Log], clock_s: float) -> Measured:
@@ -66,8 +66,8 @@ def measured_with_sizes(learning: Learning, logs: Mapping[str, Log], clock_s: fl
         name: VertexFlow(at_once(one.rows_in), at_once(one.rows_out), one.bytes) for name, one in learning.flows.items()
     }
     hurried = replace(learning, flows=flows)
-    found = measured_of(learning, logs, clock_s)
-    return replace(found, sizes=measured_of(hurried, logs, clock_s).sizes)
+    found = take_measured(learning, logs, clock_s)
+    return replace(found, sizes=take_measured(hurried, logs, clock_s).sizes)
 
 
 def at_once(meter: Meter) -> Meter:

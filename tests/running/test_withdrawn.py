@@ -23,7 +23,7 @@ from headrace.model.types import BIGINT
 from headrace.run.ports import Ledger
 from headrace.site.deadline import Deadline
 from headrace.site.deliver.copies import Copied, target_of
-from headrace.site.deliver.leftovers import noted_in, slot_of
+from headrace.site.deliver.leftovers import read_noted, slot_of
 from headrace.site.deliver.withdrawn import Withdrawals
 from headrace.site.folder import Folder
 from headrace.site.troubles import WITHDRAWAL
@@ -168,7 +168,7 @@ def test_slot_and_publications_that_nobody_asks_for_are_dropped(tmp_path: Path, 
     assert in_database(dsn) == 3
     found.run([], {"DSN": dsn})
     assert in_database(dsn) == 0
-    assert noted_in(ledger) == {}
+    assert read_noted(ledger) == {}
 
 
 def test_a_slot_is_named_until_its_address_is_known_and_its_capture_has_ended(
@@ -216,4 +216,4 @@ def test_a_database_that_stands_still_keeps_nobody_waiting_and_no_capture_comes_
         assert time.monotonic() - began < 60  # it never answers
         assert is_held(ledger, capture_names(capture.project, capture.database).lease)
     until(lambda: not is_held(ledger, capture_names(capture.project, capture.database).lease), "it was called off")
-    assert list(noted_in(ledger).values()) == [capture]
+    assert list(read_noted(ledger).values()) == [capture]

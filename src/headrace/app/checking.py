@@ -49,7 +49,10 @@ class CheckReport:
 
 
 def check_project(directory: Path, environment: Mapping[str, str], connect: bool = False) -> CheckReport:
-    """Without `connect`, views over tables whose columns only a database knows are passed over with a warning."""
+    """Checks a project.
+
+    Without `connect`, views over tables whose columns only a database knows are passed over with a warning.
+    """
     inspect = trial(directory, environment) if connect else None
     try:
         catalogue = read_project(directory, environment, inspect, unknown_columns=Severity.WARNING)

@@ -15,7 +15,7 @@ from headrace.model.plan import Plan
 from headrace.model.steps import Steps
 from headrace.plan.share.difference import difference
 from headrace.site.folder import Folder
-from headrace.site.forced import forced_promises
+from headrace.site.forced import read_forced_promises
 
 
 def compare_with_running(directory: Path, declared: Catalogue) -> tuple[Difference | None, Steps]:
@@ -25,7 +25,7 @@ def compare_with_running(directory: Path, declared: Catalogue) -> tuple[Differen
     if running is None:
         return None, ()
     applied, promised = plan_on_what_runs(folder, running, declared, ApplyWishes())
-    ways = compile_with(running, forced_promises(folder)), compile_with(applied, promised)
+    ways = compile_with(running, read_forced_promises(folder)), compile_with(applied, promised)
     return difference(running, applied), steps_between(*ways, existing_in(folder))
 
 

@@ -101,7 +101,7 @@ def decide_feed_tables(follows: Path, tables: FeedTables, question: FeedsQuestio
 
 
 def decide_feed_tables_on_spark(follows: Path, tables: FeedTables, master: str, progress: Progress) -> FeedsReport:
-    """The same decisions by Spark, for tables beyond one machine; without targets."""
+    """Decides feeds by Spark, for tables beyond one machine; without targets."""
     from functools import partial
     from tempfile import TemporaryDirectory
 

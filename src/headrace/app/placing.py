@@ -141,7 +141,7 @@ def place_table(request: TableRequest, progress: Progress = lambda _: None) -> P
 
 
 def place_table_on_spark(request: TableRequest, master: str, progress: Progress = lambda _: None) -> PlacedTable:
-    """The same on Spark: for tables that one machine does not hold."""
+    """Places the views of a table on Spark: for tables that one machine does not hold."""
     from headrace.connect.spark.place import place_on_spark
     from headrace.connect.spark.session import SparkSettings, start_session
     from headrace.connect.tables.files import format_of

@@ -20,7 +20,7 @@ from headrace.model.options import ApplyWishes, RunEngine
 from headrace.model.plan import Plan
 from headrace.plan.share.difference import difference
 from headrace.site.folder import Folder
-from headrace.site.forced import forced_promises
+from headrace.site.forced import read_forced_promises
 
 __all__ = ["Applied", "Prepared", "Reread", "prepare", "prepare_or_resume", "runnable"]
 
@@ -40,7 +40,7 @@ def _prepare_on(
         if name not in declared.contracts:
             raise UsageError(f'contract "{name}" does not exist', "contracts are listed by `headrace plan`")
     plan, promised = plan_on_what_runs(folder, running, declared, wishes)
-    before = None if running is None else compile_with(running, forced_promises(folder))
+    before = None if running is None else compile_with(running, read_forced_promises(folder))
     steps = steps_between(before, compile_with(plan, promised), existing_in(folder))
     return Prepared(plan, promised, None if running is None else difference(running, plan), steps)
 
@@ -76,4 +76,4 @@ def prepare_or_resume(folder: Folder, environment: Mapping[str, str], say: Calla
         for name, reason in away.items():
             say(f"database {name} does not answer: {reason}")
         say("continuing with the plan that ran last; `headrace apply` reads the project's files again")
-        return Prepared(running, forced_promises(folder), None)
+        return Prepared(running, read_forced_promises(folder), None)

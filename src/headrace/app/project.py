@@ -68,7 +68,9 @@ class LoadedProject:
         return apply_project(self.directory, ApplyWishes(replan, tuple(force), dry_run), lambda _: None)
 
     def status(self) -> dict[str, Any]:
-        """As the service wrote it within the last second, or before it ended. Raises UsageError if it never ran."""
+        """The status as the service wrote it within the last second, or before it ended. Raises UsageError if it never
+        ran.
+        """
         from headrace.app.reading import project_status
 
         return project_status(self.directory)
@@ -101,7 +103,9 @@ def load_project(directory: Path, environment: Mapping[str, str], inspect: Inspe
 
 
 def load_beside(directory: Path, environment: Mapping[str, str], running: Mapping[str, Source]) -> Catalogue:
-    """With the columns that sources have in what runs, where these are enough: a column more is no other source."""
+    """Loads a project with the columns that sources have in what runs, where these are enough: a column more is no
+    other source.
+    """
     inspect = _once(inspector(environment))
 
     def read(narrow: Mapping[str, Source]) -> Catalogue | None:
@@ -139,7 +143,7 @@ def _once(inspect: Inspect) -> Inspect:
 
 
 def _as_in(running: Mapping[str, Source], inspect: Inspect) -> Inspect:
-    """Of columns that are not declared, those that run, if all of these are still there."""
+    """Chooses, of columns that are not declared, those that run, if all of these are still there."""
 
     def narrowed(project: str, sources: Mapping[str, Source]) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
         found, findings = inspect(project, sources)
@@ -229,7 +233,7 @@ def trial(directory: Path, environment: Mapping[str, str]) -> Inspect:
 def _addresses(
     sources: Mapping[str, Source], environment: Mapping[str, str]
 ) -> tuple[dict[str, str], tuple[Problem, ...]]:
-    """Of the databases, by what the project says; and variables that are not set."""
+    """The addresses of the databases, by what the project says; and variables that are not set."""
     addresses: dict[str, str] = {}
     unset: list[Problem] = []
     for source in sources.values():

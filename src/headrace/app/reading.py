@@ -57,7 +57,7 @@ BEGINNING = "beginning"
 
 
 def project_status(directory: Path) -> dict[str, Any]:
-    """As the service wrote it within the last second, or before it ended."""
+    """The status as the service wrote it within the last second, or before it ended."""
     found = last_status(Folder(directory))
     if found is None:
         raise never_ran(directory)
@@ -71,7 +71,7 @@ def never_ran(directory: Path) -> UsageError:
 
 
 def known_status(directory: Path) -> dict[str, Any]:
-    """The same; of what never ran, that it has no contracts."""
+    """The last status; a project that never ran has no contracts."""
     return last_status(Folder(directory)) or {"contracts": []}
 
 

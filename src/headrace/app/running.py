@@ -20,7 +20,7 @@ from headrace.app.preparing import prepare, prepare_or_resume, runnable
 from headrace.connect.signals import note_signals
 from headrace.coordinate.host import Prepared, ServiceHost
 from headrace.coordinate.old_state import OLD_STATE, forget_old_views
-from headrace.coordinate.resume import recovered_text
+from headrace.coordinate.resume import say_recovered
 from headrace.coordinate.telling import TroubleLines
 from headrace.declare.engine import exposing
 from headrace.model.errors import ConnectError, Fenced, LeaseHeld, UnreadableState, UsageError
@@ -180,7 +180,10 @@ def _until_told(host: ServiceHost, process: ServiceProcess, began: float, say: S
 
 
 def _failure(host: ServiceHost) -> Exception:
-    """Of a service that has ended by itself. One that lost its project did no harm: nothing of it was committed."""
+    """The error of a service that has ended by itself.
+
+    One that lost its project did no harm: nothing of it was committed.
+    """
     why = host.service.failure
     if isinstance(why, Fenced):
         what = f'the project in "{host.folder.project}" was taken over while this process was suspended: {why}'
@@ -191,7 +194,7 @@ def _failure(host: ServiceHost) -> Exception:
 
 
 def _tell_end(host: ServiceHost) -> None:
-    """To files, as far as these can be read: nothing may hide why the service ends."""
+    """Tells the end to files, as far as these can be read: nothing may hide why the service ends."""
     try:
         _write_last_status(host)
         forget_process(host.folder)
@@ -234,7 +237,7 @@ def _tell_remains(folder: Folder, say: Say) -> ServiceRecovered | None:
             say(line)
     if dead is None:
         return None
-    kept = None if folder.is_of_old_version else recovered_text(folder, clock_now())
+    kept = None if folder.is_of_old_version else say_recovered(folder, clock_now())
     if kept is not None:
         say(f"continuing from its last commit: {kept}")
     return ServiceRecovered(clock_now(), dead.pid, max(0.0, time.time() - seen), reason=kept)

@@ -7,7 +7,7 @@ from headrace.model.options import ApplyWishes
 from headrace.model.plan import Plan
 from headrace.plan.versions import Asked, plan_versions
 from headrace.site.folder import Folder
-from headrace.site.forced import forced_promises, read_forced
+from headrace.site.forced import read_forced, read_forced_promises
 
 
 def plan_on_what_runs(
@@ -17,7 +17,7 @@ def plan_on_what_runs(
     forced = _still_forced(folder, declared)
     if wishes.replan or running is None:
         forced = {name: declared.contracts[name].freshness_s for name in forced}
-    return plan_versions(running, Asked(declared, forced, wishes.force, wishes.replan), forced_promises(folder))
+    return plan_versions(running, Asked(declared, forced, wishes.force, wishes.replan), read_forced_promises(folder))
 
 
 def _still_forced(folder: Folder, declared: Catalogue) -> dict[str, float]:

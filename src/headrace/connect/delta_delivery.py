@@ -62,7 +62,7 @@ class DeliveredFolder:
 
     @property
     def fingerprint(self) -> str:
-        """Of columns and meaning: rows of one cannot be told by another."""
+        """Identifies columns and meaning: rows of one cannot be told by another."""
         columns = [(field.name, str(field.type)) for field in self.columns]
         return hashlib.sha256(json.dumps([columns, self.meaning]).encode()).hexdigest()[:16]
 
@@ -216,7 +216,10 @@ class DeltaDelivery:
         return touched, [*left, _copies(remaining)]
 
     def _hashes_of(self, file: File) -> Hashes:
-        """Of its rows. Kept, so that only files to write anew are read: 8 bytes for each row of the view."""
+        """The hashes of a file's rows.
+
+        They are kept, so that only files to write anew are read: 8 bytes for each row of the view.
+        """
         if file.name not in self._hashes:
             self._hashes[file.name] = hash_of(self._table.rows_of(file, self._schema), self._schema.names)
         return self._hashes[file.name]

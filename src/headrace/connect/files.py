@@ -58,7 +58,7 @@ class FileStore:
             raise ConnectError(f'cannot read "{path}": {error}', hint="was it deleted by hand?") from error
 
     def pin(self, site: str, files: Sequence[str], folder: Path) -> FileStore:
-        """By hard links: nothing is copied. Safe to repeat."""
+        """Pins files by hard links: nothing is copied. Safe to repeat."""
         pinned = FileStore(folder)
         pinned._folder(site).mkdir(parents=True, exist_ok=True)
         for file in files:

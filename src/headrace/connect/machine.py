@@ -10,7 +10,9 @@ UNLIMITED = 1 << 60
 
 
 def memory_bytes(root: Path = Path("/")) -> int:
-    """Of the machine, or what our control group, or one around it, may use if that is less. 0 if nobody knows."""
+    """The memory of the machine, or what our control group, or one around it, may use if that is less. 0 if nobody
+    knows.
+    """
     limits = [*_group_limits(root), *_total(root)]
     return min(limits, default=0)
 

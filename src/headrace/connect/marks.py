@@ -31,7 +31,7 @@ def mark_item(mark: Path | None) -> Iterator[None]:
 
 
 def read_marks(folder: Path) -> dict[int, object]:
-    """By the item's position: each changes when the item makes progress."""
+    """The marks by the item's position: each changes when the item makes progress."""
     found: dict[int, object] = {}
     try:
         with os.scandir(folder) as entries:

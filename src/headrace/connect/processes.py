@@ -6,7 +6,9 @@ from pathlib import Path
 
 
 def birth_of(pid: int) -> int | None:
-    """In ticks of the kernel since it started; None if there is no such process, or only its remains."""
+    """When a process began, in ticks of the kernel since it started; None if there is no such process, or only its
+    remains.
+    """
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

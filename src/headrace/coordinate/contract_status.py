@@ -75,7 +75,7 @@ def _described(seen: ServiceSnapshot, running: Running, entry: ContractPlan) -> 
     return {
         "id": name,
         "lag_s": None if numbers is None else numbers.lag_s,
-        "freshness_s": _promised(running, entry, numbers),
+        "freshness_s": _find_promise(running, entry, numbers),
         "violations": _earlier(seen, name).episodes if numbers is None else numbers.violations,
         "cost_h": entry.money * 3600.0 if numbers is None or numbers.cost_h is None else numbers.cost_h,
         "measured_at": None if looked is None else looked.measured_at,
@@ -92,7 +92,7 @@ def _earlier(seen: ServiceSnapshot, contract: str) -> Record:
     return seen.records.get(contract, Record())
 
 
-def _promised(running: Running, entry: ContractPlan, numbers: ContractNumbers | None) -> float:
+def _find_promise(running: Running, entry: ContractPlan, numbers: ContractNumbers | None) -> float:
     """Seconds: by the promise that the numbers were taken for."""
     if numbers is not None and numbers.freshness_s is not None:
         return numbers.freshness_s

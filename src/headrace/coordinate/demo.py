@@ -207,7 +207,7 @@ class Demo:
         assert self._service is not None
         if self._service.failure is not None:
             raise RuntimeError(f"the service failed: {self._service.failure}") from self._service.failure
-        looked = self._looked(self._service)
+        looked = self._look_at_contracts(self._service)
         now = {name: one.lag_s for name, one in looked.items()}
         return tuple(
             Lag(
@@ -258,7 +258,7 @@ class Demo:
         """
         service, load = self._service, self._load
         assert service is not None and load is not None
-        seconds, kept = time.monotonic() - self._running_since, tuple(self._kept(service))
+        seconds, kept = time.monotonic() - self._running_since, tuple(self._judge_promises(service))
         found = compare_views(self._reader(), service.folder, service.environment, service.rounds.push_to)
         load.stop()
         return Closing(
@@ -276,15 +276,15 @@ class Demo:
             load_error=load.error,
         )
 
-    def _kept(self, service: Service) -> list[PromiseResult]:
-        looked = self._looked(service)
+    def _judge_promises(self, service: Service) -> list[PromiseResult]:
+        looked = self._look_at_contracts(service)
         return [
             PromiseResult(one.contract, one.freshness_s, numbers.worst_lag_s, numbers.violations, numbers.violated_s)
             for one in self.plan.contracts
             if (numbers := looked.get(one.contract)) is not None
         ]
 
-    def _looked(self, service: Service) -> Mapping[str, ContractNumbers]:
+    def _look_at_contracts(self, service: Service) -> Mapping[str, ContractNumbers]:
         """What the last look found, by contract."""
         return {} if service.auditor.looked is None else service.auditor.looked.contracts
 

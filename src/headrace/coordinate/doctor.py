@@ -124,10 +124,10 @@ def _look_at_service(folder: Folder) -> Iterator[Looked]:
         yield Looked("service", f"runs as process {process.pid}")
         last = last_status(folder)
         if last is not None:
-            yield from _told(last)
+            yield from _repeat_told(last)
 
 
-def _told(last: Mapping[str, Any]) -> Iterator[Looked]:
+def _repeat_told(last: Mapping[str, Any]) -> Iterator[Looked]:
     """What the service itself says is wrong."""
     for trouble in last.get("troubles", ()):
         yield Looked("service", "in trouble", Problem(trouble["what"], None, trouble["hint"]))

@@ -18,7 +18,7 @@ from headrace.coordinate.audit_document import audit_document
 from headrace.coordinate.measured import write_measured
 from headrace.coordinate.moving import apply_plan, load_running
 from headrace.coordinate.refused import RefusedVersions
-from headrace.coordinate.replanning import LOOK_EVERY_S, Measure, Replanning, measured_of
+from headrace.coordinate.replanning import LOOK_EVERY_S, Measure, Replanning, take_measured
 from headrace.coordinate.status import status_document
 from headrace.model.errors import UsageError, nearest_name
 from headrace.model.event_wire import EventsAsked
@@ -27,7 +27,7 @@ from headrace.model.options import ApplyWishes
 from headrace.model.plan import Plan, Rejection
 from headrace.model.steps import Steps
 from headrace.observe.shown import ContractReadings
-from headrace.observe.sizes import held_results
+from headrace.observe.sizes import find_held_results
 from headrace.plan.share.difference import Difference, difference
 from headrace.plan.share.revalue import Measured
 from headrace.site.auditor import last_look
@@ -139,13 +139,13 @@ class ServiceHost:
 
     def measured(self) -> Measured:
         """What the plan that runs has taught so far."""
-        return self._measure(measured_of)
+        return self._measure(take_measured)
 
     def _measure(self, measure: Measure) -> Measured:
         service = self.service
         assert service.rounds.state is not None, "nothing runs yet"
         learning = service.rounds.state.learning
-        return measure(learning, service.ledger.logs(held_results(learning.plan)), service.clock() / 1e6)
+        return measure(learning, service.ledger.logs(find_held_results(learning.plan)), service.clock() / 1e6)
 
     # Acting
 
@@ -212,7 +212,7 @@ class ServiceHost:
     # Moving by itself
 
     @contextmanager
-    def replanning(self, look_every_s: float = LOOK_EVERY_S, measure: Measure = measured_of) -> Iterator[None]:
+    def replanning(self, look_every_s: float = LOOK_EVERY_S, measure: Measure = take_measured) -> Iterator[None]:
         """While this holds, what runs is moved when measured statistics say so. Needs an open service."""
         self._replanning = Replanning(self.service.ledger, self.service.lease)
         self._replanning.resume()

@@ -39,10 +39,10 @@ _WRITTEN = TypeAdapter(_Written)
 
 
 def write_measured(folder: Folder, measured: Measured) -> None:
-    folder.write_json(FILE, _WRITTEN.dump_python(_written(measured)))
+    folder.write_json(FILE, _WRITTEN.dump_python(_to_written(measured)))
 
 
-def _written(measured: Measured) -> _Written:
+def _to_written(measured: Measured) -> _Written:
     return _Written(
         measured.clock_s,
         dict(measured.rates),
@@ -79,13 +79,13 @@ def read_measured(folder: Folder) -> Measured | None:
         blocking_s=found.blocking_s,
         sizes=found.sizes,
     )
-    ignored = _left_out(found, _written(measured))
+    ignored = _find_left_out(found, _to_written(measured))
     if ignored:
         log.warning("warning: %s holds numbers that cannot be right, left out: %s", FILE, ", ".join(ignored))
     return measured
 
 
-def _left_out(found: _Written, kept: _Written) -> list[str]:
+def _find_left_out(found: _Written, kept: _Written) -> list[str]:
     """What is in the file and is not believed, as `rate of orders (nan)`; of results all that is known of one."""
     named = (("rates", "rate"), ("slowness", "slowness"), ("load", "load"), ("selectivities", "share"))
     ignored = [

@@ -145,7 +145,7 @@ class Replanning:
         log_event(event)
 
 
-def measured_of(learning: Learning, logs: Mapping[str, Log], clock_s: float) -> Measured:
+def take_measured(learning: Learning, logs: Mapping[str, Log], clock_s: float) -> Measured:
     """What a running plan taught. Sites that are down would be known by their silence; here all are in one process."""
     plan, found = learning.plan, learning.statistics()
     claiming = [entry for entry in plan.contracts if not plan.catalogue.contracts[entry.contract].forced]

@@ -15,7 +15,7 @@ from headrace.site.folder import Folder
 from headrace.site.running import make_running
 
 
-def recovered_text(folder: Folder, now: int) -> str:
+def say_recovered(folder: Folder, now: int) -> str:
     """What the ledger holds of a run that ended; `now` is in microseconds."""
     plan = folder.running()
     if plan is None:

@@ -119,7 +119,7 @@ class _Between:
         return frozenset(name for name in self.sources - self.before - self.again if SPOOL + name in self.existing.logs)
 
     def steps(self) -> Iterator[Step]:
-        making = [*self._left_over(), *self._rereads(), *self._captures(), *self._reads(), *self._indexes()]
+        making = [*self._find_left_over(), *self._rereads(), *self._captures(), *self._reads(), *self._indexes()]
         making += [*self._loads(), *self._moves()]
         at_switch = list(self._changes())
         is_forced_otherwise = self.running is not None and dict(self.running.forced) != dict(self.wanted.forced)
@@ -131,7 +131,7 @@ class _Between:
 
     # Before the switch
 
-    def _left_over(self) -> Iterator[Step]:
+    def _find_left_over(self) -> Iterator[Step]:
         if self.stale or self.unread:
             vertices = tuple(sorted(name for name in self.stale if "#" not in name))
             yield ForgetVertices(LEFT_OVER, vertices, tuple(sorted(self.stale)), tuple(sorted(self.unread)))
@@ -142,8 +142,8 @@ class _Between:
             yield ReadAgain(source, tuple(sorted(name for name in made if name in logs and name not in self.stale)))
 
     def _captures(self) -> Iterator[Step]:
-        before = frozenset() if self.running is None else captured_in(self.running.plan)
-        for database, sources in _by_database(captured_in(self.wanted.plan) - before):
+        before = frozenset() if self.running is None else find_captured(self.running.plan)
+        for database, sources in _by_database(find_captured(self.wanted.plan) - before):
             yield StartCapture(database, sources)
 
     def _reads(self) -> Iterator[Step]:
@@ -177,7 +177,7 @@ class _Between:
         order = first or [entry.contract for entry in plan.contracts]
         for name in self._missing():
             if vertex_of(name, plan) not in moved:
-                serves = _served(name, self.wanted)
+                serves = _find_served(name, self.wanted)
                 found.setdefault(next((one for one in order if one in serves), serves[0]), []).append(name)
         results = {entry.contract: name_result(entry) for entry in plan.contracts}
         for contract, names in found.items():
@@ -215,7 +215,7 @@ class _Between:
         ended, found = dict[str, list[str]](), dict[tuple[str, ...], list[str]]()
         for name in self.running.program.logs:
             if name not in self.wanted.program.logs:
-                serves = _served(name, self.running)
+                serves = _find_served(name, self.running)
                 staying = tuple(one for one in serves if one not in ends)
                 into = ended.setdefault(serves[0], []) if serves[0] in ends else found.setdefault(staying, [])
                 into.append(name)
@@ -230,8 +230,8 @@ class _Between:
             yield ForgetVertices(f"what {join_names(contracts)} no longer {need}", vertices, tuple(logs))
 
     def _capture_ends(self) -> Iterator[Step]:
-        before = frozenset() if self.running is None else captured_in(self.running.plan)
-        for database, sources in _by_database(before - captured_in(self.wanted.plan)):
+        before = frozenset() if self.running is None else find_captured(self.running.plan)
+        for database, sources in _by_database(before - find_captured(self.wanted.plan)):
             yield StopCapture(database, sources)
 
     def _copies(self) -> Iterator[Step]:
@@ -265,7 +265,7 @@ def shapes_of(plan: Plan) -> dict[str, str]:
     return {name: shape_of(plan.catalogue.sources[name]) for name in sources_read(plan)}
 
 
-def captured_in(plan: Plan) -> frozenset[tuple[str | None, str]]:
+def find_captured(plan: Plan) -> frozenset[tuple[str | None, str]]:
     """Databases with the sources that are captured there; folders of files are in none.
 
     A project that was only planned may not say where a source is.
@@ -298,7 +298,7 @@ def copies_kept(plan: Plan) -> Iterator[DeliveredCopy]:
 def slots_asked(plan: Plan, directory: str) -> frozenset[tuple[str, str]]:
     """Project and database of the slots that a plan's captures ask for."""
     project = f"{plan.catalogue.project}:{directory}"
-    return frozenset((project, database) for database, _ in captured_in(plan) if database is not None)
+    return frozenset((project, database) for database, _ in find_captured(plan) if database is not None)
 
 
 def _by_database(captured: Iterable[tuple[str | None, str]]) -> Iterator[tuple[str | None, tuple[str, ...]]]:
@@ -315,7 +315,7 @@ def vertex_of(log: str, plan: Plan) -> str:
     return log
 
 
-def _served(log: str, made: Compiled) -> tuple[str, ...]:
+def _find_served(log: str, made: Compiled) -> tuple[str, ...]:
     """The contracts that a log is for."""
     answered = tuple(contract for contract, name in made.program.answers.items() if name == log)
     return answered or made.plan.vertex_figures[vertex_of(log, made.plan)].serves

@@ -260,7 +260,7 @@ class Project:
         return self._add("operator_times", operator, {"fixed": fixed, "per_in": per_in, "per_out": per_out})
 
     def write(self, directory: str | Path) -> None:
-        """As a project folder for the commands: `headrace.yml`, and a file for each view. Replaces what is there."""
+        """Writes a folder for the commands: `headrace.yml`, and a file for each view. Replaces what is there."""
         folder = Path(directory)
         (folder / "views").mkdir(parents=True, exist_ok=True)
         (folder / "headrace.yml").write_text(yaml_of(self._value))

@@ -82,5 +82,5 @@ def _read_property(name: str, written: object) -> str:
 
 
 def exposing(properties: Mapping[str, str]) -> dict[str, str]:
-    """Of some properties, those that are less safe than the default, and what they do."""
+    """Finds, among some properties, those that are less safe than the default, and what they do."""
     return {name: EXPOSING[name][1] for name, value in properties.items() if value != EXPOSING.get(name, (value,))[0]}

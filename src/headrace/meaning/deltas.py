@@ -92,7 +92,7 @@ class _Deltas:
 
     def _derive(self, relation: Relation) -> Relation | None:
         if reads_time(relation):
-            return self._moved(relation) if isinstance(relation, Filter) else self._whole(relation)
+            return self._move_filter(relation) if isinstance(relation, Filter) else self._whole(relation)
         if not any(map(self.delta, inputs_of(relation))) and not isinstance(relation, Scan):
             return None
         match relation:
@@ -105,11 +105,11 @@ class _Deltas:
             case Join():
                 return self._join(relation)
             case Distinct():
-                return self._regrouped(relation, tuple(Column(f.name, f.type) for f in fields_of(relation)))
+                return self._regroup(relation, tuple(Column(f.name, f.type) for f in fields_of(relation)))
             case Aggregate():
-                return self._regrouped(relation, tuple(key.expr for key in relation.keys))
+                return self._regroup(relation, tuple(key.expr for key in relation.keys))
             case TopK():
-                return self._regrouped(relation, relation.partition)
+                return self._regroup(relation, relation.partition)
             case Matching():
                 raise AssertionError("the delta of a delta")
 
@@ -118,9 +118,9 @@ class _Deltas:
         return None if change is None else replace(relation, input=change)
 
     def _union(self, relation: UnionAll) -> Relation | None:
-        """Without its first input a union would have other names."""
+        """The change of a union. Without its first input a union would have other names."""
         changes = (self.delta(input_) for input_ in relation.inputs)
-        return _sum(*(change and _renamed(change, fields_of(relation)) for change in changes))
+        return _sum(*(change and _rename_fields(change, fields_of(relation)) for change in changes))
 
     def _join(self, join: Join) -> Relation | None:
         match join.kind:
@@ -148,7 +148,7 @@ class _Deltas:
         was = replace(join, left=met, right=self.before(join.right))
         return _sum(from_left, replace(join, left=met), Negate(was))
 
-    def _regrouped(self, relation: Distinct | Aggregate | TopK, keys: tuple[Expr, ...]) -> Relation:
+    def _regroup(self, relation: Distinct | Aggregate | TopK, keys: tuple[Expr, ...]) -> Relation:
         """The operator over the groups that the change touches, after minus before."""
         change = self.delta(relation.input)
         assert change is not None, "nothing changes"
@@ -162,7 +162,7 @@ class _Deltas:
     def _whole(self, relation: Relation) -> Relation:
         return _difference(relation, self.before(relation))
 
-    def _moved(self, relation: Filter) -> Relation:
+    def _move_filter(self, relation: Filter) -> Relation:
         """A filter that reads the time: the change of its input now, and what went in and out while time passed."""
         was, holds = self.before(relation.input), relation.predicate
         held = _at_time_before(holds)
@@ -183,11 +183,11 @@ def outer_as_union(join: Join) -> Relation:
         "left": Join(JoinKind.ANTI, join.left, join.right, join.on),
         "right": Join(JoinKind.ANTI, join.right, join.left, join.on),
     }
-    padded = (_padded(alone[side], fields_of(join)) for side in sides)
+    padded = (_pad_rows(alone[side], fields_of(join)) for side in sides)
     return UnionAll((replace(join, kind=JoinKind.INNER), *padded))
 
 
-def _padded(relation: Relation, fields: tuple[Field, ...]) -> Relation:
+def _pad_rows(relation: Relation, fields: tuple[Field, ...]) -> Relation:
     """Rows with all the fields; those that the relation has not are NULL."""
     present = {field.name for field in fields_of(relation)}
     return Projection(relation, tuple(Output(f.name, _column_or_null(f, f.name in present)) for f in fields))
@@ -197,8 +197,8 @@ def _column_or_null(field: Field, present: bool) -> Expr:
     return Column(field.name, field.type) if present else Literal(None, field.type)
 
 
-def _renamed(relation: Relation, fields: tuple[Field, ...]) -> Relation:
-    """The same rows under other names."""
+def _rename_fields(relation: Relation, fields: tuple[Field, ...]) -> Relation:
+    """Gives rows other names."""
     if fields_of(relation) == fields:
         return relation
     pairs = zip(fields, fields_of(relation), strict=True)

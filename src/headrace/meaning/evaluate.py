@@ -88,7 +88,7 @@ class _Evaluation:
             return self._scan(relation)
         inputs = tuple(map(self.rows, inputs_of(relation)))
         try:
-            return ZSet(_weighted(relation, inputs, self.around))
+            return ZSet(_weigh_rows(relation, inputs, self.around))
         except EvaluationError as error:
             error.bad_row = error.bad_row or _find_bad_row(relation, inputs, self.around)
             raise
@@ -99,7 +99,7 @@ class _Evaluation:
         return tables[scan.source]
 
 
-def _weighted(relation: Relation, inputs: tuple[ZSet, ...], around: Surroundings) -> Iterator[tuple[Row, int]]:
+def _weigh_rows(relation: Relation, inputs: tuple[ZSet, ...], around: Surroundings) -> Iterator[tuple[Row, int]]:
     """Rows of an operator with weights; equal rows may occur several times."""
     match relation:
         case Filter():

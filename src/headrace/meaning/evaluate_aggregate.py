@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from headrace.meaning.exact_sum import rounded, units
+from headrace.meaning.exact_sum import round_sum, units
 from headrace.meaning.row_functions import Names, bag, names_of, row_of, value_of
 from headrace.meaning.scalar import Surroundings
 from headrace.meaning.scalar_compare import sort_key
@@ -46,12 +46,12 @@ def _value_of_group(
 
     def value(rows: list[tuple[Row, int]]) -> Value:
         values = ((argument(row), weight) for row, weight in rows)
-        return aggregated(call, [(found, weight) for found, weight in values if found is not None])
+        return aggregate_values(call, [(found, weight) for found, weight in values if found is not None])
 
     return value
 
 
-def aggregated(call: AggregateCall, values: list[Weighted]) -> Value:
+def aggregate_values(call: AggregateCall, values: list[Weighted]) -> Value:
     """The value of a call with an argument, over the values of a group; the same value may be given several times."""
     assert call.argument is not None, f'call "{call.name}" has no argument'
     if call.distinct:
@@ -107,4 +107,4 @@ def _float_sum(values: list[Weighted]) -> float:
     try:
         return math.fsum(value for value, weight in values for _ in range(weight))
     except (OverflowError, ValueError):
-        return rounded(sum(units(float(value)) * weight for value, weight in values))
+        return round_sum(sum(units(float(value)) * weight for value, weight in values))

@@ -31,8 +31,10 @@ def top_k(relation: TopK, input_: ZSet, around: Surroundings) -> Iterator[Weight
 
 
 def first_rows(relation: TopK, rows: Iterable[Weighted], tie: Callable[[Weighted], Any]) -> Iterator[Weighted]:
-    """Of rows in order, those whose rank lies in (offset, offset + limit]. Rows of equal rank have equal `tie`."""
-    for row, weight, rank in _ranked(relation, rows, tie):
+    """Takes, from rows in order, those whose rank lies in (offset, offset + limit]. Rows of equal rank have equal
+    `tie`.
+    """
+    for row, weight, rank in _rank_rows(relation, rows, tie):
         if rank > relation.offset + relation.limit:
             return
         if rank > relation.offset:
@@ -46,7 +48,9 @@ def _sort(relation: TopK, rows: list[Weighted], keys: tuple[RowKey, ...]) -> Non
         rows.sort(key=lambda item, key=key: key(item[0]), reverse=order.descending)  # type: ignore[misc]
 
 
-def _ranked(relation: TopK, rows: Iterable[Weighted], tie: Callable[[Weighted], Any]) -> Iterator[tuple[Row, int, int]]:
+def _rank_rows(
+    relation: TopK, rows: Iterable[Weighted], tie: Callable[[Weighted], Any]
+) -> Iterator[tuple[Row, int, int]]:
     """(row, weight, rank) in order; under `row_number` each copy of a row has its own rank."""
     if relation.ranking == Ranking.ROW_NUMBER:
         copies = (row for row, weight in rows for _ in range(weight))
@@ -65,7 +69,7 @@ def _with_ties(
 
 
 def order_key(order: Order, names: Names, around: Surroundings) -> RowKey:
-    """For sorting in the order's own direction: NULLs come first exactly when it says so."""
+    """A key for sorting in the order's own direction: NULLs come first exactly when it says so."""
     value = value_of(order.expr, names, around)
     key = column_key(order.expr.type, nulls_low=order.nulls_first != order.descending)
     return lambda row: key(value(row))

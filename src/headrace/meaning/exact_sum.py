@@ -26,7 +26,7 @@ def units(value: float) -> int:
     return _INFINITE if value > 0 else _MINUS_INFINITE
 
 
-def rounded(total: int) -> float:
+def round_sum(total: int) -> float:
     """The double nearest to a sum. What overflows is infinite; NaN and infinities add as they do one by one."""
     special = (total + _SPECIAL // 2) // _SPECIAL
     if special:

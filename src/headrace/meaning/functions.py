@@ -78,7 +78,7 @@ class Function:
 
     @property
     def signature(self) -> str:
-        """As people read it: `round(a number[, int])`."""
+        """The signature as people read it: `round(a number[, int])`."""
         fewest = len(self.parameters) - self.optional
         shown = ", ".join(self.parameters[:fewest])
         shown += "".join(f"[, {parameter}]" for parameter in self.parameters[fewest:])
@@ -98,12 +98,12 @@ def _arithmetic(operator: str) -> ResultRule:
 
 
 def _whole(arguments: tuple[Expr, ...]) -> Type:
-    """Of `ceil` and `floor`."""
+    """The type of `ceil` and `floor`."""
     type_ = arguments[0].type
     return Decimal(min(MAX_PRECISION, type_.precision - type_.scale + 1), 0) if isinstance(type_, Decimal) else BIGINT
 
 
-def _rounded(arguments: tuple[Expr, ...]) -> Type:
+def _type_of_round(arguments: tuple[Expr, ...]) -> Type:
     type_ = arguments[0].type
     if not isinstance(type_, Decimal):
         return type_
@@ -171,7 +171,7 @@ def _numbers() -> tuple[Function, ...]:
         Function("abs", (number,), _first),
         Function("ceil", (number,), _whole),
         Function("floor", (number,), _whole),
-        Function("round", (number, Parameter.INT), _rounded, optional=1, constant=(1,)),
+        Function("round", (number, Parameter.INT), _type_of_round, optional=1, constant=(1,)),
         Function("pmod", (number, number), _arithmetic("pmod")),
         *(Function(name, (double,), DOUBLE) for name in one),
         *(Function(name, (double, double), DOUBLE) for name in ("power", "atan2")),

@@ -50,10 +50,10 @@ def surroundings_of(functions: Functions) -> Surroundings:
     with _turn:  # items of several threads may ask for the first time at once
         for folder in sorted({one.folder for one in functions}):
             _look_in(folder, functions)
-        return Surroundings(python={one.name: _found(one) for one in functions})
+        return Surroundings(python={one.name: _find_function(one) for one in functions})
 
 
-def _found(function: FunctionAt) -> Callable[..., Any]:
+def _find_function(function: FunctionAt) -> Callable[..., Any]:
     module, _, attribute = function.target.partition(":")
     try:
         found = getattr(import_module(module), attribute)
@@ -66,7 +66,8 @@ def _found(function: FunctionAt) -> Callable[..., Any]:
 
 
 def _look_in(folder: str, functions: Functions) -> None:
-    """From now on modules are looked for in a project's folder first. On another machine they are installed instead.
+    """Makes Python look for modules in a project's folder first, from now on. On another machine they are installed
+    instead.
 
     Python would give what it has imported under a name before: a module of another project, or of this one before its
     functions got another version. Functions that were found earlier keep their modules.

@@ -49,7 +49,7 @@ def _kind(type_: Type) -> Kind | None:
     return type_.kind if isinstance(type_, Simple) else None
 
 
-def _malformed(text: str, target: Type | str) -> EvaluationError:
+def _say_malformed(text: str, target: Type | str) -> EvaluationError:
     return EvaluationError(f"'{text}' cannot be cast to {target}")
 
 
@@ -76,7 +76,7 @@ def _cut(value: float, target: Type | str) -> int:
 def _parse_integer(text: str, target: Type) -> int:
     found = re.fullmatch(r"[+-]?[0-9]+", text.strip(_WHITE))
     if found is None:
-        raise _malformed(text, target)
+        raise _say_malformed(text, target)
     return int(found.group())
 
 
@@ -100,7 +100,7 @@ def _parse_float(text: str, target: Type) -> float:
         return -_SPECIAL[unsigned] if trimmed[0] == "-" else _SPECIAL[unsigned]
     number = trimmed[:-1] if trimmed[-1:] in ("d", "D", "f", "F") else trimmed
     if _FLOAT.fullmatch(number) is None:
-        raise _malformed(text, target)
+        raise _say_malformed(text, target)
     return float(number)
 
 
@@ -117,7 +117,7 @@ def _to_decimal(source: Type, target: Decimal) -> Cast:
 def _parse_decimal(text: str, target: Type) -> decimal.Decimal:
     trimmed = text.strip(_WHITE)
     if _FLOAT.fullmatch(trimmed) is None:
-        raise _malformed(text, target)
+        raise _say_malformed(text, target)
     return decimal.Decimal(trimmed)
 
 
@@ -132,7 +132,7 @@ _FALSE = ("f", "false", "n", "no", "0")
 def _parse_boolean(text: str) -> bool:
     word = text.strip(_WHITE).lower()
     if word not in _TRUE + _FALSE:
-        raise _malformed(text, "boolean")
+        raise _say_malformed(text, "boolean")
     return word in _TRUE
 
 
@@ -162,13 +162,13 @@ def timestamp_text(time: dt.datetime) -> str:
 
 
 def double_text(value: float) -> str:
-    """As Java 19 and later print a double: the fewest digits that read back as the same number, but at least two."""
+    """A double as Java 19 and later print it: the fewest digits that read back as the same number, but at least two."""
     digits = repr(value) if len(repr(value).strip("-0.").replace(".", "").split("e")[0]) > 1 else f"{value:.1e}"
     return _java_float(value, digits)
 
 
 def float_text(value: float) -> str:
-    """The same for 32 bits."""
+    """A float of 32 bits as Java 19 and later print it."""
     candidates = (f"{value:.{digits}e}" for digits in range(1, 9))
     shortest = next((text for text in candidates if fit_float(float(text), Simple(Kind.FLOAT)) == value), repr(value))
     return _java_float(value, shortest)
@@ -218,7 +218,7 @@ def parse_date(text: str) -> dt.date:
     """`2024`, `2024-2`, `2024-2-3`, and the last followed by a space or T and anything."""
     found = _DATE.fullmatch(text.strip(_WHITE))
     if found is None:
-        raise _malformed(text, "date")
+        raise _say_malformed(text, "date")
     year, month, day = found.groups()
     return make_date(int(year), int(month or 1), int(day or 1))
 
@@ -227,7 +227,7 @@ def parse_timestamp(text: str) -> dt.datetime:
     """A date, then hours, minutes, seconds, fraction (cut to microseconds), zone; the last parts may be left out."""
     found = _TIMESTAMP.fullmatch(text.strip(_WHITE))
     if found is None:
-        raise _malformed(text, "timestamp")
+        raise _say_malformed(text, "timestamp")
     year, month, day, hour, minute, second, fraction, zone = found.groups()
     date = make_date(int(year), int(month or 1), int(day or 1))
     microsecond = int((fraction or "")[:6].ljust(6, "0"))
@@ -235,7 +235,7 @@ def parse_timestamp(text: str) -> dt.datetime:
         time = dt.time(int(hour or 0), int(minute or 0), int(second or 0), microsecond)
         return _to_utc(dt.datetime.combine(date, time), (zone or "").strip(_WHITE))
     except (ValueError, OverflowError, zoneinfo.ZoneInfoNotFoundError) as error:
-        raise _malformed(text, "timestamp") from error
+        raise _say_malformed(text, "timestamp") from error
 
 
 def _to_utc(time: dt.datetime, zone: str) -> dt.datetime:

@@ -145,7 +145,7 @@ def _integral_divide(a: int | decimal.Decimal, b: int | decimal.Decimal) -> int:
     return fit_integer(int(EXACT.divide_int(to_decimal(a), to_decimal(b))), BIGINT)
 
 
-def _sized(
+def _make_sized(
     call: Call, change: Callable[[Any], Any], exact: Callable[[decimal.Decimal], decimal.Decimal]
 ) -> Callable[[Any], Value]:
     """A function of one number whose result has the argument's type, which may not hold it."""
@@ -260,8 +260,8 @@ TYPED: Mapping[str, Callable[[Call], Callable[..., Value]]] = {
     "/": arithmetic,
     "%": arithmetic,
     "pmod": arithmetic,
-    "negate": lambda call: _sized(call, operator.neg, _JAVA_128.minus),
-    "abs": lambda call: _sized(call, abs, lambda value: _JAVA_128.minus(value) if value < 0 else value),
+    "negate": lambda call: _make_sized(call, operator.neg, _JAVA_128.minus),
+    "abs": lambda call: _make_sized(call, abs, lambda value: _JAVA_128.minus(value) if value < 0 else value),
     "round": _round,
     "ceil": _whole(decimal.ROUND_CEILING),
     "floor": _whole(decimal.ROUND_FLOOR),

@@ -49,7 +49,7 @@ def add_days(day: dt.date, days: int) -> dt.date:
 
 
 def add_months(day: dt.date, months: int) -> dt.date:
-    """The same day of a later month, or its last day when that is shorter. The time of a timestamp stays."""
+    """Adds months: the day of a later month, or its last day when that is shorter. The time of a timestamp stays."""
     count = day.year * 12 + day.month - 1 + months
     year, month = count // 12, count % 12 + 1
     if not 1 <= year <= 9999:
@@ -93,13 +93,13 @@ def _floor(time: dt.datetime, step: dt.timedelta) -> dt.datetime:
 
 def date_format(time: dt.datetime, pattern: str) -> str:
     """Letters `y M d H m s S` in runs, text in single quotes, and anything that is not a letter."""
-    return "".join(_formatted(time, token.group()) for token in _PATTERN_TOKEN.finditer(pattern))
+    return "".join(_format_token(time, token.group()) for token in _PATTERN_TOKEN.finditer(pattern))
 
 
 _PATTERN_TOKEN = re.compile(r"'(?:[^']|'')*'|([A-Za-z])\1*|[^A-Za-z]")
 
 
-def _formatted(time: dt.datetime, token: str) -> str:
+def _format_token(time: dt.datetime, token: str) -> str:
     if token[0] == "'" and len(token) > 1:
         return token[1:-1].replace("''", "'") or "'"
     if not token[0].isalpha():

@@ -31,7 +31,7 @@ COUNTS: Scale = ((0.0, "", 1.0), (1e4, "k", 1e3), (1e6, "M", 1e6), (1e9, "B", 1e
 
 
 def format_seconds(seconds: float) -> str:
-    return "0 s" if seconds == 0 else _scaled(seconds, SECONDS)
+    return "0 s" if seconds == 0 else _scale_amount(seconds, SECONDS)
 
 
 def format_seconds_up(seconds: float) -> str:
@@ -41,7 +41,7 @@ def format_seconds_up(seconds: float) -> str:
 
 
 def format_bytes(size: float) -> str:
-    return _scaled(size, BYTES)
+    return _scale_amount(size, BYTES)
 
 
 def format_bandwidth(bytes_per_second: float) -> str:
@@ -50,7 +50,7 @@ def format_bandwidth(bytes_per_second: float) -> str:
 
 def format_count(count: float) -> str:
     """A number of things: `950`, `7M`, `15k`."""
-    return _scaled(count, COUNTS).replace(" ", "")
+    return _scale_amount(count, COUNTS).replace(" ", "")
 
 
 def format_rows(rows: float) -> str:
@@ -85,6 +85,6 @@ def format_number(number: float) -> str:
     return text.rstrip(".")
 
 
-def _scaled(amount: float, scale: Scale) -> str:
+def _scale_amount(amount: float, scale: Scale) -> str:
     _, unit, size = next((step for step in reversed(scale) if abs(amount) >= step[0]), scale[0])
     return f"{format_number(amount / size)} {unit}"

@@ -97,7 +97,7 @@ def read_event(at: int, kind: str, text: str) -> Event:
 
 @cache
 def _readers() -> Mapping[str, TypeAdapter[Any]]:
-    """By kind. Each kind of trouble has two."""
+    """The readers by kind. Each kind of trouble has two."""
     named = {one.name: TypeAdapter(one) for one in get_args(Event) if hasattr(one, "name")}
     began, over = TypeAdapter(TroubleBegan), TypeAdapter(TroubleOver)
     return {**named, **{one.begins: began for one in TroubleKind}, **{one.ends: over for one in TroubleKind}}

@@ -140,7 +140,9 @@ class ContractOutcome:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """Before and after: of the contract asked about, of every other that changes, and of what the whole plan costs."""
+    """What changes, before and after: the contract asked about, every other that changes, and what the whole plan
+    costs.
+    """
 
     before: ContractOutcome
     after: ContractOutcome

@@ -12,7 +12,7 @@ SOURCE_PREFIX = "source:"
 """Begins the names of sources in the text: no query calls a table of its own so."""
 
 
-def backquoted(name: str) -> str:
+def backquote(name: str) -> str:
     """A name as Spark's SQL takes it, whatever characters are in it."""
     return "`" + name.replace("`", "``") + "`"
 

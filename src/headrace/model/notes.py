@@ -255,7 +255,7 @@ class SourceMissed(_NumberNote):
 
 @dataclass(frozen=True, slots=True)
 class SourceShape(_TextNote):
-    """Of what shape the rows in a spool are, as `model.source_shape` writes it."""
+    """The shape of the rows in a spool, as `model.source_shape` writes it."""
 
     stored_as: ClassVar[str] = "shape:SOURCE"
     source: str

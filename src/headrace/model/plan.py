@@ -124,7 +124,7 @@ class VertexFigures:
 
 @dataclass(frozen=True, slots=True)
 class EdgeFigures:
-    """At the smallest batch served. `bytes_per_s` is None unless the edge is a copy."""
+    """Figures of an edge at the smallest batch served. `bytes_per_s` is None unless the edge is a copy."""
 
     rows_per_s: float
     bytes_per_s: float | None

@@ -59,7 +59,7 @@ class ContractRefused(Happening):
 
 @dataclass(frozen=True, slots=True)
 class ContractAdmitted(Happening):
-    """Of a contract that was refused before, or whose last version was."""
+    """A contract is admitted that was refused before, or whose last version was."""
 
     name: ClassVar[str] = "admitted"
     contract: str
@@ -140,7 +140,7 @@ class SourcesReread(Happening):
 
 @dataclass(frozen=True, slots=True)
 class ViewsCompared(Happening):
-    """By `audit --recompute`: `contracts` are those whose views differ from their queries."""
+    """Views were compared by `audit --recompute`: `contracts` are those whose views differ from their queries."""
 
     name: ClassVar[str] = "compared"
     equal: int

@@ -103,18 +103,18 @@ def _decimal_result(operator: str, left: Decimal, right: Decimal) -> Decimal:
     scale = max(left.scale, right.scale)
     match operator:
         case "+" | "-":
-            return _fitted(max(whole_left, whole_right) + scale + 1, scale)
+            return _fit_decimal(max(whole_left, whole_right) + scale + 1, scale)
         case "*":
-            return _fitted(left.precision + right.precision + 1, left.scale + right.scale)
+            return _fit_decimal(left.precision + right.precision + 1, left.scale + right.scale)
         case "/":
             scale = max(MIN_KEPT_SCALE, left.scale + right.precision + 1)
-            return _fitted(whole_left + right.scale + scale, scale)
+            return _fit_decimal(whole_left + right.scale + scale, scale)
         case _:
             assert operator in ("%", "pmod"), f"no arithmetic: {operator}"
-            return _fitted(min(whole_left, whole_right) + scale, scale)
+            return _fit_decimal(min(whole_left, whole_right) + scale, scale)
 
 
-def _fitted(precision: int, scale: int) -> Decimal:
+def _fit_decimal(precision: int, scale: int) -> Decimal:
     """A result of at most 38 digits: the whole part is kept, of the fraction at least 6 digits."""
     if precision <= MAX_PRECISION:
         return Decimal(precision, scale)

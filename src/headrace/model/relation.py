@@ -186,7 +186,7 @@ class TopK:
 
 @dataclass(frozen=True, slots=True)
 class Negate:
-    """The same rows with opposite weights: taken away instead of added."""
+    """The rows of the input with opposite weights: taken away instead of added."""
 
     input: Relation
 

@@ -25,7 +25,7 @@ from headrace.model.relation import (
 
 
 def with_inputs(relation: Relation, inputs: tuple[Relation, ...]) -> Relation:
-    """The same operator over other inputs, given in the order of `inputs_of`."""
+    """The operator over other inputs, given in the order of `inputs_of`."""
     match relation:
         case Scan():
             return relation
@@ -40,16 +40,18 @@ def with_inputs(relation: Relation, inputs: tuple[Relation, ...]) -> Relation:
 
 
 def with_expressions(relation: Relation, change: Callable[[Expr], Expr]) -> Relation:
-    """The same operator with each of its own expressions changed; its inputs stay."""
+    """The operator with each of its own expressions changed; its inputs stay."""
     match relation:
         case Filter():
             return replace(relation, predicate=change(relation.predicate))
         case Projection(_, outputs):
-            return replace(relation, outputs=_changed(outputs, change))
+            return replace(relation, outputs=_change_outputs(outputs, change))
         case Join():
             return replace(relation, on=change(relation.on))
         case Aggregate(_, keys, calls):
-            return replace(relation, keys=_changed(keys, change), calls=tuple(_changed_call(c, change) for c in calls))
+            return replace(
+                relation, keys=_change_outputs(keys, change), calls=tuple(_change_call(c, change) for c in calls)
+            )
         case Windows():
             return replace(relation, time=change(relation.time))
         case TopK(_, partition, order):
@@ -61,11 +63,11 @@ def with_expressions(relation: Relation, change: Callable[[Expr], Expr]) -> Rela
             return relation
 
 
-def _changed(outputs: tuple[Output, ...], change: Callable[[Expr], Expr]) -> tuple[Output, ...]:
+def _change_outputs(outputs: tuple[Output, ...], change: Callable[[Expr], Expr]) -> tuple[Output, ...]:
     return tuple(replace(output, expr=change(output.expr)) for output in outputs)
 
 
-def _changed_call(call: AggregateCall, change: Callable[[Expr], Expr]) -> AggregateCall:
+def _change_call(call: AggregateCall, change: Callable[[Expr], Expr]) -> AggregateCall:
     return call if call.argument is None else replace(call, argument=change(call.argument))
 
 

@@ -32,7 +32,7 @@ class TableName:
     name: str
 
     def __str__(self) -> str:
-        """As SQL names the table: what is read from this is this table."""
+        """The name as SQL writes it: what is read from this is this table."""
         return ".".join(quote_name(part) for part in (self.schema, self.name) if part is not None)
 
 

@@ -227,7 +227,10 @@ def _noun(kinds: tuple[type, ...]) -> Form:
 
 
 def _union(options: tuple[Any, ...]) -> Form:
-    """Of nouns, or of plain kinds; either may be None as well. Numbers would be taken for entries beside nouns."""
+    """The form of a union of nouns, or of plain kinds; either may be None as well.
+
+    Numbers would be taken for entries beside nouns.
+    """
     some = tuple(option for option in options if option is not types.NoneType)
     if all(is_dataclass(option) for option in some):
         form = _noun(some)
@@ -259,13 +262,13 @@ def _sequence(form: Form) -> Form:
 
 def _record(forms: tuple[Form, ...]) -> Form:
     def read(written: Json, before: Sequence[object]) -> object:
-        return tuple([form.read(one, before) for form, one in _paired(forms, _list(written))])
+        return tuple([form.read(one, before) for form, one in _pair_forms(forms, _list(written))])
 
     def write(value: object, places: Places) -> Json:
-        return [form.write(one, places) for form, one in _paired(forms, _tuple(value))]
+        return [form.write(one, places) for form, one in _pair_forms(forms, _tuple(value))]
 
     def find(value: Sequence[object]) -> Iterator[object]:
-        for form, one in _paired(forms, value):
+        for form, one in _pair_forms(forms, value):
             if form.nouns is not None:
                 yield from form.nouns(one)
 
@@ -303,7 +306,7 @@ def _nouns_in_each(form: Form) -> Callable[[Iterable[object]], Iterator[object]]
     return None if inside is None else lambda values: (noun for value in values for noun in inside(value))
 
 
-def _paired(forms: tuple[Form, ...], values: Sequence[object]) -> Iterator[tuple[Form, object]]:
+def _pair_forms(forms: tuple[Form, ...], values: Sequence[object]) -> Iterator[tuple[Form, object]]:
     if len(values) != len(forms):
         raise WireError(f"{_brief(values)} does not have {len(forms)} parts")
     return zip(forms, values, strict=True)

@@ -110,7 +110,7 @@ def _note_breach(record: Record, now: int, lag_s: float, freshness_s: float) -> 
     return replace(seen, episodes=record.episodes + 1, is_broken=True, broken_at=now)
 
 
-def applied(record: Record, rows: int, late_rows: int, penalty_per_row: float) -> Record:
+def apply_rows(record: Record, rows: int, late_rows: int, penalty_per_row: float) -> Record:
     """The record after rows were applied to the view."""
     return replace(
         record,
@@ -123,7 +123,9 @@ def applied(record: Record, rows: int, late_rows: int, penalty_per_row: float) -
 def count_late(
     times: npt.NDArray[np.int64], weights: npt.NDArray[np.int64], applied_at: int, freshness_s: float
 ) -> tuple[int, int]:
-    """Of changes (t and weight of each): rows that come or go, and those of them that came later than promised."""
+    """Counts, among changes (t and weight of each), rows that come or go, and those of them that came later than
+    promised.
+    """
     rows = np.abs(weights)
     is_late = applied_at - times > freshness_s * SECOND
     return int(rows.sum()), int(rows[is_late].sum())

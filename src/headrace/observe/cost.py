@@ -64,7 +64,7 @@ class Account:
         return Account(**json.loads(text))
 
 
-def charged(
+def charge_accounts(
     accounts: Mapping[str, Account],
     catalogue: Catalogue,
     serves: Mapping[str, tuple[str, ...]],

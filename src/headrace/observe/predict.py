@@ -25,7 +25,9 @@ def operation_of(graph: Graph, vertex: str) -> Operation:
 
 
 def planned_time(catalogue: Catalogue, graph: Graph, vertex: str) -> OperatorTime:
-    """As declared, at the site's speed, with what the link adds to a copy. Ingestion is like applying."""
+    """The time of a vertex's producer as declared, at the site's speed, with what the link adds to a copy. Ingestion is
+    like applying.
+    """
     operation = operation_of(graph, vertex)
     like = {INGEST: Operator.APPLY.value, RECOMPUTE: Operator.DERIVE.value}
     declared = catalogue.operator_times[like.get(operation.op, operation.op)]

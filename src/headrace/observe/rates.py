@@ -45,8 +45,8 @@ class Meter:
         return self.weight >= 1 - math.exp(-1) - 1e-9
 
 
-def metered(meter: Meter, amount: float, upto: int) -> Meter:
-    """After an amount came between the meter's time and a later one. A repetition changes nothing."""
+def add_amount(meter: Meter, amount: float, upto: int) -> Meter:
+    """The meter after an amount came between the meter's time and a later one. A repetition changes nothing."""
     seconds = (upto - meter.upto) / SECOND
     if seconds <= 0.0:
         return meter
@@ -78,14 +78,16 @@ class VertexFlow:
         return VertexFlow(Meter(**found["rows_in"]), Meter(**found["rows_out"]), Meter(**found["bytes"]))
 
 
-def started(t: int) -> VertexFlow:
-    """Of a vertex that begins at a time: what it held then did not flow."""
+def start_flow(t: int) -> VertexFlow:
+    """The flow of a vertex that begins at a time: what it held then did not flow."""
     return VertexFlow(Meter(t), Meter(t), Meter(t))
 
 
-def pushed(flow: VertexFlow, rows_in: float, rows_out: float, size: float, upto: int) -> VertexFlow:
+def add_push(flow: VertexFlow, rows_in: float, rows_out: float, size: float, upto: int) -> VertexFlow:
     return VertexFlow(
-        metered(flow.rows_in, rows_in, upto), metered(flow.rows_out, rows_out, upto), metered(flow.bytes, size, upto)
+        add_amount(flow.rows_in, rows_in, upto),
+        add_amount(flow.rows_out, rows_out, upto),
+        add_amount(flow.bytes, size, upto),
     )
 
 
@@ -105,7 +107,7 @@ class Statistics:
 
 
 def statistics(graph: Graph, flows: Mapping[str, VertexFlow], links: Iterable[Link]) -> Statistics:
-    """To re-plan with; a link without a limit has no load."""
+    """Statistics to plan again with; a link without a limit has no load."""
     known = {name: flow for name, flow in flows.items() if flow.rows_out.is_known and name in graph.vertices}
     homes = {name: graph.vertices[name].scope[0] for name in known if name not in graph.edges}
     return Statistics(

@@ -47,7 +47,7 @@ class ContractNumbers:
 
 @dataclass(frozen=True, slots=True)
 class ContractReadings:
-    """Of all contracts at one moment, microseconds since 1970."""
+    """The numbers of all contracts at one moment, microseconds since 1970."""
 
     at: int
     contracts: Mapping[str, ContractNumbers] = field(default_factory=dict)
@@ -76,7 +76,7 @@ def take_numbers(
     records: Mapping[str, Record],
     accounts: Mapping[str, Account],
 ) -> ContractReadings:
-    """Of all contracts that are or were watched."""
+    """Takes the numbers of all contracts that are or were watched."""
     return ContractReadings(
         at,
         {

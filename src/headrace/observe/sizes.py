@@ -14,7 +14,7 @@ from headrace.model.plan import Graph, Operator, Plan, Stage, VertexKind
 from headrace.observe.rates import VertexFlow
 
 
-def held_results(plan: Plan) -> tuple[str, ...]:
+def find_held_results(plan: Plan) -> tuple[str, ...]:
     """The vertices that hold all rows of a block's result; their logs have the names of the vertices."""
     results = _results(plan)
     return tuple(name for name in results if plan.graph.vertices[name].kind is VertexKind.RELATION)
@@ -23,7 +23,8 @@ def held_results(plan: Plan) -> tuple[str, ...]:
 def measure_sizes(
     plan: Plan, flows: Mapping[str, VertexFlow], rates: Mapping[str, float], logs: Mapping[str, Log]
 ) -> dict[str, MeasuredSize]:
-    """By fingerprint, of results whose changes were watched for long enough. `rates` are the sources' measured ones.
+    """Measures sizes by fingerprint, of results whose changes were watched for long enough. `rates` are the sources'
+    measured ones.
 
     Where a result is at several sites, one of them tells: they hold and emit the same. Rows alone are not told: from
     few groups alone the planner would guess few changes.

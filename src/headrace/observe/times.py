@@ -114,12 +114,12 @@ class Fit:
         return Fit(found["samples"], squares, products, deviations, time, scale)
 
 
-def fitted(fit: Fit, sample: Sample, planned: OperatorTime, fade: float = FORGET) -> Fit:
+def add_sample(fit: Fit, sample: Sample, planned: OperatorTime, fade: float = FORGET) -> Fit:
     """The fit after one more sample; earlier ones count `fade` times as much as they did."""
     predicted = seconds_of(fit.time_or(planned), sample.rows_in, sample.rows_out)
     as_planned = seconds_of(planned, sample.rows_in, sample.rows_out)
     deviation = sample.seconds - predicted
-    seconds = predicted + _clipped(deviation, fit.deviations, predicted)
+    seconds = predicted + _clip_deviation(deviation, fit.deviations, predicted)
     x = np.array([1.0, sample.rows_in, sample.rows_out])
     squares = fade * np.reshape(fit.squares, (3, 3)) + sample.weight * np.outer(x, x)
     products = fade * np.array(fit.products) + sample.weight * x * seconds
@@ -129,7 +129,7 @@ def fitted(fit: Fit, sample: Sample, planned: OperatorTime, fade: float = FORGET
         tuple(squares.ravel().tolist()),
         tuple(products.tolist()),
         (*fit.deviations, abs(deviation))[-RECENT:],
-        _solved(squares, products, planned) if samples >= ENOUGH else None,
+        _solve_coefficients(squares, products, planned) if samples >= ENOUGH else None,
         (
             fade * fit.scale[0] + sample.weight * as_planned**2,
             fade * fit.scale[1] + sample.weight * as_planned * seconds,
@@ -137,14 +137,14 @@ def fitted(fit: Fit, sample: Sample, planned: OperatorTime, fade: float = FORGET
     )
 
 
-def _clipped(deviation: float, deviations: tuple[float, ...], predicted: float) -> float:
+def _clip_deviation(deviation: float, deviations: tuple[float, ...], predicted: float) -> float:
     if len(deviations) < ENOUGH:
         return deviation
     most = max(CLIP * median(deviations), CLOSE * predicted)
     return min(most, max(-most, deviation))
 
 
-def _solved(squares: Vector, products: Vector, planned: OperatorTime) -> OperatorTime:
+def _solve_coefficients(squares: Vector, products: Vector, planned: OperatorTime) -> OperatorTime:
     """The best coefficients that are not negative: the best of those for which some are zero and the others free."""
     scale = np.sqrt(np.maximum(np.diag(squares), 1e-12))
     expected = np.array([planned.fixed, planned.per_in, planned.per_out]) * scale
@@ -186,11 +186,11 @@ class OperatorTimes:
         return slow * self.corrections.get(vertex, 1.0)
 
 
-def observed(
+def observe_push(
     times: OperatorTimes, operation: Operation, vertex: str, sample: Sample, planned: OperatorTime
 ) -> OperatorTimes:
-    """After a push of a vertex took what it took."""
-    fit = fitted(times.fits.get(operation, Fit()), sample, planned)
+    """What is known of times after a push of a vertex took what it took."""
+    fit = add_sample(times.fits.get(operation, Fit()), sample, planned)
     predicted = seconds_of(fit.time_or(planned), sample.rows_in, sample.rows_out)
     as_planned = seconds_of(planned, sample.rows_in, sample.rows_out)
     return OperatorTimes(
@@ -201,7 +201,7 @@ def observed(
 
 
 def forget(times: OperatorTimes, vertices: frozenset[str]) -> OperatorTimes:
-    """Without vertices that are gone; what their operators taught stays."""
+    """Drops vertices that are gone; what their operators taught stays."""
     corrections = {name: factor for name, factor in times.corrections.items() if name not in vertices}
     slowness = {name: factor for name, factor in times.slowness.items() if name not in vertices}
     return replace(times, corrections=corrections, slowness=slowness)
@@ -222,7 +222,7 @@ REMEMBERED = 100
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    """Of the last pushes of a contract: the predicted critical path over the measured one."""
+    """How well the last pushes of a contract were predicted: the predicted critical path over the measured one."""
 
     ratios: tuple[float, ...] = ()
 
@@ -233,14 +233,14 @@ class Accuracy:
 
     @property
     def margin(self) -> float:
-        """By how much more than predicted a push takes in one of ten cases, as a share; at most twice as long."""
+        """How much more than predicted a push takes in one of ten cases, as a share; at most twice as long."""
         if not self.ratios:
             return 0.0
         return min(1.0, max(0.0, float(np.quantile([1 / ratio for ratio in self.ratios], 0.9)) - 1.0))
 
 
-def compared(accuracy: Accuracy, predicted_s: float, measured_s: float) -> Accuracy:
-    """After a push; one that took no time, or was not predicted to take any, says nothing."""
+def compare_times(accuracy: Accuracy, predicted_s: float, measured_s: float) -> Accuracy:
+    """The accuracy after a push; one that took no time, or was not predicted to take any, says nothing."""
     if measured_s <= 0.0 or predicted_s <= 0.0:
         return accuracy
     return Accuracy((*accuracy.ratios, predicted_s / measured_s)[-REMEMBERED:])

@@ -135,5 +135,5 @@ def single_input(core: CoreStatistics, bit: int, whole: Dataset) -> Dataset:
 
 
 def as_output(dataset: Dataset, block: Block) -> Dataset:
-    """The same dataset, known to be the whole output of a block."""
+    """The dataset, known to be the whole output of a block."""
     return replace(dataset, stands_for=block.id)

@@ -128,7 +128,9 @@ def _offset_of(text: str, path: Path) -> int:
 
 
 def _entries(text: str, offset: int) -> Iterator[tuple[str | int, int, int]]:
-    """Of each entry of the object or list that starts here: its key or position, where that starts, where its value."""
+    """Yields, for each entry of the object or list that starts here, its key or position, where that starts, where its
+    value.
+    """
     opened = text[offset]
     offset = _skip(text, offset + 1)
     position = 0

@@ -43,7 +43,7 @@ def scale_numbers(numbers: Sequence[Exact], scale: int) -> IntArray:
 
 
 def scale_to_objects(numbers: Sequence[Exact], scale: int) -> IntArray:
-    """The same as Python integers in any case: products of them are exact, too."""
+    """Numbers times a scale as Python integers in any case: products of them are exact, too."""
     array: IntArray = np.empty(len(numbers), dtype=object)
     array[:] = _times(numbers, scale)
     return array

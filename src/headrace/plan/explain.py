@@ -67,7 +67,9 @@ def why(plan: Plan, name: str) -> tuple[Why, ...]:
 
 
 def _is_called(vertex: Vertex, name: str) -> bool:
-    """By its id, with or without the fingerprint; what is captured of a source by the name of the source, too."""
+    """Whether a vertex goes by a name: by its id, with or without the fingerprint; what is captured of a source by the
+    name of the source, too.
+    """
     return name in (vertex.id, vertex.id.split("~")[0]) or (vertex.base and vertex.scope == (name,))
 
 
@@ -138,13 +140,13 @@ def _states(edges: Mapping[str, Edge], upstream: list[str]) -> tuple[str, ...]:
 
 
 def _alternatives(question: Question) -> tuple[Alternative, ...]:
-    """Of a contract that is refused, each with what it would add."""
+    """Alternatives to a contract that is refused, each with what it would add."""
     return tuple(_alternative(question, name, answer, answer.cost) for name, answer in _other_plans(question))
 
 
 def _by_score(plan: Plan, entry: ContractPlan, question: Question) -> tuple[Alternative, ...]:
-    """Of a contract that is kept. Each costs what the contract does, and what it adds to the score of everything: what
-    others share with this contract they would pay alone without it.
+    """Alternatives to a contract that is kept. Each costs what the contract does, and what it adds to the score of
+    everything: what others share with this contract they would pay alone without it.
     """
     now = arrangement_of(plan)
     others, total = now.without(entry.contract), score(now)

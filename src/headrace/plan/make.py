@@ -85,7 +85,7 @@ def _across_a_wide_area(now: Arrangement, views: Views, cores: Cores, mode: Wide
 
 
 def _finish_plan(now: Arrangement, cores: Cores) -> Arrangement:
-    """After all contracts have come."""
+    """Finishes an arrangement after all contracts have come."""
     match now.options.sharing:
         case Sharing.MARGINAL:
             return climb(replan(now, cores))[0]

@@ -134,7 +134,7 @@ def critical_path(graph: Graph, at: Mapping[str, float], vertex: str) -> tuple[s
 
 
 def serves(graph: Graph, promises: Iterable[Promise]) -> dict[str, tuple[Promise, ...]]:
-    """For each vertex the promises it is kept for: those whose vertex can be reached from it."""
+    """Finds, for each vertex, the promises it is kept for: those whose vertex can be reached from it."""
     found: dict[str, list[Promise]] = {}
     for promise in promises:
         for name in upstream_first(graph, [promise.vertex]):

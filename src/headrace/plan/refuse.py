@@ -84,7 +84,7 @@ def _no_plan(question: Question) -> tuple[str, str]:
 
 
 def _release_sources(question: Question, sources: set[str]) -> Question:
-    """The same question, if these sources could be anywhere."""
+    """The question, if these sources could be anywhere."""
     return replace(question, cores=tuple(_release_core(core, sources) for core in question.cores))
 
 
@@ -116,7 +116,7 @@ def _binding(question: Question, fastest: Answer) -> tuple[str, str]:
 
 
 def what_is_left(question: Question) -> str:
-    """Of half the freshness, the time that pushes may wait for each other is not left."""
+    """Says what is left: of half the freshness, the time that pushes may wait for each other is not left."""
     if question.limit_s <= 0.0:
         return f"it may have to wait {format_seconds(question.batch_s - question.limit_s)} for others"
     return f"{format_seconds(question.limit_s)} are left"
@@ -255,7 +255,7 @@ def _still_kept(question: Question, answer: Answer, resources: tuple[Resource, .
 
 
 def _smallest_by_method(question: Question) -> float | None:
-    """The same for a method that looks at one plan only, by bisection."""
+    """The smallest freshness for a method that looks at one plan only, by bisection."""
     low, high = 0.0, question.freshness_s
     while admit(question.at_freshness(high)) is None:
         low, high = high, high * STEP

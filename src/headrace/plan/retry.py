@@ -37,7 +37,7 @@ def _as_asked(running: Plan, one: GoesOn) -> Plan | None:
 
 
 def _asking(catalogue: Catalogue, one: GoesOn) -> Catalogue:
-    """With the version that is asked for; the earlier view goes unless another contract needs it."""
+    """The catalogue with the version that is asked for; the earlier view goes unless another contract needs it."""
     contracts = {**catalogue.contracts, one.contract: one.asked}
     earlier = catalogue.contracts[one.contract].view
     needed = {terms.view for terms in contracts.values()}

@@ -38,7 +38,7 @@ def _rate_now(catalogue: Catalogue, found: MeasuredSize) -> float | None:
 
 
 def believe_size(size: MeasuredSize) -> MeasuredSize:
-    """Without numbers that nobody can have measured."""
+    """Drops numbers that nobody can have measured."""
     sources = {name: rate for name, rate in size.sources.items() if _believe(rate) is not None}
     if len(sources) < len(size.sources):
         return MeasuredSize(_believe(size.rows), None, dict.fromkeys(size.sources, 0.0))

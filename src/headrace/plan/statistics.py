@@ -333,8 +333,8 @@ class CoreStatistics:
     # Names
 
     def fingerprint(self, subset: int) -> str:
-        """Of the filtered and projected sub-join; that of the whole dataset for an input of which nothing is left
-        out.
+        """The fingerprint of the filtered and projected sub-join; that of the whole dataset for an input of which
+        nothing is left out.
         """
         if subset not in self._fingerprints:
             self._fingerprints[subset] = self._fingerprint(subset)

@@ -104,8 +104,8 @@ def _as_it_runs(contract: Contract, promised: Mapping[str, float]) -> Contract:
 
 
 def _names(running: Plan, declared: Catalogue, held: Collection[str]) -> dict[str, str]:
-    """By the name that people gave it: what a declared view goes by. Views that run keep what they go by, and nothing
-    else goes by a name that contracts which are held depend on.
+    """Names by the names that people gave: what a declared view goes by. Views that run keep what they go by, and
+    nothing else goes by a name that contracts which are held depend on.
     """
     there, now = _versions(running), arrangement_of(running)
     used = blocks_used(now, *(one.vertex for one in now.kept if one.contract.name in held))

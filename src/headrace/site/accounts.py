@@ -10,7 +10,7 @@ from headrace.model.events import Event
 from headrace.model.notes import ContractAccount, RemovedNote, note_keys, read_document, read_notes
 from headrace.model.plan import Plan
 from headrace.model.push_events import DatasetsPushed, Use
-from headrace.observe.cost import Account, Usage, charged, share_out
+from headrace.observe.cost import Account, Usage, charge_accounts, share_out
 from headrace.run.load.load import Sent
 from headrace.run.ports import Ledger
 from headrace.run.push.push import Pushed
@@ -113,7 +113,7 @@ class Accounts:
     def _charge(self, usages: Iterable[Usage], now: int) -> None:
         if self.plan is not None:
             with self._turn:
-                self.accounts = charged(self.accounts, self.plan.catalogue, _serves(self.plan), usages, now)
+                self.accounts = charge_accounts(self.accounts, self.plan.catalogue, _serves(self.plan), usages, now)
 
 
 def account_notes(accounts: Mapping[str, Account]) -> tuple[ContractAccount, ...]:

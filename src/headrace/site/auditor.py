@@ -21,7 +21,7 @@ from headrace.model.notes import (
     read_note,
     read_notes,
 )
-from headrace.observe.audit import Record, applied, count_late, look, tell_breach
+from headrace.observe.audit import Record, apply_rows, count_late, look, tell_breach
 from headrace.observe.cost import Account
 from headrace.observe.lag import DatabaseProgress, lag_s
 from headrace.observe.shown import ContractReadings, WatchedPromise, take_numbers
@@ -99,9 +99,9 @@ class Auditor:
 
     def measure(self) -> Mapping[str, float]:
         """Lags now, by contract; of those that are loaded."""
-        return self._measured(self.clock())
+        return self._measure_lags(self.clock())
 
-    def _measured(self, now: int) -> Mapping[str, float]:
+    def _measure_lags(self, now: int) -> Mapping[str, float]:
         times = self.ledger.times()
         positions = read_notes(self.ledger, CapturedUpTo)
         last = {name: CommitMark(name, one.t, one.commit_time) for name, one in positions.items()}
@@ -113,11 +113,11 @@ class Auditor:
             if reached is not None:
                 # Whatever came since changes were missed may not be all.
                 t = min([reached, *(since for source, since in missed.items() if source in one.sources)])
-                found[one.contract] = MeasuredLag(one.vertex, t, lag_s(now, t, self._captured(one, t, last, now)))
+                found[one.contract] = MeasuredLag(one.vertex, t, lag_s(now, t, self._find_progress(one, t, last, now)))
         self.measured = found
         return self.lags_s
 
-    def _captured(
+    def _find_progress(
         self, one: WatchedContract, view_t: int, last: Mapping[str, CommitMark], now: int
     ) -> list[DatabaseProgress]:
         return [
@@ -170,7 +170,7 @@ class Auditor:
     def _look(self) -> tuple[int, list[Event]]:
         """When it was, and what it has to tell."""
         now = self.clock()  # before measuring: if the process stands still between, the next look finds it
-        lags = self._measured(now)
+        lags = self._measure_lags(now)
         self._looked_at = now
         events: list[Event] = []
         with self._turn:
@@ -210,11 +210,11 @@ class Auditor:
             if one.vertex in vertices and one.contract in self.judged:
                 log = self.ledger.logs([one.vertex])[one.vertex]
                 after = max(self.judged[one.contract], log.start)
-                rows, late = _counted(store, log, after, now, one.freshness_s)
+                rows, late = _count_changes(store, log, after, now, one.freshness_s)
                 self.judged[one.contract] = log.t
                 with self._turn:
                     record = self.records.get(one.contract, Record())
-                    self.records[one.contract] = applied(record, rows, late, one.penalty)
+                    self.records[one.contract] = apply_rows(record, rows, late, one.penalty)
 
 
 def last_look(ledger: Ledger) -> ContractReadings | None:
@@ -223,7 +223,7 @@ def last_look(ledger: Ledger) -> ContractReadings | None:
     return None if note is None else read_document(note, ContractReadings.from_json)
 
 
-def _counted(store: Store, log: Log, after: int, now: int, freshness_s: float) -> tuple[int, int]:
+def _count_changes(store: Store, log: Log, after: int, now: int, freshness_s: float) -> tuple[int, int]:
     rows, late = 0, 0
     for piece in log.changes(after, log.t):
         table = store.read(log.site, piece.file, [TIME, WEIGHT])

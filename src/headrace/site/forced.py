@@ -37,6 +37,6 @@ def _read_terms(terms: Mapping[str, float]) -> ForcedTerms:
     return ForcedTerms(float(terms["declared_s"]), float(terms["kept_s"]))
 
 
-def forced_promises(folder: Folder) -> dict[str, float]:
+def read_forced_promises(folder: Folder) -> dict[str, float]:
     """What contracts that were forced are promised, in seconds."""
     return {name: terms.declared_s for name, terms in read_forced(folder).items()}

@@ -10,17 +10,17 @@ from dataclasses import astuple, dataclass, field, replace
 from headrace.model.catalogue import OperatorTime
 from headrace.model.plan import Plan
 from headrace.observe.predict import operation_of, planned_time, predictor
-from headrace.observe.rates import Statistics, VertexFlow, pushed, started, statistics
+from headrace.observe.rates import Statistics, VertexFlow, add_push, start_flow, statistics
 from headrace.observe.times import (
     Accuracy,
     Fit,
     Operation,
     OperatorTimes,
     Sample,
-    compared,
-    fitted,
+    add_sample,
+    compare_times,
     forget,
-    observed,
+    observe_push,
     seconds_of,
 )
 from headrace.run.push.push import Pushed
@@ -97,13 +97,13 @@ class Learning:
         for one in worked:
             if one.skipped:
                 continue
-            flow = self.flows.get(one.vertex) or started(before.get(one.vertex, one.t))
-            self.flows[one.vertex] = pushed(flow, one.rows_in, one.rows_out, one.sent, one.t)
+            flow = self.flows.get(one.vertex) or start_flow(before.get(one.vertex, one.t))
+            self.flows[one.vertex] = add_push(flow, one.rows_in, one.rows_out, one.sent, one.t)
             if one.seconds:
                 graph = self.plan.graph
                 planned = planned_time(self.plan.catalogue, graph, one.vertex)
                 sample = Sample(one.rows_in, one.rows_out, one.seconds)
-                self.times = observed(self.times, operation_of(graph, one.vertex), one.vertex, sample, planned)
+                self.times = observe_push(self.times, operation_of(graph, one.vertex), one.vertex, sample, planned)
 
     def learn_job(self, pushes: float, predicted_s: float, took_s: float) -> None:
         """From a job in which so many pushes, of so many predicted seconds by themselves, followed each other.
@@ -115,7 +115,7 @@ class Learning:
         expected_s = max(seconds_of(self.job, pushes, predicted_s), SHORTEST_S)
         surprise = abs(math.log(max(took_s, SHORTEST_S) / expected_s))
         weight = SURPRISING / max(surprise, SURPRISING) / expected_s**2
-        self.jobs = fitted(self.jobs, Sample(pushes, predicted_s, took_s, weight), AS_PLANNED, FORGET_JOBS)
+        self.jobs = add_sample(self.jobs, Sample(pushes, predicted_s, took_s, weight), AS_PLANNED, FORGET_JOBS)
 
     def learn_sides(self, longest_s: float, total_s: float, took_s: float) -> None:
         """From a job whose pushes took so long, those of its longest slot and all."""
@@ -132,7 +132,7 @@ class Learning:
         if contract in self.begun:
             at, predicted_s = self.begun.pop(contract)
             self.last[contract] = predicted_s, (now - at) / 1e6
-            self.accuracy[contract] = compared(self.accuracy.get(contract, Accuracy()), *self.last[contract])
+            self.accuracy[contract] = compare_times(self.accuracy.get(contract, Accuracy()), *self.last[contract])
 
     # Going on
 

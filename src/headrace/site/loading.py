@@ -19,7 +19,7 @@ from headrace.run.ports import Ledger
 from headrace.run.push.engine import Engine, NoAnswer, NotThereYet
 from headrace.site.running import Running
 from headrace.site.sources.captures import Captures
-from headrace.site.sources.troubles import held_up_sources
+from headrace.site.sources.troubles import find_held_up_sources
 
 log = logging.getLogger("headrace.service")
 
@@ -76,7 +76,7 @@ class Loader:
         while not self.stop.is_set():
             loaded = read_notes(self.ledger, SourceLoaded)
             missing = sorted(name for name in used if name not in loaded)
-            held_up = held_up_sources(self.ledger, self.captures) if time.monotonic() > patience else {}
+            held_up = find_held_up_sources(self.ledger, self.captures) if time.monotonic() > patience else {}
             done = not missing or (held_up.keys() >= set(missing) and _serves_some(loading.wanted, missing))
             if done:
                 read = [name for name in used if name not in missing]
@@ -123,7 +123,7 @@ class Loader:
         new = [name for name in engine.missing() if name in program.tasks]
         loading.say(f"computing {len(new)} vertices" if new else "switching")
         unloaded = self._load(engine, loading.wanted)
-        error = self._tried(lambda: engine.level(program))
+        error = self._try(lambda: engine.level(program))
         if error is not None:
             log.warning("these will be late, because they are now computed differently: %s", error)
         loading.say("switching")
@@ -151,7 +151,7 @@ class Loader:
         for upkeep throughout, since indexes that were merged past that time could not be read as of it.
         """
         t = engine.common_time(wanted)
-        return self._tried(lambda: engine.load(wanted, t))
+        return self._try(lambda: engine.load(wanted, t))
 
     def load_if_read(self, engine: Engine, wanted: Collection[str]) -> RuntimeError | None:
         """The same where some of the sources may not have been read."""
@@ -160,11 +160,11 @@ class Loader:
         unread = sorted(source for source in sources if source not in loaded)
         if not unread:
             return self.try_to_load(engine, wanted)
-        why = held_up_sources(self.ledger, self.captures).get(unread[0])
+        why = find_held_up_sources(self.ledger, self.captures).get(unread[0])
         told = "is not read yet" if why is None else f"cannot be read: {why}"
         return NotThereYet(f'source "{unread[0]}" {told}')
 
-    def _tried(self, act: Callable[[], object]) -> RuntimeError | None:
+    def _try(self, act: Callable[[], object]) -> RuntimeError | None:
         for left in range(LOAD_TRIES - 1, -1, -1):
             try:
                 act()

@@ -24,7 +24,7 @@ from headrace.site.accounts import Accounts
 from headrace.site.asked import RowChoice, RowsAsked, read_choice
 from headrace.site.auditor import Auditor, last_look
 from headrace.site.folder import Folder
-from headrace.site.forced import forced_promises
+from headrace.site.forced import read_forced_promises
 from headrace.site.last_status import UNRESPONSIVE_S
 from headrace.site.running import find_sources, make_running, watch_contracts
 from headrace.site.service import clock_now
@@ -77,7 +77,7 @@ class ViewReader:
         """
         entries = [entry for entry in self.plan.contracts if name in (name_of_view(entry.view), entry.contract)]
         if not entries:
-            raise UsageError(f'no contract keeps a view "{name}"', _known(name, self.names()))
+            raise UsageError(f'no contract keeps a view "{name}"', _check_known(name, self.names()))
         names = {entry.contract: serving_log(self.program, entry) for entry in entries}
         logs = self.ledger.logs(names.values())
         there = [entry for entry in entries if names[entry.contract] in logs]
@@ -212,7 +212,7 @@ def open_reader(folder: Folder) -> ViewReader:
     if plan is None:
         what = "has not run yet" if not folder.exists else "has not been loaded yet"
         raise UsageError(f'the project in "{folder.project}" {what}', "start it with `headrace up`")
-    ran = make_running(plan, forced_promises(folder))
+    ran = make_running(plan, read_forced_promises(folder))
     return ViewReader(ran.plan, ran.program, folder.ledger(), folder.store(), ran.forced)
 
 
@@ -222,5 +222,5 @@ def moment_text(t: int) -> str:
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{micros:06d}Z"
 
 
-def _known(name: str, names: list[str]) -> str:
+def _check_known(name: str, names: list[str]) -> str:
     return nearest_name(name, names) or f"there are {', '.join(names)}"

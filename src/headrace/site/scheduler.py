@@ -92,7 +92,7 @@ class Scheduler:
 
     def decide(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> PushDecision:
         """What has to start now; what has started stays in `pending` until it is there."""
-        self.halted = self._halted_contracts()
+        self.halted = self._find_halted_contracts()
         for contract, due in list(self.pending.items()):
             there = due.vertex in times and times[due.vertex] >= due.target
             if there:
@@ -232,7 +232,7 @@ class Scheduler:
         targets = {move.vertex: move.target for move in moves if not self._backs_off(move.vertex, scene.now)}
         return self.engine.push_round(targets) if targets else []
 
-    def _halted_contracts(self) -> dict[str, str]:
+    def _find_halted_contracts(self) -> dict[str, str]:
         program, waiting = self.engine.program, self.engine.waiting()
         logs = {entry.contract: serving_log(program, entry) for entry in self.running.plan.contracts}
         return {contract: waiting[log] for contract, log in logs.items() if log in waiting}

@@ -53,22 +53,22 @@ def outputs_of(name: str, sums: Mapping[Key, tuple[int, int]]) -> Counter[Key]:
     return Counter({((name, (*group, ("", pair))),): 1 for group, pair in sums.items() if pair[0]})
 
 
-def aggregated(name: str, aggregate: Mapping[str, Any], rows: Counter[Key]) -> Counter[Key]:
+def aggregate_rows(name: str, aggregate: Mapping[str, Any], rows: Counter[Key]) -> Counter[Key]:
     return outputs_of(name, sums_of(aggregate, rows))
 
 
-def derived(name: str, derive: Mapping[str, Any], inputs: list[Counter[Key]]) -> Counter[Key]:
+def derive_rows(name: str, derive: Mapping[str, Any], inputs: list[Counter[Key]]) -> Counter[Key]:
     """A stand-in for each kind of operator: it reads the same inputs, and is as sensitive to what they hold."""
     kind, present = derive["kind"], [Counter({row: w for row, w in rows.items() if w}) for rows in inputs]
     if kind == "union_all":
         return Counter({((name, row),): weight for rows in present for row, weight in rows.items()})
     if len(present) == 2:
-        return _paired(name, kind, repr(derive["args"]), present[0], present[1])
+        return _pair_rows(name, kind, repr(derive["args"]), present[0], present[1])
     rows = sorted({checksum(row) % 16 for row, weight in present[0].items() if weight > 0})
     return Counter({((name, (("", value),)),): 1 for value in (rows[:3] if kind == "topk" else rows)})
 
 
-def _paired(name: str, kind: str, on: str, left: Counter[Key], right: Counter[Key]) -> Counter[Key]:
+def _pair_rows(name: str, kind: str, on: str, left: Counter[Key], right: Counter[Key]) -> Counter[Key]:
     found: Counter[Key] = Counter()
     met_right: set[Key] = set()
     for one, weight in left.items():

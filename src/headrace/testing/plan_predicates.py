@@ -43,7 +43,9 @@ class Predicates:
     lines: Mapping[str, list[Constant]]
 
     def holds(self, text: str, *rows: object) -> bool:
-        """Of one row, conjunct by conjunct; a predicate over several rows holds or not as a whole."""
+        """Whether a predicate holds for one row, conjunct by conjunct; a predicate over several rows holds or not as a
+        whole.
+        """
         if len(rows) != 1:
             return is_chosen(text, *rows)
         return all(self._conjunct_holds(conjunct, rows[0]) for conjunct in conjuncts_of(text))

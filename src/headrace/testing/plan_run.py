@@ -18,9 +18,9 @@ from headrace.testing.plan_operators import (
     Key,
     Row,
     Stamp,
-    aggregated,
+    aggregate_rows,
     by_time,
-    derived,
+    derive_rows,
     difference,
     outputs_of,
     reads_of,
@@ -87,20 +87,20 @@ class Made:
     def changes(self) -> Iterator[Change]:
         op = self.edge["op"]
         if op in ("capture", "copy", "apply"):
-            return self._passed()
+            return self._pass_changes()
         if op == "union":
             return (change for name in self.edge["in"] for change in self.run.logs[name])
         if op == "join":
-            return self._joined()
-        return self._aggregated() if op == "aggregate" else self._derived()
+            return self._join_changes()
+        return self._aggregate_changes() if op == "aggregate" else self._derive_changes()
 
-    def _passed(self) -> Iterator[Change]:
+    def _pass_changes(self) -> Iterator[Change]:
         for stamp, row, weight in self.run.logs[self.edge["in"][0]]:
             if self._is_selected(row):
                 yield stamp, row, weight
 
     def _is_selected(self, row: Key) -> bool:
-        """By the filters of the edge, each on the row of its alias; a single row goes by any name."""
+        """Whether a row passes the filters of the edge, each on the row of its alias; a single row goes by any name."""
         by_alias = dict(row)
         filters = self.edge["select"].items()
         return all(self.run.holds(text, row[0][1] if len(row) == 1 else by_alias[alias]) for alias, text in filters)
@@ -112,7 +112,7 @@ class Made:
 
     # Joins
 
-    def _joined(self) -> Iterator[Change]:
+    def _join_changes(self) -> Iterator[Change]:
         vertices = [self.run.vertices[name] for name in self.edge["in"]]
         delta, relation = sorted(vertices, key=lambda vertex: vertex["kind"] != "delta")
         out = self.run.vertices[self.edge["out"]]
@@ -144,7 +144,7 @@ class Made:
         return all(self.run.holds(text, *(row[alias] for alias in sorted(aliases))) for aliases, text in residuals)
 
     def _aliases(self, delta: Any, relation: Any, out: Any) -> tuple[str | None, str | None]:
-        """Under which aliases single sources enter; None for what is joined already."""
+        """The aliases under which single sources enter; None for what is joined already."""
         scope = set(out["scope"])
         changed = None
         if len(delta["scope"]) == 1:
@@ -173,7 +173,7 @@ class Made:
         sources = {source: alias for alias, source in reads_of(view)}
         return sources.get(scope[0]) if len(scope) == 1 else None
 
-    def _aggregated(self) -> Iterator[Change]:
+    def _aggregate_changes(self) -> Iterator[Change]:
         wanted = dict(self.edge["aggregate"])
         stage = wanted.pop("stage")
         name = self.edge["in"][0]
@@ -198,7 +198,7 @@ class Made:
         self, stage: str, view: Mapping[str, Any], wanted: Mapping[str, Any], rows: Counter[Key]
     ) -> Counter[Key]:
         if stage == "full":
-            return aggregated(view["id"], wanted, rows)
+            return aggregate_rows(view["id"], wanted, rows)
         if stage == "partial":
             return Counter(
                 {(("partial", (group, *sums)),): 1 for group, sums in sums_of(wanted, rows).items() if any(sums)}
@@ -211,7 +211,7 @@ class Made:
             sums[1] += weight * total
         return outputs_of(view["id"], {group: (sums[0], sums[1]) for group, sums in totals.items()})
 
-    def _derived(self) -> Iterator[Change]:
+    def _derive_changes(self) -> Iterator[Change]:
         """The output before and after every time: derivations have no cheaper meaning."""
         deltas = [name for name in self.edge["in"] if self.run.vertices[name]["kind"] == "delta"]
 
@@ -221,15 +221,15 @@ class Made:
         view = self._view(matches)
         inputs = self._inputs(view, deltas)
         assert inputs is not None, f"no view derives {self.edge['out']}"
-        logs = [list(self._named(*input_)) for input_ in inputs]
+        logs = [list(self._name_changes(*input_)) for input_ in inputs]
         states: list[Counter[Key]] = [Counter() for _ in logs]
         for time in sorted({stamp[0] for log in logs for stamp, _, _ in log}):
-            before = derived(view["id"], self.edge["derive"], states)
+            before = derive_rows(view["id"], self.edge["derive"], states)
             for state, log in zip(states, logs, strict=True):
                 for (when, _), row, weight in log:
                     if when == time:
                         state[row] += weight
-            yield from difference(time, before, derived(view["id"], self.edge["derive"], states))
+            yield from difference(time, before, derive_rows(view["id"], self.edge["derive"], states))
 
     def _inputs(self, view: Mapping[str, Any], deltas: list[str]) -> list[tuple[str, str | None, str | None]] | None:
         """What a view reads: deltas with their aliases and sources; or the one join that it is made of.
@@ -254,7 +254,7 @@ class Made:
             found.append((match[0], alias, source))
         return None if left else found
 
-    def _named(self, name: str, alias: str | None, source: str | None) -> Iterator[Change]:
+    def _name_changes(self, name: str, alias: str | None, source: str | None) -> Iterator[Change]:
         """An input as the view reads it: by its alias, and filtered if the edge says so."""
         for stamp, row, weight in self.run.logs[name]:
             if alias is None or source is None:

@@ -20,8 +20,8 @@ from headrace.testing.plan_operators import (
     PAIRED,
     Change,
     Key,
-    aggregated,
-    derived,
+    aggregate_rows,
+    derive_rows,
     plain,
     reads_of,
     times,
@@ -103,17 +103,17 @@ class PlannedWorld:
         view = self.views[name]
         derive = view.get("derive")
         if derive is not None and derive["kind"] in PAIRED:
-            inputs = [self._filtered(view, alias, source, time) for alias, source in reads_of(view)]
-            return derived(name, derive, inputs)
+            inputs = [self._filter_rows(view, alias, source, time) for alias, source in reads_of(view)]
+            return derive_rows(name, derive, inputs)
         core: Counter[Key] = Counter({(): 1})
         for alias, source in reads_of(view):
-            core = times(core, self._filtered(view, alias, source, time))
+            core = times(core, self._filter_rows(view, alias, source, time))
         core = Counter({row: weight for row, weight in core.items() if self._meets(view, row)})
         if view.get("aggregate") is not None:
-            return aggregated(name, view["aggregate"], core)
-        return core if derive is None else derived(name, derive, [core])
+            return aggregate_rows(name, view["aggregate"], core)
+        return core if derive is None else derive_rows(name, derive, [core])
 
-    def _filtered(self, view: Mapping[str, Any], alias: str, source: str, time: int) -> Counter[Key]:
+    def _filter_rows(self, view: Mapping[str, Any], alias: str, source: str, time: int) -> Counter[Key]:
         texts = [text for filtered, text, _ in view["filters"] if filtered == alias]
         return Counter(
             {

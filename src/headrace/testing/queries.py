@@ -88,7 +88,7 @@ class QueryMaker:
             self.first_of_all,
         ]
         if not self.portable:
-            makers.append(self.windowed)
+            makers.append(self.make_windowed)
         return self.draw(st.sampled_from(makers))(depth, outermost)
 
     def select(self, depth: int, outermost: bool) -> RandomQuery:
@@ -185,7 +185,7 @@ class QueryMaker:
             for column in columns
         )
 
-    def windowed(self, depth: int, outermost: bool) -> RandomQuery:
+    def make_windowed(self, depth: int, outermost: bool) -> RandomQuery:
         source = self.from_clause(depth)
         scalars = self.scalars(source)
         time = scalars.column(Family.TIMESTAMP)

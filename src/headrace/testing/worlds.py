@@ -77,7 +77,7 @@ class RunningWorld:
         self.open()
 
     def open(self) -> None:
-        """As after a restart: everything comes from the ledger."""
+        """Opens the world as after a restart: everything comes from the ledger."""
         self.engine = Engine(self.program, self.ledger, self.store, self.runner or HereRunner(perform), self.lease)
 
     def _site(self, source: str) -> str:

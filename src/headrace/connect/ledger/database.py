@@ -29,10 +29,10 @@ class LedgerDatabase(Protocol):
         """Commits, durably, unless an exception leaves it."""
 
     def alone(self) -> AbstractContextManager[Transaction]:
-        """Like `write`, and nobody else adds pieces of logs meanwhile."""
+        """A transaction like `write`, and nobody else adds pieces of logs meanwhile."""
 
     def migrate(self) -> AbstractContextManager[Transaction]:
-        """Like `write`, and nobody else migrates meanwhile."""
+        """A transaction like `write`, and nobody else migrates meanwhile."""
 
     def now(self) -> float:
         """Seconds, by the one clock that all users of this database share."""

@@ -91,7 +91,7 @@ class SqlLedger:
             add_events(transaction, commit.events)
 
     def _check_stored(self, transaction: Transaction, edits: list[Edit]) -> None:
-        """After the names are written: from here on nobody sweeps these files away."""
+        """Runs after the names are written: from here on nobody sweeps these files away."""
         new = {edit.log: edit.add for edit in edits if edit.add}
         if self._is_stored is None or not new:
             return

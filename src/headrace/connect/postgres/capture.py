@@ -110,7 +110,7 @@ class CaptureSettings:
 
     @property
     def digest(self) -> str:
-        """Of the tables; what a capture notes (`CapturingTables`) once it captures exactly these."""
+        """A digest of the tables; what a capture notes (`CapturingTables`) once it captures exactly these."""
         return hashlib.sha256(repr(self.tables).encode()).hexdigest()[:16]
 
 
@@ -311,7 +311,7 @@ class Capture:
                     self._intake.note(SourceStopped.remove(source), SourceMend.remove(source))
 
     def _look_again(self, target: SpoolTarget, table: SqlTable) -> None:
-        """At a table that is as declared, and was stopped."""
+        """Looks again at a table that is as declared, and was stopped."""
         found = self._find_hindrance(target.captured, table)
         if found is None:
             raise ConnectError(
@@ -413,7 +413,7 @@ class Capture:
         self._beats[mark.encode()] = asked, self._time_of_answer(asked, started)
 
     def _take(self, wait_s: float) -> None:
-        """At most the time, but transactions whole."""
+        """Takes messages for at most the time, but transactions whole."""
         assert self._stream is not None
         deadline, fed = time.monotonic() + wait_s, 0
         receive, feed, transactions, intake = (

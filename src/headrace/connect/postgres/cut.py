@@ -39,7 +39,8 @@ ROWS_AT_ONCE, BYTES_AT_ONCE = 100_000, 32 << 20
 
 
 class DatabaseCut:
-    """Of some tables of one database. `mark` may be set without `lock`, to see how far behind the capture is.
+    """A cut through some tables of one database. `mark` may be set without `lock`, to see how far behind the capture
+    is.
 
     `missing` are sources whose tables are gone, and `rows` how many rows others have, as the database estimates.
     """

@@ -103,7 +103,10 @@ def _variable(name: str, environment: Mapping[str, str]) -> str:
 
 
 def lines_of(handle: int) -> Iterator[str]:
-    """As they come. Not through `sys.stdin`: a thread that waits there would keep Python from ending in order."""
+    """Reads lines as they come.
+
+    Not through `sys.stdin`: a thread that waits there would keep Python from ending in order.
+    """
     rest = b""
     while some := os.read(handle, 1 << 16):
         *whole, rest = (rest + some).split(b"\n")
@@ -204,7 +207,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _capture(source: str, stop: threading.Event) -> int:
-    """As the configuration says that lies in a file, or comes in lines from standard input."""
+    """Captures as the configuration says that lies in a file, or comes in lines from standard input."""
     threading.Thread(target=_end_with_parent, args=(os.getppid(), stop), daemon=True).start()
     try:
         lines = lines_of(sys.stdin.fileno()) if source == "-" else iter([Path(source).read_text()])

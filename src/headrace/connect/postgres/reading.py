@@ -102,7 +102,7 @@ class TableQueries:
         return sql.SQL(", ").join(map(sql.Identifier, self.captured.key))
 
     def _key_types(self) -> tuple[str, ...]:
-        """As SQL writes them. A column that has just gone makes the query fail, not this."""
+        """The types of the key as SQL writes them. A column that has just gone makes the query fail, not this."""
         rows = self.session.execute(
             "SELECT attname::text AS name, format_type(atttypid, atttypmod) AS type FROM pg_attribute"
             " WHERE attrelid = to_regclass(%s) AND attnum > 0",

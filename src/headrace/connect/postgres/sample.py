@@ -110,7 +110,7 @@ class SampleLoad:
                 session.close()
 
     def _run(self, sessions: Mapping[str, psycopg.Connection]) -> None:
-        """At irregular times, as people do things."""
+        """Runs statements at irregular times, as people do things."""
         chance = random.Random(self.seed)
         now = time.monotonic()
         due = [(now + chance.expovariate(habit.per_second), n) for n, habit in enumerate(self.habits)]

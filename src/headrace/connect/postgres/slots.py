@@ -37,7 +37,7 @@ class CaptureNames:
 
 
 def capture_names(project: str, database: str) -> CaptureNames:
-    """The same for the same project and database, and different for others."""
+    """Names of slots and publications: equal for the same project and database, and different for others."""
     digest = hashlib.sha256(f"{project}\0{database}".encode()).hexdigest()[:8]
     readable = re.sub(r"[^a-z0-9]+", "_", f"{project}_{database}".lower()).strip("_")
     name = f"headrace_{readable}"[: LONGEST_NAME - len(f"_streams_{digest}")].rstrip("_")
@@ -101,7 +101,7 @@ def free_a_slot(session: Connection) -> str:
 
 
 def _say_held_up(session: Connection) -> ConnectError:
-    """By whoever has a transaction open since before."""
+    """The error that names those who have a transaction open since before."""
     row = session.execute(_OLDEST_WRITER).fetchone()
     if row is None:
         return ConnectError("creating a replication slot takes a long time", "it continues by itself")

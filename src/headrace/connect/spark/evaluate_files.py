@@ -46,7 +46,7 @@ class FileEvaluator:
 
 
 def _in_order(frame: DataFrame, table: ParquetTable) -> DataFrame:
-    """As `run.operators.recompute.in_order` does: what a query leaves open depends on nothing but the rows."""
+    """Sorts rows as `operators.recompute.in_order` does: what a query leaves open depends on nothing but the rows."""
     sortable = sorted(name for name, type_ in table.columns if not isinstance(type_, Array))
     order = [fn.col(f"c{table.position(name)}").asc_nulls_last() for name in sortable]
     sorted_ = frame.coalesce(1).sortWithinPartitions(*order) if order else frame.coalesce(1)
@@ -54,7 +54,7 @@ def _in_order(frame: DataFrame, table: ParquetTable) -> DataFrame:
 
 
 def _write(frame: DataFrame, answer: Path) -> None:
-    """By position."""
+    """Writes rows, with their columns by position."""
     frame.toDF(*(f"c{position}" for position in range(len(frame.columns)))).write.parquet(str(answer))
 
 

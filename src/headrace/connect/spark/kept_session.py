@@ -74,7 +74,7 @@ class KeptSession:
         return jobs.session is self._session and is_alive(jobs.session)
 
     def kill(self) -> None:
-        """At once, whether it runs or is on its way: nobody is asked."""
+        """Kills Spark at once, whether it runs or is on its way: nobody is asked."""
         if self._java is not None and self._java.poll() is None:
             self._java.kill()
         else:

@@ -76,7 +76,7 @@ class PlaceRules(Protocol):
 
     @property
     def words(self) -> tuple[str, str, str]:
-        """In the Cloud, at a, at b."""
+        """The words for the places: in the Cloud, at a, at b."""
 
     @property
     def method(self) -> str:

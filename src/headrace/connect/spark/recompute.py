@@ -21,7 +21,7 @@ from headrace.connect.spark.items import cores
 from headrace.connect.spark.say_error import errors_in_words, say_error
 from headrace.meaning.python_functions import Functions, surroundings_of
 from headrace.model.errors import EvaluationError
-from headrace.model.full_query import SOURCE_PREFIX, FullQuery, backquoted
+from headrace.model.full_query import SOURCE_PREFIX, FullQuery, backquote
 from headrace.model.relation import Field
 from headrace.model.types import INTEGERS
 from headrace.run.push.evaluate_here import SMALL_ROWS, evaluate_here
@@ -66,7 +66,7 @@ def open_query(session: SparkSession, query: FullQuery, frames: Mapping[str, Dat
     names = {source: f"{SOURCE_PREFIX}{source}" for source in query.reads}
     try:
         for source, name in names.items():
-            frames[source].createOrReplaceTempView(backquoted(name))
+            frames[source].createOrReplaceTempView(backquote(name))
         yield session.sql(query.sql)
     except AnalysisException as error:
         raise EvaluationError(f"Spark rejects the query: {say_error(error)}") from error
@@ -76,13 +76,15 @@ def open_query(session: SparkSession, query: FullQuery, frames: Mapping[str, Dat
 
 
 def _frame(session: SparkSession, source: str, table: pa.Table) -> DataFrame:
-    """In one partition: rows keep their order, so that what a query leaves open depends on nothing but the rows."""
+    """A frame of one partition: rows keep their order, so that what a query leaves open depends on nothing but the
+    rows.
+    """
     named = table.rename_columns([name.removeprefix(f"{source}.") for name in table.column_names])
     return session.createDataFrame(named).coalesce(1)
 
 
 def _answer(frame: DataFrame, fields: Sequence[Field]) -> pa.Table:
-    """By position: names are those of the view."""
+    """The answer, with columns by position: names are those of the view."""
     check_types(frame, fields)
     schema = pa.schema([(column.name, arrow_type(column.type)) for column in fields])
     answer = frame.toArrow().rename_columns(schema.names).cast(schema)

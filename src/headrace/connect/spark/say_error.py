@@ -66,7 +66,7 @@ def _find_innermost(error: BaseException) -> BaseException:
 
 
 def _say_what(message: str) -> str:
-    """Without the name of the error, which may come after the name of a job that it broke off."""
+    """The message without the name of the error, which may come after the name of a job that it broke off."""
     line = message.strip().partition("\n")[0]
     named = NAMED.search(line)
     plain = re.sub(r" SQLSTATE: \w+$", "", named[1] if named else line)
@@ -75,7 +75,7 @@ def _say_what(message: str) -> str:
 
 
 def _find_expression(error: BaseException) -> str | None:
-    """As it is written in the query, on one line; sources by the names that they have in the project."""
+    """The expression as it is written in the query, on one line; sources by the names that they have in the project."""
     contexts = error.getQueryContext() if isinstance(error, PySparkException) else []
     text = " ".join(contexts[0].fragment().split()) if contexts else ""
     plain = re.sub(rf"`{SOURCE_PREFIX}([^`]*)`", r"\1", text)

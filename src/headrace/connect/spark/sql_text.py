@@ -13,7 +13,7 @@ from headrace.meaning.functions import PYTHON_PREFIX
 from headrace.meaning.scalar_number import EARTH_RADIUS_M
 from headrace.model.errors import ConnectError
 from headrace.model.expr import Call, Column, Expr, Literal
-from headrace.model.full_query import backquoted
+from headrace.model.full_query import backquote
 from headrace.model.types import FRACTIONS, Array, Type, Value
 
 INFIX = ("=", "<>", "<", "<=", ">", ">=", "<=>", "+", "-", "*", "/", "div", "%", "and", "or", "rlike")
@@ -39,7 +39,7 @@ NO_NAMES = SqlNames()
 def spark_text(expr: Expr, names: SqlNames = NO_NAMES) -> str:
     match expr:
         case Column(name):
-            return names.columns[name] if name in names.columns else backquoted(name)
+            return names.columns[name] if name in names.columns else backquote(name)
         case Literal(value, type_):
             return literal_text(value, type_)
         case Call("now"):
@@ -84,7 +84,7 @@ def _python(function: str, names: SqlNames) -> str:
             f'function "{function}" is declared in Python but was not given to Spark',
             hint="is its module in the project, and does the version in it match the declared one?",
         )
-    return backquoted(names.python[function])
+    return backquote(names.python[function])
 
 
 def literal_text(value: Value, type_: Type) -> str:

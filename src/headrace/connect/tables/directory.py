@@ -83,7 +83,7 @@ Directory = Dense | Hashed
 
 
 def directory_of(names: pa.ChunkedArray) -> Directory:
-    """Of identifiers in the order of their rows: int64 or text, none of them missing."""
+    """A directory of identifiers in the order of their rows: int64 or text, none of them missing."""
     return (_dense(names) if pa.types.is_integer(names.type) and len(names) else None) or _hash_names(names)
 
 

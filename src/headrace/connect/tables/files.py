@@ -24,7 +24,7 @@ class Format(StrEnum):
 
 
 def format_of(file: Path) -> Format:
-    """By the name, else by the first bytes. Raises when there is nothing to read."""
+    """Tells the format by the name, else by the first bytes. Raises when there is nothing to read."""
     if not file.exists():
         raise UsageError(f'no file "{file}"', hint="the path is relative to the current folder")
     if file.is_dir():

@@ -162,7 +162,7 @@ class FolderCapture:
         return rows
 
     def _count_gone(self, names: list[str]) -> GoneFiles:
-        """With those that went before."""
+        """Counts the files that are gone, with those that went before."""
         source = self._stream.source
         before = read_note(self._ledger, GoneFiles, source) or GoneFiles(source, 0, 0, "")
         rows = sum(taken.rows for name in names if (taken := self._taken[name]) is not None)

@@ -115,7 +115,7 @@ def _read_rates(file: Path, kind: str, more: tuple[str, ...]) -> tuple[Directory
 
 
 def _types(columns: tuple[str, ...]) -> dict[str, pa.DataType]:
-    """Of CSV. Identifiers stay text there: 007 and 7 are two people."""
+    """The types of a CSV's columns. Identifiers stay text there: 007 and 7 are two people."""
     return {column: pa.string() if column in FOLLOWS else pa.float64() for column in columns}
 
 
@@ -129,7 +129,7 @@ def _column(parts: list[pa.RecordBatch], name: str) -> pa.ChunkedArray:
 
 
 def _identifiers(file: Path, form: Format, column: str, values: pa.ChunkedArray, start: int = 0) -> pa.ChunkedArray:
-    """As int64 or text, none of them missing; the first is that of row `start`."""
+    """Identifiers as int64 or text, none of them missing; the first is that of row `start`."""
     _refuse(file, form, column, _missing(values) + start, "a value is missing")
     if pa.types.is_integer(values.type) or not len(values):
         return values.cast(pa.int64())
@@ -156,7 +156,7 @@ def _amounts(file: Path, form: Format, column: str, values: pa.ChunkedArray) -> 
 
 
 def _positions(file: Path, form: Format, column: str, known: Directory, of: Path) -> Numbers:
-    """For every follow the row at which the one in this column stands in the table `of`."""
+    """Finds, for every follow, the row at which the one in this column stands in the table `of`."""
     parts: list[Numbers] = []
     for start, values in _stretches(file, form, column, known.stretch):
         found = _identifiers(file, form, column, values, start)

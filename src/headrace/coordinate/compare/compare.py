@@ -370,8 +370,8 @@ class Comparison:
     def _compare(self, view: PinnedView, expected: Parts, t: int, what: str) -> ComparedView:
         functions, say = self.reader.program.functions, self.watch.say
         difference = compare(
-            lambda: _counted(expected(), f"{what}, its query", say),
-            lambda: _counted(view.parts(t, functions), f"{what}, its rows", say),
+            lambda: _count_rows(expected(), f"{what}, its query", say),
+            lambda: _count_rows(view.parts(t, functions), f"{what}, its rows", say),
         )
         contract = view.contract
         return ComparedView(
@@ -391,7 +391,7 @@ def _say_after(say: Callable[[str], None], what: str, how_far: str) -> None:
     say(f"{what}{how_far}")
 
 
-def _counted(parts: Iterable[pa.Table], what: str, say: Callable[[str], None]) -> Iterator[pa.Table]:
+def _count_rows(parts: Iterable[pa.Table], what: str, say: Callable[[str], None]) -> Iterator[pa.Table]:
     rows = 0
     for part in parts:
         yield part

@@ -67,7 +67,7 @@ def read_sources(
     for number, (source, columns) in enumerate(sorted(wanted.items())):
         path = folder / f"{number}.parquet"
         try:
-            parts = _counted(opened.parts(source, columns), source, opened.estimate(source), say)
+            parts = _count_rows(opened.parts(source, columns), source, opened.estimate(source), say)
             files[source] = SourceFile(path, columns, write_parts(path, _schema(columns), parts))
         except (ConnectError, EvaluationError, InputError) as error:
             unreadable[source] = f'source "{source}" cannot be read: {first_line(error)}'
@@ -147,7 +147,7 @@ def _schema(columns: Columns, name: Callable[[int], str] = lambda position: f"c{
     return pa.schema([(name(position), arrow_type(type_)) for position, (_, type_) in enumerate(columns)])
 
 
-def _counted(
+def _count_rows(
     parts: Iterator[pa.Table], source: str, estimate: float | None, say: Callable[[str], None]
 ) -> Iterator[pa.Table]:
     rows = 0

@@ -107,7 +107,7 @@ class _Grouper:
                     yield key
 
     def _plain_items(self) -> list[exp.Expr]:
-        """For GROUP BY ALL: what is selected without an aggregate."""
+        """The items of GROUP BY ALL: what is selected without an aggregate."""
         items = [item.unalias() for item in self.select.expressions]
         return [item for item in items if not aggregates_in([item], self.stage)]
 

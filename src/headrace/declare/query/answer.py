@@ -73,7 +73,7 @@ class Answers:
         return replace(self, common={**self.common, fold(name): columns})
 
     def _unite_queries(self, node: exp.SetOperation) -> Columns:
-        """By position, in the names of the first query and in types that hold both."""
+        """Unites columns by position, in the names of the first query and in types that hold both."""
         left, right = self.of(node.this), self.of(node.expression)
         if len(left) != len(right):
             self.environment.error(f"the queries have {len(left)} and {len(right)} columns", node.expression)
@@ -109,7 +109,7 @@ class Answers:
         return QueryStage(self.environment, "SELECT", scope, NO_ROWS, outer=outer)
 
     def inside(self, scope: Scope) -> Answers:
-        """For a query that stands in an expression."""
+        """Answers for a query that stands in an expression."""
         return replace(self, outer=(scope, *self.outer))
 
     def check(self, node: exp.Expr | None, scope: Scope, aliases: set[str], has_window: bool) -> None:
@@ -177,7 +177,7 @@ class Answers:
         return self._merge_scopes(node, left, right, names)
 
     def _merge_scopes(self, node: exp.Join, left: Scope, right: Scope, names: list[str]) -> Scope:
-        """After USING each of its columns is there once."""
+        """Merges two scopes: after USING each of its columns is there once."""
         both, merged = _side_by_side(left, right), []
         for name in names:
             values = [*left.find(name, None), *right.find(name, None)]

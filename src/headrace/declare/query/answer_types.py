@@ -25,7 +25,7 @@ _OF_ARGUMENT_OVER = ("lag", "lead", "nth_value", "first_value", "last_value", "f
 
 
 def window_type(node: exp.Window, stage: QueryStage) -> Type:
-    """Of a function with OVER."""
+    """The type of a function with OVER."""
     name, call = window_function(node), node.this
     while not isinstance(call, exp.Anonymous):
         call = call.this
@@ -35,7 +35,7 @@ def window_type(node: exp.Window, stage: QueryStage) -> Type:
 
 
 def aggregate_type(node: exp.Expr, stage: QueryStage) -> Type:
-    """Of a function over a group."""
+    """The type of a function over a group."""
     call = node
     while not isinstance(call, exp.Anonymous):
         call = call.this

@@ -165,11 +165,11 @@ class Environment:
     output: str = ""
 
     def inside(self, name: str) -> Environment:
-        """For a query that another one reads under this name."""
+        """The environment of a query that another one reads under this name."""
         return replace(self, path=f"{self.path}{name}/", output=f"{self.path}{name}.")
 
     def inside_another(self, stem: str) -> Environment:
-        """For a query without a name of its own."""
+        """The environment of a query without a name of its own."""
         return self.inside(self.books.fresh(f"{self.path}{stem}").removeprefix(self.path))
 
     def with_common_table(self, name: str, query: NamedQuery) -> Environment:

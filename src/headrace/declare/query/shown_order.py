@@ -28,7 +28,7 @@ def find_order(tree: exp.Query, fields: Sequence[Field]) -> tuple[Order, ...]:
 
 
 def _find_field(key: exp.Expr, tree: exp.Query, fields: Sequence[Field]) -> Field | None:
-    """By position, by name, or by being the same expression as one that is selected."""
+    """Finds a field by position, by name, or by being the same expression as one that is selected."""
     if isinstance(key, exp.Literal):
         position = int(key.name) if not key.is_string and key.name.isdigit() else 0
         return fields[position - 1] if 1 <= position <= len(fields) else None

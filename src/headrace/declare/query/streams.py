@@ -118,7 +118,7 @@ def _is_bounded(parts: Sequence[Expr], left: frozenset[str], right: frozenset[st
 
 
 def _bounds(part: Expr, left: frozenset[str], right: frozenset[str]) -> tuple[str, ...]:
-    """On which side a condition bounds the left time minus the right one."""
+    """Tells on which side a condition bounds the left time minus the right one."""
     if not isinstance(part, Call) or not _tells(part, left | right):
         return ()
     if not columns_of(part) & left or not columns_of(part) & right or len(part.arguments) != 2:

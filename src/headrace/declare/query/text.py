@@ -141,7 +141,7 @@ def double_quoted_names(text: Text) -> list[tuple[int, int, str]]:
 
 
 def text_hint(name: str) -> str:
-    """For a name in quotes that is none: it was probably meant as text."""
+    """A hint for a name in quotes that is none: it was probably meant as text."""
     doubled = name.replace("'", "''")
     return f"text is written in single quotes: '{doubled}'"
 
@@ -171,7 +171,7 @@ def _parse_text(text: Text, tokens: list[Token], parse: Callable[[Parser], list[
 
 
 def too_deep(where: Location) -> InputError:
-    """For queries whose nesting exceeds what can be followed."""
+    """The mistake of queries whose nesting exceeds what can be followed."""
     hint = f"expressions may be nested {DEEPEST} levels deep, and queries less; IN (...) takes the place of many ORs"
     return InputError([Problem("the query is nested too deeply", where, hint)])
 

@@ -14,7 +14,7 @@ from sqlglot import exp
 from headrace.declare.query.environment import Books
 from headrace.declare.query.scope import fold
 from headrace.declare.query.text import Text, double_quoted_names, statement
-from headrace.model.full_query import SOURCE_PREFIX, backquoted
+from headrace.model.full_query import SOURCE_PREFIX, backquote
 
 Find = Callable[[str], "str | tuple[Text, exp.Query] | None"]
 """The name of a source, or text and tree of a view, by the name that a query gives it; None if there is none."""
@@ -30,15 +30,15 @@ def write_out(text: Text, tree: exp.Query, find: Find, books: Books) -> tuple[st
         if found is None:
             continue
         if isinstance(found, str):
-            inner = backquoted(f"{SOURCE_PREFIX}{found}")
+            inner = backquote(f"{SOURCE_PREFIX}{found}")
             reads.add(found)
         else:
             query, inside = write_out(*found, find, books)
             inner = f"(\n{query}\n)"
             reads |= inside
-        named = "" if table.alias else f" AS {backquoted(table.name)}"
+        named = "" if table.alias else f" AS {backquote(table.name)}"
         pieces.append((_first(table), _last(table) + 1, inner + named))
-    pieces += [(first, last, backquoted(name)) for first, last, name in double_quoted_names(text)]
+    pieces += [(first, last, backquote(name)) for first, last, name in double_quoted_names(text)]
     return _replace_places(text.sql, start, end, pieces), frozenset(reads)
 
 

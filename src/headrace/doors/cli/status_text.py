@@ -75,7 +75,7 @@ def _contracts(document: Document) -> Iterator[str]:
 
 
 def version_lines(contract: Document) -> Iterator[str]:
-    """Of a contract that goes on although what the files ask for is refused."""
+    """Lines about a contract that goes on although what the files ask for is refused."""
     if "running" in contract:
         earlier = contract["running"] == "earlier version"
         what = (

@@ -91,7 +91,7 @@ def why_text(plan: Plan, answer: Why, measured: Measured = MappingProxyType({}))
 
 
 def why_document(answer: Why, measured: Measured = MappingProxyType({})) -> dict[str, object]:
-    """The same as values; the plan document has the rest of the vertex or contract."""
+    """The answers as values; the plan document has the rest of the vertex or contract."""
     match answer:
         case WhyContract():
             found = measured.get(answer.plan.contract)
@@ -168,7 +168,7 @@ def _contract(plan: Plan, answer: WhyContract, found: Mapping[str, Any] | None) 
 
 
 def _tell_measured(found: Mapping[str, Any] | None) -> Iterator[str]:
-    """Of a contract that runs, or ran last."""
+    """Tells what was measured of a contract that runs, or ran last."""
     if found is None or found["lag_s"] is None:
         return
     took = "" if found["last_push_s"] is None else f", the last push took {found['last_push_s']:.2g} s"

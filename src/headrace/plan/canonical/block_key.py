@@ -16,8 +16,8 @@ from headrace.plan.canonical.expression_key import Json, compact, expr_json
 
 
 def fingerprint_of_block(block: Block, salt: str = "") -> str:
-    """Of a block in canonical form (`build`). What depends on the time of evaluation is salted: shared within one
-    view only.
+    """The fingerprint of a block in canonical form (`build`). What depends on the time of evaluation is salted: shared
+    within one view only.
     """
     text = compact(block_json(block))
     if not all(map(is_deterministic, expressions_of(block))):

@@ -131,7 +131,7 @@ class _Operand:
     inner: tuple[Built, ...]
 
     def keys(self, exprs: Iterable[Expr]) -> list[str]:
-        """Of expressions over this operand, whatever alias it will have."""
+        """The keys of expressions over this operand, whatever alias it will have."""
         return [key_of(self.at("", expr)) for expr in exprs]
 
     def at(self, alias: str, expr: Expr) -> Expr:
@@ -180,7 +180,7 @@ def _block_of(
 
 
 def _aliases(operands: Iterable[_Operand]) -> tuple[str, ...]:
-    """In the order of the operands: the identity, with a number where it occurs several times."""
+    """Aliases in the order of the operands: the identity, with a number where it occurs several times."""
     identities = [operand.identity for operand in operands]
     return tuple(
         identity if identities.count(identity) == 1 else f"{identity}#{identities[: place + 1].count(identity)}"

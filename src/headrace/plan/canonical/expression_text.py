@@ -64,7 +64,7 @@ class _Writer:
     name: Callable[[str], str]
 
     def text(self, expr: Expr, at_least: int = OR) -> str:
-        """In parentheses when the expression binds less tightly than its place asks for."""
+        """The text of an expression, in parentheses when it binds less tightly than its place asks for."""
         binding, text = self._bound(expr)
         return f"({text})" if binding < at_least else text
 

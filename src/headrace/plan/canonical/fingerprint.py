@@ -24,7 +24,7 @@ from headrace.plan.canonical.settle import settle
 
 
 def fingerprint_of(query: Relation, view: str = "") -> str:
-    """Of what a query means. `view` tells queries apart that depend on the time of evaluation."""
+    """The fingerprint of what a query means. `view` tells queries apart that depend on the time of evaluation."""
     return build(settle(flatten(query)), salt=view).block.fingerprint
 
 
@@ -89,5 +89,5 @@ def _predicates(block: Block, aliases: frozenset[str]) -> Iterator[Expr]:
 
 
 def _column(alias: str, column: str) -> Column:
-    """Of no type: within a class, and as an output, only the name counts."""
+    """A column without its type: within a class, and as an output, only the name counts."""
     return Column(f"{alias}.{column}", NULL)

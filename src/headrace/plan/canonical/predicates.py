@@ -99,7 +99,9 @@ def _unless_decided(found: Restriction) -> list[Clause]:
 
 
 def _combine_clauses(expr: Call, wanted: frozenset[Truth]) -> list[Clause]:
-    """Of AND or OR: every part must be as wanted (true AND, not false AND, false OR, not true OR), or one of them."""
+    """Combines the parts of AND or OR: every part must be as wanted (true AND, not false AND, false OR, not true OR),
+    or one of them.
+    """
     if (expr.function == "and") == (True in wanted):
         return [clause for part in expr.arguments for clause in _clauses(part, wanted)]
     parts = [_clauses(part, wanted) for part in expr.arguments]
@@ -255,7 +257,7 @@ def _find_needed(subject: Expr) -> Iterator[str]:
 
 
 def _without_implied(clauses: list[Clause]) -> list[Clause]:
-    """Without clauses that follow from another one; of two equal ones the first stays."""
+    """Drops clauses that follow from another one; of two equal ones the first stays."""
     kept: list[Clause] = []
     for clause in clauses:
         if any(_implies(other, clause) for other in kept):

@@ -106,7 +106,7 @@ def _by_function(atom: Call, wanted: frozenset[Truth]) -> Restriction | None:
 
 
 def _combine_values(subject: Expr, true: ValueSet, null: ValueSet, wanted: frozenset[Truth]) -> Restriction:
-    """From the subject's values that make the atom true or NULL; all others make it false."""
+    """Makes a restriction from the subject's values that make the atom true or NULL; all others make it false."""
     false = ValueSet(present(subject).spans, True) - true - null
     chosen = NOTHING
     for truth, values in ((True, true), (False, false), (None, null)):
@@ -263,7 +263,7 @@ def _literal(subject: Expr, value: Any) -> Literal:
 
 
 def _finite(subject: Expr, values: ValueSet) -> Expr:
-    """Of a comparison of two expressions, or of a boolean."""
+    """The restriction of a comparison of two expressions, or of a boolean."""
     chosen = values.values
     assert chosen is not None, f"not single values: {values}"
     full = present(subject).values == chosen

@@ -60,7 +60,10 @@ class _Columns:
 
     @classmethod
     def of(cls, columns: Iterable[Output], keep_one: bool) -> _Columns:
-        """With `keep_one`, one constant stays if there is nothing else: no columns at all would mean something else."""
+        """Splits columns into those kept and those left out.
+
+        With `keep_one`, one constant stays if there is nothing else: no columns at all would mean something else.
+        """
         kept: dict[str, Output] = {}
         constants: dict[str, Expr] = {}
         same_as: dict[str, str] = {}

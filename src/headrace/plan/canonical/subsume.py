@@ -191,7 +191,10 @@ class _Groups:
         return replace(call, function=_MERGED_BY[call.function], argument=column)
 
     def _counts_of_nothing(self) -> Mapping[str, Expr]:
-        """Without keys there is a group of no rows: its count is 0, where a sum of counts would be NULL."""
+        """Whether counts of nothing matter.
+
+        Without keys there is a group of no rows: its count is 0, where a sum of counts would be NULL.
+        """
         if self.narrow_top.keys or self.narrow_top.window is not None:
             return {}
         counts = (call for call in self.narrow_top.calls if call.function is AggregateFunction.COUNT)

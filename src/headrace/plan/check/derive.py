@@ -144,7 +144,9 @@ class Meanings:
     # Operators on top
 
     def _block(self, edge: EdgeForm, candidates: Iterable[ViewForm]) -> ViewForm | None:
-        """Of blocks that differ only in columns, the one that the output's scope names, or that its contracts read."""
+        """Chooses, of blocks that differ only in columns, the one that the output's scope names, or that its contracts
+        read.
+        """
         out, found = self.vertices[edge.out], list(candidates)
         wanted = {*out.scope, *(c.block_id for c in self.document.contracts if c.id in out.serves)}
         return next((view for view in found if view.id in wanted), found[0] if found else None)

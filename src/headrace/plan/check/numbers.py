@@ -56,7 +56,7 @@ class Numbers:
         return rows_in * batch_s, self.rates.rate(edge.out, contract) * batch_s
 
     def arrivals(self, contract: str, batch_s: float) -> dict[str, float]:
-        """Of everything upstream of a contract's vertex."""
+        """The arrivals of everything upstream of a contract's vertex."""
         mine = {name for name, contracts in self.serves.items() if contract in contracts}
         graph = {name: self.edges[name].inputs for name in mine if name in self.edges}
         at: dict[str, float] = {}
@@ -167,7 +167,7 @@ class Numbers:
         return rate * late * contract.penalty
 
     def _view_rate(self, contract: ContractForm, edge: EdgeForm) -> float:
-        """Of the delta that the view is made of, after a filter that only the last edge applies."""
+        """The rate of the delta that the view is made of, after a filter that only the last edge applies."""
         changes, view = self.rates.meanings.of[edge.inputs[0]], self.rates.meanings.of[edge.out]
         return self.rates.rate(edge.inputs[0], contract.id) * self.rates.lost_share(view, changes)
 

@@ -38,7 +38,7 @@ def _bound(rates: Rates, meaning: Meaning, name: str) -> Iterator[Bound]:
 
 
 def _bound_output(rates: Rates, view: ViewForm) -> Iterator[Bound]:
-    """The same for what comes out of a view; aggregates of some sources may leave, however deep these are read."""
+    """Bounds where a view's output may be; aggregates of some sources may leave, however deep these are read."""
     for read in view.sources:
         source = rates.source(read.source)
         if view.keep and not view.keep.get(read.alias):

@@ -34,8 +34,8 @@ class ColumnCondition:
     constants: tuple[Constant, ...] = ()
 
     def holds_at(self, place: int, line: Sequence[Constant]) -> bool:
-        """At an odd place 2i + 1 the column has the constant i of the line, at an even one a value beside or between
-        constants.
+        """Whether the condition holds at a place. At an odd place 2i + 1 the column has the constant i of the line, at
+        an even one a value beside or between constants.
         """
         places = [2 * line.index(constant) + 1 for constant in self.constants]
         match self.operator:

@@ -142,7 +142,7 @@ class Rates:
         return (source.rows or 0.0) if source is not None else 0.0
 
     def _source_rate(self, alias: str, contract: str) -> float:
-        """Of a source, or of a block's output as the vertices have it."""
+        """The rate of a source, or of a block's output as the vertices have it."""
         source = self.source(alias)
         if isinstance(source, SourceForm):
             return 0.0 if source.static else source.rate

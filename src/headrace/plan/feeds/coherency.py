@@ -62,7 +62,7 @@ def fetched_share(columns: PairColumns, model: Model, shown: int) -> tuple[Numbe
 
 
 def _event_share(columns: PairColumns) -> NumberArray:
-    """Of the events a consumer is shown, how many come from this producer; 0 where nobody produces anything."""
+    """How many of the events that a consumer is shown come from this producer; 0 where nobody produces anything."""
     share: NumberArray = np.zeros(len(columns.event_rate))
     return np.divide(columns.event_rate, columns.followed_rate, out=share, where=columns.followed_rate > 0)
 
@@ -76,7 +76,7 @@ def _newest_share(columns: PairColumns, shown: int) -> NumberArray:
 
 
 def saved_on_read(on_read: NumberArray, ahead: NumberArray, group: Positions, groups: int) -> NumberArray:
-    """For each consumer, what pulling the pairs that are cheaper on read saves, before the batch itself is paid."""
+    """What pulling, for each consumer, the pairs that are cheaper on read saves, before the batch itself is paid."""
     saving = np.where(on_read < ahead, ahead - on_read, 0)
     return sum_by_group(saving, group, groups)
 

@@ -27,7 +27,7 @@ from headrace.plan.feeds.network import FollowNetwork, asked_rates, network_of, 
 
 @dataclass(frozen=True, slots=True)
 class EdgeCosts:
-    """Of each edge, stored ahead and pulled; integers, in units of `1 / scale`."""
+    """What each edge costs, stored ahead and pulled; integers, in units of `1 / scale`."""
 
     ahead: NumberArray
     on_read: NumberArray
@@ -35,7 +35,7 @@ class EdgeCosts:
 
 
 def decide_composite(composite: Composite) -> FeedsDecision:
-    """With accounting by paths there must be no circles."""
+    """Decides a network. With accounting by paths there must be no circles."""
     network = network_of(composite)
     costs = edge_costs(composite, network)
     ahead = _close(composite, costs)

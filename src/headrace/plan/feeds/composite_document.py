@@ -94,7 +94,7 @@ def _read_ends(fields: DocumentFields, value: object, path: Path, position: dict
 def _price(
     fields: DocumentFields, given: Mapping[str, object], own: Mapping[str, object], edge: Path, name: str
 ) -> Fraction:
-    """Of an edge: its own, or that of the instance."""
+    """The price of an edge: its own, or that of the instance."""
     if name in own:
         return fields.amount(own[name], (*edge, 2, name), f'"{name}" of an edge')
     if name not in given:

@@ -77,7 +77,7 @@ def apply_threshold(score: FloatArray, threshold: Threshold) -> BoolArray:
 
 
 def priority_threshold(threshold: Threshold, store_price: float, fetch_price: float) -> float:
-    """The same threshold on `query_rate / event_rate`, where all pairs have the same prices; H / L at the start."""
+    """The threshold on `query_rate / event_rate`, where all pairs have the same prices; H / L at the start."""
     if math.isinf(threshold.score):
         return store_price / fetch_price if fetch_price else math.inf
     return store_price * threshold.score / (1 + fetch_price * threshold.score)
@@ -102,7 +102,9 @@ def _lower(state: Threshold, moved: int, rising: FloatArray) -> ThresholdStep:
 
 
 def _raise(state: Threshold, moved: int, rising: FloatArray) -> ThresholdStep:
-    """To the next score above those of the batch: everything at or below the batch's last goes back on read."""
+    """Raises the threshold to the next score above those of the batch: everything at or below the batch's last goes
+    back on read.
+    """
     last = rising[min(len(rising) - moved + state.batch, len(rising)) - 1]
     position = int(np.searchsorted(rising, last, side="right"))
     score = float(rising[position]) if position < len(rising) else math.inf

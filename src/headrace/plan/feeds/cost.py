@@ -21,7 +21,7 @@ from headrace.plan.feeds.per_pair import chunks, columns_in_doubles, followed_ra
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Of an assignment, of storing everything ahead, and of pulling everything."""
+    """The costs of an assignment, of storing everything ahead, and of pulling everything."""
 
     paid: Fraction | float
     all_ahead: Fraction | float

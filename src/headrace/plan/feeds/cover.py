@@ -69,7 +69,7 @@ def climb(cover: Cover) -> Ladder:
 
 
 def greedy(cover: Cover, ladder: Ladder) -> Positions:
-    """By class the option taken, or NONE.
+    """The option taken by each class, or NONE.
 
     Costs at most the last step taken more than the fractional solution.
     """

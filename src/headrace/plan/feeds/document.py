@@ -40,7 +40,7 @@ def read_instance(text: str, file: str) -> Named:
 
 
 def decide_instance(named: Named, method: LatencyMethod = LatencyMethod.EXACT, effort: int = EFFORT) -> FeedsDecision:
-    """For an instance as it was read. Networks are always decided exactly."""
+    """Decides an instance as it was read. Networks are always decided exactly."""
     match named:
         case NamedFeeds(feeds, latency):
             return decide(feeds, latency, method, effort)

@@ -16,7 +16,7 @@ from headrace.plan.feeds.network import asked_rates, network_of, output_rates
 
 
 def why(named: Named, ahead: BoolArray, who: str, whom: str, unit: str = "h") -> PairReason:
-    """For the pair or edge of a decided instance by which one follows another. Raises UsageError if there is none."""
+    """Explains the pair or edge of an instance by which one follows another. Raises UsageError if there is none."""
     number = find_pair(named.find(who, whom), who, whom)
     match named:
         case NamedFeeds(feeds):
@@ -28,7 +28,7 @@ def why(named: Named, ahead: BoolArray, who: str, whom: str, unit: str = "h") ->
 
 
 def why_edge(composite: Composite, names: tuple[str, ...], ahead: BoolArray, edge: int, unit: str = "h") -> PairReason:
-    """For one edge of a decided network."""
+    """Explains one edge of a decided network."""
     network, chosen = network_of(composite), composite.edges[edge]
     costs = edge_costs(composite, network)
     stored, on_read = (Fraction(int(cost[edge]), costs.scale) for cost in (costs.ahead, costs.on_read))

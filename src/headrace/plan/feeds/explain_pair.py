@@ -39,7 +39,7 @@ def headline(ahead: bool, event_rate: Fraction | float, query_rate: Fraction | f
 
 
 def why_pair(feeds: Feeds, ahead: BoolArray, pair: int, unit: str = "h") -> PairReason:
-    """For one pair of a decided instance; what a pair costs is shown to rounding."""
+    """Explains one pair of a decided instance; what a pair costs is shown to rounding."""
     consumer = int(feeds.consumer[pair])
     mine = np.flatnonzero(feeds.consumer == consumer)
     followed = followed_rate(feeds)

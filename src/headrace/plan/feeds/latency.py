@@ -52,7 +52,10 @@ class MovedPairs:
 def meet_target(
     feeds: Feeds, ahead: BoolArray, target: Latency, method: LatencyMethod, effort: int = EFFORT
 ) -> MovedPairs:
-    """From the decisions of least cost. Model `rpc` or `batch`; storing everything ahead meets any target."""
+    """Moves pairs from the decisions of least cost.
+
+    Model `rpc` or `batch`; storing everything ahead meets any target.
+    """
     pulls = _pulls(feeds, ahead)
     options = _options(pulls, target)
     best = cover_cheaply(_cover(pulls, options, target), effort if method is LatencyMethod.EXACT else 0)

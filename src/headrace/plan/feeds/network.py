@@ -89,7 +89,9 @@ def _entering(
 def _find_passed_on(
     composite: Composite, network: FollowNetwork, entry: int, inside: frozenset[int]
 ) -> Iterator[tuple[int, Fraction]]:
-    """For every node of a circle, the share of what enters at `entry` that it gives out: by Dijkstra's algorithm."""
+    """Finds, for every node of a circle, the share of what enters at `entry` that it gives out: by Dijkstra's
+    algorithm.
+    """
     best = {entry: Fraction(1)}
     todo = [(Fraction(-1), entry)]
     done: set[int] = set()
@@ -142,7 +144,7 @@ def _count_asks_by_nodes(composite: Composite, network: FollowNetwork) -> list[F
 
 
 def _find_reached(network: FollowNetwork, some: list[int]) -> Iterator[tuple[tuple[int, ...], int]]:
-    """For every circle which of these nodes it reaches, as the bits of an integer."""
+    """Finds, for every circle, which of these nodes it reaches, as the bits of an integer."""
     bit = {node: 1 << position for position, node in enumerate(some)}
     reached = [0] * len(network.sources)
     for circle in network.circles:

@@ -37,7 +37,7 @@ def decide_pairs(feeds: Feeds) -> BoolArray:
 
 
 def in_whole_units(feeds: Feeds) -> Feeds:
-    """The same decisions in smaller units of rates and of prices, if these make integers of all: then ties are exact.
+    """Writes an instance in smaller units of rates and of prices, if these make integers of all: then ties are exact.
 
     No rule changes when all rates, or all prices, are multiplied by one number.
     """
@@ -61,7 +61,7 @@ def chunks(count: int) -> Iterator[slice]:
 
 
 def followed_rate(feeds: Feeds) -> FloatArray:
-    """By consumer, the event rate of everyone it follows; empty where the model does not ask for it."""
+    """The event rate of everyone that a consumer follows, by consumer; empty where the model does not ask for it."""
     if not needs_followed_rate(feeds):
         return np.zeros(0)
     rate = np.zeros(len(feeds.query_rate))
@@ -158,7 +158,7 @@ def _integers_fit(feeds: Feeds, most_follows: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Batches:
-    """By consumer: what pulling saves (`saved`), and the size of the numbers that went into it (`traded`)."""
+    """Batches by consumer: what pulling saves (`saved`), and the size of the numbers that went into it (`traded`)."""
 
     saved: FloatArray
     traded: FloatArray

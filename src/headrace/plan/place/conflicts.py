@@ -134,7 +134,9 @@ def _chain(levels: list[int], limits: list[int], costs: list[int]) -> Chain:
 
 
 def _joints(chains: list[Chain], between: Clashes) -> list[Joint]:
-    """In an order that does not depend on that of the views: ties are then broken alike, whatever engine found them."""
+    """Lists joints in an order that does not depend on that of the views: ties are then broken alike, whatever engine
+    found them.
+    """
     columns = (between.one, between.other, between.rate_one, between.rate_other)
     found = (
         (one, other, rate_one, rate_other) if one < other else (other, one, rate_other, rate_one)

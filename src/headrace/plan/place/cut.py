@@ -96,7 +96,7 @@ def two_coloured_cut(choices: Choices, flipped: BoolArray) -> BoolArray:
 
 
 def turn_round(choices: Choices, flipped: BoolArray) -> Choices:
-    """The same problem with "in" and "out" exchanged for the flipped variables; conflicts become arcs."""
+    """The problem with "in" and "out" exchanged for the flipped variables; conflicts become arcs."""
     backwards = flipped[choices.tail]
     first, second = choices.conflicts[:, 0], choices.conflicts[:, 1]
     plain = np.where(flipped[first], second, first)
@@ -222,7 +222,7 @@ def restrict(choices: Choices, kept: BoolArray, fixed: BoolArray) -> Choices:
 
 
 def widen_integers(largest: int, *arrays: IntArray) -> tuple[IntArray, ...]:
-    """The same integers in a type that holds sums up to `largest`."""
+    """The integers in a type that holds sums up to `largest`."""
     return arrays if largest < SAFE else tuple(array.astype(object) for array in arrays)
 
 

@@ -45,7 +45,7 @@ def _prepare_decision(instance: Single | Dag) -> Callable[[Effort], PlacementDec
 
 
 def as_dag(single: Single) -> Dag:
-    """The same instance as an operator graph: one source per feed, one operator per view, in the order of the views."""
+    """The instance as an operator graph: one source per feed, one operator per view, in the order of the views."""
     names = sorted({name for view in single.views for name in (view.a, view.b)})
     # Sources share their namespace with operators, and in the core's attachments with devices.
     taken = {view.id for view in single.views} | set(names)

@@ -94,7 +94,7 @@ def _root_forest(
 
 
 def _find_needed_levels(levels: int, joint_levels: Sequence[tuple[int, int]]) -> list[int]:
-    """For each level of a vertex, the level that its child must then reach."""
+    """Finds, for each level of a vertex, the level that its child must then reach."""
     needed = [0] * levels
     for own, of_child in joint_levels:
         for level in range(own):

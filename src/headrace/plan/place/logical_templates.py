@@ -83,8 +83,8 @@ def device_kinds(devices: Devices, rows: Iterable[Row]) -> tuple[Device, dict[st
 def pairs_of(
     template: LogicalTemplate, rows: Iterable[Row], default: Device, devices: Mapping[str, Device] | None = None
 ) -> Single | None:
-    """The same views as pairs, if the template is one view over one stream of each device: the form for millions of
-    rows.
+    """The views of a template as pairs, if the template is one view over one stream of each device: the form for
+    millions of rows.
     """
     if len(template.views) != 1 or template.in_cloud:
         return None

@@ -131,7 +131,7 @@ def _touching(places: Places) -> tuple[Index, Index, Index]:
 
 
 def _expand(wanted: Index, keys: Index, count: int) -> tuple[Index, Index]:
-    """For every wanted number, each demand that has it as its key: positions in `wanted`, and of the demands."""
+    """Finds, for every wanted number, each demand that has it as its key: positions in `wanted`, and of the demands."""
     order = np.argsort(keys, kind="stable")
     start = np.searchsorted(keys[order], np.arange(count + 1))
     many = start[wanted + 1] - start[wanted]
@@ -217,7 +217,9 @@ class _Builder:
         self._bind(terms, node[lower], node[lower + 1])
 
     def _pay_by_maker(self, terms: _Terms, maker: Index, cost: IntArray) -> None:
-        """For readers that are certain: an upload is paid if its maker is inside, a download if it is outside."""
+        """Adds costs for readers that are certain: an upload is paid if its maker is inside, a download if it is
+        outside.
+        """
         fixed = maker < 0
         self._constant += total(cost[fixed])
         self._unary.append((maker[~fixed], cost[~fixed], terms.upload))

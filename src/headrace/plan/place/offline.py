@@ -24,7 +24,7 @@ def offline_pairs(
 
 
 def offline_graph(dag: Dag, sizes: Mapping[str, Exact]) -> Dag:
-    """The same graph with the size of every stream that is read, sources and results alike, instead of its rates."""
+    """The graph with the size of every stream that is read, sources and results alike, instead of its rates."""
     operators = tuple(
         replace(operator, inputs=tuple((name, sizes[name]) for name, _ in operator.inputs))
         for operator in dag.operators

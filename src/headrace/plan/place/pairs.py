@@ -56,7 +56,7 @@ def runs_on_device(rate: Any, limit: Any) -> Any:
 
 
 def exact_in_int64(pairs: Pairs, star: Star) -> tuple[Pairs, Star]:
-    """The same numbers, as Python integers where some device's costs or loads might not fit into 64 bits."""
+    """The numbers, as Python integers where some device's costs or loads might not fit into 64 bits."""
     if _largest_cost(pairs, star) < SAFE and _largest_load(pairs) < SAFE:
         return pairs, star
     return _as_objects(pairs), star_of_objects(star)

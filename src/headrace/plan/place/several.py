@@ -51,7 +51,7 @@ def find_repeated(one: IntArray, other: IntArray) -> Index:
 
 
 def _find_increments(device: Index, partner: Index, own: IntArray, rate: IntArray) -> IntArray:
-    """By how much each view raises the largest partner rate among its pair's views with a higher own rate."""
+    """Finds by how much each view raises the largest partner rate among its pair's views with a higher own rate."""
     order = np.lexsort((np.argsort(np.argsort(-own, kind="stable"), kind="stable"), partner, device))
     one, other = device[order], partner[order]
     pair_start = np.concatenate([[True], (one[1:] != one[:-1]) | (other[1:] != other[:-1])])

@@ -29,7 +29,7 @@ class TableDecision(PlacementOutcome):
 
 
 def uniform_star(devices: int, up: Exact, down: Exact) -> tuple[Star, int]:
-    """The same prices for every device, and the scale that makes integers of them."""
+    """Equal prices for every device, and the scale that makes integers of them."""
     scale = common_scale((up, down))
     return _star(devices, int(up * scale), int(down * scale)), scale
 

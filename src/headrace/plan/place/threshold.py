@@ -46,7 +46,9 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """Per device: the upload limit, its cost, and the cost of uploading for every view (all in the Cloud)."""
+    """What a device decides alone: the upload limit, its cost, and the cost of uploading for every view (all in the
+    Cloud).
+    """
 
     limit: IntArray
     cost: IntArray

@@ -66,7 +66,7 @@ def why_pair(instance: Single, placement: Mapping[str, str], wanted: str) -> Pla
 
 
 def why_operator(dag: Dag, placement: Mapping[str, str], wanted: str) -> PlacementReason:
-    """The same for an operator of a graph without a core."""
+    """Explains the place of an operator of a graph without a core."""
     operators = {operator.id: operator for operator in dag.operators}
     if wanted not in operators:
         raise InputError([Problem(f'operator "{wanted}" is unknown', hint=nearest_name(wanted, operators))])
@@ -86,7 +86,7 @@ def why_operator(dag: Dag, placement: Mapping[str, str], wanted: str) -> Placeme
 
 
 def why_document(why: PlacementReason) -> dict[str, object]:
-    """For `--json`."""
+    """The reason as a document, for `--json`."""
 
     def numbers(amounts: Mapping[str, Exact]) -> dict[str, int | float]:
         return {name: as_json(amount) for name, amount in amounts.items()}
@@ -104,7 +104,7 @@ def why_document(why: PlacementReason) -> dict[str, object]:
 
 
 def why_text(why: PlacementReason, per: str = "") -> str:
-    """In words. `per` is the unit of time of the rates: "h" makes 360 into 360/h."""
+    """The reason in words. `per` is the unit of time of the rates: "h" makes 360 into 360/h."""
     unit = f"/{per}" if per else ""
 
     def rates(amounts: Mapping[str, Exact]) -> str:

@@ -143,7 +143,7 @@ class Search:
         return self._datasets[key]
 
     def raw_rate(self, subset: int) -> Rate:
-        """Of the delta as it is made, before the filter of a single input."""
+        """The rate of the delta as it is made, before the filter of a single input."""
         return self.supplies[subset].origin.rate if subset.bit_count() == 1 else self.dataset(subset).rate
 
     def is_whole(self, subset: int) -> bool:
@@ -157,7 +157,7 @@ class Search:
         return self._moves[subset]
 
     def plain_moves(self, made: Dataset) -> Moves:
-        """Of a dataset that nothing is filtered out of any more."""
+        """The moves of a dataset that nothing is filtered out of any more."""
         copy, apply = self.terrain.copy(made, made.rate), self.terrain.apply(made, made.rate)
         nothing = np.zeros(self.terrain.size)
         return Moves(copy, copy, apply, apply, -1, nothing, np.zeros((self.terrain.size, self.terrain.width)))

@@ -48,13 +48,16 @@ def find_undominated(cost: Floats, others: Floats, total: Floats) -> Indices:
 
 
 def _varying(others: Floats) -> Floats:
-    """Without the columns in which all labels agree."""
+    """Drops the columns in which all labels agree."""
     differs = others.max(axis=0) > others.min(axis=0)
     return others if differs.all() else others[:, differs]
 
 
 def _beaten_by_cheaper(order: Indices, cost: Floats, others: Floats, price_slack: float, slack: Floats) -> Indices:
-    """With one other column, a sweep in order of cost finds almost all that is beaten."""
+    """Tells which labels cheaper ones beat.
+
+    With one other column, a sweep in order of cost finds almost all that is beaten.
+    """
     sorted_cost = cost[order]
     cheaper = np.searchsorted(sorted_cost, sorted_cost - price_slack)
     if others.shape[1] == 0:
@@ -69,7 +72,7 @@ def _beaten_by_cheaper(order: Indices, cost: Floats, others: Floats, price_slack
 def _beaten(
     labels: Indices, rivals: Indices, cost: Floats, others: Floats, total: Floats, price_slack: float, slack: Floats
 ) -> npt.NDArray[np.bool_]:
-    """For each label, whether some rival is as good in everything and comes first or is better."""
+    """Tells, for each label, whether some rival is as good in everything and comes first or is better."""
     price_gap = cost[rivals][:, None] - cost[labels][None, :]
     gaps = others[rivals][:, None, :] - others[labels][None, :, :]
     total_gap = total[rivals][:, None] - total[labels][None, :]
@@ -84,7 +87,8 @@ def _beaten(
 
 
 def find_undominated_by_group(groups: tuple[Indices, ...], cost: Floats, others: Floats, total: Floats) -> Indices:
-    """The same for every group of labels that agree in all of `groups`, in order of the groups (last key first).
+    """Indices of the labels to keep, for every group of labels that agree in all of `groups`, in order of the groups
+    (last key first).
 
     Small groups are compared all at once, which is what makes many of them cheap.
     """

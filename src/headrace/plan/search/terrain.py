@@ -94,8 +94,8 @@ class Terrain:
         free: bool = False,
         unlogged: Collection[str] = (),
     ) -> None:
-        """On a `free` terrain nothing costs anything, so that only time and capacities count. `unlogged` relations live
-        without their own changes beside them.
+        """Prepares costs of operators. On a `free` terrain nothing costs anything, so that only time and capacities
+        count. `unlogged` relations live without their own changes beside them.
         """
         self.tariff, self.sites, self.batch_s, self.freshness_s = tariff, tuple(sites), batch_s, freshness_s
         self.resources, self.live, self.salt = tuple(resources), live or {}, salt

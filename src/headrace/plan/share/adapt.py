@@ -100,7 +100,7 @@ def improve(plan: Plan, contract: str, clock_s: float, history: tuple[MoveRecord
 
 
 def plan_as_measured(plan: Plan, measured: Measured) -> Plan:
-    """The same graph with the figures that follow from what was measured."""
+    """The plan with the figures that follow from what was measured."""
     return plan_of(_as_measured(plan, measured)[0])
 
 
@@ -177,7 +177,7 @@ def _proposal(
 
 
 def _place_again(now: Arrangement, cores: Cores, names: tuple[str, ...]) -> Arrangement:
-    """Without their old places, as far as they have others."""
+    """Plans contracts again without their old places, as far as they have others."""
     contracts = [kept.contract for name in names for kept in now.kept if kept.contract.name == name]
     for name in names:
         now = now.without(name)

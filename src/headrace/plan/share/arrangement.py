@@ -76,8 +76,8 @@ class Arrangement:
         return replace(self.question(kept.contract, ()), rule=kept.rule).limit_s
 
     def keeping(self, question: Question, answer: Answer) -> Arrangement:
-        """With one more contract. What lives already stays as it is, but for what lives only for contracts that are
-        forced: where another makes the same in its own way, they take that.
+        """The arrangement with one more contract. What lives already stays as it is, but for what lives only for
+        contracts that are forced: where another makes the same in its own way, they take that.
         """
         kept = KeptContract(
             contract=question.contract,
@@ -96,13 +96,13 @@ class Arrangement:
         return replace(self, rejected=(*self.rejected, rejection))
 
     def without(self, contract: str) -> Arrangement:
-        """Without a contract, and without what served nobody else."""
+        """The arrangement without a contract, and without what served nobody else."""
         kept = tuple(entry for entry in self.kept if entry.contract.name != contract)
         rejected = tuple(entry for entry in self.rejected if entry.contract != contract)
         return replace(self, kept=kept, rejected=rejected).with_graph(self.graph)
 
     def with_graph(self, graph: Graph) -> Arrangement:
-        """On another graph, of which only what serves somebody is taken."""
+        """The arrangement on another graph, of which only what serves somebody is taken."""
         return replace(self, graph=collect_graph(graph, (entry.vertex for entry in self.kept)))
 
 

@@ -24,7 +24,7 @@ from headrace.plan.views import blocks_of_view
 
 
 def add_contract(plan: Plan, contract: Contract) -> Plan:
-    """With one more contract on a view of the catalogue, kept or refused."""
+    """The arrangement with one more contract on a view of the catalogue, kept or refused."""
     if contract.name in plan.catalogue.contracts:
         raise UsageError(f'contract "{contract.name}" exists already', "remove it first, or give the new one a name")
     contracts = {**plan.catalogue.contracts, contract.name: contract}
@@ -36,7 +36,7 @@ def add_contract(plan: Plan, contract: Contract) -> Plan:
 
 
 def remove_contract(plan: Plan, name: str) -> Plan:
-    """Without a contract, whether it is kept or refused."""
+    """The arrangement without a contract, whether it is kept or refused."""
     if name not in plan.catalogue.contracts:
         raise UsageError(f'contract "{name}" does not exist', "contracts are listed by `headrace plan`")
     contracts = {key: contract for key, contract in plan.catalogue.contracts.items() if key != name}
@@ -60,7 +60,7 @@ def _is_of(block: Block, view: str) -> bool:
 
 
 def _knowing(now: Arrangement, cores: tuple[CoreStatistics, ...]) -> Arrangement:
-    """With the blocks of a view that was not planned before."""
+    """Adds the blocks of a view that was not planned before."""
     known = {planned.block.id for planned in now.blocks}
     new = (make_planned_block(core, core is not cores[-1]) for core in cores if core.block.id not in known)
     return replace(now, blocks=(*now.blocks, *new))

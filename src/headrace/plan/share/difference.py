@@ -70,7 +70,7 @@ def _shapes(plan: Plan) -> dict[str, str]:
 
 
 def difference_of(old: Outline, new: Outline) -> Difference:
-    """From one plan to another, everything in the order of its ids."""
+    """What changes from one plan to another, everything in the order of its ids."""
     before, after = old.datasets, new.datasets
     gone, come = sorted(before.keys() - after), sorted(after.keys() - before)
     moved = _find_moved({name: before[name] for name in gone}, {name: after[name] for name in come})

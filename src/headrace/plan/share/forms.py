@@ -61,7 +61,7 @@ def blocks_in_form(now: Arrangement, view: str) -> Iterator[Block]:
 
 
 def in_form(now: Arrangement, view: str, cores: tuple[CoreStatistics, ...]) -> Arrangement:
-    """With the view's last block as it is in the given cores."""
+    """The arrangement with the view's last block as it is in the given cores."""
     blocks = tuple(
         make_planned_block(cores[-1], inner=False)
         if entry.block.id == view and entry.block != cores[-1].block

@@ -28,7 +28,7 @@ def find_declared_blocks(views: Mapping[str, tuple[Block, ...] | Refusal]) -> De
 
 
 def give_to_others(now: Arrangement, declared: Declared) -> Arrangement:
-    """With operators of blocks that are not declared any more as the work of blocks that are, where they fit."""
+    """Gives operators of blocks that are not declared any more to blocks that are, where they fit."""
     blocks = {entry.block.id: entry for entry in now.blocks}
     views = {kept.contract.name: kept.contract.view for kept in now.kept}
     edges = dict(now.graph.edges)

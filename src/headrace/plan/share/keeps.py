@@ -11,8 +11,8 @@ from headrace.plan.share.arrangement import Arrangement
 
 
 def keeps_all(now: Arrangement, contracts: Collection[str] | None = None) -> bool:
-    """Of all contracts, or of some: those whose way to the view has changed. Capacities are checked always, and what is
-    forced may be late.
+    """Whether the promises of all contracts are kept, or of some: those whose way to the view has changed. Capacities
+    are checked always, and what is forced may be late.
     """
     forced = {kept.contract.name for kept in now.kept if kept.contract.forced}
     return has_room(now) and forced.issuperset(late_contracts(now, contracts))

@@ -23,7 +23,7 @@ from headrace.plan.statistics import CoreStatistics
 
 
 def merge(now: Arrangement, contract: Contract, cores: tuple[CoreStatistics, ...]) -> Arrangement:
-    """With a contract that is planned as if nothing lived. If the plans do not fit together, it is planned on top of
+    """Adds a contract that is planned as if nothing lived. If the plans do not fit together, it is planned on top of
     what lives instead.
     """
     question = replace(now.question(contract, cores), live=Live(now.tariff))

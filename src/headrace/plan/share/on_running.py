@@ -239,7 +239,7 @@ def _drop_forced(now: Arrangement) -> Arrangement:
 
 
 def _with_forced(now: Arrangement, before: Arrangement, views: Views) -> Arrangement:
-    """With all contracts that are forced: as they were, if the others have left their views in the form they had."""
+    """Adds all contracts that are forced: as they were, if the others have left their views in the form they had."""
     forced = {name: contract for name, contract in now.catalogue.contracts.items() if contract.forced}
     for kept in before.kept:
         name, view = kept.contract.name, kept.contract.view

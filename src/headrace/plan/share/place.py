@@ -19,7 +19,10 @@ from headrace.plan.statistics import CoreStatistics
 
 
 def place(now: Arrangement, contract: Contract, cores: tuple[CoreStatistics, ...]) -> Arrangement:
-    """With the contract among those kept or refused. All others stay as they are, but for what is forced."""
+    """The arrangement with the contract among those kept or refused.
+
+    All others stay as they are, but for what is forced.
+    """
     if now.options.sharing is not Sharing.MARGINAL:
         question = now.question(contract, cores)
         answer = admit(question)

@@ -76,7 +76,7 @@ class Holders:
             self._of.setdefault(_dataset(vertex), {})[vertex.site] = vertex
 
     def of(self, vertex: Vertex) -> dict[str, Vertex]:
-        """The same dataset, by site."""
+        """The vertices of a dataset, by site."""
         return self._of.get(_dataset(vertex), {})
 
 
@@ -101,7 +101,7 @@ def copy_of(source: Vertex, target: Vertex) -> Edge:
 
 
 def _rejoins(now: Arrangement, holders: Holders) -> Iterator[Rewiring]:
-    """For every part of a join, the ways to make it where its relation is."""
+    """Finds, for every part of a join, the ways to make it where its relation is."""
     graph = now.graph
     known: dict[tuple[str, VertexKind, tuple[str, ...] | None], Edge] = {}
     for name, edge in graph.edges.items():
@@ -157,7 +157,7 @@ def _join_at(
 
 
 def at_site(vertex: Vertex, site: str) -> Vertex:
-    """The same dataset at another site, with the id that it has in every plan."""
+    """The dataset of a vertex at another site, with the id that it has in every plan."""
     if vertex.site == site:
         return vertex
     head, _, end = vertex.id.rpartition(f"@{vertex.site}")

@@ -91,7 +91,7 @@ class _Shared:
         )
 
     def least(self, weight: Floats) -> Floats:
-        """By how much the score falls at most when others share with a plan of some weight."""
+        """How much the score falls at most when others share with a plan of some weight."""
         gain: Floats = np.minimum(0.0, self.cost[None, :] * (weight[:, None] - self.weight[None, :])).sum(axis=1)
         return gain
 

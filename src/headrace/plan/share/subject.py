@@ -26,7 +26,7 @@ class Subject:
 
 
 def subject_of_join(block: Block, aliases: Collection[str]) -> Subject:
-    """Of a sub-join: the filters of its inputs, the classes within it, and the residuals that it completes."""
+    """The subject of a sub-join: filters of its inputs, classes within it, and the residuals that it completes."""
     filters = frozenset((one.alias, one.text) for one in block.filters if one.alias in aliases)
     inside = (sorted(member for member in class_ if member[0] in aliases) for class_ in block.classes)
     equal = (" = ".join(".".join(member) for member in members) for members in inside if len(members) > 1)
@@ -40,7 +40,7 @@ def subject_of_input(name: str, filter_: str | None = None) -> Subject:
 
 
 def subject_in(core: CoreStatistics, subset: int) -> Subject:
-    """Of a sub-join of a block, or of one of its inputs."""
+    """The subject of a sub-join of a block, or of one of its inputs."""
     if subset.bit_count() > 1:
         return subject_of_join(core.block, core.aliases_of(subset))
     input_ = core.input_of(subset)
@@ -74,8 +74,8 @@ class Subjects:
 
 
 def _add_filters(subject: Subject, edge: Edge) -> Subject:
-    """After the filters of a copy or an apply, each of which implies what its alias was filtered by before. On a single
-    input they go by its source's name.
+    """The subject after the filters of a copy or an apply, each of which implies what its alias was filtered by before.
+    On a single input they go by its source's name.
     """
     (name, _), *others = subject.inputs
     filters = {(one.alias if others else name, one.text) for one in edge.select}

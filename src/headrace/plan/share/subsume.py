@@ -90,7 +90,7 @@ class _Narrowing:
             yield from self._stood_in_for(vertices[edge.output])
 
     def _read_relation(self, edge: Edge, narrow: Vertex) -> Iterator[Rewiring]:
-        """Of a relation that somebody joins the own changes must be logged beside it."""
+        """Ways to read a wider relation: if somebody joins it, its own changes must be logged beside it."""
         target = self.now.graph.vertices[edge.output]
         if target.kind is VertexKind.RELATION and self._readers.get(target.id):
             return

@@ -19,7 +19,7 @@ NOTHING: Value = None, "nothing"
 
 
 def find_changed_values(old: Catalogue, new: Catalogue) -> tuple[ValueChange, ...]:
-    """In the order of the new project."""
+    """Values that differ, in the order of the new project."""
     before, after = dict(_list_declared(old)), dict(_list_declared(new))
     found = []
     for what in (*after, *(what for what in before if what not in after)):

@@ -82,8 +82,8 @@ def wide_variants(cores: tuple[CoreStatistics, ...], offers: Offers) -> Iterator
 
 
 def _extras(core: CoreStatistics, offers: Offers, smallest: int) -> dict[int, frozenset[ColumnId]]:
-    """For each sub-join of at least some size, the narrowest offer that holds all it needs; smaller ones carry what
-    larger ones take.
+    """Finds, for each sub-join of at least some size, the narrowest offer that holds all it needs; smaller ones carry
+    what larger ones take.
     """
     found: dict[int, frozenset[ColumnId]] = {}
     subsets = (*(reversed(core.sub_joins) if core.is_joined else ()), *core.bits(core.everything))

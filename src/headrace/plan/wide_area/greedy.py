@@ -124,7 +124,9 @@ class _QueryAdmission:
         return self._fresh(operator, allowed)
 
     def _near_inputs(self, operator: QueryOperator, allowed: Iterable[str]) -> list[str]:
-        """IN: sites to which some input is already copied for another query, where the rest still fits."""
+        """Sites of the set IN: those to which some input is already copied for another query, where the rest still
+        fits.
+        """
         return [
             site
             for site in allowed

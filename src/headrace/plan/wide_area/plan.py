@@ -49,7 +49,7 @@ class Schedule:
     deployment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def with_contract(self, contract: Contract, cores: tuple[CoreStatistics, ...]) -> Schedule:
-        """With one more contract, kept or refused."""
+        """The schedule with one more contract, kept or refused."""
         question = self.now.question(contract, cores)
         asked, mode = make_streamed(question), MODES[self.mode]
         sites = self._sites(asked, mode)

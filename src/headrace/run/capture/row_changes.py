@@ -30,7 +30,7 @@ class Layout:
 
 
 def layout_of(captured: CapturedTable, relation: Relation, padded: Set[str] = frozenset()) -> Layout:
-    """Of a table that has all declared columns; `padded` are the names of those of type char(n)."""
+    """The layout of a table that has all declared columns; `padded` are the names of those of type char(n)."""
     positions = {column.name: position for position, column in enumerate(relation.columns)}
     return Layout(
         captured,
@@ -90,7 +90,7 @@ def _add_keyed(rows: SpoolRows, layout: Layout, change: RowChange, stamp: int) -
 
 
 def _fill_row(new: Tuple, change: RowChange) -> Tuple:
-    """With what the log has of the old row in place of what it leaves out of the new one."""
+    """The new row, with what the log has of the old one in place of what it leaves out of the new one."""
     old = change.old
     if old is None or KEPT not in new:
         return new

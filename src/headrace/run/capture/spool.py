@@ -61,7 +61,7 @@ class CapturedTable:
 
 
 def make_captured_table(source: Source) -> CapturedTable:
-    """Of a source whose columns are known: declared or inspected."""
+    """The captured table of a source whose columns are known: declared or inspected."""
     assert isinstance(source.origin, PostgresTable) and source.columns is not None
     return CapturedTable(
         source=source.name,

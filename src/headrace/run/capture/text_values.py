@@ -53,7 +53,7 @@ def column_of(texts: Texts, type_: Type) -> pa.Array:
 
 
 def column_of_texts(texts: pa.Array, type_: Type) -> pa.Array:
-    """The same, of texts that are in an Arrow column of bytes: many times as quick where a cast reads them all."""
+    """Parses texts that are in an Arrow column of bytes: many times as quick where a cast reads them all."""
     try:
         return _cast(texts.cast(pa.string()), type_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -99,13 +99,13 @@ def _one(text: bytes, type_: Type, read: Callable[[bytes], Any]) -> Any:
 
 
 def plain_floats(values: pa.Array) -> pa.Array:
-    """With a single NaN, and no -0.0."""
+    """Floats with a single NaN, and no -0.0."""
     plain = pc.add(values, pa.scalar(0.0, values.type))
     return pc.if_else(pc.is_nan(plain), pa.scalar(float("nan"), values.type), plain)
 
 
 def _timestamps(texts: Texts, type_: Type) -> pa.Array:
-    """With a zone they end in +00, since the session's zone is UTC; without one they are meant as UTC."""
+    """Timestamps with a zone end in +00, since the session's zone is UTC; without one they are meant as UTC."""
     first = next((text for text in texts if text), b"")
     if first.endswith(b"+00"):
         return _cast_or_each(texts, type_, _time)

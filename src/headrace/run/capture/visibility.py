@@ -9,8 +9,8 @@ _CYCLE = 1 << 32
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """As `pg_current_snapshot()` writes it, `xmin:xmax:xip,...`: transactions below `xmin` have ended, those from
-    `xmax` on had not begun, and `running` between them had not ended."""
+    """A snapshot as `pg_current_snapshot()` writes it, `xmin:xmax:xip,...`: transactions below `xmin` have ended, those
+    from `xmax` on had not begun, and `running` between them had not ended."""
 
     xmin: int
     xmax: int

@@ -13,7 +13,9 @@ from headrace.run.program import LogSpec, LookupKey
 
 @dataclass
 class Known:
-    """By vertex: the columns of its log, the keys that its log is looked up by, the log of its operator's state."""
+    """What is known by vertex: the columns of its log, the keys that its log is looked up by, the log of its operator's
+    state.
+    """
 
     plan: Plan
     columns: dict[str, tuple[Field, ...]] = field(default_factory=dict)

@@ -35,7 +35,7 @@ ANY_ORDER = tuple(range(64))
 
 
 def with_timers(program: Program) -> Program:
-    """The same program; unchanged where nothing depends on time."""
+    """Adds timers to a program; it stays unchanged where nothing depends on time."""
     tasks, logs = dict(program.tasks), dict(program.logs)
     for task in program.tasks.values():
         for made, spec in _split_task(task, program.logs):

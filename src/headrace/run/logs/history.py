@@ -94,7 +94,7 @@ def _group_small_pieces(pieces: list[Piece], below: int, span: int, files: int) 
 
 
 def _parts(pieces: Iterable[Piece], span: int) -> Iterator[list[Piece]]:
-    """As much as one file may hold, and span."""
+    """Splits pieces into as much as one file may hold, and span."""
     part: list[Piece] = []
     for piece in pieces:
         if part and (piece.upto - part[0].after > span or sum(one.bytes for one in part) + piece.bytes > MOST):
@@ -121,7 +121,7 @@ class GatherItem:
 
     @property
     def bytes(self) -> int:
-        """Of all that is read."""
+        """The size of all that is read."""
         return self.gather.bytes
 
 

@@ -75,7 +75,10 @@ class Upkeep:
         return together or [*gathers[:1]]
 
     def _gathers(self, logs: Mapping[str, Log]) -> list[GatherItem]:
-        """Of logs that have contents, only what the base holds: the rest is on its way into the next."""
+        """Changes to gather.
+
+        Logs that have contents give only what the base holds: the rest is on its way into the next.
+        """
         times, together = self._times(logs), dict[tuple[str, int], list[tuple[Log, int]]]()
         spools = self._spools()
         for name, log in logs.items():
@@ -109,7 +112,9 @@ class Upkeep:
                 yield from self._compaction(spec, log, since)
 
     def _times(self, logs: Mapping[str, Log]) -> dict[str, int]:
-        """Of logs that go on from where they are: those that are halted are rebuilt, and look nothing up until then."""
+        """The times of logs that go on from where they are: those that are halted are rebuilt, and look nothing up
+        until then.
+        """
         waiting = self.engine.waiting()
         return {name: log.t for name, log in logs.items() if name not in waiting}
 
@@ -162,7 +167,7 @@ class Upkeep:
                     raise
 
     def _commit_gathered(self, item: GatherItem, kept: ReplacedPieces) -> None:
-        """In all logs that still have the files: some may have been forgotten, or trimmed."""
+        """Replaces the files in all logs that still have them: some may have been forgotten, or trimmed."""
         for attempt in range(ATTEMPTS):
             logs = self.engine.ledger.logs(item.gather.logs).values()
             having = [log for log in logs if set(kept.drop) <= {piece.file for piece in log.pieces}]

@@ -39,7 +39,7 @@ class UpkeepItem:
 
     @property
     def bytes(self) -> int:
-        """Of all that is read."""
+        """The size of all that is read."""
         return sum(piece.bytes for piece in (self.pieces if self.merge is None else self.merge.indexes))
 
 

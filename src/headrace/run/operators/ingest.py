@@ -48,7 +48,7 @@ def ingest(step: Ingest, spool: pa.Table, stored: Stored) -> pa.Table:
 
 
 def _in_order(spool: pa.Table) -> pa.Table:
-    """By time and number; mostly it is already."""
+    """Sorts by time and number; mostly rows are in order already."""
     times, numbers = spool.column(TIME).to_numpy(), spool.column(NUMBER).to_numpy()
     later = (times[1:] > times[:-1]) | ((times[1:] == times[:-1]) & (numbers[1:] >= numbers[:-1]))
     return spool if later.all() else spool.sort_by([(TIME, "ascending"), (NUMBER, "ascending")])

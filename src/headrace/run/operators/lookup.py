@@ -16,4 +16,4 @@ class Lookup(Protocol):
     """Rows with their history, found by the values of a key. An empty key finds all rows for every row sought."""
 
     def meet(self, probe: pa.Table, probe_key: Sequence[str], null_safe: bool) -> tuple[Integers, pa.Table]:
-        """For every pair of a row of `probe` and a row kept: the position of the first, and the second."""
+        """Finds pairs of a row of `probe` and a row kept: the position of the first, and the second."""

@@ -94,7 +94,7 @@ class _Match:
         return _Shown(i, j, np.maximum(left.time[i], right.time[j]), left.weight[i] * right.weight[j])
 
     def _match_rows(self, side: int, mine: Integers, others: Integers) -> tuple[Integers, Integers]:
-        """Of some rows of a side and some of the other, all pairs for which the condition holds."""
+        """Finds, among some rows of a side and some of the other, all pairs for which the condition holds."""
         if self._rest == TRUE:
             return self._of_equal_keys(side, mine, others)
         found = [self._holding(side, part, others) for part in self._parts(side, mine, others)]

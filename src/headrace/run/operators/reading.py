@@ -25,7 +25,7 @@ _POSITION = "__p"
 
 
 def schema_of(columns: Sequence[Field]) -> pa.Schema:
-    """Of a log's files."""
+    """The schema of a log's files."""
     stamps = [pa.field(TIME, pa.int64()), pa.field(ORDER, pa.int32()), pa.field(WEIGHT, pa.int64())]
     return pa.schema([*(pa.field(column.name, arrow_type(column.type)) for column in columns), *stamps])
 
@@ -61,7 +61,7 @@ def with_key(key: LookupKey, table: pa.Table, around: Surroundings = NOTHING) ->
 
 
 def with_key_if_any(key: LookupKey, table: pa.Table, around: Surroundings = NOTHING) -> pa.Table:
-    """The same for a log that others read as well: rows for which the key has no answer are left out.
+    """Adds a key to rows of a log that others read as well: rows for which the key has no answer are left out.
 
     No join misses them: whoever looks rows up by this key evaluates it for every row that comes, and fails by itself.
     """

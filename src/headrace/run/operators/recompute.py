@@ -27,8 +27,8 @@ def each_as_often(contents: pa.Table) -> pa.Table:
 
 
 def in_order(rows: pa.Table) -> pa.Table:
-    """In an order that depends on nothing but the rows: where a query leaves an order open, equal rows shall give equal
-    answers.
+    """Sorts rows in an order that depends on nothing but the rows: where a query leaves an order open, equal rows shall
+    give equal answers.
     """
     sortable = sorted(field.name for field in rows.schema if not pa.types.is_nested(field.type))
     return rows.sort_by([(name, "ascending") for name in sortable]) if sortable and rows.num_rows else rows

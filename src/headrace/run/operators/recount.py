@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from headrace.meaning.evaluate_aggregate import aggregated
+from headrace.meaning.evaluate_aggregate import aggregate_values
 from headrace.meaning.scalar_compare import sort_key
 from headrace.model.bad_row import BadRow, say_call
 from headrace.model.block import Aggregation
@@ -74,7 +74,7 @@ def _by_group(numbers: Integers, table: pa.Table, count: int) -> list[list[_Stam
 def _replay_group(
     aggregation: Aggregation, keyed: bool, before: list[_Stamped], changes: list[_Stamped]
 ) -> Iterator[_Stamped]:
-    """At every time the group's old row goes and its new one comes."""
+    """Yields, at every time, the group's old row that goes and its new one that comes."""
     group = _Group(aggregation, keyed)
     for _, row, weight in before:
         group.add(row, weight)
@@ -142,6 +142,6 @@ class _CallValues:
 
     def value(self) -> Value:
         if self._stale:
-            self._known = aggregated(self.call, list(self._weights.items()))
+            self._known = aggregate_values(self.call, list(self._weights.items()))
             self._stale = False
         return self._known

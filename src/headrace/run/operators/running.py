@@ -135,7 +135,7 @@ class _Change:
     def of_state(
         self, aggregation: Aggregation, keys: Mapping[str, pa.ChunkedArray], measures: Mapping[str, Amounts]
     ) -> pa.Table:
-        """From before all steps to after the last one."""
+        """The change from before all steps to after the last one."""
         last = np.flatnonzero(self._steps.is_last)
         before = np.full(len(self._steps), -1)
         before[last] = len(self._steps) + self._steps.group[last]

@@ -159,7 +159,7 @@ def _as_state(events: pa.Table, stamp: int, sign: int) -> pa.Table:
 
 
 def spans(conditions: Sequence[Expr], table: pa.Table) -> tuple[Micros, Micros]:
-    """From when (inclusive) until when (exclusive) each row passes."""
+    """Finds from when (inclusive) until when (exclusive) each row passes."""
     start = np.full(table.num_rows, EARLIEST, np.int64)
     end = np.full(table.num_rows, LATEST, np.int64)
     for condition in conditions:

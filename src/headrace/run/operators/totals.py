@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.meaning.exact_sum import SMALLEST, rounded, text_of, total_of, units
+from headrace.meaning.exact_sum import SMALLEST, round_sum, text_of, total_of, units
 from headrace.meaning.scalar_number import divide_decimal, fit_decimal, fit_integer
 from headrace.meaning.zset import normal
 from headrace.model.relation import AggregateCall, AggregateFunction
@@ -151,7 +151,7 @@ def _result(call: AggregateCall, total: int, count: int) -> Value:
         return fit_decimal(divide_decimal(exact, decimal.Decimal(count)) if average else exact, call.type)
     if call.type == BIGINT:
         return fit_integer(total, BIGINT)
-    value = rounded(total if _is_float(call) else total * SMALLEST)
+    value = round_sum(total if _is_float(call) else total * SMALLEST)
     return normal(value / count if average else value)
 
 

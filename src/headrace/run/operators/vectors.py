@@ -93,7 +93,7 @@ def _is_arithmetic(result: Type, arguments: Sequence[Type]) -> bool:
 
 
 def _widens(narrow: Type, wide: Type) -> bool:
-    """From narrow to wide is how `INTEGERS` are ordered."""
+    """Whether a cast widens: from narrow to wide is how `INTEGERS` are ordered."""
     order = list[Type](INTEGERS)
     return narrow in order and wide in order and order.index(narrow) <= order.index(wide)
 

@@ -238,7 +238,7 @@ class Engine(Pusher):
                 self.count_sent(Sent(one.origin, self.program.logs[one.vertex].site, one.sent))
 
     def _key_notes(self, logs: Iterable[str]) -> tuple[NoteChange, ...]:
-        """By which keys the logs have indexes."""
+        """Notes by which keys the logs have indexes."""
         return tuple(LogKeys(name, tuple(key.columns for key in self.program.logs[name].keys)) for name in logs)
 
     def _specs(self, name: str) -> list[LogSpec]:

@@ -14,7 +14,7 @@ from headrace.run.program import Program
 
 
 def read_halted(ledger: Ledger) -> dict[str, Halted]:
-    """By vertex."""
+    """The halted vertices and why, by vertex."""
     return read_notes(ledger, Halted)
 
 

@@ -293,7 +293,7 @@ class Pusher:
         return self._attempt_chains(targets)
 
     def _with_helpers(self, targets: Mapping[str, int]) -> dict[str, int]:
-        """With the parts that vertices are made of."""
+        """Adds the parts that vertices are made of."""
         found = dict(targets)
         for name in reversed(self.upstream(targets)):
             for read in self.program.tasks[name].reads if name in found else ():

@@ -165,7 +165,7 @@ class SimulatedLinksRunner:
 
 
 def _slice(transfer: Transfer, links: Mapping[Ends, DeclaredLink]) -> Transfer:
-    """As much as goes at once."""
+    """How many seconds of a transfer go at once."""
     link = links.get(transfer.ends) if transfer.ends is not None else None
     if link is None or not link.bandwidth:
         return transfer
@@ -182,7 +182,7 @@ def _pushes(item: Item, outcome: ItemOutcome[Any]) -> Iterator[tuple[WorkItem, P
 
 
 def _transfers(pushes: Iterable[Sequence[tuple[WorkItem, Produced | None]]]) -> Iterator[Transfer]:
-    """Of all items of a job, numbered through."""
+    """The transfers of all items of a job, numbered through."""
     first = 0
     for part in pushes:
         numbers = {item.name: first + number for number, (item, _) in enumerate(part)}
@@ -194,7 +194,7 @@ def _transfers(pushes: Iterable[Sequence[tuple[WorkItem, Produced | None]]]) -> 
 
 
 def _delay_outcome(outcome: ItemOutcome[Any], seconds: Sequence[float]) -> ItemOutcome[Any]:
-    """With what the transfers took."""
+    """Adds what the transfers took to an outcome."""
     value = outcome.value
     if isinstance(value, tuple):
         value = tuple(

@@ -71,7 +71,7 @@ def with_weights(table: pa.Table, weights: npt.NDArray[np.int64]) -> pa.Table:
 
 
 def totals(table: pa.Table, by: Sequence[str]) -> tuple[Positions, Positions]:
-    """For every class of rows equal in some columns its first position and its weight, if that is not zero.
+    """Finds, for every class of rows equal in some columns, its first position and its weight, if that is not zero.
 
     In the order of the positions. Most rows are told apart by their hash; only the others are grouped, which costs
     several times as much.
@@ -95,7 +95,7 @@ def _alike(table: pa.Table, by: Sequence[str]) -> Positions:
 
 
 def _group_rows(table: pa.Table, by: Sequence[str]) -> tuple[Positions, Positions]:
-    """For every class of equal rows its first position and its weight."""
+    """Finds, for every class of equal rows, its first position and its weight."""
     if table.num_rows == 0:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     keys = [comparable(table.column(name)) for name in by]

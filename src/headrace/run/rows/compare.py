@@ -92,7 +92,7 @@ def compare(expected: Parts, actual: Parts, rows_at_once: int = ROWS_AT_ONCE) ->
 
 @dataclass(slots=True)
 class _Digest:
-    """By bucket: two sums of hashes, how many rows, and how many entries were read for them."""
+    """Rows by bucket: two sums of hashes, how many rows, and how many entries were read for them."""
 
     first: Hashes = field(default_factory=lambda: np.zeros(BUCKETS, np.uint64))
     second: Hashes = field(default_factory=lambda: np.zeros(BUCKETS, np.uint64))
@@ -237,7 +237,7 @@ def _entries(parts: Parts, buckets: npt.NDArray[np.bool_], sign: int) -> Iterato
 
 
 def _without_pairs(left: _Part) -> _Part:
-    """Without rows of the two sides that differ by rounding alone."""
+    """Leaves out rows of the two sides that differ by rounding alone."""
     order = np.argsort(left.classes, kind="stable")
     classes, weights = left.classes[order], left.weights[order].copy()
     starts = np.flatnonzero(np.concatenate([[True], classes[1:] != classes[:-1]])) if len(order) else order

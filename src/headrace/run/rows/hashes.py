@@ -74,7 +74,7 @@ def _bits(array: pa.Array) -> Hashes:
 
 
 def _bits_of_values(array: pa.Array) -> Hashes:
-    """The same; what it says of NULLs means nothing."""
+    """The bits of values, for hashing; what they are for NULL means nothing."""
     type_ = array.type
     if types.is_integer(type_) or types.is_date(type_) or types.is_timestamp(type_) or types.is_boolean(type_):
         return _integers(array).view(np.uint64)

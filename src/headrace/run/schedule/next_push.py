@@ -83,7 +83,7 @@ class Paths:
 
     @cached_property
     def upstream(self) -> Mapping[str, tuple[str, ...]]:
-        """By contract."""
+        """The vertices upstream, by contract."""
         return {
             entry.contract: self._upstream(entry.vertex, self.left_out.get(entry.contract, frozenset()))
             for entry in self.contracts

@@ -43,8 +43,8 @@ def parts_at(
     functions: Functions = (),
     part_rows: int = PART_ROWS,
 ) -> Iterator[pa.Table]:
-    """The same rows a part at a time, for views that are larger than memory: columns, and `__w` with how often each
-    row occurs. Equal rows may come more than once.
+    """The rows of a view a part at a time, for views that are larger than memory: columns, and `__w` with how often
+    each row occurs. Equal rows may come more than once.
 
     A base is read in slices. Only the changes after it are held, with the rows of the base that they may concern.
     """
@@ -87,7 +87,7 @@ def changes_after(
     upto: int,
     functions: Functions = (),
 ) -> Iterator[tuple[int, pa.Table, pa.Table]]:
-    """For every time in (after, upto] at which the view changes: the rows that went, and those that came."""
+    """Yields, for every time in (after, upto] at which the view changes, the rows that went, and those that came."""
     changes = consolidate(_read_changes(store, log, columns, outputs, after, upto, functions))
     for time in sorted(pc.unique(changes.column(TIME)).to_pylist()):
         now = changes.filter(pc.equal(changes.column(TIME), time))

@@ -70,7 +70,7 @@ class Deliveries:
     def run(self, plan: Plan, program: Program, environment: Mapping[str, str]) -> tuple[threading.Thread, ...]:
         """Delivers exactly what the plan's contracts ask for; threads of other copies that have not ended yet."""
         self.program = program
-        wanted = {copy.contract: copy for copy in self._wanted(plan, program, environment)}
+        wanted = {copy.contract: copy for copy in self._find_wanted(plan, program, environment)}
         others = [name for name, running in self._running.items() if wanted.get(name) != running.copy]
         ended = [self._end(self._running.pop(name)) for name in others]
         for name, copy in wanted.items():
@@ -78,7 +78,7 @@ class Deliveries:
                 self._start(copy)
         return tuple(thread for thread in ended if thread is not None and thread.is_alive())
 
-    def _wanted(self, plan: Plan, program: Program, environment: Mapping[str, str]) -> list[Copy]:
+    def _find_wanted(self, plan: Plan, program: Program, environment: Mapping[str, str]) -> list[Copy]:
         found = []
         self.troubles.report_exactly(DELIVERY, {})
         for entry in plan.contracts:

@@ -44,7 +44,7 @@ class Means:
 Noted = DeliveredCopy | CaptureSlot
 
 
-def noted_in(ledger: Ledger) -> dict[str, Noted]:
+def read_noted(ledger: Ledger) -> dict[str, Noted]:
     """By the names of their notes, all that was made and not given back since."""
     found: list[Noted] = [*read_notes(ledger, DeliveredCopy).values(), *read_notes(ledger, CaptureSlot).values()]
     return {thing.name: thing for thing in found}

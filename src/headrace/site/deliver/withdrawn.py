@@ -14,7 +14,7 @@ from headrace.model.log import Commit, Lease
 from headrace.model.notes import DeliveredCopy, RemovedNote
 from headrace.run.ports import Ledger
 from headrace.site.deadline import Deadline
-from headrace.site.deliver.leftovers import Means, Noted, describe_thing, give_thing_back, noted_in
+from headrace.site.deliver.leftovers import Means, Noted, describe_thing, give_thing_back, read_noted
 from headrace.site.folder import Folder
 from headrace.site.troubles import WITHDRAWAL, Troubles
 
@@ -50,7 +50,7 @@ class Withdrawals:
 
     def note(self, things: Collection[Noted]) -> None:
         """Before they are made, and before a plan that does not ask for them counts as running."""
-        known = noted_in(self.ledger)
+        known = read_noted(self.ledger)
         new = tuple(thing for thing in things if known.get(thing.name) != thing)
         if new:
             self.ledger.commit(self.lease, Commit(notes=new))
@@ -69,7 +69,7 @@ class Withdrawals:
         """
         self.keep(asked)
         self._writing = tuple(thread for thread in {*self._writing, *writing} if thread.is_alive())
-        noted = noted_in(self.ledger)
+        noted = read_noted(self.ledger)
         for note in noted.keys() - {thing.name for thing in asked} - set(self._running):
             thing = noted[note]
             self._start(_GivingBack(thing, environment, self._writing if isinstance(thing, DeliveredCopy) else ()))

@@ -144,12 +144,12 @@ class LateRunner(Generic[Jobs]):
         if not items:
             return []
         try:
-            return self._timed(self._started.result()).run(items)
+            return self._make_timed(self._started.result()).run(items)
         except Exception as error:  # whatever kept it from starting
             reason = f"{self._engine.name} is not there: {error}"
             return [ItemOutcome(item.name, None, reason, 0.0) for item in items]
 
-    def _timed(self, jobs: Jobs) -> TimedRunner:
+    def _make_timed(self, jobs: Jobs) -> TimedRunner:
         return TimedRunner(jobs, self._engine.patience, running=self._running)
 
     # Starting
@@ -161,7 +161,7 @@ class LateRunner(Generic[Jobs]):
                 return None
             failed = self._started.exception() is not None
             if not failed and self._is_alive(self._started.result()):
-                return self._timed(self._started.result())
+                return self._make_timed(self._started.result())
             if not self._ended and time.monotonic() >= self._again_at:
                 if not failed:
                     self._why = self._why or self._engine.why_dead()

@@ -128,12 +128,12 @@ class Captures:
             for running in () if self._ending else self.running.values():
                 if running.process is not None and running.process.poll() is not None:
                     _close_pipe(running.process)
-                    self._failed(running, _ending(running.process.returncode))
+                    self._note_failure(running, _ending(running.process.returncode))
                     running.process = None
                 if running.process is None and running.thread is None and time.monotonic() >= running.retry_at:
                     self._start(running)
 
-    def _failed(self, running: RunningCapture, reason: str, hint: str | None = None) -> None:
+    def _note_failure(self, running: RunningCapture, reason: str, hint: str | None = None) -> None:
         lasted = time.monotonic() - running.started_at > LASTED_S
         running.failures = 1 if lasted else running.failures + 1
         running.error, running.hint = reason, hint
@@ -156,15 +156,15 @@ class Captures:
 
     def _start_thread(self, running: RunningCapture, work: Callable[[RunningCapture, Ledger], None]) -> None:
         running.stop = threading.Event()
-        running.thread = threading.Thread(target=self._guarded, args=(running, work), daemon=True)
+        running.thread = threading.Thread(target=self._guard, args=(running, work), daemon=True)
         running.thread.start()
 
-    def _guarded(self, running: RunningCapture, work: Callable[[RunningCapture, Ledger], None]) -> None:
+    def _guard(self, running: RunningCapture, work: Callable[[RunningCapture, Ledger], None]) -> None:
         ledger = self.folder.ledger()
         try:
             work(running, ledger)
         except (HeadraceError, OSError) as error:
-            self._failed(running, str(error), getattr(error, "hint", None))
+            self._note_failure(running, str(error), getattr(error, "hint", None))
         finally:
             ledger.close()
             running.thread = None

@@ -46,7 +46,7 @@ def _folder_troubles(ledger: Ledger, running: Mapping[str, RunningCapture]) -> I
             yield SOURCE + source, (f'source "{source}" leaves out file "{first.file}"{more}: {first.why}', MEND_FILE)
 
 
-def held_up_sources(ledger: Ledger, captures: Captures) -> dict[str, str]:
+def find_held_up_sources(ledger: Ledger, captures: Captures) -> dict[str, str]:
     """Sources of which nothing more comes now, and why: they were stopped, or their capture stands still."""
     found = {name: stopped.why for name, stopped in read_notes(ledger, SourceStopped).items()}
     failing = read_notes(ledger, CaptureFailing)
