@@ -287,7 +287,7 @@ def test_a_database_that_no_plan_reads_keeps_no_log_for_us(world: World) -> None
     slots = "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()"
     with psycopg.connect(world.environment["EU_DSN"]) as session:
         assert session.execute(slots).fetchone() == (1,)
-        service.captures.keep_only(world.plan, databases_of(world.plan.catalogue, frozenset({"users"})))
+        service.captures.keep_only(databases_of(world.plan.catalogue, frozenset({"users"})))
         service.withdrawals.run([other], world.environment)
         assert session.execute(slots).fetchone() == (0,)
         assert _publications(world) == []

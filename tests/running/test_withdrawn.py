@@ -15,6 +15,7 @@ from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.postgres.publications import publish
 from headrace.connect.postgres.sessions import connect_session
 from headrace.connect.postgres.slots import capture_names, create_slot
+from headrace.connect.postgres.source import slot_of
 from headrace.model.catalogue import DeltaFolder, PostgresTable
 from headrace.model.errors import LeaseHeld
 from headrace.model.notes import CaptureSlot, DeliveredCopy, note_keys
@@ -23,7 +24,7 @@ from headrace.model.types import BIGINT
 from headrace.run.ports import Ledger
 from headrace.site.deadline import Deadline
 from headrace.site.deliver.copies import Copied, target_of
-from headrace.site.deliver.leftovers import read_noted, slot_of
+from headrace.site.deliver.leftovers import read_noted
 from headrace.site.deliver.withdrawn import Withdrawals
 from headrace.site.folder import Folder
 from headrace.site.troubles import WITHDRAWAL

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.app.project import everything_read, load_project, trial
+from headrace.connect.sources import connector_of, is_asked, sources_by_kind
 from headrace.declare.project_text import PROJECT_FILE
 from headrace.declare.read import read_project
-from headrace.model.catalogue import Catalogue, FileFolder, Refresh, Refusal, View
+from headrace.model.catalogue import Catalogue, Refresh, Refusal, View
 from headrace.model.errors import InputError, Problem, Severity, UsageError
 from headrace.model.full_query import FullQuery
 from headrace.model.relation import Field, fields_of
 
 if TYPE_CHECKING:
-    from headrace.coordinate.doctor import Looked
+    from headrace.run.source_port import Looked
 
 __all__ = ["CheckReport", "Looked", "ViewReport", "check_plan", "check_project", "examine"]
 
@@ -64,15 +65,18 @@ def check_project(directory: Path, environment: Mapping[str, str], connect: bool
         if isinstance(view.query, Refusal)
         for problem in _refusals(catalogue, view, view.query)
     )
-    problems = tuple(dict.fromkeys((*refusals, *catalogue.problems, *_look_into_folders(catalogue, environment))))
+    problems = tuple(dict.fromkeys((*refusals, *catalogue.problems, *_check_near_sources(catalogue, environment))))
     return CheckReport(catalogue, tuple(_report(view) for view in catalogue.views.values()), problems)
 
 
-def _look_into_folders(catalogue: Catalogue, environment: Mapping[str, str]) -> Iterator[Problem]:
-    if any(isinstance(source.origin, FileFolder) for source in catalogue.sources.values()):
-        from headrace.site.sources.folder_sources import folder_problems
+def _check_near_sources(catalogue: Catalogue, environment: Mapping[str, str]) -> Iterator[Problem]:
+    """Sources on this machine: others are asked only with `--connect`."""
+    near = [source for source in catalogue.sources.values() if not is_asked(source)]
+    for kind, sources in sources_by_kind(near).items():
+        from headrace.site.sources.databases import place_of
 
-        yield from folder_problems(catalogue, Path(catalogue.directory), environment)
+        place = place_of(catalogue.project, Path(catalogue.directory), environment)
+        yield from connector_of(kind).check(sources, place)
 
 
 def _report(view: View) -> ViewReport:
@@ -115,8 +119,10 @@ def check_plan(file: Path) -> list[tuple[str, str]]:
 
 def examine(directory: Path, environment: Mapping[str, str]) -> list[Looked]:
     """All that can be looked at; without a project, this machine alone."""
-    from headrace.coordinate.doctor import Looked, look_at_databases, look_at_folders, look_at_machine, look_at_state
+    from headrace.coordinate.doctor import look_at_machine, look_at_sources, look_at_state
+    from headrace.run.source_port import Looked
     from headrace.site.folder import Folder
+    from headrace.site.sources.databases import place_of
 
     folder = Folder(directory)
     found = list(look_at_machine(environment, directory if directory.is_dir() else Path()))
@@ -132,6 +138,5 @@ def examine(directory: Path, environment: Mapping[str, str]) -> list[Looked]:
     found += (Looked("project", "warned about", problem) for problem in catalogue.problems)
     return [
         *found,
-        *look_at_folders(catalogue, environment, folder),
-        *look_at_databases(catalogue, environment, folder),
+        *look_at_sources(catalogue, place_of(catalogue.project, folder.project, environment)),
     ]

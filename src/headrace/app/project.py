@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.connect.sources import connector_of, is_asked, sources_by_kind
 from headrace.declare.api import Project
 from headrace.declare.project_text import PROJECT_FILE
 from headrace.declare.read import Inspect, read_project
-from headrace.declare.variables import fill
 from headrace.declare.write import Started, write_starter
-from headrace.model.catalogue import Catalogue, FileFolder, PostgresTable, Source
+from headrace.model.catalogue import Catalogue, Source
 from headrace.model.errors import InputError, Problem, Severity
 from headrace.model.options import ApplyWishes
 from headrace.model.plan import Plan, PlanOptions
@@ -176,7 +176,7 @@ def planned_catalogue(
 
 
 def _needs_asking(source: Source) -> bool:
-    return isinstance(source.origin, PostgresTable) and (source.columns is None or source.rows is None)
+    return is_asked(source) and (source.columns is None or source.rows is None)
 
 
 def init_project(directory: Path) -> Started:
@@ -199,49 +199,31 @@ def everything_read(catalogue: Catalogue, view: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def inspector(environment: Mapping[str, str]) -> Inspect:
-    """Asks PostgreSQL about the sources it holds. Addresses are filled in here, and forgotten afterwards."""
-    from headrace.connect.postgres.inspect import inspect_sources
+def inspector(environment: Mapping[str, str], directory: Path = Path()) -> Inspect:
+    """Asks where sources are about them. Addresses are filled in here, and forgotten afterwards."""
+    from headrace.site.sources.databases import place_of
 
     def inspect(project: str, sources: Mapping[str, Source]) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
-        addresses, unset = _addresses(sources, environment)
-        found, findings = inspect_sources(sources, addresses)
-        return found, (*unset, *findings)
+        place, found, findings = place_of(project, directory, environment), dict(sources), list[Problem]()
+        for kind, own in sources_by_kind(sources.values()).items():
+            described, problems = connector_of(kind).describe({one.name: one for one in own}, place)
+            found |= described
+            findings += problems
+        return found, tuple(findings)
 
     return inspect
 
 
 def trial(directory: Path, environment: Mapping[str, str]) -> Inspect:
     """Asks as well, then tries all that a capture of these sources would do."""
-    from headrace.connect.postgres.trial import try_capture
-    from headrace.site.folder import Folder
-    from headrace.site.sources.captures import names_of
+    from headrace.site.sources.databases import place_of
 
-    ask = inspector(environment)
+    ask = inspector(environment, directory)
 
     def inspect(project: str, sources: Mapping[str, Source]) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
         found, findings = ask(project, sources)
-        hindrances: list[Problem] = []
-        for written, address in _addresses(sources, environment)[0].items():
-            own = [s for s in found.values() if isinstance(s.origin, PostgresTable) and s.origin.dsn == written]
-            hindrances += try_capture(address, names_of(project, written, Folder(directory)), own)
-        return found, (*findings, *hindrances)
+        place = place_of(project, directory, environment)
+        tried = (connector_of(kind).try_capture(own, place) for kind, own in sources_by_kind(found.values()).items())
+        return found, (*findings, *(problem for problems in tried for problem in problems))
 
     return inspect
-
-
-def _addresses(
-    sources: Mapping[str, Source], environment: Mapping[str, str]
-) -> tuple[dict[str, str], tuple[Problem, ...]]:
-    """The addresses of the databases, by what the project says; and variables that are not set."""
-    addresses: dict[str, str] = {}
-    unset: list[Problem] = []
-    for source in sources.values():
-        try:
-            if isinstance(source.origin, PostgresTable):
-                addresses[source.origin.dsn] = fill(source.origin.dsn, environment, source.declared_at)
-            elif isinstance(source.origin, FileFolder):
-                fill(source.origin.path, environment, source.declared_at)
-        except InputError as error:
-            unset += error.problems
-    return addresses, tuple(unset)

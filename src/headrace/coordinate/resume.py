@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
-from headrace.connect.postgres.inspect import connect
-from headrace.declare.variables import fill
+from headrace.connect.sources import connector_of
 from headrace.model.amounts import format_seconds
 from headrace.model.errors import ConnectError
 from headrace.model.notes import CapturedUpTo, read_notes
@@ -13,6 +13,7 @@ from headrace.model.plan import Plan
 from headrace.run.compile.columns import serving_log
 from headrace.site.folder import Folder
 from headrace.site.running import make_running
+from headrace.site.sources.databases import place_of
 
 
 def say_recovered(folder: Folder, now: int) -> str:
@@ -45,9 +46,10 @@ def _age(t: int, now: int) -> str:
 def databases_away(plan: Plan, environment: Mapping[str, str]) -> dict[str, str]:
     """The databases of a plan that do not answer now, and why."""
     found = {}
+    place = place_of(plan.catalogue.project, Path(plan.catalogue.directory), environment)
     for database in make_running(plan).databases:
         try:
-            connect(fill(database.dsn, environment)).close()
+            connector_of(database.kind).ask(database, place)
         except ConnectError as error:
             found[database.name] = error.message
     return found

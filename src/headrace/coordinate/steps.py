@@ -12,11 +12,11 @@ from typing import Protocol
 
 from headrace.coordinate.existing import Existing
 from headrace.coordinate.step_words import name_of, name_place, name_result, say_terms
-from headrace.model.catalogue import FileFolder, PostgresTable
 from headrace.model.difference import Difference
 from headrace.model.names import name_of_view
 from headrace.model.notes import DeliveredCopy
 from headrace.model.plan import Plan
+from headrace.model.source_clock import clock_of
 from headrace.model.source_shape import shape_of
 from headrace.model.steps import (
     BuildIndex,
@@ -47,7 +47,6 @@ from headrace.run.capture.spool import SPOOL
 from headrace.run.compile.compile_plan import compile_plan
 from headrace.run.load.transition import find_made_from
 from headrace.run.program import Program
-from headrace.site.sources.databases import database_name
 
 LEFT_OVER = "what an earlier plan left behind"
 
@@ -266,19 +265,15 @@ def shapes_of(plan: Plan) -> dict[str, str]:
 
 
 def find_captured(plan: Plan) -> frozenset[tuple[str | None, str]]:
-    """Databases with the sources that are captured there; folders of files are in none.
+    """Databases with the sources that are captured there; sources with clocks of their own are in none.
 
     A project that was only planned may not say where a source is.
     """
     found = set[tuple[str | None, str]]()
     for name in sources_read(plan):
-        match plan.catalogue.sources[name].origin:
-            case PostgresTable(dsn=dsn):
-                found.add((database_name(dsn), name))
-            case FileFolder():
-                found.add((None, name))
-            case None:
-                pass
+        source = plan.catalogue.sources[name]
+        if source.origin is not None:
+            found.add((None if source.origin.address is None else clock_of(source), name))
     return frozenset(found)
 
 

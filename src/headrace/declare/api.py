@@ -134,7 +134,9 @@ class Project:
         retention: Written | None = None,
         postgres: Mapping[str, str] | None = None,
         files: Mapping[str, str] | None = None,
+        **other: Mapping[str, str],
     ) -> Self:
+        """`other` is where rows of any other kind of source are, by the name of the kind."""
         fields = {
             "kind": kind,
             "at": at,
@@ -149,6 +151,7 @@ class Project:
             "retention": retention,
             "postgres": postgres,
             "files": files,
+            **other,
         }
         return self._add("sources", name, fields)
 

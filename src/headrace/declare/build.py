@@ -24,7 +24,6 @@ from headrace.model.catalogue import (
     Diversity,
     Events,
     Feed,
-    FileFolder,
     Follows,
     Headroom,
     Host,
@@ -121,7 +120,7 @@ def _source(name: str, entry: SourceEntry, where: Location) -> Source:
         stays=Stays(tuple(entry.stays.sites), entry.stays.aggregates is not None) if entry.stays else None,
         time=entry.time,
         retention_s=entry.retention,
-        origin=_origin(entry),
+        origin=next((origin.to_origin() for origin in entry.origins().values()), None),
         declared_at=where,
     )
 
@@ -133,12 +132,6 @@ def unknown_source(name: str, entries: Entries) -> Source:
 
 def _columns(entries: Mapping[str, ColumnFields]) -> tuple[SourceColumn, ...]:
     return tuple(SourceColumn(name, entry.type, entry.width, entry.distinct) for name, entry in entries.items())
-
-
-def _origin(entry: SourceEntry) -> PostgresTable | FileFolder | None:
-    if entry.postgres is not None:
-        return PostgresTable(entry.postgres.dsn, entry.postgres.table)
-    return None if entry.files is None else FileFolder(entry.files.path, entry.files.format.value)
 
 
 def build_contracts(entries: Entries) -> dict[str, Contract]:

@@ -25,7 +25,7 @@ from pydantic import (
 from headrace.declare import units
 from headrace.declare.engine import MASTER, read_master, read_memory, read_properties
 from headrace.declare.units import Dimension, Unreadable, kind_of, read_amount, read_count, read_share
-from headrace.model.catalogue import Admission, Refresh, SourceKind
+from headrace.model.catalogue import Admission, FileFolder, Origin, PostgresTable, Refresh, SourceKind
 from headrace.model.errors import nearest_name
 from headrace.model.names import find_wrong_name
 from headrace.model.options import RunEngine
@@ -212,9 +212,19 @@ class LinkEntry(Entry):
         return ((self.from_, self.to),)
 
 
-class PostgresEntry(Entry):
+class OriginEntry(Entry):
+    """Where rows of a source are. A new kind of source has one, and a field of `SourceEntry` by its kind's name."""
+
+    def to_origin(self) -> Origin:
+        raise NotImplementedError
+
+
+class PostgresEntry(OriginEntry):
     dsn: StrictStr = Field(examples=["${US_DSN}"])
     table: Annotated[StrictStr, AfterValidator(_read_table)] = Field(examples=["public.users"])
+
+    def to_origin(self) -> PostgresTable:
+        return PostgresTable(self.dsn, self.table)
 
 
 class FileFormat(StrEnum):
@@ -223,9 +233,12 @@ class FileFormat(StrEnum):
     JSONL = "jsonl"
 
 
-class FilesEntry(Entry):
+class FilesEntry(OriginEntry):
     path: StrictStr = Field(examples=["data/events"])
     format: FileFormat = FileFormat.PARQUET
+
+    def to_origin(self) -> FileFolder:
+        return FileFolder(self.path, self.format.value)
 
 
 class ColumnFields(Entry):
@@ -256,6 +269,11 @@ class SourceEntry(Entry):
     retention: Duration | None = None
     postgres: PostgresEntry | None = None
     files: FilesEntry | None = None
+
+    def origins(self) -> dict[str, OriginEntry]:
+        """By kind, where the rows are; at most one may be given."""
+        given = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: value for name, value in given.items() if isinstance(value, OriginEntry)}
 
 
 class DeliverEntry(Entry):

@@ -79,8 +79,10 @@ def _check_source(entries: Entries, name: str, source: SourceEntry) -> Iterator[
     if source.static and source.rate:
         hint = "remove `static` or the rate"
         yield _problem(entries, (*path, "rate"), f"{describe(path)} never changes, yet has a rate", hint)
-    if source.postgres is not None and source.files is not None:
-        yield _problem(entries, (*path, "files"), f"{describe(path)} comes from PostgreSQL and from files", "keep one")
+    first, *others = [*source.origins(), ""]
+    if others[:-1]:
+        what = f"{describe(path)} comes from `{first}` and from `{others[0]}`"
+        yield _problem(entries, (*path, others[0]), what, "keep one")
     unread = {"columns", "postgres"} & entries.lost[path]
     if not source.columns and not unread and (source.columns is not None or source.postgres is None):
         hint = "declare `columns`, or name the PostgreSQL table that has them"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import ClassVar
 
 from headrace.model.errors import Location, Problem
 from headrace.model.expr import Expr
@@ -75,16 +76,55 @@ class SourceKind(StrEnum):
 class PostgresTable:
     """A table in PostgreSQL. The DSN is kept as written, `${VAR}` unfilled: secrets never enter values that travel."""
 
+    kind: ClassVar[str] = "postgres"
     dsn: str
     table: str
+
+    @property
+    def address(self) -> str:
+        return self.dsn
+
+    @property
+    def identity(self) -> str:
+        """Rows that come from here are the same rows, in whichever server they are."""
+        return self.table
 
 
 @dataclass(frozen=True, slots=True)
 class FileFolder:
     """A folder to which files are only ever added; `format` is parquet, csv or jsonl."""
 
+    kind: ClassVar[str] = "files"
     path: str
     format: str
+
+    @property
+    def address(self) -> None:
+        return None
+
+    @property
+    def identity(self) -> str:
+        return repr(self)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherOrigin:
+    """Where rows of any other kind of source are: what the project says about it, as texts by name.
+
+    Variables are unfilled, as in a DSN. Sources of one kind with the same `address` have one clock.
+    """
+
+    kind: str
+    address: str | None = None
+    settings: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def identity(self) -> str:
+        return repr(self.settings)
+
+
+Origin = PostgresTable | FileFolder | OtherOrigin
+"""Where rows of a source are. `kind` is the field of the project file that says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +163,7 @@ class Source:
     stays: Stays | None
     time: str | None
     retention_s: float | None
-    origin: PostgresTable | FileFolder | None
+    origin: Origin | None
     declared_at: Location
     measured_rate: float | None = None
     found: tuple[str, ...] = ()

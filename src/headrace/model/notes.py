@@ -474,7 +474,8 @@ class DeliveredCopy(StoredNote):
 class CaptureSlot(StoredNote):
     """The slot and the publications of a capture that ran, or was about to. The address is as written in the project.
 
-    `project` is the project's name and folder, which both make the name of the slot.
+    `project` is the project's name and folder, which both make the name of the slot; `kind` is that of the source,
+    which notes of earlier versions do not say.
     """
 
     stored_as: ClassVar[str] = "slot:SLOT"
@@ -482,14 +483,15 @@ class CaptureSlot(StoredNote):
     project: str
     database: str
     dsn: str
+    kind: str = "postgres"
 
     def to_text(self) -> str:
-        return json.dumps({"project": self.project, "database": self.database, "dsn": self.dsn})
+        return json.dumps({name: value for name, value in asdict(self).items() if name != "slot"})
 
     @classmethod
     def from_text(cls, key: str, text: str) -> Self:
-        found = _read_object(text)
-        return cls(key, *(_text(found[name]) for name in ("project", "database", "dsn")))
+        found = {"kind": "postgres", **_read_object(text)}
+        return cls(key, *(_text(found[name]) for name in ("project", "database", "dsn", "kind")))
 
 
 Note = (
@@ -564,13 +566,16 @@ def note_keys(ledger: NoteReader, kind: type[StoredNote], about: str = "") -> li
 
 
 def remove_notes_about(ledger: NoteReader, sources: frozenset[str]) -> tuple[RemovedNote, ...]:
-    """Removes all notes about some sources, readable or not."""
-    return tuple(
+    """Removes all notes about some sources, readable or not, and the positions of those with clocks of their own."""
+    about = tuple(
         kind.remove(key)
         for kind in ABOUT_SOURCES
         for key in note_keys(ledger, kind)
         if key in sources or (kind in (TakenFile, RejectedFile) and key.partition(":")[0] in sources)
     )
+    # The clock of one source alone is called KIND:SOURCE (`model.source_clock`); those of databases have no colon.
+    positions = (key for key in note_keys(ledger, CapturedUpTo) if key.partition(":")[2] in sources)
+    return (*about, *(CapturedUpTo.remove(key) for key in positions))
 
 
 def read_document(note: _Document, read: Callable[[str], Value]) -> Value | None:

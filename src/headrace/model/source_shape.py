@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 
-from headrace.model.catalogue import PostgresTable, Source
+from headrace.model.catalogue import Source
 
 
 def shape_of(source: Source) -> str:
     """Where rows come from, what columns they have, and how they are told apart; not in which server they are."""
-    origin = source.origin.table if isinstance(source.origin, PostgresTable) else repr(source.origin)
+    origin = repr(None) if source.origin is None else source.origin.identity
     columns = {column.name: str(column.type) for column in source.columns or ()}
     return json.dumps(
         {

@@ -17,8 +17,9 @@ from headrace.run.capture.spool import SPOOL
 from headrace.run.compile.columns import serving_log
 from headrace.run.compile.compile_plan import compile_plan
 from headrace.run.program import Program
+from headrace.run.source_port import SourceDatabase
 from headrace.site.auditor import WatchedContract
-from headrace.site.sources.databases import SourceDatabase, by_contract, databases_of, folder_databases
+from headrace.site.sources.databases import by_contract, databases_of
 
 HOUR_S = 3600.0
 CHANGES_BYTES = 4_000_000_000
@@ -81,7 +82,7 @@ def watch_contracts(
             log,
             forced.get(one.contract, one.freshness_s),
             one.penalty,
-            (*reads[one.contract], *folder_databases(plan.catalogue, sources[log])),
+            reads[one.contract],
             sources[log],
             one.money * HOUR_S,
         )

@@ -22,8 +22,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.connect.postgres.capture import CaptureSettings
-from headrace.connect.postgres.slot_watch import SlotWatch
 from headrace.model.catalogue import Link
 from headrace.model.errors import HeadraceError
 from headrace.model.events import ServiceStopped, ServiceSuspended
@@ -48,6 +46,7 @@ from headrace.site.mending import Mending, report_bad_rows
 from headrace.site.rounds import IDLE_S, Rounds
 from headrace.site.running import Running
 from headrace.site.sources.captures import Captures
+from headrace.site.sources.kept_logs import KeptLogs
 from headrace.site.sources.sources import Sources
 from headrace.site.sources.troubles import report_source_troubles
 from headrace.site.threads import GuardedThreads
@@ -95,7 +94,7 @@ class Service:
         self.threads = GuardedThreads(self.stop)
         self.turns, self.gaps, self.in_work = Turns(), Gaps(), InWork()
         self.journal = Journal()
-        self.troubles, self.unloaded, self.slots = Troubles(journal=self.journal), Unloaded(self.journal), SlotWatch()
+        self.troubles, self.unloaded, self.slots = Troubles(journal=self.journal), Unloaded(self.journal), KeptLogs()
         self._loading: Loading | None = None
         self._own_threads: list[threading.Thread] = []
 
@@ -236,8 +235,7 @@ class Service:
 
     def _watch_slots(self) -> None:
         while not self.stop.wait(SLOTS_EVERY_S if self.slots.found else IDLE_S):
-            settings = {name: one.settings for name, one in list(self.captures.running.items())}
-            self.slots.look({name: one for name, one in settings.items() if isinstance(one, CaptureSettings)})
+            self.slots.look({name: one.task for name, one in list(self.captures.running.items())})
 
     def _audit(self) -> None:
         renewed = time.monotonic()

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from headrace.connect.ledger.ledger import SqlLedger
-from headrace.connect.postgres.capture import Capture, CaptureSettings, clock_now
+from headrace.connect.postgres.capture import Capture, CaptureSettings
 from headrace.connect.postgres.give_back import give_back
 from headrace.connect.postgres.inspect import Connection
 from headrace.connect.postgres.sessions import connect_session
@@ -21,6 +21,7 @@ from headrace.model.errors import LeaseHeld
 from headrace.model.log import Commit, Lease
 from headrace.model.notes import CapturedUpTo, read_note
 from headrace.model.types import INT, STRING
+from headrace.run.capture.clock import clock_now
 from headrace.run.capture.position import Position
 from headrace.run.capture.spool import CapturedTable
 from tests.connect.postgres.capture_place import Place, check_every_time

@@ -15,10 +15,11 @@ import pytest
 from headrace.connect.files import FileStore
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.connect.postgres.capture import Capture, CaptureSettings, clock_now
+from headrace.connect.postgres.capture import Capture, CaptureSettings
 from headrace.connect.postgres.checkup import check_up
 from headrace.model.errors import ConnectError
 from headrace.model.types import INT
+from headrace.run.capture.clock import clock_now
 from headrace.run.capture.spool import CapturedTable
 from tests.connect.postgres.spools import bag, contents_now, spool_rows
 from tests.shifted_clock import HOUR_S, ShiftedClock

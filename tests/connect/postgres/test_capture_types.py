@@ -14,9 +14,9 @@ from headrace.connect.files import FileStore
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.postgres.capture import Capture, CaptureSettings
 from headrace.connect.postgres.inspect import inspect_sources
+from headrace.connect.postgres.source import make_captured_table
 from headrace.model.catalogue import PostgresTable, Source, SourceKind
 from headrace.model.errors import Location, Severity
-from headrace.run.capture.spool import make_captured_table
 from tests.connect.postgres.spools import spool_rows
 
 CREATE = """

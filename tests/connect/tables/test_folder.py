@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.connect.files import FileStore
+from headrace.connect.folders.capture import FolderCapture, FolderStream, read_taken
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.connect.tables.folder import FolderCapture, FolderStream, read_taken
 from headrace.model.errors import InputError
 from headrace.model.log import Commit, Lease
 from headrace.model.notes import GoneFiles, TakenFile, read_note, read_notes

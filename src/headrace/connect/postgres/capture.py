@@ -57,7 +57,7 @@ from headrace.model.notes import (
     read_notes,
 )
 from headrace.model.table_name import show_table
-from headrace.run.capture.clock import DatabaseClock, Skew, measure_skew, next_time
+from headrace.run.capture.clock import DatabaseClock, Skew, clock_now, measure_skew, next_time
 from headrace.run.capture.pgoutput import Relation
 from headrace.run.capture.position import Position, parse_lsn
 from headrace.run.capture.row_changes import Layout, layout_of
@@ -121,11 +121,6 @@ class CaptureProgress:
     t: int
     rows: int
     progress: tuple[LoadProgress, ...]
-
-
-def clock_now() -> int:
-    """Microseconds since 1970."""
-    return time.time_ns() // 1000
 
 
 class Capture:

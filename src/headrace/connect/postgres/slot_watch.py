@@ -1,10 +1,8 @@
-"""Asks databases every few seconds how much log they keep for us: log that we do not read fills their disks."""
+"""Asks a database how much log it keeps for us: log that we do not read fills its disk."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import psycopg
 
@@ -17,24 +15,19 @@ from headrace.model.errors import ConnectError
 
 @dataclass(slots=True)
 class SlotWatch:
-    found: list[dict[str, Any]] = field(default_factory=list)
-    _sessions: dict[str, Connection] = field(default_factory=dict)
+    """Of one database."""
 
-    def look(self, captures: Mapping[str, CaptureSettings]) -> None:
-        for name in set(self._sessions) - set(captures):
-            self._sessions.pop(name).close()
-        self.found = [self._state(name, settings) for name, settings in sorted(captures.items())]
+    settings: CaptureSettings
+    _session: Connection | None = None
 
-    def _state(self, name: str, settings: CaptureSettings) -> dict[str, Any]:
-        slot = settings.names.slot
+    def look(self) -> dict[str, object]:
+        name, slot = self.settings.database, self.settings.names.slot
         try:
-            if name not in self._sessions:
-                self._sessions[name] = connect_session(settings.dsn)
-            state = slot_state(self._sessions[name], slot)
+            if self._session is None:
+                self._session = connect_session(self.settings.dsn)
+            state = slot_state(self._session, slot)
         except (psycopg.Error, ConnectError) as error:
-            broken = self._sessions.pop(name, None)
-            if broken is not None:
-                broken.close()
+            self.close()
             reason = error.message if isinstance(error, ConnectError) else "the database does not answer"
             return {"database": name, "slot": slot, "error": reason}
         if state is None:
@@ -50,6 +43,6 @@ class SlotWatch:
         }
 
     def close(self) -> None:
-        for session in self._sessions.values():
-            session.close()
-        self._sessions = {}
+        if self._session is not None:
+            self._session.close()
+        self._session = None

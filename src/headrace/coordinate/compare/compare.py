@@ -24,12 +24,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from headrace.connect.processes import birth_of
-from headrace.connect.tables.folder import FolderStream
+from headrace.connect.sources import connector_of
 from headrace.coordinate.compare.cut import GONE, LOOK_EVERY_S, Cut, cut_databases, wait_for_logs
 from headrace.coordinate.compare.evaluate import HERE_AT_MOST, EvaluateBySize
 from headrace.coordinate.compare.sources import Opened, Query, SourceFiles, first_line, read_sources, sources_of
 from headrace.meaning.python_functions import Functions
-from headrace.model.catalogue import Catalogue, FileFolder, PostgresTable, Refresh, SourceKind
+from headrace.model.catalogue import Catalogue, Refresh
 from headrace.model.errors import ConnectError, EvaluationError, InputError
 from headrace.model.full_query import FullQuery
 from headrace.model.log import Log
@@ -46,8 +46,7 @@ from headrace.run.rows.compare import Parts, compare
 from headrace.run.views.view import parts_at
 from headrace.site.folder import Folder
 from headrace.site.reading import ViewReader
-from headrace.site.sources.databases import databases_of
-from headrace.site.sources.folder_sources import folder_streams
+from headrace.site.sources.databases import databases_of, place_of
 
 TRIES = 3
 """A view that moved on before it was read, or is recomputed in full, is compared at so many moments."""
@@ -231,17 +230,17 @@ class Comparison:
         self.watch.say(f"waiting for a moment at which nobody writes, to compare {len(wanted)} views")
         databases = databases_of(self.reader.plan.catalogue, used)
         watch = self.watch
-        with cut_databases(self.reader, databases, self.environment, watch.say, watch.is_gone) as cut:
+        catalogue = self.reader.plan.catalogue
+        place = place_of(catalogue.project, self.project, self.environment)
+        with cut_databases(self.reader, databases, place, watch.say, watch.is_gone) as cut:
             left_out |= self._unreadable(wanted, cut.unreadable)
             wanted = [one for one in wanted if one.contract not in left_out]
-            folders = folder_streams(self.reader.plan.catalogue, used, self.project, self.environment)
-            streams = {one.source: one for one in folders.values()}
-            t = self._time_of(cut, [streams[source] for source in sorted(used & streams.keys())])
+            t = self._time_of(cut, sorted(used - cut.snapshots.keys() - cut.unreadable.keys()))
             push(t)
             pinned, behind = self._pin(wanted, t)
             left_out |= behind
             queries = [self._query(view) for view in sorted({one.contract.view for one in pinned})]
-            opened = Opened(cut, t, streams, self.reader.ledger)
+            opened = Opened(cut, t, catalogue.sources, self.reader.ledger, place)
             sources = read_sources(
                 self.reader.plan.catalogue.sources, queries, opened, self.scratch / "sources", self.watch.say
             )
@@ -255,10 +254,10 @@ class Comparison:
         stopped = read_notes(ledger, SourceStopped)
         for name in sorted(sources_of(self._query(contract.view))):
             source = catalogue.sources[name]
-            if not isinstance(source.origin, PostgresTable | FileFolder):
-                return f'source "{name}" is not a table of a database or a folder of files'
-            if source.kind is SourceKind.STREAM and isinstance(source.origin, PostgresTable):
-                return f'source "{name}" is a stream: rows that were deleted since still count, and cannot be read'
+            if source.origin is None:
+                return f'source "{name}" has no rows: the project does not say where they are'
+            if (why := connector_of(source.origin.kind).find_incomparable(source)) is not None:
+                return f'source "{name}" {why}'
             if name in stopped:
                 return f'source "{name}" is stopped: {stopped[name].why}'
             if name in note_keys(ledger, SourceMissed):
@@ -285,9 +284,9 @@ class Comparison:
                 found.setdefault(one.contract, unreadable[source])
         return found
 
-    def _time_of(self, cut: Cut, streams: Sequence[FolderStream]) -> int:
-        """The time of the cut; without databases, one that folders have reached. All folders are there afterwards."""
-        logs = [spool_log(stream.source) for stream in streams]
+    def _time_of(self, cut: Cut, others: Sequence[str]) -> int:
+        """The time of the cut; without one, a time that the other sources have reached. All are there afterwards."""
+        logs = [spool_log(source) for source in others]
         times = self.reader.ledger.times()
         t = cut.t if cut.t is not None else max((times.get(name, 0) for name in logs), default=0)
         wait_for_logs(self.reader.ledger, logs, t, FOLDERS_WITHIN_S, self.watch.is_gone)

@@ -17,15 +17,14 @@ from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
-from headrace.connect.postgres.cut import DatabaseCut
-from headrace.declare.variables import fill
+from headrace.connect.sources import connector_of
 from headrace.model.errors import ConnectError, InputError
 from headrace.model.notes import CutReached, read_notes
-from headrace.run.capture.spool import make_captured_table, spool_log
+from headrace.run.capture.spool import spool_log
 from headrace.run.ports import Ledger
 from headrace.run.rows.changes import TIME
+from headrace.run.source_port import ProjectPlace, SourceCut, SourceDatabase
 from headrace.site.reading import ViewReader
-from headrace.site.sources.databases import SourceDatabase
 
 ATTEMPTS = 12
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 3.0
@@ -48,7 +47,7 @@ class Cut:
     """
 
     t: int | None
-    snapshots: Mapping[str, DatabaseCut]
+    snapshots: Mapping[str, SourceCut]
     unreadable: Mapping[str, str]
     writers_waited_s: float
 
@@ -72,17 +71,22 @@ class Cutter:
     say: Callable[[str], None]
     is_gone: Callable[[], bool]
     """Whether the service is: its captures are then, too, and nobody comes to a mark any more."""
-    cuts: dict[str, DatabaseCut] = field(default_factory=dict)
+    cuts: dict[str, SourceCut] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
     waited_s: float = 0.0
 
-    def open(self, environment: Mapping[str, str], stack: ExitStack) -> None:
-        sources = self.reader.plan.catalogue.sources
+    def open(self, place: ProjectPlace, stack: ExitStack) -> None:
+        """Databases whose rows of any time can be read again need no cut."""
+        known = self.reader.plan.catalogue.sources
         for name, database in list(self.databases.items()):
-            tables = tuple(make_captured_table(sources[source]) for source in database.sources)
+            sources = [known[source] for source in database.sources]
             try:
-                self.cuts[name] = stack.enter_context(DatabaseCut(fill(database.dsn, environment), tables))
-                self.unreadable |= self.cuts[name].missing
+                cut = connector_of(database.kind).open_cut(database, sources, place)
+                if cut is None:
+                    del self.databases[name]
+                else:
+                    self.cuts[name] = stack.enter_context(cut)
+                    self.unreadable |= cut.missing
             except (ConnectError, InputError) as error:
                 self._leave_out(name, str(error))
 
@@ -122,7 +126,7 @@ class Cutter:
                 if self._captured_between(self.databases[name], times[name], t):
                     raise InTheWay(name, WRITERS)
         except InTheWay:
-            self._on_all(DatabaseCut.drop_snapshot)
+            self._on_all(SourceCut.drop_snapshot)
             raise
         return t
 
@@ -141,14 +145,14 @@ class Cutter:
                     cut.take_snapshot()
             times = self._times_of(marks, HELD_AT_MOST_S)
         finally:
-            self._on_all(DatabaseCut.release)
+            self._on_all(SourceCut.release)
             self.waited_s = max(self.waited_s, time.monotonic() - began)
         for name in marks:
             if name not in times:
                 raise InTheWay(name, "the capture of its database is behind")
         return times
 
-    def _catch_up(self, name: str, cut: DatabaseCut) -> None:
+    def _catch_up(self, name: str, cut: SourceCut) -> None:
         """Waits until a capture is not behind: writers must not wait for that."""
         deadline = time.monotonic() + CAUGHT_UP_WITHIN_S
         while True:
@@ -180,7 +184,7 @@ class Cutter:
                     return True
         return False
 
-    def _on_all(self, let_go: Callable[[DatabaseCut], None]) -> None:
+    def _on_all(self, let_go: Callable[[SourceCut], None]) -> None:
         """Whatever holds something lets go of it. A session that is gone holds nothing."""
         for cut in self.cuts.values():
             with suppress(ConnectError):
@@ -191,14 +195,14 @@ class Cutter:
 def cut_databases(
     reader: ViewReader,
     databases: tuple[SourceDatabase, ...],
-    environment: Mapping[str, str],
+    place: ProjectPlace,
     say: Callable[[str], None],
     is_gone: Callable[[], bool] = lambda: False,
 ) -> Iterator[Cut]:
     """The snapshots live until this is left."""
     with ExitStack() as stack:
         cutter = Cutter(reader, {one.name: one for one in databases}, say, is_gone)
-        cutter.open(environment, stack)
+        cutter.open(place, stack)
         t = cutter.cut()
         snapshots = {
             source: cut

@@ -1,4 +1,4 @@
-"""Copies the sources of an audit into files: tables through the snapshots of a cut, folders from the files read before.
+"""Copies the sources of an audit into files: through the snapshots of a cut, or again what was captured before it.
 
 Each source is read once, a part at a time, and only the columns that queries read. A source that cannot be read is
 left out with the reason, and so are the views over it.
@@ -12,22 +12,19 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from headrace.connect.tables.folder import FolderStream, read_taken
+from headrace.connect.sources import connector_of
 from headrace.connect.tables.parts import read_parts, write_parts
 from headrace.coordinate.compare.cut import Cut
 from headrace.model.catalogue import Source
 from headrace.model.errors import ConnectError, EvaluationError, InputError
 from headrace.model.full_query import FullQuery
-from headrace.model.notes import GoneFiles, TakenFile, note_keys, read_note, read_notes
 from headrace.model.relation import Relation, scans_of
-from headrace.model.types import Type
 from headrace.run.ports import Ledger
 from headrace.run.rows.arrow import arrow_type
+from headrace.run.source_port import Columns, ProjectPlace
 
 Query = Relation | FullQuery
 """What a view means, or, where that is not understood, its text."""
-
-Columns = tuple[tuple[str, Type], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +73,13 @@ def read_sources(
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """Where rows as of the cut come from. `t` is its time; `streams` are sources that are folders."""
+    """Where rows as of the cut come from. `t` is its time."""
 
     cut: Cut
     t: int
-    streams: Mapping[str, FolderStream]
+    sources: Mapping[str, Source]
     ledger: Ledger
+    place: ProjectPlace
 
     def estimate(self, source: str) -> float | None:
         return self.cut.snapshots[source].rows[source] if source in self.cut.snapshots else None
@@ -92,24 +90,9 @@ class Opened:
         if source in self.cut.snapshots:
             yield from self.cut.snapshots[source].parts(source, columns)
             return
-        stream = self.streams[source]
-        for taken in taken_files(self.ledger, stream.source, self.t):
-            for part in read_taken(stream, taken):
-                arrays = [part.column(f"{source}.{column}") for column, _ in columns]
-                yield pa.Table.from_arrays(arrays, [f"c{position}" for position in range(len(columns))])
-
-
-def taken_files(ledger: Ledger, source: str, t: int) -> list[TakenFile]:
-    """The files whose rows a view at time t has. Raises ConnectError if one of them may be gone."""
-    found = read_note(ledger, GoneFiles, source)
-    if found is not None:
-        files = f"file {found.last} was" if found.files == 1 else f"{found.files} files ({found.last} the last) were"
-        raise ConnectError(f"{files} read and then deleted: their rows cannot be read again")
-    taken = read_notes(ledger, TakenFile, source)
-    unknown = [key for key in note_keys(ledger, TakenFile, source) if key not in taken]
-    if unknown:
-        raise ConnectError(f'the ledger no longer says when file "{unknown[0].partition(":")[2]}" was read')
-    return [one for _, one in sorted(taken.items()) if one.t <= t]
+        origin = self.sources[source].origin
+        assert origin is not None, "it was captured"
+        yield from connector_of(origin.kind).read_taken(self.sources[source], columns, self.t, self.ledger, self.place)
 
 
 def columns_read(sources: Mapping[str, Source], queries: Iterable[Query]) -> dict[str, Columns]:

@@ -11,9 +11,15 @@ All times are microseconds since 1970.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from headrace.model.log import NEVER
+
+
+def clock_now() -> int:
+    """Microseconds since 1970, by our own clock."""
+    return time.time_ns() // 1000
 
 
 def next_time(last: int, now: int) -> int:

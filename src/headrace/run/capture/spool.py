@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headrace.model.catalogue import PostgresTable, Source, SourceKind
 from headrace.model.types import Type
 from headrace.run.capture.text_values import NoSuchValue, column_of
 from headrace.run.rows.arrow import arrow_type
@@ -58,20 +57,6 @@ class CapturedTable:
         """A row of which only the key is known."""
         known = dict(zip(self.key, key, strict=True))
         return tuple(known.get(name) for name in self.names)
-
-
-def make_captured_table(source: Source) -> CapturedTable:
-    """The captured table of a source whose columns are known: declared or inspected."""
-    assert isinstance(source.origin, PostgresTable) and source.columns is not None
-    return CapturedTable(
-        source=source.name,
-        site=source.site,
-        table=source.origin.table,
-        columns=tuple((column.name, column.type) for column in source.columns),
-        key=source.key,
-        appends=source.kind is SourceKind.STREAM,
-        static=source.static,
-    )
 
 
 class SpoolRows:

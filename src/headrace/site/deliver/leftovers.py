@@ -9,14 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import assert_never
 
-from headrace.connect.postgres.give_back import give_back, is_left
-from headrace.connect.postgres.slots import capture_names
-from headrace.declare.variables import fill
+from headrace.connect.sources import connector_of
 from headrace.model.catalogue import PostgresTable
-from headrace.model.errors import ConnectError, NotOurs
+from headrace.model.errors import NotOurs
 from headrace.model.names import name_of_view
 from headrace.model.notes import CaptureSlot, DeliveredCopy, read_notes
 from headrace.model.plan import Plan
@@ -25,7 +22,7 @@ from headrace.run.ports import Ledger
 from headrace.site.deliver.copies import Copied, target_of
 from headrace.site.folder import Folder
 from headrace.site.running import Running
-from headrace.site.sources.captures import project_on_this_machine
+from headrace.site.sources.databases import place_of
 
 log = logging.getLogger("headrace.withdrawn")
 
@@ -68,7 +65,8 @@ def give_thing_back(thing: Noted, means: Means) -> None:
         case DeliveredCopy():
             _drop_copy(thing, means)
         case CaptureSlot():
-            _drop_slot(thing, means)
+            place = place_of(thing.project.partition(":")[0], means.folder.project, means.environment)
+            connector_of(thing.kind).give_back(thing, place, means.ledger, means.called_off)
         case _:
             assert_never(thing)
 
@@ -85,16 +83,6 @@ def _drop_copy(copy: DeliveredCopy, means: Means) -> None:
         delivery.close()
 
 
-def _drop_slot(made: CaptureSlot, means: Means) -> None:
-    """A folder that was moved or copied has notes of another folder's slots, which may be in use."""
-    address, folder = fill(made.dsn, means.environment), Path(made.project.partition(":")[2])
-    if folder.resolve() == means.folder.project.resolve():
-        give_back(capture_names(made.project, made.database), address, means.ledger, means.called_off)
-    elif is_left(made.slot, address):
-        why = f'it belongs to the project in "{folder}", and nobody reads it'
-        raise ConnectError(f"{why}: if no project is there any more, drop it with pg_drop_replication_slot")
-
-
 def copies_of(plan: Plan) -> Iterator[DeliveredCopy]:
     """The copies that a plan's contracts ask for."""
     for contract in plan.catalogue.contracts.values():
@@ -103,12 +91,9 @@ def copies_of(plan: Plan) -> Iterator[DeliveredCopy]:
 
 
 def captures_of(running: Running, folder: Folder) -> Iterator[CaptureSlot]:
-    """The captures that a plan's sources ask for."""
-    project = project_on_this_machine(running.plan.catalogue.project, folder)
+    """What the captures that a plan's sources ask for make in other people's systems."""
+    place = place_of(running.plan.catalogue.project, folder.project, {})  # notes hold no address in clear
     for database in running.databases:
-        yield slot_of(project, database.name, database.dsn)
-
-
-def slot_of(project: str, database: str, dsn: str) -> CaptureSlot:
-    """What the capture of a database makes there; `project` is as `project_on_this_machine` has it."""
-    return CaptureSlot(capture_names(project, database).slot, project, database, dsn)
+        made = connector_of(database.kind).describe_made(database, place)
+        if made is not None:
+            yield made

@@ -1,50 +1,35 @@
-"""Names the databases of a project, and says which sources are in each. Names contain no secrets."""
+"""Groups the sources of a project by the clock that their changes come by: a database, or a source of its own."""
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from pathlib import Path
 
-from headrace.connect.tables.folder import FOLDER
-from headrace.model.catalogue import Catalogue, FileFolder, PostgresTable
+from headrace.declare.variables import fill
+from headrace.model.catalogue import Catalogue, Source
 from headrace.model.errors import UsageError
-
-
-@dataclass(frozen=True, slots=True)
-class SourceDatabase:
-    """`dsn` is as written in the project, variables unfilled."""
-
-    name: str
-    dsn: str
-    sources: tuple[str, ...]
-
-
-def database_name(dsn: str) -> str:
-    """After the variable that holds the address; an address in clear is only hashed."""
-    variable = re.fullmatch(r"\$\{(\w+)\}", dsn.strip())
-    return variable[1].lower() if variable else "db_" + hashlib.sha256(dsn.encode()).hexdigest()[:8]
+from headrace.model.source_clock import clock_of
+from headrace.run.source_port import ProjectPlace, SourceDatabase
 
 
 def databases_of(catalogue: Catalogue, used: frozenset[str]) -> tuple[SourceDatabase, ...]:
     """The databases of the sources that a plan uses."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[Source]] = {}
     for name in sorted(used):
-        origin = catalogue.sources[name].origin
-        if isinstance(origin, PostgresTable):
-            found.setdefault(origin.dsn, []).append(name)
-        elif origin is None:
+        source = catalogue.sources[name]
+        if source.origin is None:
             raise UsageError(
                 f'source "{name}" cannot run: the project does not say where its rows are',
-                f"give it `postgres: {{dsn: ..., table: ...}}` at {catalogue.sources[name].declared_at}",
+                f"give it `postgres: {{dsn: ..., table: ...}}` at {source.declared_at}",
             )
-    return tuple(SourceDatabase(database_name(dsn), dsn, tuple(sources)) for dsn, sources in found.items())
+        found.setdefault(clock_of(source), []).append(source)
+    return tuple(_database(name, sources) for name, sources in found.items())
 
 
-def folder_databases(catalogue: Catalogue, used: Collection[str]) -> dict[str, str]:
-    """Sources that are folders of files, by the name of their commit marks: each is a database of its own."""
-    return {FOLDER + name: name for name in sorted(used) if isinstance(catalogue.sources[name].origin, FileFolder)}
+def _database(name: str, sources: list[Source]) -> SourceDatabase:
+    origin = sources[0].origin
+    assert origin is not None
+    return SourceDatabase(origin.kind, name, origin.address, tuple(source.name for source in sources))
 
 
 def by_contract(
@@ -55,3 +40,8 @@ def by_contract(
         contract: tuple(database.name for database in databases if sources & set(database.sources))
         for contract, sources in sources_of.items()
     }
+
+
+def place_of(project: str, folder: Path, environment: Mapping[str, str]) -> ProjectPlace:
+    """What kinds of sources are told about a project."""
+    return ProjectPlace(project, folder, lambda text, where: fill(text, environment, where))

@@ -11,9 +11,8 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from headrace.connect.tables.folder import FOLDER
 from headrace.model.log import Commit, Lease
-from headrace.model.notes import CapturedUpTo, RemovedNote, SourceShape, read_notes, remove_notes_about
+from headrace.model.notes import RemovedNote, SourceShape, read_notes, remove_notes_about
 from headrace.model.source_shape import shape_of
 from headrace.run.capture.spool import SPOOL
 from headrace.run.ports import Ledger
@@ -38,11 +37,11 @@ class Sources:
             sources = {**running.plan.catalogue.sources, **sources}
             read |= running.sources
         both = replace(wanted.plan.catalogue, sources=sources)
-        self.captures.run(replace(wanted.plan, catalogue=both), databases_of(both, read))
+        self.captures.run(both, databases_of(both, read))
 
     def capture_only(self, running: Running) -> None:
-        self.captures.keep_only(running.plan, running.databases)
-        self.captures.run(running.plan, running.databases)
+        self.captures.keep_only(running.databases)
+        self.captures.run(running.plan.catalogue, running.databases)
 
     # Sources that have changed
 
@@ -60,8 +59,7 @@ class Sources:
 
     def forget_notes_about(self, sources: Collection[str]) -> tuple[RemovedNote, ...]:
         """Removes all notes about sources; they go with their spools."""
-        positions = (CapturedUpTo.remove(FOLDER + source) for source in sources)
-        return (*remove_notes_about(self.ledger, frozenset(sources)), *positions)
+        return remove_notes_about(self.ledger, frozenset(sources))
 
     # Sources that nobody reads
 

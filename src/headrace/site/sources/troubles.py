@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from headrace.connect.tables.folder import FolderStream
-from headrace.model.notes import CaptureFailing, RejectedFile, SourceMend, SourceStopped, read_notes
+from headrace.model.notes import CaptureFailing, SourceMend, SourceStopped, read_notes
 from headrace.run.ports import Ledger
 from headrace.site.sources.captures import Captures, RunningCapture
-from headrace.site.sources.folder_sources import MEND_FILE
 from headrace.site.troubles import CAPTURE, SOURCE, Troubles
 
 MEND_TABLE = "fix its table, or change the project's files and run `headrace apply`"
@@ -23,7 +21,7 @@ def report_source_troubles(troubles: Troubles, ledger: Ledger, captures: Capture
         for name, stopped in read_notes(ledger, SourceStopped).items()
     }
     running = dict(captures.running)
-    troubles.report_exactly(SOURCE, dict(_folder_troubles(ledger, running)) | sources)
+    troubles.report_exactly(SOURCE, dict(_thread_troubles(ledger, running)) | sources)
     failing = {name: one for name, one in read_notes(ledger, CaptureFailing).items() if name in running}
     told = {
         CAPTURE + name: (f"capture of {name}: {one.why}", one.hint or MEND_CAPTURE) for name, one in failing.items()
@@ -31,19 +29,16 @@ def report_source_troubles(troubles: Troubles, ledger: Ledger, captures: Capture
     troubles.report_exactly(CAPTURE, told)
 
 
-def _folder_troubles(ledger: Ledger, running: Mapping[str, RunningCapture]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Folders that cannot be looked into, and files in them that cannot be read."""
+def _thread_troubles(ledger: Ledger, running: Mapping[str, RunningCapture]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Of captures that are threads: what cannot be read, and what they have told the ledger."""
     for one in running.values():
-        if not isinstance(one.settings, FolderStream):
+        if one.task.in_own_process:
             continue
-        source = one.settings.source
-        rejected = sorted(read_notes(ledger, RejectedFile, source).items())
         if one.error is not None:
-            yield SOURCE + source, (f'source "{source}" cannot be read: {one.error}', one.hint or MEND_CAPTURE)
-        elif rejected:
-            _, first = rejected[0]
-            more = f" (and {len(rejected) - 1} more)" if len(rejected) > 1 else ""
-            yield SOURCE + source, (f'source "{source}" leaves out file "{first.file}"{more}: {first.why}', MEND_FILE)
+            for source in sorted(one.task.sources):
+                yield SOURCE + source, (f'source "{source}" cannot be read: {one.error}', one.hint or MEND_CAPTURE)
+        else:
+            yield from ((SOURCE + source, (what, hint)) for source, what, hint in one.task.find_troubles(ledger))
 
 
 def find_held_up_sources(ledger: Ledger, captures: Captures) -> dict[str, str]:
@@ -53,5 +48,5 @@ def find_held_up_sources(ledger: Ledger, captures: Captures) -> dict[str, str]:
     for name, running in list(captures.running.items()):
         why = running.error or (failing[name].why if name in failing else None)
         if why is not None:
-            found = {**dict.fromkeys(running.sources, why), **found}
+            found = {**dict.fromkeys(running.task.sources, why), **found}
     return found

@@ -132,8 +132,8 @@ class FolderCapture:
         self._not_before: dict[str, int] = {}
         """Of files that are there and not taken, when they were not there yet."""
 
-    def step(self) -> int:
-        """Take every file that is complete and new, oldest first; how many rows came.
+    def step(self, wait_s: float = 0.0) -> int:
+        """Takes every file that is complete and new, oldest first; how many rows came. It waits for nothing.
 
         Raises ConnectError if there is no such folder, or if it cannot be read.
         """

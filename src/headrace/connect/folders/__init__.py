@@ -1,0 +1,1 @@
+"""Sources that are folders to which files are only ever added."""

@@ -1,0 +1,114 @@
+"""Folders of files as a kind of source (`run.source_port`): each is looked at every half second, by a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from headrace.connect.folders.capture import FolderCapture, FolderStream, find_unreadable_file, read_taken
+from headrace.model.catalogue import FileFolder, Source
+from headrace.model.errors import ConnectError, InputError, Problem, Severity
+from headrace.model.notes import GoneFiles, RejectedFile, TakenFile, note_keys, read_note, read_notes
+from headrace.run.capture.clock import clock_now
+from headrace.run.ports import Ledger, Store
+from headrace.run.source_port import CaptureTask, Columns, Looked, ProjectPlace, SourceConnector, SourceDatabase
+
+MEND_FILE = "make the file match the declaration, or remove it; the service reads it as soon as it can"
+
+
+@dataclass(frozen=True)
+class FolderTask(CaptureTask):
+    stream: FolderStream
+    pause_s = 0.5
+
+    @property
+    def name(self) -> str:
+        return self.stream.database
+
+    @property
+    def sources(self) -> frozenset[str]:
+        return frozenset((self.stream.source,))
+
+    def open(self, ledger: Ledger, store: Store) -> FolderCapture:
+        return FolderCapture(self.stream, ledger, store, clock_now)
+
+    def find_troubles(self, ledger: Ledger) -> Iterator[tuple[str, str, str]]:
+        """The first of the files that cannot be read."""
+        source = self.stream.source
+        rejected = sorted(read_notes(ledger, RejectedFile, source).items())
+        if rejected:
+            _, first = rejected[0]
+            more = f" (and {len(rejected) - 1} more)" if len(rejected) > 1 else ""
+            yield source, f'source "{source}" leaves out file "{first.file}"{more}: {first.why}', MEND_FILE
+
+
+class FolderSources(SourceConnector):
+    def check(self, sources: Sequence[Source], place: ProjectPlace) -> Iterator[Problem]:
+        """Warnings, since a folder may come later."""
+        for source in sources:
+            if source.columns is None:
+                continue
+            try:
+                wrong = find_unreadable_file(_stream(source, place))
+                if wrong is not None:
+                    file = wrong.where.file if wrong.where else ""
+                    what = f'source "{source.name}" cannot read "{file}": {wrong.message}'
+                    yield Problem(what, source.declared_at, MEND_FILE, Severity.WARNING)
+            except ConnectError as error:
+                what = f'source "{source.name}" cannot be read: {error.message}'
+                yield Problem(what, source.declared_at, error.hint, Severity.WARNING)
+            except InputError:
+                continue
+
+    def look_at(
+        self, databases: Sequence[SourceDatabase], sources: Sequence[Source], place: ProjectPlace
+    ) -> Iterator[Looked]:
+        wrong = list(self.check(sources, place))
+        yield from (Looked("folder", "cannot be read", problem) for problem in wrong)
+        if not wrong:
+            yield Looked("folders", f"{len(sources)} can be read")
+
+    def make_task(
+        self, database: SourceDatabase, sources: Sequence[Source], place: ProjectPlace, scratch: Path
+    ) -> FolderTask:
+        (source,) = sources
+        return FolderTask(_stream(source, place))
+
+    def find_incomparable(self, source: Source) -> None:
+        return None
+
+    def read_taken(
+        self, source: Source, columns: Columns, t: int, ledger: Ledger, place: ProjectPlace
+    ) -> Iterator[pa.Table]:
+        stream = _stream(source, place)
+        for taken in taken_files(ledger, source.name, t):
+            for part in read_taken(stream, taken):
+                arrays = [part.column(f"{source.name}.{column}") for column, _ in columns]
+                yield pa.Table.from_arrays(arrays, [f"c{position}" for position in range(len(columns))])
+
+
+CONNECTOR = FolderSources()
+
+
+def _stream(source: Source, place: ProjectPlace) -> FolderStream:
+    """Raises InputError if the path has a variable that is not set."""
+    assert isinstance(source.origin, FileFolder) and source.columns is not None
+    columns = tuple((column.name, column.type) for column in source.columns)
+    path = place.folder / place.fill(source.origin.path, source.declared_at)
+    return FolderStream(source.name, source.site, path, source.origin.format, columns, source.time)
+
+
+def taken_files(ledger: Ledger, source: str, t: int) -> list[TakenFile]:
+    """The files whose rows a view at time t has. Raises ConnectError if one of them may be gone."""
+    found = read_note(ledger, GoneFiles, source)
+    if found is not None:
+        files = f"file {found.last} was" if found.files == 1 else f"{found.files} files ({found.last} the last) were"
+        raise ConnectError(f"{files} read and then deleted: their rows cannot be read again")
+    taken = read_notes(ledger, TakenFile, source)
+    unknown = [key for key in note_keys(ledger, TakenFile, source) if key not in taken]
+    if unknown:
+        raise ConnectError(f'the ledger no longer says when file "{unknown[0].partition(":")[2]}" was read')
+    return [one for _, one in sorted(taken.items()) if one.t <= t]
