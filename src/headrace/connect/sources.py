@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headrace.model.catalogue import Source
+from headrace.model.errors import UsageError
 
 if TYPE_CHECKING:
     from headrace.run.source_port import SourceConnector
@@ -32,6 +33,8 @@ SOURCE_MODULES: dict[str, SourceModule] = {
 
 
 def connector_of(kind: str) -> SourceConnector:
+    if kind not in SOURCE_MODULES:
+        raise UsageError(f'this version of Headrace reads no sources of the kind "{kind}"')
     connector: SourceConnector = importlib.import_module(SOURCE_MODULES[kind].module).CONNECTOR
     return connector
 
@@ -41,10 +44,11 @@ def sources_by_kind(sources: Iterable[Source]) -> dict[str, list[Source]]:
     found: dict[str, list[Source]] = {kind: [] for kind in SOURCE_MODULES}
     for source in sources:
         if source.origin is not None:
-            found[source.origin.kind].append(source)
+            found.setdefault(source.origin.kind, []).append(source)
     return {kind: own for kind, own in found.items() if own}
 
 
 def is_asked(source: Source) -> bool:
     """Whether another machine can be asked for what is not declared."""
-    return source.origin is not None and SOURCE_MODULES[source.origin.kind].asked
+    kind = None if source.origin is None else SOURCE_MODULES.get(source.origin.kind)
+    return kind is not None and kind.asked

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -213,13 +213,23 @@ class LinkEntry(Entry):
 
 
 class OriginEntry(Entry):
-    """Where rows of a source are. A new kind of source has one, and a field of `SourceEntry` by its kind's name."""
+    """Where rows of a source are. A new kind of source has one, and a field of `SourceEntry` by its kind's name.
+
+    `tells_columns` is whether one can be asked for columns that are not declared.
+    """
+
+    tells_columns: ClassVar[bool] = False
 
     def to_origin(self) -> Origin:
         raise NotImplementedError
 
 
+def is_origin(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, OriginEntry)
+
+
 class PostgresEntry(OriginEntry):
+    tells_columns = True
     dsn: StrictStr = Field(examples=["${US_DSN}"])
     table: Annotated[StrictStr, AfterValidator(_read_table)] = Field(examples=["public.users"])
 
@@ -270,10 +280,16 @@ class SourceEntry(Entry):
     postgres: PostgresEntry | None = None
     files: FilesEntry | None = None
 
+    @classmethod
+    def origin_fields(cls) -> tuple[str, ...]:
+        """The kinds of sources there are."""
+        kinds = ((name, get_args(field.annotation)) for name, field in cls.model_fields.items())
+        return tuple(name for name, types in kinds if any(is_origin(one) for one in types))
+
     def origins(self) -> dict[str, OriginEntry]:
         """By kind, where the rows are; at most one may be given."""
-        given = {name: getattr(self, name) for name in type(self).model_fields}
-        return {name: value for name, value in given.items() if isinstance(value, OriginEntry)}
+        given = {name: getattr(self, name) for name in type(self).origin_fields()}
+        return {name: value for name, value in given.items() if value is not None}
 
 
 class DeliverEntry(Entry):

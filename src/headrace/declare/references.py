@@ -83,8 +83,9 @@ def _check_source(entries: Entries, name: str, source: SourceEntry) -> Iterator[
     if others[:-1]:
         what = f"{describe(path)} comes from `{first}` and from `{others[0]}`"
         yield _problem(entries, (*path, others[0]), what, "keep one")
-    unread = {"columns", "postgres"} & entries.lost[path]
-    if not source.columns and not unread and (source.columns is not None or source.postgres is None):
+    unread = {"columns", *type(source).origin_fields()} & entries.lost[path]
+    can_be_asked = any(origin.tells_columns for origin in source.origins().values())
+    if not source.columns and not unread and (source.columns is not None or not can_be_asked):
         hint = "declare `columns`, or name the PostgreSQL table that has them"
         yield Problem(f"{describe(path)} has no columns", entries.document.key_at(path), hint)
 

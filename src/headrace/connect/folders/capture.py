@@ -16,19 +16,16 @@ look while no files come. A folder that cannot be looked at has no heartbeat, an
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as json_lines
 
 from headrace.connect.tables.files import Format, batches, columns_of, readable
 from headrace.model.errors import ConnectError, InputError, Location, Problem
-from headrace.model.log import Commit, CommitMark, Edit, Lease, Piece, PieceKind
 from headrace.model.notes import (
     CapturedUpTo,
     GoneFiles,
@@ -42,13 +39,11 @@ from headrace.model.notes import (
     read_notes,
 )
 from headrace.model.types import FRACTIONS, TIMESTAMP, Type
-from headrace.run.capture.clock import next_time
-from headrace.run.capture.spool import KEPT_TYPE, spool_log
+from headrace.run.capture.stream_spool import StreamSpool
 from headrace.run.capture.text_values import plain_floats
 from headrace.run.ports import Ledger, Store
 from headrace.run.rows.arrow import NO_SUCH_TIME, arrow_type, has_no_such_time
 
-LEASE_S = 15.0
 FOLDER = "folder:"
 """What names of commit marks of folders begin with."""
 FILES_TRIED = 5
@@ -111,13 +106,8 @@ class FolderCapture:
     def __init__(self, stream: FolderStream, ledger: Ledger, store: Store, now: Callable[[], int]) -> None:
         self._stream = stream
         self._ledger = ledger
-        self._store = store
         self._now = now
-        self._lease: Lease = ledger.acquire(
-            f"capture:{stream.database}", f"{socket.gethostname()}:{os.getpid()}", LEASE_S
-        )
-        self._log = spool_log(stream.source)
-        self._t = ledger.times().get(self._log)
+        self._spool = StreamSpool(stream.source, stream.site, stream.database, ledger, store, now)
         # A file whose note cannot be read was taken all the same: taken again, its rows would count twice.
         self._taken: dict[str, TakenFile | None] = {
             key.partition(":")[2]: None for key in note_keys(ledger, TakenFile, stream.source)
@@ -137,7 +127,7 @@ class FolderCapture:
 
         Raises ConnectError if there is no such folder, or if it cannot be read.
         """
-        self._ledger.renew(self._lease, LEASE_S)
+        self._spool.renew()
         now, looks = self._now(), look_into(self._stream.folder)
         earliest = now if self._looked_at is None else min(self._looked_at, now)
         self._not_before = {name: self._not_before.get(name, earliest) for name in looks}
@@ -146,7 +136,7 @@ class FolderCapture:
         self._before = looks
         rows = sum(self._take(name, looks[name]) for name in ready)
         gone = [name for name in self._taken if name not in looks]
-        source, t = self._stream.source, self._next_time()
+        source, t = self._stream.source, self._spool.next_time()
         notes: list[NoteChange] = [TakenFile.remove(f"{source}:{name}") for name in gone]
         if gone:
             notes.append(self._count_gone(gone))
@@ -156,7 +146,7 @@ class FolderCapture:
             notes.append(SourceLoaded(source, t))
         self._looked_before = True
         self._looked_at = now
-        self._commit(t, (), notes, now)
+        self._commit(t, notes, now)
         for name in gone:
             del self._taken[name]
         return rows
@@ -168,12 +158,8 @@ class FolderCapture:
         rows = sum(taken.rows for name in names if (taken := self._taken[name]) is not None)
         return GoneFiles(source, before.files + len(names), before.rows + rows, names[-1])
 
-    def _next_time(self) -> int:
-        """Not before what other captures have reached, so that nobody waits for our clock when it is put back."""
-        return next_time(max(self._t or 0, max(self._ledger.times().values(), default=0) - 1), self._now())
-
     def close(self) -> None:
-        self._ledger.release(self._lease)
+        self._spool.close()
 
     def _is_ready(self, name: str, look: FileState) -> bool:
         new = name not in self._taken and self._rejected.get(name) != look
@@ -181,47 +167,37 @@ class FolderCapture:
 
     def _take(self, name: str, look: FileState) -> int:
         """A file is one transaction; what it wrote before it turned out to be wrong is garbage."""
-        source, t = self._stream.source, self._next_time()
+        source, t = self._stream.source, self._spool.next_time()
         file = self._stream.folder / name
-        pieces: list[tuple[str, int, int]] = []
         latest: int | None = None
         count = 0
         try:
             for table in _tables(self._stream, file):
                 latest = _later(latest, table, self._stream)
-                written, size = self._store.write(self._stream.site, _spool_rows(table, t, count), self._log)
-                pieces.append((written, table.num_rows, size))
+                self._spool.write(table, t)
                 count += table.num_rows
         except InputError as error:
+            self._spool.discard()
             self._rejected[name] = look
             reason = error.problems[0].message
-            self._commit(t, (), [RejectedFile(source, name, reason)], self._now())
+            self._commit(t, [RejectedFile(source, name, reason)], self._now())
             return 0
         taken = TakenFile(source, name, t, count, look.size, look.modified_ns)
         notes: list[NoteChange] = [taken, RejectedFile.remove(taken.key)]
         if latest is not None:
             known = read_note(self._ledger, Watermark, source)
             notes.append(Watermark(source, latest if known is None else max(latest, known.t)))
-        self._commit(t, tuple(pieces), notes, self._commit_time(name, look))
+        self._commit(t, notes, self._commit_time(name, look))
         self._taken[name] = taken
         return count
 
     def _commit_time(self, name: str, look: FileState) -> int:
         return min(max(look.modified_ns // 1000, self._not_before[name]), self._now())
 
-    def _commit(
-        self, t: int, files: tuple[tuple[str, int, int], ...], notes: list[NoteChange], commit_time: int
-    ) -> None:
-        after = t - 1 if self._t is None else self._t
-        pieces = tuple(Piece(PieceKind.CHANGE, file, after, t, rows, size) for file, rows, size in files)
-        start = after if self._t is None else None
-        edit = Edit(self._log, self._t, t, pieces, start=start, site=self._stream.site)
+    def _commit(self, t: int, notes: list[NoteChange], commit_time: int) -> None:
         # Whoever has all files lacks only what came after the last look: of that lag counts, not of the last file.
         looked = self._looked_at if self._looked_at is not None else commit_time
-        position = CapturedUpTo(self._stream.database, t, looked)
-        moment = CommitMark(self._stream.database, t, commit_time)
-        self._ledger.commit(self._lease, Commit((edit,), (*notes, position), (moment,)))
-        self._t = t
+        self._spool.commit(t, commit_time, looked, notes)
 
 
 def look_into(folder: Path) -> dict[str, FileState]:
@@ -301,13 +277,3 @@ def _later(latest: int | None, table: pa.Table, stream: FolderStream) -> int | N
     highest = pc.max(table.column(f"{stream.source}.{stream.time}").cast(pa.timestamp("us", "UTC")).cast(pa.int64()))
     found = highest.as_py()
     return found if latest is None or (found is not None and found > latest) else latest
-
-
-def _spool_rows(table: pa.Table, t: int, first: int) -> pa.Table:
-    count = table.num_rows
-    return (
-        table.append_column("__t", pa.array(np.full(count, t), pa.int64()))
-        .append_column("__n", pa.array(np.arange(first, first + count), pa.int64()))
-        .append_column("__op", pa.array(["i"] * count, pa.string()))
-        .append_column("__kept", pa.nulls(count, KEPT_TYPE))
-    )
