@@ -10,7 +10,7 @@ import pytest
 
 from headrace.app.planning import plan_project
 from headrace.connect.sources import SOURCE_MODULES, SourceModule
-from headrace.coordinate.compare.compare import recompute
+from headrace.coordinate.compare.compare import compare_views
 from headrace.coordinate.moving import apply_plan
 from headrace.declare import entries
 from headrace.declare.project_file import OriginEntry, SourceEntry
@@ -76,8 +76,8 @@ def run_service(folder: Path) -> Service:
 
 
 def reader_of(service: Service) -> ViewReader:
-    assert service.scheduler is not None
-    running = service.scheduler.running
+    running = service.running
+    assert running is not None
     return ViewReader(running.plan, running.program, service.ledger, service.store)
 
 
@@ -94,7 +94,7 @@ def test_a_source_of_a_new_kind_is_captured_audited_and_goes_on_after_a_restart(
         clicks.rows.append((3, NOON, 8))
         until(lambda: totals(service) == [(7, 2), (8, 1)], "so is one that came")
         assert clicks.confirmed == 3
-        found = recompute(reader_of(service), service.folder, {}, service.push_to)
+        found = compare_views(reader_of(service), service.folder, {}, service.rounds.push_to)
         assert found.equal and len(found.views) == 1
     finally:
         service.close()
