@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -21,6 +22,7 @@ from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.postgres.sessions import connect_session
 from headrace.connect.postgres.slots import capture_names, slot_state
 from headrace.connect.sources import SOURCE_MODULES, SourceModule, connector_of
+from headrace.declare.project_file import SourceEntry
 from headrace.model.catalogue import FileFolder, Origin, OtherOrigin, PostgresTable, Source, SourceColumn, SourceKind
 from headrace.model.errors import Fenced, LeaseHeld, Location
 from headrace.model.log import Commit, Lease
@@ -248,3 +250,30 @@ def test_a_capture_that_somebody_took_over_from_commits_nothing_more(world: Port
 def test_tasks_of_the_same_sources_are_equal_and_name_their_clock_and_their_sources(world: PortWorld):
     assert world.task == world.task
     assert (world.task.name, world.task.sources) == (world.database.name, frozenset(("clicks",)))
+
+
+SOURCE = Path(__file__).parents[2] / "src" / "headrace"
+NAMES_OF_KINDS = re.compile(
+    r"\b(FileFolder|OtherOrigin|FolderStream|FolderTask|CaptureSettings|DatabaseTask)\b"
+    r"|headrace\.connect\.(folders|postgres)\b"
+)
+MAY_NAME_KINDS = {
+    "connect",
+    "model/catalogue.py",
+    "declare/project_file.py",
+    "coordinate/demo.py",  # starts a PostgreSQL of its own
+    "site/deliver/copies.py",  # delivers to PostgreSQL
+}
+
+
+def test_nobody_but_connect_and_the_project_file_names_kinds_of_sources():
+    found = []
+    for file in sorted(SOURCE.rglob("*.py")):
+        module = file.relative_to(SOURCE).as_posix()
+        if not module.startswith(tuple(MAY_NAME_KINDS)) and NAMES_OF_KINDS.search(file.read_text(encoding="utf-8")):
+            found.append(module)
+    assert found == []
+
+
+def test_every_field_that_says_where_rows_are_has_a_kind_and_every_kind_a_field():
+    assert set(SourceEntry.origin_fields()) == set(SOURCE_MODULES)
