@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.connect.ledger.statements import FORMAT, MAKE_FORMAT, MIGRATIONS
 from headrace.model import notes
 from headrace.model.catalogue import DeltaFolder, PostgresTable
 from headrace.model.notes import (
@@ -221,6 +222,16 @@ def test_the_page_about_state_has_every_kind_of_note_and_no_other():
     section = page.partition("## Notes")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `([^`]+)` \|", section, re.MULTILINE)
     assert rows == [kind.stored_as for kind in KINDS]
+
+
+def test_the_page_about_state_has_every_table_of_the_ledger_and_its_format():
+    page = (ROOT / "docs" / "state.md").read_text(encoding="utf-8")
+    section = page.partition("## Tables of the ledger")[2].partition("\n## ")[0]
+    rows = [name for row in re.findall(r"^\| (`.*?`) \|", section, re.MULTILINE) for name in re.findall("`(.*?)`", row)]
+    texts = " ".join([MAKE_FORMAT, *(text for texts in MIGRATIONS for text in texts)])
+    made = re.findall(r"CREATE TABLE (?:IF NOT EXISTS )?(\w+)", texts)
+    assert sorted(rows) == sorted(made)
+    assert f"Its format is {FORMAT} " in section
 
 
 def test_kinds_about_sources_are_those_that_say_so():
