@@ -23,22 +23,9 @@ from headrace.site.reading import ViewReader
 from headrace.site.service import Service
 from tests.connect.simulated_source import LISTS, SimulatedList
 from tests.running.running_project import until
+from tests.running.test_folder_sources import PROJECT
 
-PROJECT = """
-project: clicks
-sites: {us: {}}
-sources:
-  clicks:
-    kind: stream
-    at: us
-    time: at
-    retention: 1 h
-    rate: 1 /s
-    columns: {id: bigint, at: timestamp, n: int}
-    simulated: {list: clicks}
-contracts:
-  totals: {view: totals, at: us, freshness: 3 s}
-"""
+FILES = 'files: {path: "${CLICKS}/in", format: csv}'
 NOON = dt.datetime(2026, 2, 28, 12, tzinfo=dt.UTC)
 
 
@@ -59,7 +46,7 @@ def clicks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulate
     monkeypatch.setattr(entries, "SourceEntry", WithSimulated)
     monkeypatch.setitem(SOURCE_MODULES, "simulated", SourceModule("tests.connect.simulated_source", asked=False))
     (tmp_path / "views").mkdir()
-    (tmp_path / "headrace.yml").write_text(PROJECT)
+    (tmp_path / "headrace.yml").write_text(PROJECT.replace(FILES, "simulated: {list: clicks}"))
     (tmp_path / "views" / "totals.sql").write_text("SELECT n, count(*) AS c FROM clicks GROUP BY n")
     LISTS["clicks"] = SimulatedList([(1, NOON, 7), (2, NOON, 7)])
     yield LISTS["clicks"]

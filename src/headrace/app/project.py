@@ -93,7 +93,7 @@ def load(directory: str | Path, *, connect: bool = False) -> LoadedProject:
 
     With `connect`, databases are asked for columns and statistics that the files do not declare.
     """
-    inspect = inspector(os.environ) if connect else None
+    inspect = inspector(Path(directory), os.environ) if connect else None
     return LoadedProject(Path(directory), load_project(Path(directory), os.environ, inspect))
 
 
@@ -106,7 +106,7 @@ def load_beside(directory: Path, environment: Mapping[str, str], running: Mappin
     """Loads a project with the columns that sources have in what runs, where these are enough: a column more is no
     other source.
     """
-    inspect = _once(inspector(environment))
+    inspect = _once(inspector(directory, environment))
 
     def read(narrow: Mapping[str, Source]) -> Catalogue | None:
         """None if one of the columns that are left out is used."""
@@ -199,7 +199,7 @@ def everything_read(catalogue: Catalogue, view: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def inspector(environment: Mapping[str, str], directory: Path = Path()) -> Inspect:
+def inspector(directory: Path, environment: Mapping[str, str]) -> Inspect:
     """Asks where sources are about them. Addresses are filled in here, and forgotten afterwards."""
     from headrace.site.sources.databases import place_of
 
@@ -218,7 +218,7 @@ def trial(directory: Path, environment: Mapping[str, str]) -> Inspect:
     """Asks as well, then tries all that a capture of these sources would do."""
     from headrace.site.sources.databases import place_of
 
-    ask = inspector(environment, directory)
+    ask = inspector(directory, environment)
 
     def inspect(project: str, sources: Mapping[str, Source]) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
         found, findings = ask(project, sources)
