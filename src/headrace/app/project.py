@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.connect.sources import connector_of, is_asked, sources_by_kind
 from headrace.declare.api import Project
 from headrace.declare.project_text import PROJECT_FILE
 from headrace.declare.read import Inspect, read_project
@@ -176,7 +175,11 @@ def planned_catalogue(
 
 
 def _needs_asking(source: Source) -> bool:
-    return is_asked(source) and (source.columns is None or source.rows is None)
+    if source.origin is None or (source.columns is not None and source.rows is not None):
+        return False
+    from headrace.connect.sources import is_asked
+
+    return is_asked(source)
 
 
 def init_project(directory: Path) -> Started:
@@ -201,6 +204,7 @@ def everything_read(catalogue: Catalogue, view: str) -> frozenset[str]:
 
 def inspector(directory: Path, environment: Mapping[str, str]) -> Inspect:
     """Asks where sources are about them. Addresses are filled in here, and forgotten afterwards."""
+    from headrace.connect.sources import connector_of, sources_by_kind
     from headrace.site.sources.databases import place_of
 
     def inspect(project: str, sources: Mapping[str, Source]) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
@@ -216,6 +220,7 @@ def inspector(directory: Path, environment: Mapping[str, str]) -> Inspect:
 
 def trial(directory: Path, environment: Mapping[str, str]) -> Inspect:
     """Asks as well, then tries all that a capture of these sources would do."""
+    from headrace.connect.sources import connector_of, sources_by_kind
     from headrace.site.sources.databases import place_of
 
     ask = inspector(directory, environment)
