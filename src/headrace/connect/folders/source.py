@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +46,18 @@ class FolderTask(CaptureTask):
 
 
 class FolderSources(SourceConnector):
+    def describe(
+        self, sources: Mapping[str, Source], place: ProjectPlace
+    ) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
+        """Columns are declared; whoever wants to read a folder is told of variables that are not set."""
+        unset: list[Problem] = []
+        for source in sources.values():
+            try:
+                _find_folder(source, place)
+            except InputError as error:
+                unset += error.problems
+        return sources, tuple(unset)
+
     def check(self, sources: Sequence[Source], place: ProjectPlace) -> Iterator[Problem]:
         """Warnings, since a folder may come later."""
         for source in sources:
@@ -94,11 +106,16 @@ CONNECTOR = FolderSources()
 
 
 def _stream(source: Source, place: ProjectPlace) -> FolderStream:
-    """Raises InputError if the path has a variable that is not set."""
     assert isinstance(source.origin, FileFolder) and source.columns is not None
     columns = tuple((column.name, column.type) for column in source.columns)
-    path = place.folder / place.fill(source.origin.path, source.declared_at)
-    return FolderStream(source.name, source.site, path, source.origin.format, columns, source.time)
+    folder = _find_folder(source, place)
+    return FolderStream(source.name, source.site, folder, source.origin.format, columns, source.time)
+
+
+def _find_folder(source: Source, place: ProjectPlace) -> Path:
+    """Raises InputError if the path has a variable that is not set."""
+    assert isinstance(source.origin, FileFolder)
+    return place.folder / place.fill(source.origin.path, source.declared_at)
 
 
 def taken_files(ledger: Ledger, source: str, t: int) -> list[TakenFile]:
