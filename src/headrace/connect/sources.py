@@ -40,7 +40,7 @@ def connector_of(kind: str) -> SourceConnector:
 
 
 def sources_by_kind(sources: Iterable[Source]) -> dict[str, list[Source]]:
-    """In the order of the table; without sources of which nobody knows where their rows are."""
+    """Groups sources by kind, in the order of the table; without sources of which nobody knows where their rows are."""
     found: dict[str, list[Source]] = {kind: [] for kind in SOURCE_MODULES}
     for source in sources:
         if source.origin is not None:

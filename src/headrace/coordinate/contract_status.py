@@ -58,7 +58,7 @@ def _contract(seen: ServiceSnapshot, pushing: PushState, entry: ContractPlan, st
 
 
 def _version(plan: Plan, contract: str) -> dict[str, Any]:
-    """Of a contract that goes on although what the project's files ask for is refused."""
+    """The version of a contract that goes on although what the project's files ask for is refused."""
     one = next((one for one in plan.goes_on if one.contract == contract), None)
     if one is None:
         return {}

@@ -203,7 +203,7 @@ class Demo:
     # Look
 
     def lags(self) -> tuple[Lag, ...]:
-        """Of all promises. Raises if the service has failed."""
+        """The lags of all promises. Raises if the service has failed."""
         assert self._service is not None
         if self._service.failure is not None:
             raise RuntimeError(f"the service failed: {self._service.failure}") from self._service.failure

@@ -124,7 +124,7 @@ def _repeat_told(last: Mapping[str, Any]) -> Iterator[Looked]:
 
 
 def look_at_sources(catalogue: Catalogue, place: ProjectPlace) -> Iterator[Looked]:
-    """Of sources that can be reached; what keeps one from being captured is found when the project is loaded."""
+    """Looks at sources that can be reached; what keeps one from being captured is found when the project is loaded."""
     for kind, sources in sources_by_kind(catalogue.sources.values()).items():
         databases = databases_of(catalogue, frozenset(source.name for source in sources))
         yield from connector_of(kind).look_at(databases, sources, place)

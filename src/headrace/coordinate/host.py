@@ -119,7 +119,7 @@ class ServiceHost:
             self.folder.write_json(STATUS_FILE, self.status())
 
     def audit(self) -> dict[str, Any]:
-        """Of the last look; before the first of this run, of the run before."""
+        """The audit of the last look; before the first of this run, of the run before."""
         return audit_document(self.service.auditor.looked or last_look(self.service.ledger) or ContractReadings(0))
 
     def events(self, asked: EventsAsked) -> tuple[int, tuple[Event, ...]]:
@@ -130,7 +130,7 @@ class ServiceHost:
         return max((one.number for one in last), default=asked.after), tuple(one.event for one in found)
 
     def reader(self) -> ViewReader:
-        """Of what runs; its ledger is the service's own."""
+        """A reader of what runs; its ledger is the service's own."""
         service = self.service
         state = service.rounds.state  # taken once: the next look may find another plan
         if state is None:
@@ -200,7 +200,8 @@ class ServiceHost:
             return Reread(source, contracts, time.monotonic() - began, service.unloaded.why)
 
     def _wait_for(self, loading: Loading) -> None:
-        """As long as the service runs: what is large takes its time, and `status` says how far it is and what is wrong.
+        """Waits as long as the service runs: what is large takes its time, and `status` says how far it is and what is
+        wrong.
 
         Raises UsageError if the service ends before.
         """
@@ -254,7 +255,7 @@ class ServiceHost:
             self._turn.release()
 
     def _go_over(self, running: Running, plan: Plan, end: threading.Event) -> str | None:
-        """To a plan for the same contracts; why that did not work."""
+        """Goes over to a plan for the same contracts; returns why that did not work."""
         terms = plan.catalogue.contracts
         forced = {name: promised_s for name, promised_s in running.forced.items() if terms[name].forced}
         loading = self.start(Prepared(plan, forced, difference(running.plan, plan)))

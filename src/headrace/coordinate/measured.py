@@ -23,7 +23,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """As `Measured`, with links written `a>b`."""
+    """`Measured` as a file holds it, with links written `a>b`."""
 
     clock_s: float
     rates: dict[str, float] = field(default_factory=dict)
@@ -107,7 +107,7 @@ def running_to_plan_on(folder: Folder) -> Plan | None:
 
 
 def value_to_plan_on(running: Plan, measured: Measured) -> Plan:
-    """The same of a plan, at what was measured."""
+    """A plan to plan on, at what was measured."""
     sources = running.catalogue.sources
     rates = {name: rate for name, rate in measured.rates.items() if name in sources and sources[name].rate is None}
     sizes = without_declared(measured.sizes, (entry.block for entry in running.blocks), sources)

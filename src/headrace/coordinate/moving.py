@@ -175,7 +175,7 @@ def _tidy(service: Service, program: Program) -> None:
 
 
 def _switch(service: Service, wanted: Running, engine: Engine) -> None:
-    """From here on the plan runs. Nobody pushes meanwhile."""
+    """Switches to a plan: from here on it runs. Nobody pushes meanwhile."""
     plan = wanted.plan
     _start_states(service, engine, plan)
     service.folder.save_running(plan, plan_document(plan))
@@ -184,7 +184,9 @@ def _switch(service: Service, wanted: Running, engine: Engine) -> None:
 
 
 def _start_states(service: Service, engine: Engine, plan: Plan) -> None:
-    """Of vertices that are made in another way than before; those for which that is too late start anew."""
+    """Starts the states of vertices that are made in another way than before; those for which that is too late start
+    anew.
+    """
     try:
         engine.start_states()
     except RuntimeError as error:

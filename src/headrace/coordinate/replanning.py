@@ -70,7 +70,7 @@ class ContractMove:
 
     @property
     def history(self) -> Iterator[MoveRecord]:
-        """For who decides about the next move."""
+        """Moves as the decision about the next one reads them."""
         return (part if self.error is None else replace(part, after=part.before) for part in self.parts)
 
 
@@ -119,7 +119,7 @@ class Replanning:
             self._to_improve = tuple(entry.contract for entry in sorted(plan.contracts, key=lambda one: -one.cost))
 
     def _improvement(self, plan: Plan, clock_s: float, history: tuple[MoveRecord, ...]) -> Proposal | None:
-        """Of one contract at a time: planning takes long where there are many."""
+        """Looks for an improvement of one contract at a time: planning takes long where there are many."""
         if not self._to_improve or clock_s - self._changed_at_s < IMPROVE_AFTER_S:
             return None
         contract, *rest = self._to_improve
@@ -137,7 +137,7 @@ class Replanning:
         return True
 
     def _note(self, move: ContractMove) -> None:
-        """With the event that tells of it, in one commit: each move is told once."""
+        """Notes a move with the event that tells of it, in one commit: each move is told once."""
         self.moves = (*self.moves, move)[-REMEMBERED:]
         event = move_event(move)
         notes = (PlanMoves(_MOVES.dump_json(self.moves).decode()),)

@@ -163,7 +163,7 @@ class _Between:
         return [name for name in self.wanted.program.tasks if name not in self.there]
 
     def _pairs(self) -> dict[str, str]:
-        """Of vertices that move and are not there yet: where each comes from."""
+        """Pairs of vertices that move and are not there yet: where each comes from."""
         pairs = () if self.change is None else self.change.moved
         missing = set(self._missing())
         return {target: start for start, target in pairs if target in missing}

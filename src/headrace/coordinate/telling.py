@@ -36,7 +36,7 @@ class TroubleLines:
 
 @dataclass
 class WaitLines:
-    """For whoever waits until the service has done something: nobody waits in silence."""
+    """Lines for people who wait until the service has done something: nobody waits in silence."""
 
     _phase: str = ""
     _told_s: float = 0.0

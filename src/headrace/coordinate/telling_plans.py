@@ -41,7 +41,7 @@ def refusal_events(now: int, before: Plan | None, after: Plan) -> Iterator[Contr
 
 
 def _refused(plan: Plan) -> dict[str, tuple[str | None, float | None, str]]:
-    """By contract: what runs instead, the freshness that could be promised, and why."""
+    """What is refused, by contract: what runs instead, the freshness that could be promised, and why."""
     runs = {
         one.contract: "runs its earlier version" if plan.runs_earlier(one.contract) else "keeps running over capacity"
         for one in plan.goes_on

@@ -287,7 +287,7 @@ class SourceEntry(Entry):
         return tuple(name for name, types in kinds if any(is_origin(one) for one in types))
 
     def origins(self) -> dict[str, OriginEntry]:
-        """By kind, where the rows are; at most one may be given."""
+        """Where the rows are, by kind; at most one may be given."""
         given = {name: getattr(self, name) for name in type(self).origin_fields()}
         return {name: value for name, value in given.items() if value is not None}
 

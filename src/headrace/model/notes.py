@@ -246,7 +246,7 @@ class SourceMend(_TextNote):
 
 @dataclass(frozen=True, slots=True)
 class SourceMissed(_NumberNote):
-    """Since when changes of a source were missed (microseconds): its table is read again, and its spool has gaps."""
+    """Changes of a source were missed since a time (microseconds): its table is read again, and its spool has gaps."""
 
     stored_as: ClassVar[str] = "missed:SOURCE"
     source: str

@@ -12,7 +12,7 @@ from headrace.model.catalogue import Source
 
 
 def clock_of(source: Source) -> str:
-    """Of a source whose origin is known. Sources of one kind with one address have the same.
+    """The clock of a source whose origin is known. Sources of one kind with one address have the same.
 
     A source without an address has a clock of its own, `KIND:SOURCE`.
     """
@@ -29,6 +29,6 @@ OWN_CLOCKS = {"files": "folder"}
 
 
 def name_database(address: str) -> str:
-    """After the variable that holds the address; an address in clear is only hashed."""
+    """A database is named after the variable that holds the address; an address in clear is only hashed."""
     variable = re.fullmatch(r"\$\{(\w+)\}", address.strip())
     return variable[1].lower() if variable else "db_" + hashlib.sha256(address.encode()).hexdigest()[:8]

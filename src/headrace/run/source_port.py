@@ -96,7 +96,7 @@ class LogWatch(Protocol):
     """Looks at how much a source keeps for us until we have read it."""
 
     def look(self) -> dict[str, object]:
-        """As `status` shows it; what went wrong is under "error"."""
+        """The log that is kept, as `status` shows it; what went wrong is under "error"."""
 
     def close(self) -> None: ...
 
@@ -146,7 +146,7 @@ class CaptureTask(ABC):
         return False
 
     def find_troubles(self, ledger: Ledger) -> Iterator[tuple[str, str, str]]:
-        """Of which source, what is wrong and what to do, as far as the capture has told the ledger."""
+        """Finds which source has a trouble, what is wrong and what to do, as far as the capture has told the ledger."""
         yield from ()
 
     def watch_log(self) -> LogWatch | None:

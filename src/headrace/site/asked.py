@@ -17,7 +17,7 @@ from headrace.run.rows.chosen_rows import choose_rows
 
 @dataclass(frozen=True, slots=True)
 class RowsAsked:
-    """As written, after `--where` and `--order`."""
+    """What a reader asks for, as written after `--where` and `--order`."""
 
     where: str | None = None
     order: str | None = None

@@ -158,7 +158,7 @@ class Auditor:
             return take_numbers(now, promises, self.lags_s, self.records, accounts)
 
     def look_before_pushing(self) -> None:
-        """After a pause of the whole process: a push would hide how late views were until then."""
+        """Looks after a pause of the whole process: a push would hide how late views were until then."""
         if self._looked_at is None or not 0 <= self.clock() - self._looked_at < PAUSE:
             with self._looking:
                 self._tell(self._look()[1])
@@ -218,7 +218,7 @@ class Auditor:
 
 
 def last_look(ledger: Ledger) -> ContractReadings | None:
-    """Of the service that ran last; None if it never looked, or another version did."""
+    """The last look of the service that ran last; None if it never looked, or another version did."""
     note = read_note(ledger, LastLook)
     return None if note is None else read_document(note, ContractReadings.from_json)
 

@@ -24,7 +24,7 @@ def write_forced(folder: Folder, plan: Plan, promised: Mapping[str, float]) -> N
 
 
 def read_forced(folder: Folder) -> dict[str, ForcedTerms]:
-    """By contract. Raises UnreadableState: who goes on without them breaks promises."""
+    """Reads forced terms by contract. Raises UnreadableState: going on without them would break promises."""
     found = folder.read_json(FORCED_FILE)
     try:
         return {name: _read_terms(terms) for name, terms in ({} if found is None else found).items()}

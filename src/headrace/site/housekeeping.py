@@ -72,7 +72,7 @@ class Housekeeping:
         self._kept_up = KeptUp(running, Upkeep(engine, budgets=running.budgets, unnamed=unnamed))
 
     def run(self) -> None:
-        """Until the service stops."""
+        """Keeps house until the service stops."""
         pause_s = UPKEEP_EVERY_S
         while not self.stop.wait(pause_s):
             self.gaps.wait(self.stop)

@@ -18,7 +18,7 @@ WAKE = "run `kill -CONT PID` if somebody suspended the process, else `kill -9 PI
 
 
 class State(StrEnum):
-    """Of a service: on its way, keeping promises, ended as it was told, ended otherwise, or standing still."""
+    """State of a service: on its way, keeping promises, ended as it was told, ended otherwise, or standing still."""
 
     LOADING = "loading"
     RUNNING = "running"

@@ -84,7 +84,7 @@ class Learning:
         return self.job.fixed
 
     def error_of(self, contract: str) -> float | None:
-        """By how much of what they took nine of ten pushes were predicted wrong at most; None before the first."""
+        """The share of their time by which nine of ten pushes were predicted wrong at most; None before the first."""
         return self.accuracy[contract].error_90 if contract in self.accuracy else None
 
     @property
@@ -92,7 +92,7 @@ class Learning:
         return {contract: one.margin for contract, one in self.accuracy.items()}
 
     def learn(self, round_: list[Pushed], before: Mapping[str, int]) -> None:
-        """From a round; `before` are the times of its vertices when it began."""
+        """Learns from a round; `before` are the times of its vertices when it began."""
         worked = [one for one in round_ if one.vertex in self.plan.graph.vertices and one.error is None]
         for one in worked:
             if one.skipped:
@@ -106,7 +106,7 @@ class Learning:
                 self.times = observe_push(self.times, operation_of(graph, one.vertex), one.vertex, sample, planned)
 
     def learn_job(self, pushes: float, predicted_s: float, took_s: float) -> None:
-        """From a job in which so many pushes, of so many predicted seconds by themselves, followed each other.
+        """Learns from a job in which so many pushes, of so many predicted seconds by themselves, followed each other.
 
         What counts is by which factor a prediction is off: on a machine that others use too the same job takes half as
         long again at times, and such jobs say little about the next. Which jobs are short is as predicted: of equal
@@ -118,7 +118,7 @@ class Learning:
         self.jobs = add_sample(self.jobs, Sample(pushes, predicted_s, took_s, weight), AS_PLANNED, FORGET_JOBS)
 
     def learn_sides(self, longest_s: float, total_s: float, took_s: float) -> None:
-        """From a job whose pushes took so long, those of its longest slot and all."""
+        """Learns from a job whose pushes took so long, those of its longest slot and all."""
         if total_s - longest_s > UNEQUAL * total_s:
             seen = (total_s - (took_s - self.overhead_s)) / (total_s - longest_s)
             self.parallel += QUICK * (min(1.0, max(0.0, seen)) - self.parallel)
@@ -137,7 +137,10 @@ class Learning:
     # Going on
 
     def copy(self) -> Learning:
-        """For whoever looks while pushes go on. Whatever is not copied here is never changed, only replaced."""
+        """A copy for readers that look while pushes go on.
+
+        Whatever is not copied here is never changed, only replaced.
+        """
         flows, accuracy = self.flows.copy(), self.accuracy.copy()
         return replace(self, flows=flows, accuracy=accuracy, begun=self.begun.copy(), last=self.last.copy())
 
@@ -172,7 +175,10 @@ class Learning:
 
     @staticmethod
     def from_json(plan: Plan, text: str) -> Learning:
-        """As far as it is true of the plan. Raises KeyError, TypeError or ValueError for a text of another kind."""
+        """Reads what was learnt, as far as it is true of the plan.
+
+        Raises KeyError, TypeError or ValueError for a text of another kind.
+        """
         found = json.loads(text)
         if found["version"] != VERSION:
             raise ValueError(f"version {found['version']}")
@@ -183,5 +189,5 @@ class Learning:
         return Learning(plan, times, flows, jobs=jobs, parallel=parallel).moved_to(plan)
 
     def statistics(self) -> Statistics:
-        """To plan again with; of a copy, since pushes go on meanwhile."""
+        """Statistics to plan again with; of a copy, since pushes go on meanwhile."""
         return statistics(self.plan.graph, dict(self.flows), self.plan.catalogue.links)

@@ -67,7 +67,8 @@ class Loader:
     # Sources
 
     def wait_for_sources(self, loading: Loading, first: bool) -> None:
-        """Until all of them were read completely, or all that can be read now while some contract needs no others.
+        """Waits until all sources were read completely, or all that can be read now while some contract needs no
+        others.
 
         The contracts that need others are loaded once these can be read. If no contract is left then we wait for as
         long as it takes when this is the `first` plan, and raise RuntimeError when another one runs.
@@ -99,7 +100,7 @@ class Loader:
             yield f"{name} {min(90, int(10 * rows / estimate) * 10)} %" if rows and estimate else name
 
     def _wait_for_times(self, wanted: Mapping[str, int]) -> None:
-        """Until logs have reached times: views loaded before that would lack rows that were read a moment later.
+        """Waits until logs have reached times: views loaded before that would lack rows that were read a moment later.
 
         Not for ever: a source that makes no progress any more holds up nobody but its own views.
         """
@@ -154,7 +155,7 @@ class Loader:
         return self._try(lambda: engine.load(wanted, t))
 
     def load_if_read(self, engine: Engine, wanted: Collection[str]) -> RuntimeError | None:
-        """The same where some of the sources may not have been read."""
+        """Loads vertices where some of the sources may not have been read."""
         loaded = read_notes(self.ledger, SourceLoaded)
         sources = (spool.removeprefix(SPOOL) for spool in engine.spools(wanted))
         unread = sorted(source for source in sources if source not in loaded)

@@ -109,6 +109,6 @@ def spawn_detached(command: list[str], out: BinaryIO, err: BinaryIO) -> int:
 
 
 def exit_status(child: int) -> int | None:
-    """Of a process that this one started; None while it lives."""
+    """The exit status of a process that this one started; None while it lives."""
     pid, status = os.waitpid(child, os.WNOHANG)
     return os.waitstatus_to_exitcode(status) if pid else None

@@ -72,8 +72,8 @@ class ViewReader:
         return sorted(views | {entry.contract for entry in self.plan.contracts})
 
     def served(self, name: str) -> ServedView:
-        """Of a view or a contract. Where several contracts keep a view, at the one that is furthest; if the version in
-        the project's files runs, of that version.
+        """Where a view or a contract is read. Where several contracts keep a view, at the one that is furthest; if the
+        version in the project's files runs, of that version.
         """
         entries = [entry for entry in self.plan.contracts if name in (name_of_view(entry.view), entry.contract)]
         if not entries:
@@ -104,7 +104,7 @@ class ViewReader:
         return auditor.imagine(accounts.accounts)
 
     def rows(self, name: str, limit: int | None = None, asked: RowsAsked | None = None) -> Seen:
-        """In the order that is asked for, or that of the view's ORDER BY."""
+        """The rows in the order that is asked for, or that of the view's ORDER BY."""
         served = self.served(name)
         choice = self._choice(served, asked or RowsAsked())
         with _without_answer(name_of_view(served.contract.view)):
@@ -113,7 +113,7 @@ class ViewReader:
     def rows_in_parts(
         self, name: str, limit: int | None = None, asked: RowsAsked | None = None, part_rows: int = PART_ROWS
     ) -> tuple[Seen, Iterator[pa.Table]]:
-        """The same rows a part at a time: `Seen` has none. All at once if they are sorted, since the last may be first.
+        """The rows a part at a time: `Seen` has none. All at once if they are sorted, since the last may be first.
 
         Only what is held of a part must not stay: whoever asks for the next one lets go of those before.
         """

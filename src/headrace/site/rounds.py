@@ -70,7 +70,7 @@ class Rounds:
     # What is pushed: these are for a thread that holds all turns
 
     def switch(self, running: Running, engine: Engine) -> None:
-        """From here on this runs."""
+        """Switches to a plan: from here on it runs."""
         self.scheduler = Scheduler(running, engine, self._learnt(running.plan), self.slots)
         self._publish()  # one assignment: whoever looks finds the plan before, or all of this one
 
@@ -107,7 +107,7 @@ class Rounds:
     # The thread
 
     def run(self) -> None:
-        """Until the service stops."""
+        """Pushes in rounds until the service stops."""
         while not self.stop.is_set():
             with self.turns.pushing:
                 if self.scheduler is not None:

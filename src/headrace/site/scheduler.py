@@ -179,7 +179,7 @@ class Scheduler:
         return pushed
 
     def _learn(self, pushed: list[Pushed], now: int, before: Mapping[str, int]) -> None:
-        """From pushes that are done now; `before` are the times of their vertices when they began."""
+        """Learns from pushes that are done now; `before` are the times of their vertices when they began."""
         there = {one.vertex: one.t for one in pushed if one.error is None}
         for contract, due in self.pending.items():
             if there.get(due.vertex, NEVER) >= due.target:

@@ -194,7 +194,7 @@ class Service:
         return self._loading
 
     def start_loading(self, loading: Loading, go_over: Callable[[], None]) -> None:
-        """In a thread that `close` waits for."""
+        """Loads in a thread that `close` waits for."""
         self._loading = loading
         self._own_threads = [thread for thread in self._own_threads if thread.is_alive()]
         thread = threading.Thread(target=go_over, name="load", daemon=True)
@@ -202,7 +202,7 @@ class Service:
         thread.start()
 
     def switch(self, wanted: Running, engine: Engine) -> None:
-        """From here on the plan runs. The caller holds all turns."""
+        """Switches to a plan: from here on it runs. The caller holds all turns."""
         self.rounds.switch(wanted, engine)
         self.housekeeping.follow(wanted, engine)
         self.accounts.follow(wanted.plan)
@@ -210,7 +210,7 @@ class Service:
         self.look()  # whoever asks next finds numbers of what runs now, by the promises that hold now
 
     def links(self) -> tuple[Link, ...]:
-        """Of what is on its way to run, then of what runs."""
+        """The links of what is on its way to run, then of what runs."""
         both = (None if self._loading is None else self._loading.wanted, self.running)
         return tuple(link for one in both if one is not None for link in one.plan.catalogue.links)
 
@@ -221,7 +221,7 @@ class Service:
         self.on_push = on_push
 
     def _account(self, pushed: list[Pushed], round_s: float | None) -> None:
-        """By whoever has the turn to push."""
+        """Accounts for pushes. The caller has the turn to push."""
         now = self.clock()
         self.accounts.pushed(pushed, now, round_s)
         self.auditor.judge(self.store, {one.vertex for one in pushed if one.rows_out}, now)

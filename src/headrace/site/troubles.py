@@ -71,7 +71,7 @@ class Troubles:
         return self._found.get(key)
 
     def all(self) -> dict[str, Trouble]:
-        """By key, what began first comes first."""
+        """All troubles by key; what began first comes first."""
         with self._turn:
             return dict(sorted(self._found.items(), key=lambda one: (one[1].since, one[0])))
 

@@ -45,7 +45,7 @@ class Turns:
 
     @contextmanager
     def upkeep_and_pushing(self) -> Iterator[None]:
-        """For whoever changes what is pushed; the thread holds `plan` already."""
+        """Both turns, for a thread that changes what is pushed and holds `plan` already."""
         with self._upkeep, self._pushing:
             yield
 

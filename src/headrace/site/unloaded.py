@@ -29,7 +29,7 @@ class Unloaded:
 
     @property
     def why(self) -> Mapping[str, str]:
-        """By contract, why its view is not loaded."""
+        """Why views are not loaded, by contract."""
         return self._why
 
     def start(self, why: Mapping[str, str]) -> None:

@@ -61,7 +61,7 @@ def _is_about(event: Event, contract: str | None) -> bool:
 
 
 def _pattern(contract: str) -> str:
-    """For LIKE: texts that hold the name, as JSON writes it."""
+    """A pattern for LIKE: texts that hold the name, as JSON writes it."""
     written = json.dumps(contract)
     for sign in "!%_":
         written = written.replace(sign, f"!{sign}")
@@ -69,7 +69,7 @@ def _pattern(contract: str) -> str:
 
 
 def forget_events(transaction: Transaction, before: int, limits: tuple[int, int]) -> int:
-    """Of either kind, not routine and routine, the oldest, while they are too old or there are too many bytes."""
+    """Forgets the oldest events, routine or not, while they are too old or take too many bytes."""
     kept = {int(routine or 0): int(size or 0) for routine, size in transaction.rows(sql.READ_EVENT_BYTES)}
     forgotten = 0
     for routine, limit in enumerate(limits):

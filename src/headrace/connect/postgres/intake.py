@@ -328,7 +328,7 @@ class Intake:
         return Commit(edits, (*self._notes, position), tuple(self._commit_marks.values()), events=self._tell())
 
     def _tell(self) -> tuple[ChangesCaptured, ...]:
-        """Of each row once: it is part of the commit that brings the row."""
+        """Tells of each row once: the event is part of the commit that brings the row."""
         waiting = [target for target in self.targets.values() if target.pieces and not target.halted]
         rows_of = {target.captured.source: sum(rows for _, rows, _ in target.pieces) for target in waiting}
         return (ChangesCaptured(self._outside.now(), self._outside.database, rows_of),) if rows_of else ()

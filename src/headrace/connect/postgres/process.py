@@ -158,7 +158,9 @@ def run(wanted: Wanted, ledger: Ledger, store: Store, stop: threading.Event, tel
 
 
 def _note_failure(ledger: Ledger, database: str, error: Exception) -> None:
-    """Under a lease of its own: that of the capture may be what is missing. A ledger that fails too is asked later."""
+    """Notes a failure under a lease of its own: that of the capture may be what is missing. A ledger that fails too is
+    asked later.
+    """
     note = CaptureFailing(database, str(error), getattr(error, "hint", None))
     with suppress(ConnectError, LeaseHeld, Fenced):
         if read_note(ledger, CaptureFailing, database) != note:

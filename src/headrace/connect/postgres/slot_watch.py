@@ -15,7 +15,7 @@ from headrace.model.errors import ConnectError
 
 @dataclass(slots=True)
 class SlotWatch:
-    """Of one database."""
+    """Watches the slot of one database."""
 
     settings: CaptureSettings
     _session: Connection | None = None

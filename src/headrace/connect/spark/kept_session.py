@@ -94,7 +94,7 @@ class KeptSession:
                 return f"its Java ended with status {code}"
 
     def end(self) -> None:
-        """For good: nothing of it is left. May wait for ever for a Java that stands still."""
+        """Ends Spark for good: nothing of it is left. May wait for ever for a Java that stands still."""
         self._ended = True
         # A start that is on its way may launch its Java at any moment: kill whatever it launches until it gives up.
         while not self._starting.acquire(timeout=LOOK_EVERY_S):

@@ -106,7 +106,7 @@ class ComparedViews:
         return all(view.equal for view in self.views)
 
     def document(self) -> list[dict[str, object]]:
-        """As `audit --json` has it, in the order of the contracts' names."""
+        """The comparison as `audit --json` has it, in the order of the contracts' names."""
         both: list[ComparedView | NotCompared] = [*self.views, *self.not_compared]
         return [one.document() for one in sorted(both, key=lambda one: one.contract)]
 

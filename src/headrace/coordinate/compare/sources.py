@@ -36,14 +36,14 @@ class SourceFile:
     rows: int
 
     def table(self, source: str) -> pa.Table:
-        """Of a small source: columns named `source.column`."""
+        """The rows of a small source: columns named `source.column`."""
         schema = _schema(self.columns, lambda position: f"{source}.{self.columns[position][0]}")
         return pa.concat_tables([schema.empty_table(), *read_parts(self.path, schema)])
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFiles:
-    """By source; `unreadable` are the others, and why."""
+    """The files of each source; `unreadable` are the others, and why."""
 
     files: Mapping[str, SourceFile]
     unreadable: Mapping[str, str]
@@ -96,7 +96,9 @@ class Opened:
 
 
 def columns_read(sources: Mapping[str, Source], queries: Iterable[Query]) -> dict[str, Columns]:
-    """By source, in its order; at least one column, since rows without any cannot be counted."""
+    """The columns that queries read, by source, in its order; at least one column, since rows without any cannot be
+    counted.
+    """
     names: dict[str, set[str]] = {}
     for query in queries:
         if isinstance(query, FullQuery):

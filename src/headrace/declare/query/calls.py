@@ -161,7 +161,7 @@ def _nullif(value: Expr, other: Expr) -> Expr:
 
 
 def ilike(text: Expr, pattern: Expr) -> Expr:
-    """LIKE without case, as Spark does it: both in lower case."""
+    """The operator ILIKE, as Spark does it: both in lower case."""
     lower = FUNCTIONS["lower"]
     return apply(FUNCTIONS["like"], (apply(lower, (text,)), apply(lower, (pattern,))))
 

@@ -50,14 +50,14 @@ class Pricing:
 
 @dataclass(frozen=True, slots=True)
 class MeanPulls:
-    """At most this many producers are pulled per query, on average over queries."""
+    """A target: at most this many producers are pulled per query, on average over queries."""
 
     most: Fraction
 
 
 @dataclass(frozen=True, slots=True)
 class Percentile:
-    """At least this share of queries pulls at most so many producers."""
+    """A target: at least this share of queries pulls at most so many producers."""
 
     share: Fraction
     most_pulls: int

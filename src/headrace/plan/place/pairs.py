@@ -81,7 +81,7 @@ def _largest_cost(pairs: Pairs, star: Star) -> int:
 
 
 def largest_cost(fastest: int, star: Star, views: int) -> int:
-    """At least what a device with so many views may pay for any choice.
+    """A bound on what a device with so many views may pay for any choice.
 
     Not less than the rates themselves, which are compared and added up even where nothing is paid.
     """

@@ -139,7 +139,7 @@ def _mark_small(
 
 
 def thin_out(kept: Indices, times: Floats, most: int) -> Indices:
-    """At most so many labels, spread over the range of costs; always the cheapest and the fastest.
+    """Keeps at most so many labels, spread over the range of costs; always the cheapest and the fastest.
 
     `kept` is in order of cost.
     """

@@ -53,7 +53,7 @@ class WatchedCondition:
 
 @dataclass(frozen=True, slots=True)
 class ConditionWatch:
-    """Since when each condition holds, and since when each link is calm, by the clock in seconds."""
+    """Remembers since when each condition holds, and since when each link is calm, by the clock in seconds."""
 
     since: Mapping[WatchedCondition, float] = field(default_factory=dict)
     calm_since: Mapping[str, float] = field(default_factory=dict)

@@ -50,7 +50,7 @@ def shards_wanted(pieces: Sequence[Piece], key: tuple[str, ...], more_rows: int 
 
 
 def merges_due(pieces: Sequence[Piece]) -> tuple[Merge, ...]:
-    """At most one merge for each key and shard, those with the most indexes first."""
+    """Finds at most one merge for each key and shard, those with the most indexes first."""
     indexes = sorted((p for p in pieces if p.kind is PieceKind.INDEX), key=lambda p: (p.key, p.shards, p.shard))
     due = [
         (len(group), merge)

@@ -33,7 +33,7 @@ class CopyTarget:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """For whom a copy is, and of what: `meaning` is the fingerprint of the view's query."""
+    """A copy: for whom it is, and of what: `meaning` is the fingerprint of the view's query."""
 
     project: str
     contract: str

@@ -42,7 +42,7 @@ Noted = DeliveredCopy | CaptureSlot
 
 
 def read_noted(ledger: Ledger) -> dict[str, Noted]:
-    """By the names of their notes, all that was made and not given back since."""
+    """Reads all that was made and not given back since, by the names of their notes."""
     found: list[Noted] = [*read_notes(ledger, DeliveredCopy).values(), *read_notes(ledger, CaptureSlot).values()]
     return {thing.name: thing for thing in found}
 

@@ -49,7 +49,7 @@ class Withdrawals:
     _writing: tuple[threading.Thread, ...] = ()
 
     def note(self, things: Collection[Noted]) -> None:
-        """Before they are made, and before a plan that does not ask for them counts as running."""
+        """Notes things before they are made, and before a plan that does not ask for them counts as running."""
         known = read_noted(self.ledger)
         new = tuple(thing for thing in things if known.get(thing.name) != thing)
         if new:

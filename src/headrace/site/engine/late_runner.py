@@ -54,7 +54,7 @@ class EngineStarter(Generic[Jobs]):
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """Of a runner that is on its way, for the first time or because it `died`; why, and why its last start failed."""
+    """A runner that is on its way, for the first time or because it `died`; why, and why its last start failed."""
 
     engine: str
     died: bool
@@ -85,7 +85,7 @@ class LateRunner(Generic[Jobs]):
         self._started = self._begin()
 
     def run(self, items: Sequence[Item]) -> list[ItemOutcome[Any]]:
-        """Without items it returns once the runner has started, and raises what keeps it from that."""
+        """Runs items. Without items it returns once the runner has started, and raises what keeps it from that."""
         if not items:
             if not self._resumes:
                 self._started.result()
@@ -185,7 +185,9 @@ class LateRunner(Generic[Jobs]):
         return alive is True
 
     def _begin(self) -> Future[Jobs]:
-        """In a thread that nobody has to wait for; a start that takes too long is ended by killing what starts."""
+        """Starts the runner in a thread that nobody has to wait for; a start that takes too long is ended by killing
+        what starts.
+        """
         future: Future[Jobs] = Future()
         threading.Thread(target=self._start, args=(future,), name="start", daemon=True).start()
         return future

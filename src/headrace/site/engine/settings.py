@@ -25,7 +25,7 @@ def engine_to_start(declared: DeclaredEngine, kind: RunEngine | None) -> Declare
 
 
 def heap_bytes(declared: DeclaredEngine, machine_bytes: int) -> int:
-    """As declared, or a share of what the machine has."""
+    """The heap as declared, or a share of what the machine has."""
     if declared.memory is not None:
         return round(declared.memory)
     return round(min(max(HEAP_SHARE * machine_bytes, LEAST_HEAP), MOST_HEAP))

@@ -135,7 +135,10 @@ class _RunningJob:
         answer.set()
 
     def outcomes(self, overdue: frozenset[int], why: str) -> list[ItemOutcome[Any]]:
-        """Of a job that was ended. Nobody knows how far items got, unless they were done in the last moment."""
+        """The outcomes of a job that was ended.
+
+        Nobody knows how far items got, unless they were done in the last moment.
+        """
         made, seconds = self._made if self.done.is_set() else None, time.monotonic() - self._began
         found = []
         for number, item in enumerate(self.items):

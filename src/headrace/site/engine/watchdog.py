@@ -80,7 +80,7 @@ class Watchdog:
         return thread
 
     def _watch(self) -> None:
-        """Until the service stops."""
+        """Watches until the service stops."""
         ledger, engine = self.open_ledger(), self.engine
         seen = Stillness(time.monotonic())
         try:

@@ -219,7 +219,7 @@ def _tell(process: subprocess.Popen[bytes], made: CaptureProcess) -> None:
 
 
 def _close_pipe(process: subprocess.Popen[bytes]) -> None:
-    """Of a process that has ended."""
+    """Closes the pipe of a process that has ended."""
     if process.stdin is not None:
         with contextlib.suppress(OSError):
             process.stdin.close()

@@ -10,7 +10,7 @@ from headrace.run.source_port import CaptureTask, LogWatch
 
 @dataclass(slots=True)
 class KeptLogs:
-    """Of one thread; others read `found`, which is replaced whole."""
+    """Belongs to one thread; others read `found`, which is replaced whole."""
 
     found: list[dict[str, object]] = field(default_factory=list)
     _watches: dict[str, tuple[CaptureTask, LogWatch | None]] = field(default_factory=dict)

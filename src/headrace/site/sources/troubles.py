@@ -14,7 +14,7 @@ MEND_CAPTURE = "it resumes by itself once this is fixed; `headrace doctor` check
 
 
 def report_source_troubles(troubles: Troubles, ledger: Ledger, captures: Captures) -> None:
-    """As far as captures have told."""
+    """Reports troubles of sources, as far as captures have told."""
     mends = {name: mend.how for name, mend in read_notes(ledger, SourceMend).items()}
     sources = {
         SOURCE + name: (f'source "{name}" is stopped: {stopped.why}', mends.get(name, MEND_TABLE))
@@ -30,7 +30,7 @@ def report_source_troubles(troubles: Troubles, ledger: Ledger, captures: Capture
 
 
 def _thread_troubles(ledger: Ledger, running: Mapping[str, RunningCapture]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Of captures that are threads: what cannot be read, and what they have told the ledger."""
+    """Troubles of captures that are threads: what cannot be read, and what they have told the ledger."""
     for one in running.values():
         if one.task.in_own_process:
             continue
