@@ -144,8 +144,8 @@ class Rounds:
             return left_s
         began, now, times = time.monotonic(), self.clock(), self.ledger.times()
         lags_s = self.auditor.lags_of(times)
-        decision = scheduler.decide(now, times, lags_s)
-        scene = self._publish().scene(now, times, lags_s)
+        decision, scene = scheduler.decide(now, times, lags_s)
+        self._publish()  # what begins now is shown from now on, however long it takes
         aside = scheduler.set_aside(scene)
         if aside.begin:
             self._begin_beside(scheduler, aside.begin, scene)
@@ -198,7 +198,6 @@ class Rounds:
         self._publish()
         self.account(pushed, seconds)
 
-    def _publish(self) -> PushState:
+    def _publish(self) -> None:
         assert self.scheduler is not None
-        self.state = found = self.scheduler.state()
-        return found
+        self.state = self.scheduler.state()

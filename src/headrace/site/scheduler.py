@@ -71,6 +71,10 @@ class Scheduler:
         return self._paths
 
     @property
+    def _in_flight(self) -> frozenset[str]:
+        return frozenset((*self.pending, *self.halted))
+
+    @property
     def sides(self) -> ParallelSlots:
         return ParallelSlots(self.slots, self.learning.parallel)
 
@@ -84,14 +88,14 @@ class Scheduler:
             paths=self.paths,
             learning=self.learning.copy(),
             slots=self.slots,
-            in_flight=frozenset((*self.pending, *self.halted)),
+            in_flight=self._in_flight,
             apart=frozenset(self.apart),
             halted=self.halted,
             failing={vertex: one.reason for vertex, one in self.failing.items()},
         )
 
-    def decide(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> PushDecision:
-        """What has to start now; what has started stays in `pending` until it is there."""
+    def decide(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> tuple[PushDecision, Scene]:
+        """What has to start now, and what is known then; what has started stays in `pending` until it is there."""
         self.halted = self._find_halted_contracts()
         for contract, due in list(self.pending.items()):
             there = due.vertex in times and times[due.vertex] >= due.target
@@ -99,11 +103,12 @@ class Scheduler:
                 self.learning.end(contract, now)
             if there or due.vertex not in times or contract in self.halted or self._backs_off_for(contract, now):
                 del self.pending[contract]
-        decision = next_pushes(self.paths, self.state().scene(now, times, lags_s))
+        scene = self.state().scene(now, times, lags_s)
+        decision = next_pushes(self.paths, scene)
         for due in decision.due:
             if not self._backs_off_for(due.contract, now):
                 self.pending[due.contract] = due
-        return decision
+        return decision, replace(scene, in_flight=self._in_flight)
 
     def set_aside(self, scene: Scene) -> Aside:
         """What of the pending pushes has to begin beside the others, and what is left for a round.
