@@ -36,6 +36,8 @@ class FileStore:
         name = f"{_readable(hint)}-{uuid.uuid4().hex}.arrow"
         unfinished = folder / f".{name}.unfinished"
         try:
+            # In this order: the folder, the content, the name. After a loss of power a name must never stand for half
+            # a file, and the ledger names the file only after this returns.
             _make_durable(folder)
             size = _write(unfinished, table.combine_chunks(), durable)
             unfinished.rename(folder / name)
@@ -117,6 +119,7 @@ def _read_columns(source: pa.MemoryMappedFile, columns: Sequence[str] | None) ->
 
 def _make_durable(folder: Path) -> None:
     """A folder that outlives a loss of power, with those it lies in."""
+    # From the root down: a folder outlives a loss of power only if its entry in the folder above does.
     if not folder.is_dir():
         _make_durable(folder.parent)
         folder.mkdir(exist_ok=True)

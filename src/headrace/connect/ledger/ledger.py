@@ -51,6 +51,7 @@ class SqlLedger:
 
     def acquire(self, name: str, holder: str, seconds: float) -> Lease:
         """A process of this machine that has ended holds nothing any more, however long its lease was given for."""
+        # Asked before the transaction: PostgreSQL's clock is read in one of its own, which would wait for this one.
         now = self._now()
         with self._database.write() as transaction:
             for former, epoch, _ in transaction.rows(sql.READ_LEASE, [name]):
@@ -79,7 +80,10 @@ class SqlLedger:
         edits = sorted(commit.edits, key=lambda edit: edit.log)
         _check(edits)
         with self._database.write() as transaction:
+            # The lease comes first: its row lock keeps out a new holder until this commit is done, so that what was
+            # checked here still holds when it becomes visible.
             _hold(transaction, lease)
+            # Logs are forgotten before edits: a commit may forget a log and create it again under the same name.
             forgotten = [(name,) for name in sorted(commit.forget)]
             transaction.change(sql.FORGET_LOG, forgotten)
             transaction.change(sql.FORGET_PIECES, forgotten)
@@ -142,6 +146,8 @@ class SqlLedger:
             return frozenset(f"{site}/{file}" for site, file in transaction.rows(sql.READ_FILES))
 
     def delete_unnamed(self, files: Sequence[tuple[str, str]], delete: Callable[[str, str], None]) -> int:
+        # In parts, since nobody can commit meanwhile. The names are read under the lock: a commit that names one of
+        # these files is either seen here, or comes later and finds the file gone (`_check_stored`).
         deleted = 0
         for at in range(0, len(files), DELETED_AT_ONCE):
             some = files[at : at + DELETED_AT_ONCE]

@@ -96,11 +96,14 @@ class PostgresDatabase:
         return self._transaction(b"BEGIN ISOLATION LEVEL READ COMMITTED")
 
     def alone(self) -> AbstractContextManager[Transaction]:
+        # This lock excludes itself and every INSERT into `pieces`, but no reader.
         return self._transaction(
             b"BEGIN ISOLATION LEVEL READ COMMITTED", b"LOCK TABLE pieces IN SHARE ROW EXCLUSIVE MODE"
         )
 
     def migrate(self) -> AbstractContextManager[Transaction]:
+        # The advisory lock comes before the schema: of two processes that create it at the same time one fails, even
+        # with IF NOT EXISTS.
         return self._transaction(
             b"BEGIN ISOLATION LEVEL READ COMMITTED",
             b"SELECT pg_advisory_xact_lock(%d)" % MIGRATION_LOCK,

@@ -55,6 +55,8 @@ class SqliteDatabase:
                 file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
             self._use_write_ahead_log()
+            # NORMAL, which is usual with a write-ahead log, may lose the last commits with the power. A capture tells
+            # its database to forget changes once they are committed here, so no commit may be lost.
             self._connection.execute("PRAGMA synchronous = FULL")
 
     def _use_write_ahead_log(self) -> None:
@@ -71,6 +73,7 @@ class SqliteDatabase:
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[Transaction]:
+        # The connection is shared: without the turn, a thread's statements would land in another one's transaction.
         with self._turn, self._report_errors():
             cursor = self._connection.cursor()
             cursor.execute(begin)
@@ -78,6 +81,7 @@ class SqliteDatabase:
                 yield _SqliteStatements(cursor)
                 cursor.execute("COMMIT")
             finally:
+                # Also where COMMIT itself failed (a full disk): a transaction left open would block all that follow.
                 if self._connection.in_transaction:
                     cursor.execute("ROLLBACK")
 
@@ -98,7 +102,7 @@ class SqliteDatabase:
         # Takes the write lock at once: one that reads first and writes later would fail when someone wrote between.
         return self._transaction("BEGIN IMMEDIATE")
 
-    migrate = alone = write
+    migrate = alone = write  # SQLite has one writer at a time in any case
 
     def now(self) -> float:
         return time.time()

@@ -150,6 +150,8 @@ class Capture:
         self._renewed = time.monotonic()
         self._spills = SpillFolder(settings.scratch)
         try:
+            # The lease comes before the session: an earlier capture that is still there must be fenced off before we
+            # touch its slot and publications.
             self._leases.append(ledger.acquire(settings.names.lease, holder, LEASE_S))
             self._session = connect_session(settings.dsn)
             with database_errors(settings.dsn):
@@ -162,6 +164,8 @@ class Capture:
         settings = self._settings
         facts = {one.source: ask_table(self._session, one.table) for one in settings.tables}
         self._oids = self._ask_oids(facts)
+        # Publications come before the slot: it decodes with the catalogue as it was at each place in the log, and
+        # fails where a publication did not exist yet.
         added, refused = self._publish(facts)
         position, anew = self._position()
         self._clock = DatabaseClock(self._ask_clock(), position.commit_time)
@@ -231,6 +235,7 @@ class Capture:
         last = None if note is None else Position.from_note(note)
         if last is not None and state is not None and _continues(state, last, self._log_end()):
             return last, False
+        # A slot that does not continue where we stopped is of no use, and would keep log until the disk is full.
         if state is not None:
             self._session.execute("SELECT pg_drop_replication_slot(%s)", [slot])
         lsn = create_slot(self._session, slot, within_s=self._slot_within_s)
@@ -370,6 +375,7 @@ class Capture:
 
     def close(self) -> None:
         """May be called again, and after an error."""
+        # Leases go last: the next capture may begin as soon as they are free, and needs the slot that the stream holds.
         if self._stream is not None:
             self._stream.close()
         if hasattr(self, "_loads"):
@@ -404,6 +410,7 @@ class Capture:
         """It is committed between now and the answer, which tells the database's clock when it comes by in the log."""
         asked, started = self._now(), time.monotonic()
         mark = f"{BEAT}{asked}"
+        # Noted after the answer is there. The mark cannot come by before that: the log is read by this thread, later.
         emit(self._session, mark)
         self._beats[mark.encode()] = asked, self._time_of_answer(asked, started)
 
@@ -419,6 +426,7 @@ class Capture:
         )
         while True:
             left = deadline - time.monotonic()
+            # Inside a transaction we wait on beyond the deadline: half of one can be neither timed nor committed.
             data = receive(max(left, 0.0) if not transactions.inside else 1.0)
             if data is not None:
                 feed(data)
@@ -442,6 +450,7 @@ class Capture:
                 raise ConnectError(
                     f"the rows that were read could not be stored, and are read again: {error}"
                 ) from error
+            # Only now may the database forget: what is confirmed and not committed would be lost with this process.
             self._intake.committed()
             self._stream.confirm(self._intake.position.lsn)
         progress, self._loads.progress = tuple(self._loads.progress), []

@@ -50,9 +50,11 @@ class SparkJobs:
         here = [number for number, item in enumerate(items) if self.needs_session(item)]
         there = [number for number in range(len(items)) if number not in here]
         try:
+            # Tags belong to the thread: all of the job has to be started from this one, or `end_job` misses a part.
             self._tag(job)
             worked = self.workers.run([marking[number] for number in there], [marks[number] for number in there])
             done = dict(zip(there, worked, strict=True))
+            # After the workers, not beside them: what is driven from here shares this thread's tag and the session.
             done |= {number: self._drive(marking[number], marks[number]) for number in here}
         finally:
             shutil.rmtree(folder, ignore_errors=True)

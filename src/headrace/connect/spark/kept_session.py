@@ -50,6 +50,7 @@ class KeptSession:
         """Returns when workers are warm. What an earlier session left is removed. Raises ConnectError once it ended."""
         with self._starting:
             jobs = self._start()
+            # `end` may have been called meanwhile: it waits for this lock, and must not find a session after it.
             if self._ended:
                 stop_session(jobs.session)
                 raise ConnectError("Spark was ended while it started")
@@ -58,6 +59,7 @@ class KeptSession:
     def _start(self) -> SparkJobs:
         if self._ended:
             raise ConnectError("Spark was ended before it started")
+        # PySpark keeps one session per process and hands out the dead one again, unless it is abandoned first.
         if self._session is not None:
             abandon_session(self._session)
             self._session = None
@@ -95,7 +97,7 @@ class KeptSession:
 
     def end(self) -> None:
         """Ends Spark for good: nothing of it is left. May wait for ever for a Java that stands still."""
-        self._ended = True
+        self._ended = True  # before the lock is asked for, so that a start on its way sees it
         # A start that is on its way may launch its Java at any moment: kill whatever it launches until it gives up.
         while not self._starting.acquire(timeout=LOOK_EVERY_S):
             end_starting(self.settings)

@@ -47,12 +47,15 @@ class InWork:
     def run(self, runner: Runner[Produced], item: WorkItem) -> ItemOutcome[Produced]:
         """Runs an item that is held; what it makes is held as well, until it is committed."""
         (outcome,) = run_sliced(runner, [item])
+        # New files are held before anybody commits them: until then no log names them, and garbage collection would
+        # take them for garbage.
         if outcome.value is not None:
             kept = self._kept[id(item)]
             self._set(item, replace(kept, files=kept.files | item.files_of(outcome.value)))
         return outcome
 
     def _set(self, item: WorkItem, kept: _Kept | None) -> None:
+        # The lock is for writers alone. Readers take `_kept` once and get all of it, as it was before or after.
         with self._turn:
             others = {key: one for key, one in self._kept.items() if key != id(item)}
             self._kept = others if kept is None else {**others, id(item): kept}

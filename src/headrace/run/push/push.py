@@ -170,6 +170,8 @@ class Pusher:
                         moved.append(made)
                         edits += edits_of_time(self.program.tasks[name], logs[name].t, t)
         outcomes = list(zip(items, run_sliced(self.runner, items), strict=True))
+        # The ledger is not locked while items run. If a log has moved on meanwhile, the commit below is refused as a
+        # whole (every edit names the time that it expects), and `_push_level` tries again with the logs as they are.
         return [*done, *self._commit(edits, outcomes, moved)]
 
     def _commit(
@@ -198,6 +200,7 @@ class Pusher:
             for item, _ in outcomes
             if item.name in failed and not isinstance(item.task.step, RecomputeStep)
         }
+        # A crash between the two commits loses nothing: the next push meets the same bad row again.
         if halted:
             self.ledger.commit(self.lease, Commit(notes=tuple(halted.values())))
         return [

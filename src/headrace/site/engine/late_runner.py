@@ -80,6 +80,8 @@ class LateRunner(Generic[Jobs]):
         self._error: str | None = None
         self._again_at = 0.0
         self._meanwhile = 0
+        # Written by threads that run jobs, each under its own key, and read by the watchdog without a lock: it must
+        # never wait for a thread that it watches.
         self._running: dict[str, float] = {}
         self._began = time.monotonic()
         self._started = self._begin()
@@ -120,7 +122,7 @@ class LateRunner(Generic[Jobs]):
 
     def absence(self) -> Absence | None:
         """None if it is there as far as is known. It is not asked: one that stands still would not answer."""
-        started = self._started
+        started = self._started  # taken once: another thread may replace it by a new start at any time
         if started.done() and started.exception() is None and self._engine.why_dead() is None:
             return None
         is_noticed = not started.done() or started.exception() is not None
@@ -156,6 +158,7 @@ class LateRunner(Generic[Jobs]):
 
     def _living(self) -> TimedRunner | None:
         """The runner if it is there; if it has died, it is on its way again afterwards."""
+        # One thread at a time, so that an engine that has died is started again once, not by everybody who sees it.
         with self._turn:
             if not self._started.done():
                 return None
@@ -193,6 +196,7 @@ class LateRunner(Generic[Jobs]):
         return future
 
     def _start(self, future: Future[Jobs]) -> None:
+        # A start cannot be interrupted from Python: it waits for a process. Killing that makes it fail by itself.
         limit = threading.Timer(self._engine.patience.start_s, self._engine.kill)
         limit.daemon = True
         limit.start()
@@ -209,6 +213,7 @@ class LateRunner(Generic[Jobs]):
             return
         finally:
             limit.cancel()
+        # All is noted before the future is set: threads that wait for it read these at once.
         self._failures, self._error, self._why = 0, None, None
         took_s = time.monotonic() - self._began
         log.info(

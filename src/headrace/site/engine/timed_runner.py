@@ -87,6 +87,7 @@ class TimedRunner:
     def _end(self, job: _RunningJob, overdue: frozenset[int], why: str) -> list[ItemOutcome[Any]]:
         names = ", ".join(sorted(job.items[number].name for number in overdue)) or "a job"
         log.warning("%s is ended: %s", names, why)
+        # First the job alone is cancelled; only if it does not end is the engine killed, with the jobs of all others.
         ends_within(lambda: self.inner.end_job(job.name), self.patience.end_s)
         if not job.done.wait(self.patience.end_s):
             log.error("a cancelled job did not end: its process is killed, unless it is this one")
@@ -105,6 +106,7 @@ class _RunningJob:
         self._error: BaseException | None = None
         self._asked, self._answer = time.monotonic(), threading.Event()
         self._answer.set()
+        # A daemon: a job that hangs in a system call must not keep the process from ending.
         threading.Thread(target=self._run, name=f"job {name}", daemon=True).start()
 
     def _run(self) -> None:
@@ -113,7 +115,7 @@ class _RunningJob:
         except BaseException as error:
             self._error = error
         finally:
-            self.done.set()
+            self.done.set()  # last: a thread that sees it reads `_made` and `_error`
 
     def result(self) -> list[ItemOutcome[Any]]:
         if self._made is None:
@@ -125,6 +127,7 @@ class _RunningJob:
         """Whether the last question was answered; asks again once in a while."""
         answered = self._answer.is_set()
         if answered and time.monotonic() - self._asked >= ASK_EVERY_S:
+            # A new event for each question: an answer to an old one that comes late must not count for this one.
             self._asked, self._answer = time.monotonic(), threading.Event()
             threading.Thread(target=self._ask, args=(self._answer,), name="ask engine", daemon=True).start()
         return answered

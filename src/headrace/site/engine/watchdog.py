@@ -81,6 +81,7 @@ class Watchdog:
 
     def _watch(self) -> None:
         """Watches until the service stops."""
+        # A connection of its own: the service's is shared, and a thread that hangs inside a transaction keeps its turn.
         ledger, engine = self.open_ledger(), self.engine
         seen = Stillness(time.monotonic())
         try:
@@ -95,6 +96,7 @@ class Watchdog:
                 seen = look_again(seen, time.monotonic(), contracts, engine.limits)
                 verdict = judge_standstill(seen, contracts, engine.limits, engine.allowed_s())
                 self._tell(verdict, contracts)
+                # An engine that is away already is being started: to kill it again would only begin that anew.
                 if verdict.replace and engine.replace is not None and self.absence() is None:
                     seen = note_replacement(seen)
                     engine.replace(f"nothing was committed for {format_seconds(round(max(verdict.stuck.values())))}")
