@@ -128,5 +128,5 @@ def _state(
 def _why_late(seen: ServiceSnapshot, running: Running, entry: ContractPlan, behind: str) -> str:
     """How far behind it is, and what holds it up, as far as somebody has told."""
     watched = next(one for one in running.watched if one.contract == entry.contract)
-    cause = find_cause(seen.troubles, watched.sources, watched.databases, seen.absence)
+    cause = find_cause(seen.troubles.get, watched.sources, watched.databases, seen.absence)
     return behind if cause is None else f"{behind}: {cause}"

@@ -34,6 +34,7 @@ class Accounts:
     plan: Plan | None = None
     _kept_until: int | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
+    """Held for a moment: pushes, loads and upkeep count at the same time."""
 
     def resume(self) -> None:
         for contract, note in read_notes(self.ledger, ContractAccount).items():

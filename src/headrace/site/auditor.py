@@ -79,6 +79,7 @@ class Auditor:
     """Why a contract is late, as far as somebody knows."""
     _looked_at: int | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
+    """Held while records are read or changed, inside of `_looking`: pushes judge rows during a look."""
     _looking: threading.Lock = field(default_factory=threading.Lock)
     """Held during a look, and taken before the clock is read, so that looks come in the order of their times."""
 

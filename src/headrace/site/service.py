@@ -101,7 +101,7 @@ class Service:
     # Life
 
     def open(self) -> None:
-        """Takes the project: raises `Held` if another service has it."""
+        """Takes the project: raises `LeaseHeld` if another service has it."""
         self.folder.prepare()
         self.ledger: Ledger = self.folder.ledger()
         self.store: Store = self.folder.store()
@@ -170,7 +170,7 @@ class Service:
 
     def cause_of(self, watched: WatchedContract) -> str | None:
         """Why a contract is late, as far as that is known."""
-        return find_cause(self.troubles.all(), watched.sources, watched.databases, self.absence())
+        return find_cause(self.troubles.get, watched.sources, watched.databases, self.absence())
 
     @property
     def is_running(self) -> bool:

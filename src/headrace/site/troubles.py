@@ -81,11 +81,14 @@ class Troubles:
 
 
 def find_cause(
-    troubles: Mapping[str, Trouble], sources: Iterable[str], databases: Iterable[str], absence: Absence | None
+    told_of: Callable[[str], Trouble | None],
+    sources: Iterable[str],
+    databases: Iterable[str],
+    absence: Absence | None,
 ) -> str | None:
     """What holds up a view that reads these, as far as somebody has told."""
     keys = [*(SOURCE + name for name in sorted(sources)), *(CAPTURE + name for name in databases)]
-    told = next((one.what for key in keys if (one := troubles.get(key)) is not None), None)
+    told = next((one.what for key in keys if (one := told_of(key)) is not None), None)
     if told is not None or absence is None:
         return told
     return f"{absence.engine} has been down for {format_seconds(round(absence.seconds))}"

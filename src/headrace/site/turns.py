@@ -10,8 +10,10 @@ an earlier one does not wait for it: `try_plan` says no while somebody else has 
 What is pushed, the program and its plan, changes only while one thread holds all three. So it stays the same for
 whoever holds any of them.
 
-Other locks are inside of these (of the auditor, the accounts, the captures, the engine, the ledger): whoever holds one
-of them takes no turn. One is outside: `coordinate/host.py` lets one person at a time apply, and waits for the loading.
+All other locks belong to one object each. One is outside of the turns: `coordinate/host.py` lets one person at a time
+apply a plan, and waits until it is loaded. The rest is inside, and whoever holds one of them takes no turn. Among these
+the order is: captures, the engine, a look of the auditor, its records, and then those that are held for a moment
+without calling anybody: accounts, troubles, journal, unloaded contracts, gaps, pushes in work, the ledger.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ class Unloaded:
     journal: Journal = field(default_factory=Journal)
     _why: Mapping[str, str] = field(default_factory=dict)
     _turn: threading.Lock = field(default_factory=threading.Lock)
+    """Held for a moment, so that of two changes at once none is lost."""
 
     @property
     def why(self) -> Mapping[str, str]:

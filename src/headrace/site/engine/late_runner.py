@@ -72,7 +72,7 @@ class LateRunner(Generic[Jobs]):
     def __init__(self, engine: EngineStarter[Jobs], resumes: bool = False) -> None:
         self._engine = engine
         self._resumes = resumes
-        self._turn = threading.Lock()
+        self._turn = threading.Lock()  # held while the engine is asked whether it lives; `absence` does not need it
         self._ended = False
         self._died = False
         self._why: str | None = None

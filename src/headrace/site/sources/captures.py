@@ -57,6 +57,8 @@ class Captures:
     running: dict[str, RunningCapture] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        # Held while captures start and end, which may take seconds: whoever loads a plan waits for the audit, and the
+        # audit for whoever loads. Nobody who has the turn to push takes it.
         self._turn = threading.Lock()
         self._ending = False
 
