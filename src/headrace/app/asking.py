@@ -61,7 +61,7 @@ def _ask_and_tell(directory: Path, path: str, body: Mapping[str, Any], say: Call
     if process is None:
         raise UsageError(f'the project in "{directory}" does not run', "start it with `headrace up`")
     answer: Future[dict[str, Any]] = Future()
-    # Not a thread that is waited for: whoever interrupts the command does not interrupt the service.
+    # Not a thread that is waited for: to interrupt the command must not interrupt the service.
     threading.Thread(target=_ask, args=(answer, process, path, body), daemon=True).start()
     _tell_phases(process, answer, say)
     return answer.result()

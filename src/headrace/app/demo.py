@@ -49,7 +49,7 @@ def open_demo(say: Callable[[str], None]) -> Iterator[Demo]:
 
 @contextmanager
 def _ignore_interrupts() -> Iterator[None]:
-    """Who interrupts again while things end would leave half of them behind."""
+    """Ignores further interrupts while things end: one more would leave half of them behind."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -62,7 +62,7 @@ def runnable(prepared: Prepared, engine: RunEngine) -> Prepared:
 def prepare_or_resume(folder: Folder, environment: Mapping[str, str], say: Callable[[str], None]) -> Prepared:
     """The project's plan. While a database is away the one that ran last, so that views of the others are kept.
 
-    On the state of Headrace 0.1 a plan is made from nothing: whoever runs it forgets the views of that state.
+    On the state of Headrace 0.1 a plan is made from nothing: the service that runs it forgets the views of that state.
     """
     if folder.is_of_old_version:
         return _prepare_on(None, folder.project, environment, ApplyWishes())

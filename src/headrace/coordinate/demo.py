@@ -44,7 +44,7 @@ LOAD_TEXT = "written at "
 LAST_SAMPLE_POST = 10_000
 
 LOADED_WITHIN_S, ENDED_WITHIN_S = 300.0, 15.0
-"""The sample is loaded within half a minute; whoever tries it out does not wait for ever on a machine that cannot."""
+"""The sample is loaded within half a minute; on a machine that cannot, people do not wait for ever."""
 DOCTOR = "`headrace doctor` looks for the cause: Java, memory, disk"
 PHASES = {"starting captures": "capturing their changes", "starting the engine": "waiting for Spark"}
 

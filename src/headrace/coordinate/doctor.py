@@ -90,7 +90,7 @@ def look_at_state(folder: Folder) -> Iterator[Looked]:
 
 
 def _look_at_files(folder: Folder) -> Iterator[Looked]:
-    """Those that cannot be read, each once: who asks for the status asks who runs the project as well."""
+    """State that cannot be read, each problem once: reading the status also reads which process runs the project."""
     found: dict[str, str | None] = {}
     for read in (Folder.running, read_forced, read_process, last_status):
         try:

@@ -105,7 +105,7 @@ class ServiceHost:
         self._refused = RefusedVersions()
 
     def become(self, state: State) -> None:
-        """What status says of the service from now on; whoever runs the service knows."""
+        """What status says of the service from now on; the code that runs the service knows."""
         self.state = state
 
     # Telling

@@ -96,7 +96,7 @@ def _forget_changed(service: Service, wanted: Running, before: Running | None, l
     """Forgets all that was made from sources which are wanted in another shape, or which somebody wants to have read
     again: it is loaded again. `before` is what runs, or ran last.
 
-    By whoever goes over to a plan, or by upkeep.
+    Called while going over to a plan, or by upkeep.
     """
     changed = service.sources.changed(wanted, before) | loading.take_reread()
     if changed:

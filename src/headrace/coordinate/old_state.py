@@ -29,5 +29,5 @@ def forget_old_views(folder: Folder, ledger: Ledger, lease: Lease) -> None:
     views = tuple(sorted(name for name in ledger.times() if not name.startswith(SPOOL)))
     keys = tuple(LogKeys.remove(name) for name in note_keys(ledger, LogKeys))
     ledger.commit(lease, Commit(notes=keys, forget=views))
-    # The file goes last: whoever dies before that forgets the views once more, instead of going on with them.
+    # The file goes last: after a crash before that, the views are forgotten once more instead of being used.
     folder.remove(OLD_RUNNING_FILE)

@@ -14,7 +14,7 @@ from headrace.model.trouble import Trouble
 
 AGAIN_AFTER_S = 60.0
 GIVE_UP_AFTER_S = 300.0
-"""Whoever starts a service and leaves does not wait longer for what somebody else has to mend."""
+"""`up --detach` does not wait longer than this for what somebody else has to mend."""
 TROUBLE, HINT = "trouble: ", "  hint: "
 GOES_ON = "  hint: the service continues if you stop this command; `headrace status` shows the progress"
 

@@ -1,6 +1,6 @@
 """`${NAME}` in a project: taken from the environment when a connection is made, and never kept.
 
-A catalogue holds texts as written; whoever connects fills them in at that moment. A password in clear is warned of.
+A catalogue holds texts as written; variables are filled in when a connection is made. A password in clear is warned of.
 """
 
 from __future__ import annotations

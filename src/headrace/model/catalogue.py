@@ -183,9 +183,9 @@ class Refusal:
 class View:
     """A query and what it means. `query` is a Refusal when the SQL is valid but not maintained, or reads such a view.
 
-    `order` is its ORDER BY over columns of the result: the view is a bag, whoever shows rows sorts them. `reads` are
-    the sources and views named in FROM. `recomputed` is set where contracts ask for `refresh: full`: a Refusal when not
-    even that gives one answer at each time.
+    `order` is its ORDER BY over columns of the result: the view is a bag, and rows are sorted where they are shown.
+    `reads` are the sources and views named in FROM. `recomputed` is set where contracts ask for `refresh: full`: a
+    Refusal when not even that gives one answer at each time.
     """
 
     name: str

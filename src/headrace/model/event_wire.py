@@ -39,7 +39,7 @@ class EventsAsked:
 
 @dataclass(frozen=True, slots=True)
 class NumberedEvent:
-    """Numbers grow in the order of commits: whoever has read up to one misses nothing before it."""
+    """Numbers grow in the order of commits: a reader that has read up to one misses nothing before it."""
 
     number: int
     event: Event

@@ -4,8 +4,8 @@ A note has a name and a text. The name begins with its kind (`loaded:`) and ends
 that occur once are a name alone. Both stay as they are from version to version, so that a project goes on after an
 upgrade. `docs/state.md` says of every kind who writes it, and what happens if it is lost or damaged.
 
-A note that cannot be read counts as missing. A warning says so, once in each process, and whoever needs the note makes
-it again.
+A note that cannot be read counts as missing. A warning says so, once in each process, and the part that needs the note
+makes it again.
 """
 
 from __future__ import annotations

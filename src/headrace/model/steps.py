@@ -1,7 +1,7 @@
 """Steps: what going over from the plan that runs to another one does, one after another.
 
-`coordinate/steps.py` decides which steps that takes, `coordinate/perform.py` performs them, and whoever shows them says
-them as here. A step carries the words for what it names, so that it can be shown when its plans are gone.
+`coordinate/steps.py` decides which steps that takes, `coordinate/perform.py` performs them, and the code that shows
+them says them as here. A step carries the words for what it names, so that it can be shown when its plans are gone.
 
     drop what is left over    read again    capture    read    index    load, move
     take over, rewire, change, keep, switch                                             one commit: the plan runs

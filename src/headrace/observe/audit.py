@@ -62,8 +62,8 @@ class Record:
 
 
 def look(record: Record, now: int, lag_s: float, freshness_s: float) -> Record:
-    """The record after a look. Within an interval only a promise that is broken since the last look is noted: whoever
-    sees the lag then must find the episode too.
+    """The record after a look. Within an interval only a promise that is broken since the last look is noted: a
+    reader who sees the lag then must find the episode too.
 
     Intervals are counted from the first look on, and anew from one after the clock was put back. After a pause the
     looks that are missing are judged as if nothing had been pushed since: the lag was smaller by the time that has

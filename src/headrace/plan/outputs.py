@@ -1,6 +1,6 @@
 """What comes out of a block: its columns, how many rows, how fast they change.
 
-Estimates by simple rules; plan documents give them, and whoever checks a document trusts them.
+Estimates by simple rules; plan documents give them, and the check of a document trusts them.
 
     no operator on top   the join itself
     aggregate            one row per group: G = min(product of the distinct values of the keys and windows, rows)

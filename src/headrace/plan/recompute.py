@@ -1,6 +1,6 @@
 """The one block of a view that is recomputed: all rows of its sources in, all rows of the view out.
 
-It is never the same dataset as the maintained view: whoever asks for recomputing gets it.
+It is never the same dataset as the maintained view: a contract that asks for recomputing gets it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What was measured of aggregates, DISTINCT, top-k and all other operators on top of a join: which of it counts.
 
 The results of a block are known by its fingerprint, which survives replanning. Rows are taken as they were measured.
-Changes per second are taken in proportion to those of the sources: whoever declares or imagines twice the rate of a
-source gets twice the changes. A batch does not matter: an operator emits every change, however many are pushed at once.
+Changes per second are taken in proportion to those of the sources: twice the rate of a source, declared or imagined,
+means twice the changes. A batch does not matter: an operator emits every change, however many are pushed at once.
 """
 
 from __future__ import annotations

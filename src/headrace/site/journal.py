@@ -2,7 +2,7 @@
 
 Events of pushes and captures do not pass here: they are rows of the commits that they tell of. All others wait until
 the auditor commits its next look, which is every second, and are part of that commit. Emitting waits for nobody and
-never fails. Events that wait when the process is killed are lost; whoever finds the same after the restart tells again.
+never fails. Events that wait when the process is killed are lost; what finds the same after the restart tells it again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Journal:
 
     @contextmanager
     def committing(self) -> Iterator[tuple[Event, ...]]:
-        """What waits, for whoever commits it now; it goes on waiting if that fails."""
+        """The events that wait, for a thread that commits them now; they go on waiting if that fails."""
         with self._turn:
             taken, self._waiting = self._waiting, ()
         try:

@@ -67,7 +67,7 @@ class Mending:
         """All views that wait for it. Nobody compacts logs meanwhile: the caller has the turn for upkeep."""
         with self.turns.try_plan() as ours:
             if not ours:
-                return  # whoever goes over to a plan loads it, and in another way perhaps
+                return  # the thread that goes over to a plan loads it, perhaps in another way
             for entry in running.plan.contracts:
                 if self.backoffs.is_over(entry.contract) and not self.stop.is_set():
                     if entry.contract in self.unloaded.why:

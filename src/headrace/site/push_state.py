@@ -1,4 +1,4 @@
-"""How pushing is going, for whoever shows it or watches it: a frozen value that rounds publish, swapped whole."""
+"""How pushing is going, for status and the watchdog: a frozen value that rounds publish, swapped whole."""
 
 from __future__ import annotations
 

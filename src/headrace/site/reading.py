@@ -115,7 +115,7 @@ class ViewReader:
     ) -> tuple[Seen, Iterator[pa.Table]]:
         """The rows a part at a time: `Seen` has none. All at once if they are sorted, since the last may be first.
 
-        Only what is held of a part must not stay: whoever asks for the next one lets go of those before.
+        Only what is held of a part must not stay: a caller that asks for the next one lets go of those before.
         """
         served = self.served(name)
         choice = self._choice(served, asked or RowsAsked())

@@ -2,7 +2,7 @@
 
 What pushing changes (the scheduler, the counts, until when nothing is due) belongs to `Rounds`, and only its methods
 change it, with the turn to push. All others read `state` and `counts`: frozen values, swapped whole, for which nobody
-needs a turn. Whoever takes `state` once has all of one plan.
+needs a turn. A reader that takes `state` once has all of one plan.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Rounds:
     def switch(self, running: Running, engine: Engine) -> None:
         """Switches to a plan: from here on it runs."""
         self.scheduler = Scheduler(running, engine, self._learnt(running.plan), self.slots)
-        self._publish()  # one assignment: whoever looks finds the plan before, or all of this one
+        self._publish()  # one assignment: a reader finds the plan before, or all of this one
 
     def push_program(self, program: Program) -> None:
         """Pushes this from now on, for the plan that runs: what it asks for, and what a plan on its way adds."""
@@ -117,7 +117,7 @@ class Rounds:
             self.stop.wait(min(max(YIELD_S, pause_s), IDLE_S))
 
     def _push_as_asked(self, scheduler: Scheduler) -> None:
-        """Who looks from outside may ask for all views at one time, ahead of their turn; tried once.
+        """An audit may ask for all views at one time, ahead of their turn; tried once.
 
         But for views that are not loaded, or read a source which is stopped.
         """

@@ -1,6 +1,6 @@
 """What runs: one frozen value for each plan, with all that follows from the plan alone, made once.
 
-Whoever goes over to a plan makes its `Running` before anything is touched, and from then on hands this value around:
+The thread that goes over to a plan makes its `Running` before it touches anything, and hands this value around:
 no plan is compiled a second time. What several threads see of a plan is this value, swapped whole by one assignment.
 A reader takes it once, at its start, and uses it throughout: a second look may find another plan.
 

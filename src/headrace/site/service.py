@@ -60,7 +60,7 @@ LEASE_S = 30.0
 END_WITHIN_S = 30.0
 """How long work of our own may go on after we were told to end: a push, for example."""
 ANSWER_WITHIN_S = 8.0
-"""How long who asks databases may go on: one that stands still never answers."""
+"""How long threads that ask databases may go on: a database that stands still never answers."""
 AUDIT_EVERY_S = 1.0
 SLOTS_EVERY_S = 3.0
 
@@ -207,7 +207,7 @@ class Service:
         self.housekeeping.follow(wanted, engine)
         self.accounts.follow(wanted.plan)
         self.auditor.watch(wanted.watched)
-        self.look()  # whoever asks next finds numbers of what runs now, by the promises that hold now
+        self.look()  # the next status has numbers of what runs now, by the promises that hold now
 
     def links(self) -> tuple[Link, ...]:
         """The links of what is on its way to run, then of what runs."""

@@ -40,7 +40,7 @@ class Troubles:
     def report(self, key: str, what: str, hint: str = LOOK_AT_LOGS, since: float | None = None) -> None:
         """May be told again, in other words too: `since` stays the time at which it was reported first.
 
-        Unless it is known better: whoever reports it may say since when it lasts, in seconds since 1970.
+        Unless it is known better: the report may say since when it lasts, in seconds since 1970.
         """
         with self._turn:
             before = self._found.get(key)

@@ -8,11 +8,11 @@ The order is plan, upkeep, pushing. A thread that holds one of them waits only f
 an earlier one does not wait for it: `try_plan` says no while somebody else has it.
 
 What is pushed, the program and its plan, changes only while one thread holds all three. So it stays the same for
-whoever holds any of them.
+a thread that holds any of them.
 
 All other locks belong to one object each. One is outside of the turns: `coordinate/host.py` lets one person at a time
-apply a plan, and waits until it is loaded. The rest is inside, and whoever holds one of them takes no turn. Among these
-the order is: captures, the engine, a look of the auditor, its records, and then those that are held for a moment
+apply a plan, and waits until it is loaded. The rest is inside, and a thread that holds one of them takes no turn. Among
+these the order is: captures, the engine, a look of the auditor, its records, and then those that are held for a moment
 without calling anybody: accounts, troubles, journal, unloaded contracts, gaps, pushes in work, the ledger.
 """
 
@@ -30,7 +30,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._plan, self._upkeep = threading.Lock(), threading.Lock()
-        # Whoever loads views holds it around a commit, and pushes what these views read within.
+        # A thread that loads views holds it around a commit, and pushes what these views read within.
         self._pushing = threading.RLock()
 
     @property

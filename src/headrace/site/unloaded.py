@@ -1,6 +1,6 @@
 """Contracts of the plan that runs whose views are not loaded, and why: upkeep loads them as soon as it can.
 
-Whoever goes over to a plan says which they are; upkeep and the budget of a site change it later.
+Going over to a plan says which they are; upkeep and the budget of a site change it later.
 """
 
 from __future__ import annotations

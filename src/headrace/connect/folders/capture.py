@@ -195,7 +195,8 @@ class FolderCapture:
         return min(max(look.modified_ns // 1000, self._not_before[name]), self._now())
 
     def _commit(self, t: int, notes: list[NoteChange], commit_time: int) -> None:
-        # Whoever has all files lacks only what came after the last look: of that lag counts, not of the last file.
+        # A view that has all files lacks only what came after the last look: lag counts from there, not from
+        # the last file.
         looked = self._looked_at if self._looked_at is not None else commit_time
         self._spool.commit(t, commit_time, looked, notes)
 

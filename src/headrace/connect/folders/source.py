@@ -49,7 +49,7 @@ class FolderSources(SourceConnector):
     def describe(
         self, sources: Mapping[str, Source], place: ProjectPlace
     ) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
-        """Columns are declared; whoever wants to read a folder is told of variables that are not set."""
+        """Columns are declared; reading a folder says which variables are not set."""
         unset: list[Problem] = []
         for source in sources.values():
             try:

@@ -33,7 +33,7 @@ class SqlLedger:
     """Brings the tables of an older version up to date, and refuses those of a newer one.
 
     `clock` replaces the database's own, in seconds; only the ends of leases depend on it. With `is_stored`, a commit
-    that names a file which is not there any more is refused: whoever wrote it stood still until it was swept away.
+    that names a file which is not there any more is refused: its writer stood still until the file was swept away.
     """
 
     def __init__(

@@ -60,7 +60,7 @@ class SqliteDatabase:
             self._connection.execute("PRAGMA synchronous = FULL")
 
     def _use_write_ahead_log(self) -> None:
-        """Waits for whoever is doing the same in a new file: this switch alone does not heed the busy timeout."""
+        """Waits while another process does the same in a new file: this switch does not heed the busy timeout."""
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
             try:

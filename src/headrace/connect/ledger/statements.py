@@ -72,7 +72,7 @@ WRITE_COMMIT_MARK = """INSERT INTO moments (database, t, commit_time) VALUES (?,
 FORGET_COMMIT_MARKS = "DELETE FROM moments WHERE t < ?"
 
 # The row of events that are not routine has the last number of all. Its lock is the last that a commit takes: numbers
-# follow the order of commits, and whoever reads up to a number misses nothing that comes later.
+# follow the order of commits, and a reader that has read up to a number misses nothing that comes later.
 COUNT_EVENTS = "UPDATE event_counts SET last = last + ?, bytes = bytes + ? WHERE routine = 0"
 COUNT_ROUTINE = "UPDATE event_counts SET bytes = bytes + ? WHERE routine = 1"
 READ_LAST_EVENT = "SELECT last FROM event_counts WHERE routine = 0"

@@ -187,7 +187,7 @@ class PostgresDelivery:
         return str(TableName(*self._place))
 
     def _find(self, session: Connection) -> _TableState:
-        """Waits for whoever changes the table now, and keeps others waiting."""
+        """Waits until nobody else changes the table, and keeps others waiting."""
         session.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, %s))", [self._key, _LOCK])
         note = session.execute(_FIND_NOTE, {"table": self._key}).fetchone()
         table = session.execute(_FIND_TABLE, self._place).fetchone()

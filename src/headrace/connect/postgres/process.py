@@ -183,7 +183,7 @@ def _wait(failures: int, error: Exception, stop: threading.Event, tell: Callable
 
 
 def _end_with_parent(parent: int, stop: threading.Event) -> None:
-    """Whoever started us is gone, perhaps killed: the next one will start its own capture, which needs our lease.
+    """Our parent process is gone, perhaps killed: the next one will start its own capture, which needs our lease.
 
     A database that hangs never answers. The process then exits at once, as if it were killed.
     """

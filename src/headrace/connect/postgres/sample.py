@@ -43,7 +43,7 @@ def make_databases(server: EmbeddedPostgres, folder: Path) -> Mapping[str, str]:
 
 
 def admit_guest(server: EmbeddedPostgres, database: str) -> str:
-    """The address of a database for people: who has it may change rows there, and nothing else."""
+    """The address of a database for people: with it one may change rows there, and nothing else."""
     password = secrets.token_hex(4)
     with psycopg.connect(server.dsn(database), autocommit=True) as session:
         session.execute(

@@ -93,5 +93,5 @@ class SparkJobs:
 
 
 def _mark_progress(item: Item, mark: Path) -> Item:
-    """A load takes as long as it takes: whoever waits for it sees whether it moves on."""
+    """Has a load mark its progress: it may take long, and the thread that waits for it must see that it moves on."""
     return replace(item, store=MarkingStore(item.store, mark)) if isinstance(item, LoadItem) else item

@@ -30,7 +30,7 @@ JAVA_GONE = (Py4JError, OSError)
 """What is raised when Java ends, or has ended, while it is asked."""
 DRIVER_OPTIONS, EXECUTOR_OPTIONS = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
 END_WITHOUT_MEMORY = "-XX:+ExitOnOutOfMemoryError"
-"""A Java without memory lives on with some of its threads dead, and whoever asks it waits for ever."""
+"""A Java without memory lives on with some of its threads dead, and a thread that asks it waits for ever."""
 LOG_SETTINGS = """\
 status = error
 appender.file.type = File
@@ -180,7 +180,9 @@ def _abandon_java() -> None:
 
 
 def _end_in_silence(session: SparkSession) -> None:
-    """When Java dies, the thread that listens to its counters would print a stack; whoever asked Java is told."""
+    """When Java dies, the thread that listens to its counters would print a stack; the threads that asked Java are told
+    anyway.
+    """
     server = session.sparkContext._accumulatorServer
     if server is not None:
         server.handle_error = lambda request, client_address: None  # type: ignore[method-assign]

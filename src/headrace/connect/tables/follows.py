@@ -1,7 +1,7 @@
 """Three tables as arrays: who follows whom (consumer, producer), and their rates (producer, rate; consumer, rate).
 
-Whoever follows or is followed gets a number, the row of its rate. Follows become two columns of numbers: eight bytes
-a pair. Identifiers may be integers or text. Everything wrong with a table is said with its row.
+Everyone that follows or is followed gets a number, the row of its rate. Follows become two columns of numbers: eight
+bytes a pair. Identifiers may be integers or text. Everything wrong with a table is said with its row.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class EvaluateBySize:
             while not ended.wait(SAY_EVERY_S):
                 progress = ask(self._progress, self._patience.answer_s)
                 if progress is None and self._started:
-                    self._kill()  # whoever waits for its answer is told by that
+                    self._kill()  # the thread that waits for its answer then gets an error
                     return
                 say(progress or "")
 

@@ -1,6 +1,6 @@
 """Typed operators: operands are converted to the types in which they meet, and constants are computed at once.
 
-Conversions are explicit in the result (`cast`), so that whoever evaluates it needs no rules about types. A constant
+Conversions are explicit in the result (`cast`), so that an evaluator needs no rules about types. A constant
 takes the type of what it meets: `price > 5` compares decimals, `day > '1995-01-01'` dates.
 """
 

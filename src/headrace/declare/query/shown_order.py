@@ -1,7 +1,7 @@
 """The order in which the rows of a view are shown: its own ORDER BY, as keys over the columns of its result.
 
-A view is a bag, and nothing below keeps an order: whoever shows rows sorts them. A key that is not in the result cannot
-be sorted by: it and the keys after it are left out.
+A view is a bag, and nothing below keeps an order: rows are sorted where they are shown. A key that is not in the result
+cannot be sorted by: it and the keys after it are left out.
 """
 
 from __future__ import annotations

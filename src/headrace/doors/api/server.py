@@ -46,7 +46,7 @@ class ApplyRequest(BaseModel):
 
 
 class NotAllowed(Exception):
-    """Whoever asked has no token, or a wrong one."""
+    """A request came without a token, or with a wrong one."""
 
 
 def service_api(host: ServiceHost, token: str) -> FastAPI:

@@ -87,7 +87,7 @@ def _say_nothing(what: str) -> None:
 
 @contextmanager
 def _signals_as_interrupts() -> Iterator[None]:
-    """Who ends the process or closes the terminal gets the same clean end as Ctrl-C."""
+    """Ends the demo as cleanly as Ctrl-C when the process is ended or the terminal is closed."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

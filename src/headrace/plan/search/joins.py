@@ -92,7 +92,7 @@ class Supply:
     """An input of a core, whole: its dataset, and where its delta can be had if it is an earlier block.
 
     A block that only filters and projects makes nothing of its own: its deltas are those of its one input,
-    `unfiltered`, and whoever reads them first applies its `pending` filter.
+    `unfiltered`, and their reader first applies its `pending` filter.
     """
 
     whole: Dataset

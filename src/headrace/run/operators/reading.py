@@ -63,7 +63,8 @@ def with_key(key: LookupKey, table: pa.Table, around: Surroundings = NOTHING) ->
 def with_key_if_any(key: LookupKey, table: pa.Table, around: Surroundings = NOTHING) -> pa.Table:
     """Adds a key to rows of a log that others read as well: rows for which the key has no answer are left out.
 
-    No join misses them: whoever looks rows up by this key evaluates it for every row that comes, and fails by itself.
+    No join misses them: a join that looks rows up by this key evaluates it for every row that comes, and fails by
+    itself.
     """
     try:
         return with_key(key, table, around)

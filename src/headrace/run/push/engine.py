@@ -32,7 +32,7 @@ class NoAnswer(RuntimeError):
 class Engine(Pusher):
     """Holds no state of its own: everything is in the ledger and the store.
 
-    `turn` is there if somebody else pushes what runs: a loader takes it for its pushes, or both would be in vain.
+    `turn` is there if another thread pushes what runs: a loader takes it for its own pushes, or both would be in vain.
     `count_sent` is told what loading has sent from one site to another, the pushes that it takes included.
     """
 
@@ -218,7 +218,7 @@ class Engine(Pusher):
         self.ledger.commit(self.lease, Commit(tuple(edits), (*notes, *(Halted.remove(name) for name in new))))
 
     def _halt_readers(self, rebuilt: Mapping[str, Halted]) -> tuple[NoteChange, ...]:
-        """Whoever else reads what was rebuilt cannot go on from where it is: changes up to now are not there."""
+        """Other readers of what was rebuilt cannot go on from where they are: changes up to now are not there."""
         return tuple(
             replace(rebuilt[read], vertex=name, tried=NEVER)
             for name, task in self.program.tasks.items()

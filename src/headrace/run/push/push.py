@@ -276,8 +276,8 @@ class Pusher:
     def _as_far_as(self, name: str, t: int, times: Mapping[str, int]) -> int:
         """The time to push a vertex to that is asked for at t.
 
-        A view that is recomputed is known at the times of its pushes alone. Whoever hands it on goes as far as it is:
-        in between it would claim to be what the view was at an earlier time.
+        A view that is recomputed is known at the times of its pushes alone. A vertex that hands it on goes as far as it
+        is: in between it would claim to be what the view was at an earlier time.
         """
         task = self.program.tasks[name]
         return max(t, *(times.get(read, NEVER) for read in task.reads)) if task.follows else t

@@ -11,7 +11,7 @@ from headrace.run.program import LogReading, LogSpec, OperatorStep, Pass
 def hands_on(step: OperatorStep, log: LogSpec, specs: Mapping[str, LogSpec]) -> bool:
     """Whether every row of the inputs becomes a row of the log as it is, all in one place.
 
-    Columns may have another order: whoever reads a log asks for them by name.
+    Columns may have another order: a reader of a log asks for them by name.
     """
     return isinstance(step, Pass) and all(_is_same(reading, log, specs[reading.log]) for reading in step.inputs)
 

@@ -1,6 +1,6 @@
 """One push of one vertex as a work item: everything that it reads is named in it, and what it writes is new files.
 
-Performed anywhere that reaches the files, it needs no ledger. What it returns is committed by whoever asked for it; if
+Performed anywhere that reaches the files, it needs no ledger. What it returns is committed by the caller; if
 nobody does, its files are garbage.
 """
 

@@ -22,7 +22,7 @@ MEND = "the service tries again at least every minute"
 
 BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
 AT_ONCE_S = 5.0
-"""Whoever goes over to a plan waits for so long: what answers is gone then."""
+"""How long going over to a plan waits: what answers is gone by then."""
 
 
 @dataclass(slots=True)

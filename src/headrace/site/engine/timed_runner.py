@@ -155,7 +155,7 @@ class _RunningJob:
 
 
 def ask(question: Callable[[], Answer], within_s: float) -> Answer | None:
-    """The answer; None if there is none in time, or it is an error. Whoever answers later is not heard."""
+    """The answer; None if there is none in time, or it is an error. A later answer is not heard."""
     said: list[Answer] = []
     return said[0] if ends_within(lambda: said.append(question()), within_s) and said else None
 

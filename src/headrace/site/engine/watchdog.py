@@ -142,7 +142,7 @@ class Watchdog:
         self.troubles.report(ENGINE, f"{absence.engine} died and is being restarted{why}{again}", MEMORY)
 
     def _tell_links(self, left_s: float) -> None:
-        """Whoever simulates links wants to wait for them, but may not expect for how long."""
+        """Reports simulated links that keep people waiting: they asked for that, but may not expect for how long."""
         if left_s >= LONG_ON_ITS_WAY_S:
             what = f"simulated links are busy: what is sent now arrives in {format_seconds(round(left_s))}"
             self.troubles.report(LINKS, what, MORE_BANDWIDTH)
