@@ -98,18 +98,18 @@ def imagine(directory: Path, environment: Mapping[str, str], contract: str, wish
     on_apply, results = None, tuple[PlannedBlock, ...]()
     if running is not None and contract in running.catalogue.contracts:
         catalogue, results = running.catalogue, results_of(running, contract)
-        answer = what_if_running(running, contract, _change(catalogue, wishes))
+        answer = what_if_running(running, contract, _make_change(catalogue, wishes))
         planned = running_to_plan_on(Folder(directory)) or running
-        applied = what_if_running(planned, contract, _change(planned.catalogue, wishes)).after
+        applied = what_if_running(planned, contract, _make_change(planned.catalogue, wishes)).after
         on_apply = None if applied.kept is answer.after.kept else applied
     else:
         catalogue = planned_catalogue(directory, environment)
-        answer = what_if(catalogue, contract, _change(catalogue, wishes))
+        answer = what_if(catalogue, contract, _make_change(catalogue, wishes))
     read = everything_read(catalogue, catalogue.contracts[contract].view)
     return Imagined(answer, grounds(catalogue, read, measured, results), on_apply)
 
 
-def _change(catalogue: Catalogue, wishes: Wishes) -> ImaginedChange:
+def _make_change(catalogue: Catalogue, wishes: Wishes) -> ImaginedChange:
     try:
         return ImaginedChange(
             freshness_s=None if wishes.freshness is None else read_amount(wishes.freshness, DURATION),

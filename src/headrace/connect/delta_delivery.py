@@ -160,7 +160,7 @@ class DeltaDelivery:
         changes = self._changes.read(self._folder.fingerprint)
         assert changes is not None, "recovery makes it"
         self._changes.commit(changes, self._stamp_changes(net, t), (), mark)
-        self._change(version, net, mark)
+        self._replace_files(version, net, mark)
         self._keep_up(mark)
 
     def _recover_table(self) -> TableVersion | None:
@@ -174,11 +174,11 @@ class DeltaDelivery:
             self._changes.create(self._changes_schema, empty, version.mark)
         elif changes.mark.step == version.mark.step + 1:
             files = [file for file in changes.files if file.name.startswith(step_prefix(changes.mark.step))]
-            self._change(version, self._net_of(files), changes.mark)
+            self._replace_files(version, self._net_of(files), changes.mark)
             return self._table.read(meaning)
         return version
 
-    def _change(self, version: TableVersion, net: pa.Table, mark: Mark) -> None:
+    def _replace_files(self, version: TableVersion, net: pa.Table, mark: Mark) -> None:
         """Files that hold rows that went are replaced. Of equal rows any may go, so they are counted."""
         signs = net.column(WEIGHT)
         went, came = net.filter(pc.less(signs, 0)), net.filter(pc.greater(signs, 0))

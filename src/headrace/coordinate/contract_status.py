@@ -30,7 +30,7 @@ def contract_documents(seen: ServiceSnapshot, state: State) -> list[dict[str, An
     pushing, loading = seen.pushing, seen.loading
     found: list[dict[str, Any]] = []
     if pushing is not None:
-        found = [_contract(seen, pushing, one, state) for one in pushing.running.plan.contracts]
+        found = [_contract_document(seen, pushing, one, state) for one in pushing.running.plan.contracts]
     if loading is not None and not loading.is_done:
         known = {one["id"] for one in found}
         found += [
@@ -41,7 +41,7 @@ def contract_documents(seen: ServiceSnapshot, state: State) -> list[dict[str, An
     return found
 
 
-def _contract(seen: ServiceSnapshot, pushing: PushState, entry: ContractPlan, state: State) -> dict[str, Any]:
+def _contract_document(seen: ServiceSnapshot, pushing: PushState, entry: ContractPlan, state: State) -> dict[str, Any]:
     name, running, start = entry.contract, pushing.running, seen.starts.get(entry.contract)
     described = _described(seen, running, entry)
     what, reason = _state(seen, pushing, entry, described, state)

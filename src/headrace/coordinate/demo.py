@@ -149,7 +149,7 @@ class Demo:
             environment,
             LateRunner(EngineStarter("Spark", self._spark.result)),
             in_processes=False,
-            on_push=self._count,
+            on_push=self._count_sent,
         )
         self._service.open()
         self._bring_up(self._service)
@@ -192,7 +192,7 @@ class Demo:
         if loading.error is not None:
             raise ConnectError(f"the sample apps could not be loaded: {loading.error}", DOCTOR)
 
-    def _count(self, pushed: list[Pushed]) -> None:
+    def _count_sent(self, pushed: list[Pushed]) -> None:
         """What goes from one site to another."""
         for one in pushed:
             edge = self.plan.graph.edges.get(one.vertex)

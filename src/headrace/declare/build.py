@@ -66,10 +66,10 @@ def build_hosts(entries: Entries) -> dict[str, Host]:
 
 def build_sites(entries: Entries) -> dict[str, Site]:
     where = entries.document.key_at
-    return {name: _site(name, entry, where(("sites", name))) for name, entry in entries.sites.items()}
+    return {name: _build_site(name, entry, where(("sites", name))) for name, entry in entries.sites.items()}
 
 
-def _site(name: str, entry: SiteEntry, where: Location) -> Site:
+def _build_site(name: str, entry: SiteEntry, where: Location) -> Site:
     return Site(
         name=name,
         cpu_price_h=entry.cpu,
@@ -112,7 +112,7 @@ def _source(name: str, entry: SourceEntry, where: Location) -> Source:
         kind=entry.kind,
         site=entry.at,
         key=tuple(entry.key),
-        columns=None if entry.columns is None else _columns(entry.columns),
+        columns=None if entry.columns is None else _build_columns(entry.columns),
         rows=entry.rows,
         rate=entry.rate,
         static=entry.static,
@@ -130,16 +130,16 @@ def unknown_source(name: str, entries: Entries) -> Source:
     return _source(name, SourceEntry(kind=SourceKind.TABLE, at="unknown"), entries.document.key_at(("sources", name)))
 
 
-def _columns(entries: Mapping[str, ColumnFields]) -> tuple[SourceColumn, ...]:
+def _build_columns(entries: Mapping[str, ColumnFields]) -> tuple[SourceColumn, ...]:
     return tuple(SourceColumn(name, entry.type, entry.width, entry.distinct) for name, entry in entries.items())
 
 
 def build_contracts(entries: Entries) -> dict[str, Contract]:
     where = entries.document.key_at
-    return {name: _contract(name, entry, where(("contracts", name))) for name, entry in entries.contracts.items()}
+    return {name: _build_contract(name, entry, where(("contracts", name))) for name, entry in entries.contracts.items()}
 
 
-def _contract(name: str, entry: ContractEntry, where: Location) -> Contract:
+def _build_contract(name: str, entry: ContractEntry, where: Location) -> Contract:
     return Contract(
         name=name,
         view=entry.view,
@@ -189,7 +189,7 @@ def build_devices(entries: Entries) -> dict[str, Devices]:
 
 def _devices(name: str, entry: DevicesEntry, where: Location) -> Devices:
     streams = tuple(
-        DeviceStream(stream, _columns(fields.columns), fields.rate) for stream, fields in entry.streams.items()
+        DeviceStream(stream, _build_columns(fields.columns), fields.rate) for stream, fields in entry.streams.items()
     )
     return Devices(name, entry.table, entry.id, entry.up, entry.down, entry.capacity, streams, where)
 

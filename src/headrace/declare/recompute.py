@@ -155,13 +155,13 @@ class FullViewReader:
             self.trees[name] = text, parse_query(text)
         return self.trees[name]
 
-    def _view(self, name: str) -> tuple[Text, exp.Query] | None:
+    def _find_view(self, name: str) -> tuple[Text, exp.Query] | None:
         known = next((view for view in self.texts if fold(view) == fold(name)), None)
         return None if known is None else self._parse_view(known)
 
     def _find_query(self, declared: Declared, name: str) -> str | tuple[Text, exp.Query] | None:
         source = declared.source(name)
-        return self._view(name) if source is None else source.name
+        return self._find_view(name) if source is None else source.name
 
     def _all(self, declared: Declared, text: Text, tree: exp.Query) -> Iterator[tuple[Text, exp.Query]]:
         """The query and those of all views that it reads."""
@@ -173,7 +173,7 @@ class FullViewReader:
 
     def _fields(self, declared: Declared, text: Text, tree: exp.Query) -> tuple[Field, ...]:
         environment = Environment(text, declared, Report(), Books(), read_query, [])
-        columns = Answers(environment, self._view, {}).of(tree)
+        columns = Answers(environment, self._find_view, {}).of(tree)
         seen: set[str] = set()
         for column in columns:
             if fold(column.name) in seen:

@@ -41,8 +41,8 @@ class _Partners:
     ) -> None:
         found, rest = split_condition(on, *names)
         equalities = keys + found
-        self._left_key = _key(tuple((e.left, e.null_safe) for e in equalities), names[0], around)
-        right_key = _key(tuple((e.right, e.null_safe) for e in equalities), names[1], around)
+        self._left_key = _make_key(tuple((e.left, e.null_safe) for e in equalities), names[0], around)
+        right_key = _make_key(tuple((e.right, e.null_safe) for e in equalities), names[1], around)
         self._holds = predicate_of(rest, names[0] + names[1], around)
         self._index: dict[Row, list[Weighted]] = defaultdict(list)
         for row, weight in right:
@@ -56,7 +56,7 @@ class _Partners:
             yield from (item for item in self._index.get(key, ()) if self._holds(row + item[0]))
 
 
-def _key(parts: tuple[tuple[Expr, bool], ...], names: Names, around: Surroundings) -> Callable[[Row], Row | None]:
+def _make_key(parts: tuple[tuple[Expr, bool], ...], names: Names, around: Surroundings) -> Callable[[Row], Row | None]:
     """The values that must be equal, or None when a NULL among them makes that impossible."""
     values = row_of(tuple(expr for expr, _ in parts), names, around)
     strict = tuple(position for position, (_, null_safe) in enumerate(parts) if not null_safe)

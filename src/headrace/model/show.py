@@ -49,13 +49,13 @@ _MILLISECONDS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 100
 
 def show(relation: Relation) -> str:
     """One operator a line, its inputs below it, indented. Ends without a line break."""
-    return "\n".join(_lines(relation))
+    return "\n".join(_relation_lines(relation))
 
 
-def _lines(relation: Relation) -> Iterable[str]:
+def _relation_lines(relation: Relation) -> Iterable[str]:
     yield _line(relation)
     for input_ in inputs_of(relation):
-        yield from (f"  {line}" for line in _lines(input_))
+        yield from (f"  {line}" for line in _relation_lines(input_))
 
 
 def _line(relation: Relation) -> str:
@@ -133,10 +133,10 @@ def _order(order: Order) -> str:
 
 def show_expr(expr: Expr) -> str:
     """An expression on one line."""
-    return _text(expr, 0)
+    return _write_expression(expr, 0)
 
 
-def _text(expr: Expr, around: int) -> str:
+def _write_expression(expr: Expr, around: int) -> str:
     match expr:
         case Column(name):
             return name
@@ -151,24 +151,25 @@ def _call(call: Call, own: int) -> str:
     arguments = call.arguments
     match call.function:
         case "and" | "or":
-            return f" {call.function} ".join(_text(argument, own + 1) for argument in arguments)
+            return f" {call.function} ".join(_write_expression(argument, own + 1) for argument in arguments)
         case "not" if isinstance(arguments[0], Call) and arguments[0].function == "is_null":
-            return f"{_text(arguments[0].arguments[0], own + 2)} is not null"
+            return f"{_write_expression(arguments[0].arguments[0], own + 2)} is not null"
         case "not":
-            return f"not {_text(arguments[0], own)}"
+            return f"not {_write_expression(arguments[0], own)}"
         case "is_null":
-            return f"{_text(arguments[0], own + 1)} is null"
+            return f"{_write_expression(arguments[0], own + 1)} is null"
         case "negate":
-            return f"-{_text(arguments[0], own + 1)}"
+            return f"-{_write_expression(arguments[0], own + 1)}"
         case "cast":
             return f"cast({show_expr(arguments[0])} as {call.type})"
         case "case":
             return _case(arguments)
         case "in":
-            return f"{_text(arguments[0], own + 1)} in ({', '.join(map(show_expr, arguments[1:]))})"
+            return f"{_write_expression(arguments[0], own + 1)} in ({', '.join(map(show_expr, arguments[1:]))})"
         case function if function in _PRECEDENCE and len(arguments) == 2:
             chains = own > _PRECEDENCE["="]  # a - b - c is (a - b) - c, but a = b = c needs parentheses
-            return f"{_text(arguments[0], own if chains else own + 1)} {function} {_text(arguments[1], own + 1)}"
+            left = _write_expression(arguments[0], own if chains else own + 1)
+            return f"{left} {function} {_write_expression(arguments[1], own + 1)}"
     return f"{call.function}({', '.join(map(show_expr, arguments))})"
 
 

@@ -191,7 +191,7 @@ def say_step(step: Step) -> str:
         case StopContract() | ForgetVertices() | StopCapture() | WriteCopy() | RemoveCopy() | GiveBackSlot():
             return _say_ending(step)
         case ReadAgain(source, vertices):
-            return f"read {source} again, and rebuild everything computed from it{_count(vertices)}"
+            return f"read {source} again, and rebuild everything computed from it{_count_vertices(vertices)}"
         case StartCapture(database, sources):
             names = join_names(sources)
             return f"watch the files of {names}" if database is None else f"capture {names} from database {database}"
@@ -200,7 +200,7 @@ def say_step(step: Step) -> str:
         case BuildIndex(what, _, columns):
             return f"index {what} by {', '.join(columns)}"
         case LoadVertices(_, what, vertices, _):
-            return f"load {what}{_count(vertices)}"
+            return f"load {what}{_count_vertices(vertices)}"
         case MoveVertex(what, start, target):
             return f"move {what} from {start} to {target}"
         case _:
@@ -226,10 +226,10 @@ def _say_at_switch(step: AtSwitch) -> str:
 def _say_ending(step: Ending) -> str:
     match step:
         case StopContract(contract, what, vertices, _):
-            return f"stop {contract}: {what}{_count(vertices)}"
+            return f"stop {contract}: {what}{_count_vertices(vertices)}"
         case ForgetVertices(what, vertices, _, spools):
             rows = f", and the rows of {join_names(spools)}" if spools else ""
-            return f"drop {what}{_count(vertices)}{rows}"
+            return f"drop {what}{_count_vertices(vertices)}{rows}"
         case StopCapture(database, sources):
             names = join_names(sources)
             watching = f"stop watching the files of {names}"
@@ -267,7 +267,7 @@ def vertices_of(step: Step) -> tuple[str, ...]:
             return ()
 
 
-def _count(vertices: tuple[str, ...]) -> str:
+def _count_vertices(vertices: tuple[str, ...]) -> str:
     if not vertices:
         return ""
     return " (1 vertex)" if len(vertices) == 1 else f" ({len(vertices)} vertices)"

@@ -26,8 +26,8 @@ def plan_document(plan: Plan) -> Json:
     return {
         "format": FORMAT,
         "catalogue": _catalogue(plan.catalogue),
-        "views": [_view(planned, plan.catalogue, batch_s) for planned in listed] + _write_refused_views(plan),
-        "contracts": [_contract(plan, contract) for contract in plan.contracts],
+        "views": [_write_view(planned, plan.catalogue, batch_s) for planned in listed] + _write_refused_views(plan),
+        "contracts": [_write_contract(plan, contract) for contract in plan.contracts],
         "vertices": [_vertex(plan, vertex) for vertex in plan.graph.vertices.values()],
         "edges": [_edge(plan, number, edge) for number, edge in enumerate(plan.graph.edges.values())],
         "totals": {
@@ -46,7 +46,7 @@ def plan_document(plan: Plan) -> Json:
 def _catalogue(catalogue: Catalogue) -> Json:
     room = catalogue.headroom
     return {
-        "sites": [_site(site) for site in catalogue.sites.values()],
+        "sites": [_write_site(site) for site in catalogue.sites.values()],
         "hosts": [{"id": host.name, "cpu_cap": host.cores} for host in catalogue.hosts.values()],
         "links": [
             {
@@ -67,7 +67,7 @@ def _catalogue(catalogue: Catalogue) -> Json:
     }
 
 
-def _site(site: Site) -> Json:
+def _write_site(site: Site) -> Json:
     return {
         "id": site.name,
         "cpu_price_h": site.cpu_price_h,
@@ -104,7 +104,7 @@ def _stays(stays: Stays | None) -> list[str] | Json | None:
     return {"sites": list(stays.sites), "aggregates": "anywhere"}
 
 
-def _view(planned: PlannedBlock, catalogue: Catalogue, batch_s: float) -> Json:
+def _write_view(planned: PlannedBlock, catalogue: Catalogue, batch_s: float) -> Json:
     """A block. One that others read says what comes out of it, at the smallest batch of the plan."""
     block = planned.block
     view: Json = {
@@ -155,13 +155,13 @@ def _aggregate(top: Aggregation, block: Block) -> Json:
         "group_by": [_group_key(key.expr, block) for key in top.keys],
         "functions": [aggregate_text(call) for call in top.calls],
         "window": None if top.window is None else _window(top.window),
-        "having": None if top.having is None else _text(top.having),
+        "having": None if top.having is None else _write_expression(top.having),
     }
 
 
 def _group_key(expr: Expr, block: Block) -> list[str]:
     """[alias, column]; an expression stands in place of the column."""
-    name = expr.name if isinstance(expr, Column) else _text(expr)
+    name = expr.name if isinstance(expr, Column) else _write_expression(expr)
     aliases = [input_.alias for input_ in block.inputs if name.startswith(f"{input_.alias}.")]
     if not isinstance(expr, Column) or not aliases:
         return ["", name]
@@ -169,7 +169,7 @@ def _group_key(expr: Expr, block: Block) -> list[str]:
     return [alias, name.removeprefix(f"{alias}.")]
 
 
-def _text(expr: Expr) -> str:
+def _write_expression(expr: Expr) -> str:
     return predicate_text(expr, unqualified=False)
 
 
@@ -179,20 +179,20 @@ def _window(window: Window) -> Json:
         "size_s": window.size_ms / 1000,
         "slide_s": window.slide_ms / 1000,
         "offset_s": window.offset_ms / 1000,
-        "column": _text(window.time),
+        "column": _write_expression(window.time),
     }
 
 
 def _derive(top: Derivation) -> Json:
     args: Json = {} if top.recomputed is None else {"sql": top.recomputed.sql}
     if top.columns:
-        args["columns"] = [[_text(output.expr) for output in outputs] for outputs in top.columns]
+        args["columns"] = [[_write_expression(output.expr) for output in outputs] for outputs in top.columns]
     if top.on is not None:
-        args["on"] = _text(top.on)
+        args["on"] = _write_expression(top.on)
     if top.limit is not None:
         args |= {"limit": top.limit, "offset": top.offset, "ranking": top.ranking.value}
-        args["partition"] = [_text(expr) for expr in top.partition]
-        args["order"] = [_text(entry.expr) + (" DESC" if entry.descending else "") for entry in top.order]
+        args["partition"] = [_write_expression(expr) for expr in top.partition]
+        args["order"] = [_write_expression(entry.expr) + (" DESC" if entry.descending else "") for entry in top.order]
     return {"kind": top.kind.value, "args": args}
 
 
@@ -216,7 +216,7 @@ def _write_refused_views(plan: Plan) -> list[Json]:
 # What was decided
 
 
-def _contract(plan: Plan, contract: ContractPlan) -> Json:
+def _write_contract(plan: Plan, contract: ContractPlan) -> Json:
     found: Json = {
         "id": contract.contract,
         "view": name_of_view(contract.view),

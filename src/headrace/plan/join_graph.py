@@ -78,7 +78,7 @@ class JoinGraph:
     def splits(self, subset: int) -> Iterator[tuple[int, int]]:
         """The two sides of every join that makes a sub-join; the first side holds its first input."""
         first = subset & -subset
-        for part in self._parts(subset):
+        for part in self._find_parts(subset):
             rest = subset ^ part
             if self._is_looked_at(part) and self._is_looked_at(rest):
                 yield (part, rest) if part & first else (rest, part)
@@ -90,7 +90,7 @@ class JoinGraph:
     def _sub_join_set(self) -> frozenset[int]:
         return frozenset(self.sub_joins)
 
-    def _parts(self, subset: int) -> Iterator[int]:
+    def _find_parts(self, subset: int) -> Iterator[int]:
         """One side of each split, as candidates."""
         first = subset & -subset
         if len(self.neighbours) > MOST_BUSHY:

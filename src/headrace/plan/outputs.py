@@ -69,7 +69,7 @@ def block_facts(core: CoreStatistics) -> BlockFacts:
     rows = min(rows, MOST_ROWS)
     outputs = core.block.outputs
     widths = {output.name: _width(output.expr, core) for output in outputs}
-    found = {output.name: min(rows, _distinct(output.expr, distinct, rows)) for output in outputs}
+    found = {output.name: min(rows, _estimate_distinct(output.expr, distinct, rows)) for output in outputs}
     return BlockFacts(rows, rate, widths, found)
 
 
@@ -96,7 +96,7 @@ def default_distinct(rows: float) -> float:
     return min(rows, 0.1 * rows + 10)
 
 
-def _distinct(expr: Expr, known: Mapping[str, float], rows: float) -> float:
+def _estimate_distinct(expr: Expr, known: Mapping[str, float], rows: float) -> float:
     return known.get(expr.name, default_distinct(rows)) if isinstance(expr, Column) else default_distinct(rows)
 
 
@@ -133,7 +133,9 @@ def _estimate_aggregated(core: CoreStatistics, top: Aggregation) -> tuple[float,
     groups = groups_of(core, top)
     distinct = distinct_of_core(core)
     is_alone = len(top.keys) == 1 and top.window is None  # then a group is a value of the key
-    named = {key.name: groups if is_alone else min(_distinct(key.expr, distinct, card), groups) for key in top.keys}
+    named = {
+        key.name: groups if is_alone else min(_estimate_distinct(key.expr, distinct, card), groups) for key in top.keys
+    }
     share = 1.0 if top.having is None else share_of(top.having, named)
     return groups * share, rate_of_groups(core, top, core.everything) * share, named
 
@@ -172,7 +174,7 @@ def _part_of_changes(core: CoreStatistics, rows: Rate) -> float:
 def _values_of_keys(core: CoreStatistics, top: Aggregation) -> float:
     """Groups but for their windows."""
     card, distinct = core.card(core.everything), distinct_of_core(core)
-    return max(1.0, min(prod(_distinct(key.expr, distinct, card) for key in top.keys), card))
+    return max(1.0, min(prod(_estimate_distinct(key.expr, distinct, card) for key in top.keys), card))
 
 
 def _windows(core: CoreStatistics, window: Window) -> float:
@@ -203,7 +205,7 @@ def _estimate_derived(core: CoreStatistics, top: Derivation) -> tuple[float, Rat
         case _:
             rows, rate = _of_core(core, top) if core.is_joined else _of_pair(core, top)
     distinct = distinct_of_core(core)
-    named = {name: _distinct(expr, distinct, rows) for name, expr in _find_named(core).items()}
+    named = {name: _estimate_distinct(expr, distinct, rows) for name, expr in _find_named(core).items()}
     return rows, rate, {**distinct, **named}
 
 
@@ -214,7 +216,7 @@ def _of_core(core: CoreStatistics, top: Derivation) -> tuple[float, Rate]:
     if top.kind is DerivationKind.DISTINCT:
         rows = min(card, _combinations(top.columns[0] if top.columns else core.block.outputs, distinct, card))
     elif top.kind is DerivationKind.TOPK and top.limit is not None:
-        partitions = prod(_distinct(key, distinct, card) for key in top.partition)
+        partitions = prod(_estimate_distinct(key, distinct, card) for key in top.partition)
         rows = min(card, top.limit * max(1.0, min(partitions, card)))
     else:
         rows = card
@@ -224,7 +226,7 @@ def _of_core(core: CoreStatistics, top: Derivation) -> tuple[float, Rate]:
 
 
 def _combinations(columns: tuple[Output, ...], distinct: Mapping[str, float], card: float) -> float:
-    return prod(_distinct(column.expr, distinct, card) for column in columns)
+    return prod(_estimate_distinct(column.expr, distinct, card) for column in columns)
 
 
 def _of_pair(core: CoreStatistics, top: Derivation) -> tuple[float, Rate]:

@@ -55,8 +55,8 @@ def share_of_filter(filter_: BlockFilter, source: str, distinct: Distinct, decla
     A declared predicate counts if all its conjuncts are in the filter, in whatever spelling; larger ones first, and of
     equal ones what was measured.
     """
-    left = {_key(conjunct, source): conjunct for conjunct in filter_.conjuncts}
-    texts = {text: _key(one, source) for text, one in zip(filter_.texts, filter_.conjuncts, strict=True)}
+    left = {_conjunct_key(conjunct, source): conjunct for conjunct in filter_.conjuncts}
+    texts = {text: _conjunct_key(one, source) for text, one in zip(filter_.texts, filter_.conjuncts, strict=True)}
     share = 1.0
     known = [(_keys_of(entry, source, texts), entry) for entry in declared if entry.source == source]
     for keys, entry in sorted(known, key=lambda pair: (-len(pair[0]), sorted(pair[0]), not pair[1].measured)):
@@ -70,10 +70,10 @@ def _keys_of(entry: Selectivity, source: str, texts: Mapping[str, str]) -> froze
     """The conjuncts of a declared predicate; by its text where the source's columns were not known."""
     if entry.predicate is None:
         return frozenset((texts[entry.text],)) if entry.text in texts else frozenset()
-    return frozenset(_key(conjunct, source) for conjunct in canonical_conjuncts(entry.predicate))
+    return frozenset(_conjunct_key(conjunct, source) for conjunct in canonical_conjuncts(entry.predicate))
 
 
-def _key(conjunct: Expr, source: str) -> str:
+def _conjunct_key(conjunct: Expr, source: str) -> str:
     """Equal for equal conjuncts over one source, under whichever alias."""
     names = {name: f"{source}.{name.partition('.')[2]}" for name in columns_of(conjunct)}
     return key_of(rename_columns(conjunct, names))

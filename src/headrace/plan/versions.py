@@ -90,7 +90,7 @@ def _with_versions(
     before = running.catalogue
     stay = {name: _as_it_runs(before.contracts[name], promised) for name in held}
     earlier = {one.view: before.views[one.view] for one in stay.values()}
-    names = _names(running, declared, held)
+    names = _name_views(running, declared, held)
     views = {names[name]: replace(view, name=names[name]) for name, view in declared.views.items()}
     contracts = {name: replace(one, view=names[one.view]) for name, one in declared.contracts.items()}
     return replace(declared, views={**earlier, **views}, contracts={**contracts, **stay})
@@ -103,7 +103,7 @@ def _as_it_runs(contract: Contract, promised: Mapping[str, float]) -> Contract:
     return replace(contract, forced=False, freshness_s=promised.get(contract.name, contract.freshness_s))
 
 
-def _names(running: Plan, declared: Catalogue, held: Collection[str]) -> dict[str, str]:
+def _name_views(running: Plan, declared: Catalogue, held: Collection[str]) -> dict[str, str]:
     """Names by the names that people gave: what a declared view goes by. Views that run keep what they go by, and
     nothing else goes by a name that contracts which are held depend on.
     """
@@ -149,7 +149,7 @@ def _without_sources(running: Plan, declared: Catalogue, held: Collection[str]) 
             if after is None:
                 detail = f'the earlier version cannot continue: source "{name}" is gone'
                 found.setdefault(contract, Rejection(contract, f"source:{name}", detail, None, None))
-            elif not _columns(before) <= _columns(after):
+            elif not _describe_columns(before) <= _describe_columns(after):
                 detail = f'the earlier version cannot continue: source "{name}" has other columns now'
                 found.setdefault(contract, Rejection(contract, f"source:{name}", detail, None, None))
     return found
@@ -162,7 +162,7 @@ def _sources_of(running: Plan, contract: str) -> frozenset[str]:
     return frozenset(vertex.scope[0] for vertex in vertices if vertex.base)
 
 
-def _columns(source: Source) -> frozenset[object]:
+def _describe_columns(source: Source) -> frozenset[object]:
     return frozenset((column.name, column.type) for column in source.columns or ())
 
 
@@ -173,7 +173,7 @@ def _going_on(
     if running is None:
         return ()
     kept = {one.contract for one in plan.contracts}
-    names = _names(running, declared, [name for name in held if name in kept])
+    names = _name_views(running, declared, [name for name in held if name in kept])
     found = {
         name: GoesOn(replace(declared.contracts[name], view=names[declared.contracts[name].view]), why)
         for name, why in held.items()

@@ -67,7 +67,7 @@ class Accounts:
             if one.origin is not None:
                 self._count_sent(one.origin, plan.graph.vertices[vertex].site, one.sent)
             if one.vertex == vertex:
-                self._count(one, round_s)
+                self._count_push(one, round_s)
         self._charge((_usage(one, vertex, plan.graph.vertices[vertex].site) for one, vertex in whole), now)
 
     def tell(self, pushed: Sequence[Pushed]) -> tuple[Event, ...]:
@@ -88,7 +88,7 @@ class Accounts:
         with self._turn:
             self.sent[origin, site] = self.sent.get((origin, site), 0) + size
 
-    def _count(self, one: Pushed, round_s: float | None) -> None:
+    def _count_push(self, one: Pushed, round_s: float | None) -> None:
         self.pushes[one.vertex] = self.pushes.get(one.vertex, 0) + 1
         self.rows[one.vertex] = self.rows.get(one.vertex, 0) + one.rows_out
         self.bytes[one.vertex] = self.bytes.get(one.vertex, 0) + one.bytes

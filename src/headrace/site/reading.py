@@ -120,9 +120,11 @@ class ViewReader:
         served = self.served(name)
         choice = self._choice(served, asked or RowsAsked())
         none = pa.schema([(output.name, arrow_type(output.expr.type)) for output in served.outputs]).empty_table()
-        return self._see(served, none), self._parts(served, choice, limit, part_rows)
+        return self._see(served, none), self._read_parts(served, choice, limit, part_rows)
 
-    def _parts(self, served: ServedView, choice: RowChoice, limit: int | None, part_rows: int) -> Iterator[pa.Table]:
+    def _read_parts(
+        self, served: ServedView, choice: RowChoice, limit: int | None, part_rows: int
+    ) -> Iterator[pa.Table]:
         log, left = served.log, limit
         with _without_answer(name_of_view(served.contract.view)):
             if choice.order:

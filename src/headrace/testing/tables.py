@@ -110,10 +110,10 @@ SCHEMA: dict[str, Source] = {
 def schemas(draw: st.DrawFn) -> dict[str, Source]:
     """Two or three sources of one to five columns. Names repeat across sources, as they do in life."""
     names = draw(st.sampled_from((("a", "b"), ("a", "b", "c"))))
-    return {name: make_source(name, draw(_columns())) for name in names}
+    return {name: make_source(name, draw(_draw_columns())) for name in names}
 
 
-def _columns() -> st.SearchStrategy[dict[str, Type]]:
+def _draw_columns() -> st.SearchStrategy[dict[str, Type]]:
     types = st.lists(st.sampled_from(COLUMN_TYPES), min_size=1, max_size=5)
     return types.map(lambda found: {f"c{index}": type_ for index, type_ in enumerate(found)})
 
@@ -150,10 +150,10 @@ def rows(source: Source, *, extreme: bool = False) -> st.SearchStrategy[Row]:
 @st.composite
 def changes(draw: st.DrawFn, tables: Tables, schema: Schema = SCHEMA, *, max_rows: int = 3) -> dict[str, ZSet]:
     """One batch: every table loses some rows that it has and gains some others (or the same: those cancel)."""
-    return {name: draw(_change(table, schema[name], max_rows)) for name, table in tables.items()}
+    return {name: draw(_draw_change(table, schema[name], max_rows)) for name, table in tables.items()}
 
 
-def _change(table: ZSet, source: Source, max_rows: int) -> st.SearchStrategy[ZSet]:
+def _draw_change(table: ZSet, source: Source, max_rows: int) -> st.SearchStrategy[ZSet]:
     present = tuple(table.rows())
     gone = st.lists(st.sampled_from(range(len(present))), unique=True, max_size=max_rows) if present else st.just([])
     new = st.lists(rows(source) | st.sampled_from(present) if present else rows(source), max_size=max_rows)

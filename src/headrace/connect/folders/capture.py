@@ -235,7 +235,7 @@ def find_unreadable_file(stream: FolderStream) -> Problem | None:
 
 def _tables(stream: FolderStream, file: Path) -> Iterator[pa.Table]:
     """The declared columns with their types, a part at a time. Raises InputError for what is not as declared."""
-    for part in _parts(stream, file):
+    for part in _read_parts(stream, file):
         with readable(file):
             arrays = [_cast_column(part.column(name), type_) for name, type_ in stream.columns]
         for array, (name, _) in zip(arrays, stream.columns, strict=True):
@@ -244,7 +244,7 @@ def _tables(stream: FolderStream, file: Path) -> Iterator[pa.Table]:
         yield pa.table(arrays, names=[f"{stream.source}.{name}" for name, _ in stream.columns])
 
 
-def _parts(stream: FolderStream, file: Path) -> Iterator[pa.Table]:
+def _read_parts(stream: FolderStream, file: Path) -> Iterator[pa.Table]:
     names = [name for name, _ in stream.columns]
     # Texts of times come with a zone or without: they are read below.
     types = {name: pa.string() if type_ == TIMESTAMP else arrow_type(type_) for name, type_ in stream.columns}

@@ -30,16 +30,16 @@ class _PostgresStatements:
     cursor: psycopg.Cursor[Row]
 
     def rows(self, statement: str, values: Sequence[Value] = ()) -> list[Row]:
-        return self.cursor.execute(_text(statement), values).fetchall()
+        return self.cursor.execute(_write_statement(statement), values).fetchall()
 
     def change(self, statement: str, many: Sequence[Row] = ((),)) -> int:
         if not many:
             return 0
-        self.cursor.executemany(_text(statement), many)
+        self.cursor.executemany(_write_statement(statement), many)
         return self.cursor.rowcount
 
 
-def _text(statement: str) -> bytes:
+def _write_statement(statement: str) -> bytes:
     return statement.replace("?", "%s").encode()
 
 

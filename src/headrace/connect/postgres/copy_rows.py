@@ -57,11 +57,11 @@ def copy_rows(session: Connection, target: sql.Composable, rows: pa.Table) -> No
     columns = sql.SQL(", ").join(map(sql.Identifier, rows.column_names))
     statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT csv)").format(target, columns)
     with session.cursor() as cursor, cursor.copy(statement) as copy:
-        for part in _parts(rows):
+        for part in _write_parts(rows):
             copy.write(part)
 
 
-def _parts(rows: pa.Table) -> Iterator[bytes]:
+def _write_parts(rows: pa.Table) -> Iterator[bytes]:
     options = csv.WriteOptions(include_header=False, quoting_style="all_valid")
     for batch in rows.to_batches(max_chunksize=ROWS_AT_ONCE):
         written = io.BytesIO()

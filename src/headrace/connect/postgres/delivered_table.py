@@ -81,7 +81,7 @@ def create(table: DeliveredTable, name: sql.Identifier) -> list[sql.Composed]:
     """Statements that make the table, without its rows and indexes."""
     columns = _definitions(table)
     if table.key:
-        columns.append(sql.SQL("PRIMARY KEY ({})").format(_names(table.key)))
+        columns.append(sql.SQL("PRIMARY KEY ({})").format(_join_names(table.key)))
     else:
         columns.append(sql.SQL("{} bigint NOT NULL").format(sql.Identifier(ROW)))
     return [
@@ -92,7 +92,7 @@ def create(table: DeliveredTable, name: sql.Identifier) -> list[sql.Composed]:
 
 def create_indexes(table: DeliveredTable, name: sql.Identifier) -> list[sql.Composed]:
     wanted = table.indexes if table.key else ((ROW,), *table.indexes)
-    return [sql.SQL("CREATE INDEX ON {} ({})").format(name, _names(columns)) for columns in wanted]
+    return [sql.SQL("CREATE INDEX ON {} ({})").format(name, _join_names(columns)) for columns in wanted]
 
 
 def comment_on(table: DeliveredTable, name: sql.Identifier) -> sql.Composed:
@@ -120,7 +120,7 @@ def delete_gone(table: DeliveredTable, name: sql.Identifier) -> sql.Composed:
 
 
 def insert_new(table: DeliveredTable, name: sql.Identifier) -> sql.Composed:
-    columns = _names([*(field.name for field in table.columns), ROW])
+    columns = _join_names([*(field.name for field in table.columns), ROW])
     return sql.SQL(
         "INSERT INTO {name} ({columns}) SELECT {columns} FROM {stage}, generate_series(1, {weight}) WHERE {weight} > 0"
     ).format(name=name, columns=columns, stage=STAGE, weight=sql.Identifier(WEIGHT))
@@ -131,7 +131,7 @@ def merge(table: DeliveredTable, name: sql.Identifier) -> sql.Composed:
 
     It does exactly one thing for each key of the changes, if the table holds what the changes say was there.
     """
-    key = _names(table.key)
+    key = _join_names(table.key)
     rest = [field.name for field in table.columns if field.name not in table.key]
     updates = sql.SQL("UPDATE SET {}").format(
         sql.SQL(", ").join(sql.SQL("{0} = s.{0}").format(sql.Identifier(column)) for column in rest or table.key)
@@ -151,7 +151,7 @@ def merge(table: DeliveredTable, name: sql.Identifier) -> sql.Composed:
         weight=sql.Identifier(WEIGHT),
         replaces=sql.Identifier(REPLACES),
         updates=updates,
-        columns=_names(columns),
+        columns=_join_names(columns),
         values=sql.SQL(", ").join(sql.SQL("s.{}").format(sql.Identifier(column)) for column in columns),
     )
 
@@ -161,7 +161,7 @@ def count_keys(table: DeliveredTable) -> sql.Composed:
     return sql.SQL(
         "SELECT count(*) AS keys, count(*) FILTER (WHERE came > 1) AS repeated FROM "
         "(SELECT sum({weight}) FILTER (WHERE {weight} > 0) AS came FROM {stage} GROUP BY {key}) found"
-    ).format(stage=STAGE, key=_names(table.key), weight=sql.Identifier(WEIGHT))
+    ).format(stage=STAGE, key=_join_names(table.key), weight=sql.Identifier(WEIGHT))
 
 
 def _definitions(table: DeliveredTable) -> list[sql.Composable]:
@@ -171,5 +171,5 @@ def _definitions(table: DeliveredTable) -> list[sql.Composable]:
     ]
 
 
-def _names(columns: tuple[str, ...] | list[str]) -> sql.Composed:
+def _join_names(columns: tuple[str, ...] | list[str]) -> sql.Composed:
     return sql.SQL(", ").join(map(sql.Identifier, columns))

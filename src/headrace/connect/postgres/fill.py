@@ -37,11 +37,11 @@ def _fill_column(column: SourceColumn, facts: ColumnFacts | None, rows: float | 
     return replace(
         column,
         width=facts.width if column.width is None else column.width,
-        distinct=_distinct(facts, rows) if column.distinct is None else column.distinct,
+        distinct=_estimate_distinct(facts, rows) if column.distinct is None else column.distinct,
     )
 
 
-def _distinct(facts: ColumnFacts, rows: float | None) -> float | None:
+def _estimate_distinct(facts: ColumnFacts, rows: float | None) -> float | None:
     """PostgreSQL writes a number of values that grows with the table as a negative share of its rows."""
     if facts.distinct is None or facts.distinct > 0:
         return facts.distinct

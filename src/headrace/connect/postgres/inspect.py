@@ -143,7 +143,7 @@ def ask_table(connection: Connection, table: str, count: bool = True) -> TableFa
         columns=tuple(ColumnFacts(**column) for column in columns),
     )
     if count and facts.rows is None and facts.may_select and row["bytes"] <= COUNT_UP_TO_BYTES:
-        return replace(facts, rows=_count(connection, facts))
+        return replace(facts, rows=_count_rows(connection, facts))
     return facts
 
 
@@ -156,7 +156,7 @@ def _inspect_source(connection: Connection, source: Source) -> tuple[Source, tup
     return fill_source(source, facts), tuple(check_table(source, facts))
 
 
-def _count(connection: Connection, facts: TableFacts) -> float:
+def _count_rows(connection: Connection, facts: TableFacts) -> float:
     query = psycopg.sql.SQL("SELECT count(*)::float AS rows FROM {}")
     row = connection.execute(query.format(psycopg.sql.Identifier(facts.schema, facts.name))).fetchone()
     assert row is not None

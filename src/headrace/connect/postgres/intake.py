@@ -135,9 +135,9 @@ class Intake:
     def change(self, relation: Relation, change: RowChange) -> None:
         if not self._skip:
             for layout in self._sources_of(relation):
-                self._change(self.targets[layout.captured.source], layout, change)
+                self._take_change(self.targets[layout.captured.source], layout, change)
 
-    def _change(self, target: SpoolTarget, layout: Layout, change: RowChange) -> None:
+    def _take_change(self, target: SpoolTarget, layout: Layout, change: RowChange) -> None:
         if target.unread:
             return
         if target.window is not None:

@@ -119,7 +119,7 @@ def place_on_spark(
     contested = wanted.select("a", "b", RATE_AB, RATE_BA).toArrow()
     if contested.num_rows:
         progress(f"settling {contested.num_rows:,} views that two devices want")
-        names = _names(contested)
+        names = _list_contested(contested)
         settled = rules.settle(*_collect_conflicts(session, contested, names, ends))
         limits = _with_new_limits(session, limits, names, settled.limit).persist()
         cost += settled.cost - settled.own_cost
@@ -214,7 +214,7 @@ def _counts(placed: DataFrame, rules: PlaceRules) -> tuple[int, int]:
 # What two devices both want
 
 
-def _names(contested: pa.Table) -> pa.Array:
+def _list_contested(contested: pa.Table) -> pa.Array:
     """The devices of contested views, in their order."""
     both = pa.chunked_array([*contested["a"].chunks, *contested["b"].chunks]).unique()
     return both.take(pc.array_sort_indices(both))

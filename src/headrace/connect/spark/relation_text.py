@@ -50,19 +50,21 @@ class RelationText:
     def of(self, relation: Relation) -> str:
         match relation:
             case Scan():
-                return f"SELECT {_columns(_width(relation))} FROM {self.scans[relation]}"
+                return f"SELECT {_list_columns(_width(relation))} FROM {self.scans[relation]}"
             case Filter(input_, predicate):
                 where = spark_text(predicate, self._names(input_))
-                return f"SELECT {_columns(_width(input_))} FROM ({self.of(input_)}) WHERE {where}"
+                return f"SELECT {_list_columns(_width(input_))} FROM ({self.of(input_)}) WHERE {where}"
             case Projection(input_, outputs):
                 names = self._names(input_)
                 return f"SELECT {_write_list([normal_text(o.expr, names) for o in outputs])} FROM ({self.of(input_)})"
             case Join():
                 return self._join(relation)
             case UnionAll(inputs):
-                return " UNION ALL ".join(f"SELECT {_columns(_width(part))} FROM ({self.of(part)})" for part in inputs)
+                return " UNION ALL ".join(
+                    f"SELECT {_list_columns(_width(part))} FROM ({self.of(part)})" for part in inputs
+                )
             case Distinct(input_):
-                return f"SELECT DISTINCT {_columns(_width(input_))} FROM ({self.of(input_)})"
+                return f"SELECT DISTINCT {_list_columns(_width(input_))} FROM ({self.of(input_)})"
             case Aggregate():
                 return self._aggregate(relation)
             case Windows():
@@ -132,7 +134,7 @@ def _width(relation: Relation) -> int:
     return len(fields_of(relation))
 
 
-def _columns(width: int) -> str:
+def _list_columns(width: int) -> str:
     return _write_list([f"c{position}" for position in range(width)])
 
 

@@ -107,10 +107,10 @@ def _read_rates(file: Path, kind: str, more: tuple[str, ...]) -> tuple[Directory
     found = _check_columns(file, form, (kind, RATE), (kind, RATE))
     wanted = (kind, RATE, *(column for column in more if column in found))
     parts = list(batches(file, form, wanted, _types(wanted)))
-    names = _identifiers(file, form, kind, _column(parts, kind))
+    names = _identifiers(file, form, kind, _decode_column(parts, kind))
     known = directory_of(names)
     _refuse(file, form, kind, known.repeated, lambda row: f'{kind} "{names[row]}" is there twice')
-    amounts = {column: _amounts(file, form, column, _column(parts, column)) for column in wanted[1:]}
+    amounts = {column: _amounts(file, form, column, _decode_column(parts, column)) for column in wanted[1:]}
     return known, amounts.pop(RATE), amounts
 
 
@@ -119,7 +119,7 @@ def _types(columns: tuple[str, ...]) -> dict[str, pa.DataType]:
     return {column: pa.string() if column in FOLLOWS else pa.float64() for column in columns}
 
 
-def _column(parts: list[pa.RecordBatch], name: str) -> pa.ChunkedArray:
+def _decode_column(parts: list[pa.RecordBatch], name: str) -> pa.ChunkedArray:
     """The values themselves, where they are stored by a dictionary."""
     chunks = [part.column(name) for part in parts]
     kind = chunks[0].type if chunks else pa.null()
@@ -178,10 +178,10 @@ def _stretches(file: Path, form: Format, column: str, least: int) -> Iterator[tu
         held.append(batch)
         rows += len(batch)
         if rows >= least:
-            yield start, _column(held, column)
+            yield start, _decode_column(held, column)
             start, rows, held = start + rows, 0, []
     if held:
-        yield start, _column(held, column)
+        yield start, _decode_column(held, column)
 
 
 def _check_kind(file: Path, column: str, found: pa.DataType, known: pa.DataType, of: Path) -> None:

@@ -57,12 +57,12 @@ def read_pairs(file: Path, form: Format, progress: Progress = lambda _: None) ->
     a, b, names = _devices(file, form)
     _refuse(file, form, np.flatnonzero(a == b), lambda row: f'device "{names.name(int(a[row]))}" is paired with itself')
     progress("reading rates")
-    columns = _columns(file, form, ("rate_ab", "rate_ba"))
+    columns = _read_columns(file, form, ("rate_ab", "rate_ba"))
     rates = {column: _rates(file, form, column, columns.pop(column)) for column in ("rate_ab", "rate_ba")}
     scale = 1 if all(rate.dtype == np.int64 for rate in rates.values()) else SCALE
     rate_ab, rate_ba = (_scale_rates(file, form, column, rate, scale) for column, rate in rates.items())
     return PairTable(
-        a, b, rate_ab, rate_ba, scale, names.numbers, _distinct(a, b, names.numbers), names.name, names.number
+        a, b, rate_ab, rate_ba, scale, names.numbers, _count_distinct(a, b, names.numbers), names.name, names.number
     )
 
 
@@ -96,7 +96,7 @@ class _Names:
 
 
 def _devices(file: Path, form: Format) -> tuple[NDArray[np.int32], NDArray[np.int32], _Names]:
-    columns = _columns(file, form, ("a", "b"))
+    columns = _read_columns(file, form, ("a", "b"))
     for column, values in columns.items():
         _refuse_nulls(file, form, column, values)
     a, b = columns.values()
@@ -172,14 +172,14 @@ def _same(what: str, _row: int) -> str:
     return what
 
 
-def _distinct(a: NDArray[np.int32], b: NDArray[np.int32], numbers: int) -> int:
+def _count_distinct(a: NDArray[np.int32], b: NDArray[np.int32], numbers: int) -> int:
     seen = np.zeros(numbers, dtype=np.bool_)
     seen[a] = True
     seen[b] = True
     return int(seen.sum())
 
 
-def _columns(file: Path, form: Format, names: tuple[str, ...]) -> dict[str, pa.ChunkedArray]:
+def _read_columns(file: Path, form: Format, names: tuple[str, ...]) -> dict[str, pa.ChunkedArray]:
     # Identifiers in CSV stay text: 007 and 7 are two devices.
     text = {name: pa.string() for name in names if name in ("a", "b")}
     parts = list(batches(file, form, names, text))

@@ -60,7 +60,7 @@ def read_aggregate(node: exp.Expr, stage: QueryStage, name: str) -> AggregateCal
     only_if = read_condition(node.expression.this, inside) if isinstance(node, exp.Filter) else None
     stage.relation = inside.relation  # subqueries inside have extended it
     if function in ("count", "count_if"):
-        return _count(function, values, distinct, only_if, name)
+        return _make_count(function, values, distinct, only_if, name)
     return _of_values(function, values, distinct, only_if, name)
 
 
@@ -73,7 +73,9 @@ def _arguments(call: exp.Expr) -> tuple[Sequence[exp.Expr], bool]:
     return arguments, False
 
 
-def _count(function: str, values: Sequence[Expr], distinct: bool, only_if: Expr | None, name: str) -> AggregateCall:
+def _make_count(
+    function: str, values: Sequence[Expr], distinct: bool, only_if: Expr | None, name: str
+) -> AggregateCall:
     if function == "count_if":
         if len(values) != 1 or distinct:
             raise Mistake('"count_if" takes one condition')

@@ -101,7 +101,7 @@ class _Grouper:
             self.stage.environment.error("GROUP BY needs at least one expression", self.select)
         seen: set[Expr] = set()
         for node in nodes:
-            for key in self._key(node):
+            for key in self._read_key(node):
                 if key.expr not in seen:
                     seen.add(key.expr)
                     yield key
@@ -111,14 +111,14 @@ class _Grouper:
         items = [item.unalias() for item in self.select.expressions]
         return [item for item in items if not aggregates_in([item], self.stage)]
 
-    def _key(self, node: exp.Expr) -> Iterator[Output]:
+    def _read_key(self, node: exp.Expr) -> Iterator[Output]:
         kind = type(node)
         if kind in _SETS:
             self.stage.environment.report.refuse(_SETS[kind], self.stage.environment.at(node))
             return
         if isinstance(node, exp.Tuple):
             for part in node.expressions:
-                yield from self._key(part)
+                yield from self._read_key(part)
             return
         with PlacedMistakes(self.stage, node):
             node, alias = self._meant(node.unnest())

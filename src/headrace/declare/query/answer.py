@@ -82,7 +82,7 @@ class Answers:
         made = []
         for one, other in zip(left, right, strict=True):
             with PlacedMistakes(stage, node.expression):
-                made.append(_column(one.name, operators.unify([one.value, other.value])[0].type))
+                made.append(_make_visible(one.name, operators.unify([one.value, other.value])[0].type))
         return tuple(made)
 
     # One SELECT
@@ -100,7 +100,7 @@ class Answers:
             part = node.args.get(clause)
             for inner in part if isinstance(part, list) else [part]:
                 self.check(inner, scope, aliases, values.has_window)
-        return tuple(_column(item.name, item.value.type) for item in items)
+        return tuple(_make_visible(item.name, item.value.type) for item in items)
 
     def _stage(self, scope: Scope) -> QueryStage:
         outer: QueryStage | None = None
@@ -185,7 +185,7 @@ class Answers:
                 self.environment.error(f'column "{name}" is not once on each side of the join', node)
                 continue
             with PlacedMistakes(self._stage(both), node):
-                merged.append(_column(name, operators.unify(values)[0].type))
+                merged.append(_make_visible(name, operators.unify(values)[0].type))
         folded = {fold(name) for name in names}
         hidden = {(fold(t.alias), fold(c.name)) for t in both.tables for c in t.columns if fold(c.name) in folded}
         before = tuple(column for column in both.merged if fold(column.name) not in folded)
@@ -198,7 +198,7 @@ class Answers:
             return common
         source = self.environment.declared.source(name)
         if source is not None and source.columns is not None:
-            return tuple(_column(column.name, column.type) for column in source.columns)
+            return tuple(_make_visible(column.name, column.type) for column in source.columns)
         view = self.written(name)
         if view is not None:
             text, tree = view
@@ -297,11 +297,11 @@ def _is_bound(node: exp.Expr) -> bool:
     return isinstance(call, exp.Anonymous) and fold(call.name) in WINDOWS
 
 
-def _column(name: str, type_: Type) -> Visible:
+def _make_visible(name: str, type_: Type) -> Visible:
     return Visible(name, Column(name, type_))
 
 
 def _name_columns(columns: Columns, names: list[str]) -> Columns:
     if len(names) != len(columns):
         return columns
-    return tuple(_column(name, column.value.type) for name, column in zip(names, columns, strict=True))
+    return tuple(_make_visible(name, column.value.type) for name, column in zip(names, columns, strict=True))

@@ -67,7 +67,7 @@ def _read_node(node: exp.Expr, stage: QueryStage) -> Expr:
     return value
 
 
-def _column(node: exp.Column, stage: QueryStage) -> Expr:
+def _read_column(node: exp.Column, stage: QueryStage) -> Expr:
     if isinstance(node.this, exp.Star):
         raise Mistake('"*" stands for columns of a SELECT list, not for a value')
     if node.catalog:
@@ -160,7 +160,7 @@ def _subquery_refusal(node: exp.Expr, stage: QueryStage) -> NotMaintained:
 
 
 _READERS: Mapping[type[exp.Expr], Callable[[Any, QueryStage], Expr]] = {
-    exp.Column: _column,
+    exp.Column: _read_column,
     exp.Anonymous: _function,
     exp.Filter: lambda node, stage: read_expression(node.this, stage),  # no aggregate here: its reader says why
     exp.Dot: _field,

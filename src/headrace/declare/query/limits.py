@@ -40,7 +40,7 @@ def is_limited(node: exp.Expr, before: Sorted) -> bool:
     if limit is None:
         return False
     irrelevant = before.purpose == Purpose.EXISTENCE or before.size != Size.ANY
-    return not (irrelevant and not node.args.get("offset") and (_count(limit, before.stage) or 0) >= 1)
+    return not (irrelevant and not node.args.get("offset") and (_read_number(limit, before.stage) or 0) >= 1)
 
 
 def keep_limit(node: exp.Expr, before: Sorted) -> tuple[Relation, tuple[SelectItem, ...]]:
@@ -60,12 +60,12 @@ def keep_limit(node: exp.Expr, before: Sorted) -> tuple[Relation, tuple[SelectIt
         return stage.relation, before.items
     if not keys and not environment.report.errors and not environment.report.refusals:
         environment.report.refuse("limit without order by", environment.at(node.args["limit"]))
-    limit = _count(node.args["limit"], stage)
-    skipped = 0 if offset is None else _count(offset, stage)
+    limit = _read_number(node.args["limit"], stage)
+    skipped = 0 if offset is None else _read_number(offset, stage)
     return _first(before, keys, limit or 0, skipped or 0)
 
 
-def _count(node: exp.Expr, stage: QueryStage) -> int | None:
+def _read_number(node: exp.Expr, stage: QueryStage) -> int | None:
     """The number in LIMIT, OFFSET or FETCH."""
     value = node.args.get("count") if isinstance(node, exp.Fetch) else node.args.get("expression")
     with PlacedMistakes(stage, node):
@@ -84,12 +84,12 @@ def _keys(order: exp.Expr, before: Sorted) -> tuple[Order, ...]:
     keys = []
     for part in order.expressions:
         with PlacedMistakes(stage, part):
-            keys.append(sort_key(part, _key(part.this, stage, before)))
+            keys.append(sort_key(part, _read_order_key(part.this, stage, before)))
     before.stage.relation = stage.relation
     return tuple(key for key in keys if not isinstance(key.expr, Literal))
 
 
-def _key(node: exp.Expr, stage: QueryStage, before: Sorted) -> Expr:
+def _read_order_key(node: exp.Expr, stage: QueryStage, before: Sorted) -> Expr:
     if isinstance(node, exp.Literal) and not node.is_string:
         position = int(node.name) if node.name.isdigit() else 0
         if not 1 <= position <= len(before.items):

@@ -68,7 +68,7 @@ def interval(node: exp.Interval) -> Literal:
     if isinstance(node.args.get("unit"), exp.IntervalSpan):
         result = _read_composed(amount.name)
     else:
-        result = interval_of(_parts(node))
+        result = interval_of(_read_parts(node))
     return negate(result) if negative else result
 
 
@@ -80,7 +80,7 @@ def counts_days(node: exp.Expr) -> bool:
     if not isinstance(node, exp.Interval) or isinstance(node.args.get("unit"), exp.IntervalSpan):
         return False
     try:
-        return all(unit in _WHOLE_DAYS for _, unit in _parts(node))
+        return all(unit in _WHOLE_DAYS for _, unit in _read_parts(node))
     except Mistake:
         return False
 
@@ -98,7 +98,7 @@ def negate(literal: Literal) -> Literal:
     return Literal(-literal.value, literal.type)
 
 
-def _parts(node: exp.Interval) -> Parts:
+def _read_parts(node: exp.Interval) -> Parts:
     unit = node.args.get("unit")
     amount = node.this.this if isinstance(node.this, exp.Neg) else node.this
     return _split(amount.name) if unit is None else ((amount.name.strip(), _singular(unit.name)),)
@@ -126,7 +126,7 @@ def _singular(unit: str) -> str:
 def interval_of(parts: Parts) -> Literal:
     """The sum of the parts, which are all of months or all of fixed length."""
     if all(unit in _MONTHS for _, unit in parts):
-        return Literal(sum(_count(amount) * _MONTHS[unit] for amount, unit in parts), YEAR_MONTH)
+        return Literal(sum(_read_count(amount) * _MONTHS[unit] for amount, unit in parts), YEAR_MONTH)
     unknown = [unit for _, unit in parts if unit not in _SPANS]
     if unknown:
         known = unknown[0] in _MONTHS
@@ -137,7 +137,7 @@ def interval_of(parts: Parts) -> Literal:
         raise Mistake("an interval is too long") from None
 
 
-def _count(amount: str) -> int:
+def _read_count(amount: str) -> int:
     try:
         return int(amount)
     except ValueError:
@@ -147,7 +147,7 @@ def _count(amount: str) -> int:
 def _span(amount: str, unit: str) -> dt.timedelta:
     if unit == "second" and re.fullmatch(r"[+-]?\d+\.\d+", amount):
         return dt.timedelta(microseconds=int(decimal.Decimal(amount) * 1_000_000))
-    return _count(amount) * _SPANS[unit]
+    return _read_count(amount) * _SPANS[unit]
 
 
 def _read_composed(text: str) -> Literal:

@@ -69,7 +69,7 @@ def _read_select(node: exp.Select, stage: QueryStage, purpose: Purpose, size: Si
     if node.args.get("qualify"):
         stage.clause = "QUALIFY"
         keep_where(node.args["qualify"].this, stage)
-    before = _distinct(node, Sorted(stage, items, purpose, size))
+    before = _keep_distinct(node, Sorted(stage, items, purpose, size))
     if stage.correlated and (before.fields is not None or is_limited(node, before)):
         environment = stage.environment
         refuse("correlated subquery", environment.books.outer_place or environment.at(node))
@@ -105,7 +105,7 @@ def _keep_having(node: exp.Select, stage: QueryStage) -> None:
     stage.aliases = {}
 
 
-def _distinct(node: exp.Select, before: Sorted) -> Sorted:
+def _keep_distinct(node: exp.Select, before: Sorted) -> Sorted:
     """Each row once, unless that makes no difference to what the rows are for."""
     distinct, stage = node.args.get("distinct"), before.stage
     if distinct is None:

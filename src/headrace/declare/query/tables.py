@@ -63,7 +63,7 @@ def _read_named(node: exp.Table, environment: Environment) -> FromClause:
     if source is not None:
         _remember(source.name, environment)
         return _show_rows(_rows_of(source, alias, node, environment), alias, node, environment)
-    return _view(name, alias, node, environment)
+    return _read_view(name, alias, node, environment)
 
 
 def name_table_function(node: exp.Table) -> str:
@@ -71,7 +71,7 @@ def name_table_function(node: exp.Table) -> str:
     return "rows from" if node.this is None else str(node.this.name).lower()
 
 
-def _view(name: str, alias: str, node: exp.Table, environment: Environment) -> FromClause:
+def _read_view(name: str, alias: str, node: exp.Table, environment: Environment) -> FromClause:
     view = environment.declared.view(name, environment, environment.at(node))
     if view is None:
         near = nearest_name(name, (*environment.declared.table_names(), *environment.common_tables))

@@ -39,7 +39,7 @@ def apply(
     else:
         answer = asking.apply_project(directory, wishes, say_troubles if json else _say)
     status = Exit.NO if answer["rejected"] else Exit.DONE
-    return show(json, status, text=lambda: "\n".join(_lines(answer)), document=lambda: answer)
+    return show(json, status, text=lambda: "\n".join(_answer_lines(answer)), document=lambda: answer)
 
 
 def _say(what: str) -> None:
@@ -54,7 +54,7 @@ def _imagine_apply(directory: Path, wishes: ApplyWishes) -> dict[str, Any]:
     return applied_document(Applied(prepare(directory, os.environ, wishes), done=False))
 
 
-def _lines(answer: dict[str, Any]) -> Iterator[str]:
+def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
     change = answer["change"]
     if change is None:
         yield "nothing has run yet; `headrace up` would"

@@ -55,10 +55,10 @@ def _document(compared: ComparedViews) -> dict[str, object]:
 
 def audit_text(found: dict[str, Any], late: int) -> str:
     """What became of the promises; `late` is the number of contracts that broke theirs."""
-    return "\n".join(_lines(found, late))
+    return "\n".join(_audit_lines(found, late))
 
 
-def _lines(found: dict[str, Any], late: int) -> Iterator[str]:
+def _audit_lines(found: dict[str, Any], late: int) -> Iterator[str]:
     contracts = found["contracts"]
     if not contracts:
         yield "no contract has run yet"

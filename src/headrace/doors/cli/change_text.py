@@ -11,10 +11,10 @@ from headrace.model.steps import Steps, say_step
 
 
 def change_text(change: Difference, steps: Steps) -> str:
-    return "\n".join(_lines(change, steps))
+    return "\n".join(_change_lines(change, steps))
 
 
-def _lines(change: Difference, steps: Steps) -> Iterator[str]:
+def _change_lines(change: Difference, steps: Steps) -> Iterator[str]:
     yield "compared with the running plan"
     if change.is_nothing:
         yield f"  nothing changes: {count(len(change.reused), 'vertex stays as it is', 'vertices stay as they are')}"

@@ -45,8 +45,8 @@ def _project(catalogue: Catalogue, report: CheckReport) -> dict[str, object]:
             for link in catalogue.links
         ],
         "sources": [_source(source) for source in catalogue.sources.values()],
-        "views": [_view(view) for view in report.views],
-        "contracts": [_contract(contract) for contract in catalogue.contracts.values()],
+        "views": [_view_document(view) for view in report.views],
+        "contracts": [_contract_document(contract) for contract in catalogue.contracts.values()],
         "feeds": list(catalogue.feeds),
         "devices": list(catalogue.devices),
         "templates": list(catalogue.templates),
@@ -59,7 +59,7 @@ def _source(source: Source) -> dict[str, object]:
         "kind": source.kind.value,
         "site": source.site,
         "key": list(source.key),
-        "columns": None if source.columns is None else [_column(column) for column in source.columns],
+        "columns": None if source.columns is None else [_column_document(column) for column in source.columns],
         "rows": source.rows,
         "rate": source.rate,
         "static": source.static,
@@ -67,11 +67,11 @@ def _source(source: Source) -> dict[str, object]:
     }
 
 
-def _column(column: SourceColumn) -> dict[str, object]:
+def _column_document(column: SourceColumn) -> dict[str, object]:
     return {"name": column.name, "type": str(column.type), "width": column.width, "distinct": column.distinct}
 
 
-def _view(view: ViewReport) -> dict[str, object]:
+def _view_document(view: ViewReport) -> dict[str, object]:
     refused = view.refused
     return {
         "name": view.name,
@@ -87,7 +87,7 @@ def _refusal(refused: Refusal) -> dict[str, object]:
     return {"operator": refused.operator, **first, "others": others}
 
 
-def _contract(contract: Contract) -> dict[str, object]:
+def _contract_document(contract: Contract) -> dict[str, object]:
     return {
         "name": contract.name,
         "view": contract.view,

@@ -28,13 +28,13 @@ def _verdict(report: CheckReport) -> str:
 
 def _project(catalogue: Catalogue, report: CheckReport) -> Iterator[str]:
     yield f'project "{catalogue.project}"'
-    yield from _part("sites", [_site(site) for site in catalogue.sites.values()])
+    yield from _part("sites", [_tell_site(site) for site in catalogue.sites.values()])
     yield from _part("links", [_link(link, both) for link, both in _pairs(catalogue.links)])
     yield from _part("sources", [_source(source) for source in catalogue.sources.values()])
     if any(are_rows_assumed(source) or is_rate_assumed(source) for source in catalogue.sources.values()):
         yield "  (~ is assumed: neither declared nor measured)"
     yield from _views(report.views)
-    yield from _part("contracts", [_contract(contract) for contract in catalogue.contracts.values()])
+    yield from _part("contracts", [_tell_contract(contract) for contract in catalogue.contracts.values()])
     for noun, names in (
         ("feed", catalogue.feeds),
         ("template", catalogue.templates),
@@ -54,7 +54,7 @@ def _part(title: str, rows: list[list[str]]) -> Iterator[str]:
         yield from table(rows)
 
 
-def _site(site: Site) -> list[str]:
+def _tell_site(site: Site) -> list[str]:
     limits = [amounts.format_number(site.cores) + " cores"] if site.cores is not None else []
     limits += [amounts.format_bytes(site.disk_capacity)] if site.disk_capacity is not None else []
     limits += [f"speed {amounts.format_number(site.speed)}"] if site.speed != 1 else []
@@ -107,19 +107,19 @@ def _views(views: tuple[ViewReport, ...]) -> Iterator[str]:
             how = f"{'recomputed' if view.columns else 'not maintained'} ({view.refused.operator})"
             yield from wrap("; ".join([*facts, how]), f"  {view.name}  ")
             if view.columns:
-                yield from wrap(_columns(view), "    ")
+                yield from wrap(_tell_columns(view), "    ")
             continue
         same = first.setdefault(view.fingerprint or view.name, view.name)
         facts += [f"the same as {same}"] if same != view.name else []
         yield from wrap("; ".join(facts), f"  {view.name}  ")
-        yield from wrap(_columns(view), "    ")
+        yield from wrap(_tell_columns(view), "    ")
 
 
-def _columns(view: ViewReport) -> str:
+def _tell_columns(view: ViewReport) -> str:
     return join_items(f"{field.name} {field.type}" for field in view.columns)
 
 
-def _contract(contract: Contract) -> list[str]:
+def _tell_contract(contract: Contract) -> list[str]:
     facts = [f"within {amounts.format_seconds(contract.freshness_s)}"]
     facts += [amounts.format_price(contract.penalty, "row")] if contract.penalty else []
     facts += [f"for {contract.owner}"] if contract.owner else []

@@ -23,7 +23,7 @@ def doctor(directory: Directory = Path(), json: Json = False) -> int:
     return show(
         json,
         Exit.NO if findings else Exit.DONE,
-        text=lambda: "\n".join(_lines(looked, len(findings))),
+        text=lambda: "\n".join(_doctor_lines(looked, len(findings))),
         document=lambda: {
             "ok": not findings,
             "looked_at": [{"at": one.at, "seen": one.seen} for one in looked],
@@ -32,7 +32,7 @@ def doctor(directory: Directory = Path(), json: Json = False) -> int:
     )
 
 
-def _lines(looked: list[Looked], findings: int) -> Iterator[str]:
+def _doctor_lines(looked: list[Looked], findings: int) -> Iterator[str]:
     for one in looked:
         if one.problem is None:
             yield from wrap(one.seen, f"ok  {one.at}: ", "      ")

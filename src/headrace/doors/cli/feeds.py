@@ -125,11 +125,11 @@ def _show(as_json: bool, report: FeedsReport, out: Path | None) -> int:
         # On one line: an answer may list a million pairs.
         text = dumps(document, ensure_ascii=False, allow_nan=False)
     else:
-        text = fit(_text(report, out))
+        text = fit(_report_text(report, out))
     return Exit.DONE if write(text, sys.stdout) else Exit.BROKEN_PIPE
 
 
-def _text(report: FeedsReport, out: Path | None) -> str:
+def _report_text(report: FeedsReport, out: Path | None) -> str:
     answer = report.answer
     share = f" ({100 * report.stored_ahead / report.pairs:.1f} %)" if report.pairs else ""
     lines = [

@@ -66,12 +66,12 @@ def plan(
     return show(
         json,
         status,
-        text=lambda: _text(made),
+        text=lambda: _planned_text(made),
         document=lambda: planning.plan_document(made.plan),
     )
 
 
-def _text(made: Planned) -> str:
+def _planned_text(made: Planned) -> str:
     from headrace.doors.cli.plan_text import plan_text
 
     if made.change is None:

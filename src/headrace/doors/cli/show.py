@@ -75,12 +75,12 @@ def show_rows(seen: Seen, limit: int) -> str:
 
     rows = [list(map(_cell, row.values())) for row in reading.rows_as_json(seen.rows.slice(0, limit))]
     more = seen.rows.num_rows - len(rows)
-    lines = _lines(list(seen.rows.column_names), rows)
+    lines = _row_lines(list(seen.rows.column_names), rows)
     hidden = f", {more} not shown" if more else ""
     return "\n".join([*lines, f"{count(seen.rows.num_rows, 'row')}{hidden}, {as_of(seen)}"])
 
 
-def _lines(names: list[str], rows: list[list[str]]) -> list[str]:
+def _row_lines(names: list[str], rows: list[list[str]]) -> list[str]:
     """A table; where that does not fit, each row as a paragraph with a column on every line."""
     from headrace.doors.cli.output import page_width, table
 

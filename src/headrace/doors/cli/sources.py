@@ -32,10 +32,10 @@ def reread(
 
     answer = reread_source(directory, name, say_troubles if json else _say_progress)
     status = Exit.NO if answer["failing"] else Exit.DONE
-    return show(json, status, text=lambda: "\n".join(_lines(answer)), document=lambda: answer)
+    return show(json, status, text=lambda: "\n".join(_reread_lines(answer)), document=lambda: answer)
 
 
-def _lines(answer: dict[str, Any]) -> Iterator[str]:
+def _reread_lines(answer: dict[str, Any]) -> Iterator[str]:
     yield f'source "{answer["source"]}" was read again in {format_seconds(round(answer["seconds"], 1))}'
     yield from wrap(f"loaded with it: {join_items(answer['contracts'])}", "  ", "    ")
     for contract, why in answer["failing"].items():

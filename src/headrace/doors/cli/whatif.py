@@ -36,10 +36,10 @@ def whatif(
     wishes = Wishes(freshness, at, tuple(link or ()), tuple(rate or ()))
     found = imagine(directory, os.environ, contract, wishes)
     status = Exit.DONE if found.answer.after.kept else Exit.NO
-    return show(json, status, text=lambda: _text(contract, found), document=lambda: _document(contract, found))
+    return show(json, status, text=lambda: _whatif_text(contract, found), document=lambda: _document(contract, found))
 
 
-def _text(contract: str, found: Imagined) -> str:
+def _whatif_text(contract: str, found: Imagined) -> str:
     from headrace.doors.cli.plan_text import dollars_per_hour
     from headrace.doors.cli.why_text import grounds_lines
 

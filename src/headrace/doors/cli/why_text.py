@@ -83,7 +83,7 @@ def why_text(plan: Plan, answer: Why, measured: Measured = MappingProxyType({}))
     match answer:
         case WhyContract():
             found = measured.get(answer.plan.contract)
-            return "\n".join([*_contract(plan, answer, found), *_tell_measured(found)])
+            return "\n".join([*_tell_contract(plan, answer, found), *_tell_measured(found)])
         case WhyRejected():
             return "\n".join(_tell_rejected(plan, answer))
         case WhyVertex():
@@ -135,7 +135,7 @@ def why_document(answer: Why, measured: Measured = MappingProxyType({})) -> dict
             }
 
 
-def _contract(plan: Plan, answer: WhyContract, found: Mapping[str, Any] | None) -> Iterator[str]:
+def _tell_contract(plan: Plan, answer: WhyContract, found: Mapping[str, Any] | None) -> Iterator[str]:
     """`found` is what its service says of it."""
     kept = answer.plan
     kept_s, where = amounts.format_seconds(kept.freshness_s), f"{name_of_view(kept.view)} at {kept.site}"

@@ -27,7 +27,7 @@ def contains(wide: BlockFilter, narrow: BlockFilter) -> bool:
 
 def _follows(conjunct: Expr, left: Mapping[str, ValueSet]) -> bool:
     found = _on_one_column(conjunct)
-    return found is not None and _column(found) in left and left[_column(found)] <= found.values
+    return found is not None and _name_column(found) in left and left[_name_column(found)] <= found.values
 
 
 def _values_left(filter_: BlockFilter) -> dict[str, ValueSet]:
@@ -36,12 +36,12 @@ def _values_left(filter_: BlockFilter) -> dict[str, ValueSet]:
     for conjunct in filter_.conjuncts:
         found = _on_one_column(conjunct)
         if found is not None:
-            name = _column(found)
+            name = _name_column(found)
             left[name] = left[name] & found.values if name in left else found.values
     return left
 
 
-def _column(found: Restriction) -> str:
+def _name_column(found: Restriction) -> str:
     assert isinstance(found.subject, Column)
     return found.subject.name.partition(".")[2]
 

@@ -47,7 +47,7 @@ def fingerprint_of_part(block: Block, aliases: frozenset[str]) -> str:
 
 def part_of(block: Block, aliases: frozenset[str]) -> SubJoin:
     columns = needed_columns(block, aliases)
-    outputs = tuple(Output(f"{alias}.{column}", _column(alias, column)) for alias, column in columns)
+    outputs = tuple(Output(f"{alias}.{column}", _untyped_column(alias, column)) for alias, column in columns)
     identities = {
         input_.alias: input_.source if input_.fingerprint is None else f"@{input_.fingerprint}"
         for input_ in block.inputs
@@ -83,11 +83,11 @@ def _predicates(block: Block, aliases: frozenset[str]) -> Iterator[Expr]:
     yield from (part for one in block.filters if one.alias in aliases for part in one.conjuncts)
     yield from (residual.predicate for residual in block.residuals if set(residual.aliases) <= aliases)
     for members in block.classes:
-        columns = [_column(*member) for member in members if member[0] in aliases]
+        columns = [_untyped_column(*member) for member in members if member[0] in aliases]
         for other in columns[1:]:
             yield Call("=", (columns[0], other), BOOLEAN)
 
 
-def _column(alias: str, column: str) -> Column:
+def _untyped_column(alias: str, column: str) -> Column:
     """A column without its type: within a class, and as an output, only the name counts."""
     return Column(f"{alias}.{column}", NULL)

@@ -58,7 +58,7 @@ def decide_exactly(feeds: Feeds, pairs: Positions) -> BoolArray:
     consumers, group = np.unique(feeds.consumer[pairs], return_inverse=True)
     producers, member = np.unique(feeds.producer[pairs], return_inverse=True)
     amounts = in_integers(feeds, consumers, producers)
-    columns = _columns(amounts, group, member)
+    columns = _make_columns(amounts, group, member)
     rest = np.flatnonzero(~_cheaper_at_full_price(columns, feeds.pricing.model))
     ahead = np.zeros(len(pairs), dtype=np.bool_)
     on_read, stored = on_read_and_ahead(_rows(columns, rest), feeds.pricing.model, feeds.pricing.shown)
@@ -69,7 +69,7 @@ def decide_exactly(feeds: Feeds, pairs: Positions) -> BoolArray:
     return ahead
 
 
-def _columns(amounts: Integers, group: Positions, member: Positions) -> PairColumns:
+def _make_columns(amounts: Integers, group: Positions, member: Positions) -> PairColumns:
     event_rate = amounts.event_rate[member]
     followed = sum_by_group(event_rate, group, len(amounts.query_rate))
     return PairColumns(

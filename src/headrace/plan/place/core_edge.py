@@ -68,7 +68,7 @@ def decide_core(dag: Dag, core: CloudTree, given: Numbered, effort: Effort) -> P
         twice_bound = max(twice_bound, solved.twice_bound)
         cost, device = min((cost, device), (_cost(given, attached, joint), joint), key=lambda answer: answer[0])
     return PlacementDecision(
-        placement=_names(given, attached, device),
+        placement=_name_nodes(given, attached, device),
         cost=given.exact(cost),
         all_cloud_cost=given.exact(_cost(given, attached, given.pinned)),
         lower_bound=given.exact(twice_bound, halves=True),
@@ -239,7 +239,7 @@ def _each(one: Index, other: Index, operators: Index, below: Callable[[Index, In
     return np.column_stack([below(np.repeat(one, many), repeated), below(np.repeat(other, many), repeated)])
 
 
-def _names(given: Numbered, attached: Attached, device: Index) -> dict[str, str]:
+def _name_nodes(given: Numbered, attached: Attached, device: Index) -> dict[str, str]:
     node = _nodes(given, attached, device)
     places = zip(device[given.sources :].tolist(), node[given.sources :].tolist(), strict=True)
     return {

@@ -14,7 +14,7 @@ def read_views(fields: PlacementFields) -> tuple[PairView, ...]:
     taken: set[str] = set()
     views = []
     for at, pair in enumerate(fields.required_items("pairs")):
-        view = _plain_view(pair, given) or _view(fields, pair, ("pairs", at), given)
+        view = _plain_view(pair, given) or _read_view(fields, pair, ("pairs", at), given)
         if view is None:
             continue
         if view.id in taken:
@@ -47,7 +47,7 @@ def _default_id(a: str, b: str, given: dict[str, int]) -> str:
     return name if count == 1 else f"{name}#{count}"
 
 
-def _view(fields: PlacementFields, pair: Any, path: Path, given: dict[str, int]) -> PairView | None:
+def _read_view(fields: PlacementFields, pair: Any, path: Path, given: dict[str, int]) -> PairView | None:
     if not isinstance(pair, list) or not 4 <= len(pair) <= 6:
         fields.wrong(
             path, f"a pair is [i, j, rate of i, rate of j, optional id, optional load], not {show_value(pair)}"

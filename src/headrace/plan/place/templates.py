@@ -133,7 +133,9 @@ def change_rows(before: Instantiated, added: Iterable[Row] = (), removed: Iterab
             demands.pop(name, None)
     after = replace(before, uses=uses, demands=demands, homes=homes)
     changed = {
-        name for name in touched if name in uses and name in before.uses and _reads(before, name) != _reads(after, name)
+        name
+        for name in touched
+        if name in uses and name in before.uses and _find_reads(before, name) != _find_reads(after, name)
     }
     return RowsChanged(
         after,
@@ -165,5 +167,5 @@ def _home(template: LogicalTemplate, given: LogicalInput, row: Row) -> str:
     return CLOUD if given.name in template.in_cloud or not given.keys else str(row[given.keys[0]])
 
 
-def _reads(views: Instantiated, name: str) -> dict[str, Exact]:
+def _find_reads(views: Instantiated, name: str) -> dict[str, Exact]:
     return {stream: max(rates) for stream, rates in views.demands[name].items()}

@@ -200,10 +200,10 @@ class Terrain:
         if self.free:
             use[..., 0] = 0.0
         for number, resource in enumerate(self.resources, start=1):
-            self._count(use[..., number], resource, cores, disk, sent)
+            self._count_use(use[..., number], resource, cores, disk, sent)
         return use
 
-    def _count(self, use: Floats, resource: Resource, cores: Floats, disk: Floats, sent: float | None) -> None:
+    def _count_use(self, use: Floats, resource: Resource, cores: Floats, disk: Floats, sent: float | None) -> None:
         for site in resource.cpu_of:
             if site in self.index:
                 use[..., self.index[site]] += cores[self.index[site]]

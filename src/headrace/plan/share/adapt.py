@@ -172,7 +172,9 @@ def _proposal(
         plan=new,
         made=made,
         dropped=(*found.removed, *(start for start, _ in found.moved)),
-        moves=tuple(MoveRecord(name, clock_s, _parts(before, name), _parts(then, name), due) for name in moved),
+        moves=tuple(
+            MoveRecord(name, clock_s, _find_parts(before, name), _find_parts(then, name), due) for name in moved
+        ),
     )
 
 
@@ -208,7 +210,7 @@ def broken_contracts(now: Arrangement, measured: Measured) -> frozenset[str]:
     return frozenset((*stuck, *(name for name in late_contracts(now) if name not in forced)))
 
 
-def _parts(now: Arrangement, contract: str) -> frozenset[str]:
+def _find_parts(now: Arrangement, contract: str) -> frozenset[str]:
     vertex = next(kept.vertex for kept in now.kept if kept.contract.name == contract)
     return frozenset(upstream_first(now.graph, [vertex]))
 

@@ -35,10 +35,10 @@ def coarser_forms(
     known = _by_id(now)
     for finer in sorted(made & known.keys() - {view, None}, key=str):
         wide = known[str(finer)].block
-        remainder = subsumes(wide, own) if view not in _reads(known, wide) else None
+        remainder = subsumes(wide, own) if view not in _find_reads(known, wide) else None
         if remainder is not None:
             blocks = (*_with_inner(known, wide), read_from(own, wide, remainder))
-            yield cores_of(blocks, now.catalogue, _names(now))
+            yield cores_of(blocks, now.catalogue, _name_blocks(now))
 
 
 def present_form(now: Arrangement, view: str, cores: tuple[CoreStatistics, ...]) -> tuple[CoreStatistics, ...] | None:
@@ -51,7 +51,7 @@ def present_form(now: Arrangement, view: str, cores: tuple[CoreStatistics, ...])
 
 def form_of(now: Arrangement, view: str) -> tuple[CoreStatistics, ...]:
     """The blocks of a view as they are planned, with their statistics."""
-    return cores_of(tuple(blocks_in_form(now, view)), now.catalogue, _names(now))
+    return cores_of(tuple(blocks_in_form(now, view)), now.catalogue, _name_blocks(now))
 
 
 def blocks_in_form(now: Arrangement, view: str) -> Iterator[Block]:
@@ -80,7 +80,7 @@ def _by_id(now: Arrangement) -> dict[str, PlannedBlock]:
     return {entry.block.id: entry for entry in now.blocks}
 
 
-def _names(now: Arrangement) -> dict[str, str]:
+def _name_blocks(now: Arrangement) -> dict[str, str]:
     return {entry.block.fingerprint: entry.name for entry in now.blocks}
 
 
@@ -99,7 +99,7 @@ def _with_inner(known: Blocks, block: Block) -> Iterator[Block]:
     yield from (*found.values(), block)
 
 
-def _reads(known: Blocks, block: Block) -> frozenset[str]:
+def _find_reads(known: Blocks, block: Block) -> frozenset[str]:
     return frozenset(inner.id for inner in _with_inner(known, block))
 
 

@@ -196,7 +196,7 @@ def _blocks(now: Arrangement, views: Views) -> Iterator[PlannedBlock]:
     views_kept = {entry.contract.view for entry in now.kept}
     used = {*views_kept, *blocks_used(now, *(entry.vertex for entry in now.kept))}
     blocks = {block.id for view in used for block in blocks_in_form(now, view)}
-    names = _names(now, blocks, views)
+    names = _name_blocks(now, blocks, views)
     forms = {
         view: tuple(_as_declared(blocks_in_form(now, view), declared[-1])) if view in views_kept else declared
         for view, declared in views.items()
@@ -211,7 +211,7 @@ def _blocks(now: Arrangement, views: Views) -> Iterator[PlannedBlock]:
                 yield make_planned_block(core, core.block.id not in views)
 
 
-def _names(now: Arrangement, running: Collection[str], views: Views) -> dict[str, str]:
+def _name_blocks(now: Arrangement, running: Collection[str], views: Views) -> dict[str, str]:
     """The name of every block by its fingerprint: the one it runs under, unless a view of that name means something
     else now.
     """

@@ -101,7 +101,7 @@ def as_measured(now: Arrangement, measured: Measured) -> tuple[Arrangement, Core
     cores = cores_of_kept(now, catalogue)
     found = revalue(now, catalogue, cores)
     links = tuple(_link(link, measured, found.live.bill.link) for link in catalogue.links)
-    sites = {name: _site(site, measured, found) for name, site in catalogue.sites.items()}
+    sites = {name: _revalue_site(site, measured, found) for name, site in catalogue.sites.items()}
     return replace(found, catalogue=replace(catalogue, links=links, sites=sites)), cores
 
 
@@ -113,7 +113,7 @@ def _link(link: Link, measured: Measured, traffic: Mapping[tuple[str, str], floa
     return replace(link, bandwidth=min(link.bandwidth or inf, sent / load)) if load and sent else link
 
 
-def _site(site: Site, measured: Measured, now: Arrangement) -> Site:
+def _revalue_site(site: Site, measured: Measured, now: Arrangement) -> Site:
     """Sites of one host are as slow as one another; those that name none are in one process."""
     sites, vertices = now.catalogue.sites, now.graph.vertices
     found = [

@@ -47,7 +47,9 @@ class StreamedContract:
     def places(self, sites: dict[str, str]) -> Places:
         """Where its sub-joins and outputs are made, as the search of plans takes it."""
         return {
-            core.name: {part: sites[_id(core, part)] for part in (*_parts(core), OUTPUT) if _id(core, part) in sites}
+            core.name: {
+                part: sites[_id(core, part)] for part in (*_list_sub_joins(core), OUTPUT) if _id(core, part) in sites
+            }
             for core in self.cores
         }
 
@@ -87,7 +89,7 @@ def _read_input(
 def _operators(core: CoreStatistics, inputs: dict[int, str], batch_s: float) -> Iterator[QueryOperator]:
     """The joins of a core in order, then its operator on top."""
     read = dict(inputs)
-    for subset in _parts(core):
+    for subset in _list_sub_joins(core):
         left = max((part for part in read if part & subset == part), key=int.bit_count)
         right = subset & ~left
         read[subset] = _id(core, subset)
@@ -104,7 +106,7 @@ def _id(core: CoreStatistics, part: int) -> str:
     return f"{core.name}:{part}"
 
 
-def _parts(core: CoreStatistics) -> tuple[int, ...]:
+def _list_sub_joins(core: CoreStatistics) -> tuple[int, ...]:
     """Sub-joins that each add one input to the one before; the slowest that can be made."""
     if not core.is_joined or core.everything.bit_count() < 2:
         return ()

@@ -92,7 +92,7 @@ def predict(workload: Workload, network: SiteNetwork, deployment: Deployment, sh
                 hop = _hop(workload, query, operator, name, deployment[query.id])
                 if hop is not None:
                     link, rate, fingerprint = hop
-                    planned[_key(sharing, query, operator, fingerprint, link)] = (link, rate)
+                    planned[_flow_key(sharing, query, operator, fingerprint, link)] = (link, rate)
     flows = _achieve(planned, network)
     queries = {
         query.id: _query_flow(workload, network, query, deployment[query.id], sharing, flows)
@@ -125,7 +125,7 @@ def _hop(
     return None if src == sites[operator.id] else ((src, sites[operator.id]), rate, fingerprint)
 
 
-def _key(
+def _flow_key(
     sharing: FlowSharing, query: StreamQuery, operator: QueryOperator, fingerprint: str, link: SiteLink
 ) -> FlowKey:
     reader = {FlowSharing.NONE: query.id, FlowSharing.INOP: operator.fingerprint, FlowSharing.ALL: ""}[sharing]
@@ -159,7 +159,7 @@ def _query_flow(
         for operator, name in path:
             hop = _hop(workload, query, operator, name, sites)
             if hop is not None:
-                flow = flows[_key(sharing, query, operator, hop[2], hop[0])]
+                flow = flows[_flow_key(sharing, query, operator, hop[2], hop[0])]
                 share = min(share, flow.share)
                 backlog = (flow.planned - flow.achieved) * BACKLOG_S
                 delay += network.latency[hop[0]] + (backlog / flow.achieved if backlog > 0 else 0.0)

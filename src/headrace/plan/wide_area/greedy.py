@@ -90,14 +90,14 @@ class _QueryAdmission:
 
     def place(self) -> dict[str, str]:
         for operator in self.query.operators:
-            site = self._site(operator)
+            site = self._choose_site(operator)
             self.sites[operator.id] = site
             if (operator.fingerprint, site) not in self.running.inputs:
                 for link, amount in self._missing(operator, site).items():
                     self.reserved[link] = self.reserved.get(link, 0.0) + amount
         return settle(self.workload, self.query, self.sites, self.running)
 
-    def _site(self, operator: QueryOperator) -> str:
+    def _choose_site(self, operator: QueryOperator) -> str:
         allowed = allowed_sites(self.query, operator, self.network, self.workload.streams, self.at_source)
         if operator.pinned is not None:
             return operator.pinned

@@ -102,7 +102,8 @@ class SpoolRows:
         count = len(self._rows)
         values = zip(*self._rows, strict=True) if count else ((),) * len(self.captured.columns)
         arrays = [
-            self._column(name, type_, texts) for (name, type_), texts in zip(self.captured.columns, values, strict=True)
+            self._make_column(name, type_, texts)
+            for (name, type_), texts in zip(self.captured.columns, values, strict=True)
         ]
         arrays += [
             pa.array(self._stamps, pa.int64()),
@@ -114,7 +115,7 @@ class SpoolRows:
         self._clear()
         return pa.Table.from_arrays(arrays, schema=spool_schema(self.captured))
 
-    def _column(self, name: str, type_: Type, texts: tuple[bytes | None, ...]) -> pa.Array:
+    def _make_column(self, name: str, type_: Type, texts: tuple[bytes | None, ...]) -> pa.Array:
         try:
             return column_of(texts, type_)
         except NoSuchValue as error:

@@ -52,7 +52,7 @@ class Transactions:
     def feed(self, data: bytes) -> None:
         message = decode(data, self._stream is not None)
         if isinstance(message, RowChange):
-            self._change(message)
+            self._take_change(message)
         elif isinstance(message, Relation):
             self._current_relations()[message.oid] = message
         elif isinstance(message, Truncate):
@@ -74,7 +74,7 @@ class Transactions:
                 return own
         return self._relations[oid]
 
-    def _change(self, change: RowChange) -> None:
+    def _take_change(self, change: RowChange) -> None:
         if self._stream is None:
             self._receiver.change(self._relations[change.relation], change)
         else:

@@ -61,7 +61,7 @@ def _log(known: Known, vertex: Vertex) -> LogSpec:
 def _task(known: Known, vertex: Vertex, before: Mapping[str, Task]) -> Task:
     edge = known.plan.graph.edges.get(vertex.id)
     step = _ingest_step(known, vertex) if edge is None else _step(known, vertex, edge)
-    reads = (step.spool,) if isinstance(step, Ingest) else _distinct(edge.inputs if edge else ())
+    reads = (step.spool,) if isinstance(step, Ingest) else _drop_repeated(edge.inputs if edge else ())
     inputs = [before[name] for name in reads if name in before]
     follows = any(task.follows or isinstance(task.step, RecomputeStep) for task in inputs)
     return Task(vertex.id, vertex.site, step, reads, follows=follows)
@@ -119,5 +119,5 @@ def _same_order(known: Known, name: str, vertex: Vertex) -> tuple[int, ...]:
     return tuple(range(len(scope))) if scope == vertex.scope else (0,) * len(scope)
 
 
-def _distinct(names: Iterable[str]) -> tuple[str, ...]:
+def _drop_repeated(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))

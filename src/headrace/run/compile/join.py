@@ -35,17 +35,17 @@ def _sides(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The aliases of the output that each input stands for."""
     whole = set(out.scope)
-    if len(relation.scope) > 1 and set(relation.scope) < whole and not _reads(planned, out, relation):
+    if len(relation.scope) > 1 and set(relation.scope) < whole and not _find_aliases(planned, out, relation):
         return tuple(sorted(whole - set(relation.scope))), relation.scope
-    if len(delta.scope) > 1 and set(delta.scope) < whole and not _reads(planned, out, delta):
+    if len(delta.scope) > 1 and set(delta.scope) < whole and not _find_aliases(planned, out, delta):
         return delta.scope, tuple(sorted(whole - set(delta.scope)))
     changed = tuple(out.delta_of or ())
     if len(changed) != 1:
-        changed = _reads(planned, out, delta)[:1]
+        changed = _find_aliases(planned, out, delta)[:1]
     return changed, tuple(sorted(whole - set(changed)))
 
 
-def _reads(planned: PlannedBlock, out: Vertex, vertex: Vertex) -> tuple[str, ...]:
+def _find_aliases(planned: PlannedBlock, out: Vertex, vertex: Vertex) -> tuple[str, ...]:
     """The single aliases of the output that a vertex could be."""
     return tuple(
         alias

@@ -58,7 +58,7 @@ def _split_task(task: Task, logs: Mapping[str, LogSpec]) -> Iterator[tuple[Task,
     """New and changed tasks, each with the log that it makes."""
     step, helpers = _without_timed_readings(task, logs)
     yield from helpers
-    changed = replace(task, step=step, reads=_reads(step, task)) if helpers else task
+    changed = replace(task, step=step, reads=_find_reads(step, task)) if helpers else task
     after = _conditions_after(changed.step)
     if after:
         yield from _before_and_after(changed, logs[task.vertex], after)
@@ -143,7 +143,7 @@ def _before_and_after(task: Task, spec: LogSpec, timed: tuple[Expr, ...]) -> Ite
         step = replace(step, residual=conjunction(rest))
     else:
         assert isinstance(step, AggregateStep)
-        types = {node.name: node.type for condition in timed for node in _columns(condition)}
+        types = {node.name: node.type for condition in timed for node in _find_columns(condition)}
         names = {column: f"h:{column}" for column in read}
         extra = tuple(Field(names[column], types[column]) for column in read)
         having = step.aggregation.having
@@ -162,11 +162,11 @@ def _before_and_after(task: Task, spec: LogSpec, timed: tuple[Expr, ...]) -> Ite
     )
 
 
-def _columns(expr: Expr) -> Iterator[Column]:
+def _find_columns(expr: Expr) -> Iterator[Column]:
     return (node for node in walk(expr) if isinstance(node, Column))
 
 
-def _reads(step: OperatorStep, task: Task) -> tuple[str, ...]:
+def _find_reads(step: OperatorStep, task: Task) -> tuple[str, ...]:
     match step:
         case Pass(inputs):
             logs = [reading.log for reading in inputs]

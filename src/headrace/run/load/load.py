@@ -78,10 +78,10 @@ class DatasetLoad:
             each_once = kept is not None or isinstance(self.program.tasks[vertex].step, JoinStep)
             self.known[vertex] = table if each_once else consolidate(table)
             if kept is None:
-                self._count(vertex)
+                self._count_vertex(vertex)
         return self.known[vertex]
 
-    def _count(self, vertex: str) -> None:
+    def _count_vertex(self, vertex: str) -> None:
         site = self.program.logs[vertex].site
         reads = self.program.tasks[vertex].reads
         origin = next((log.site for name in reads if (log := self.program.logs[name]).site != site), None)

@@ -80,7 +80,7 @@ def _base(item: LoadItem, spec: LogSpec, table: pa.Table) -> Iterator[Piece]:
     schema = schema_of(spec.columns)
     table = table.select(schema.names).cast(schema)
     if spec.name in item.before:
-        yield from _change(item, spec, table, item.before[spec.name])
+        yield from _write_change(item, spec, table, item.before[spec.name])
         return
     name, size = item.store.write(spec.site, table, f"base-{spec.name}-{item.t}", durable=False)
     yield Piece(PieceKind.BASE, name, NEVER, item.t, table.num_rows, size)
@@ -91,7 +91,7 @@ def _base(item: LoadItem, spec: LogSpec, table: pa.Table) -> Iterator[Piece]:
         )
 
 
-def _change(item: LoadItem, spec: LogSpec, table: pa.Table, log: Log) -> Iterator[Piece]:
+def _write_change(item: LoadItem, spec: LogSpec, table: pa.Table, log: Log) -> Iterator[Piece]:
     """What turns that which a log holds into a table, all at the time of loading."""
     names = schema_of(spec.columns).names
     tables = [item.store.read(log.site, piece.file, names) for piece in log.contents]

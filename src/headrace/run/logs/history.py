@@ -90,10 +90,10 @@ def _windows(pieces: list[Piece], span: int, files: int) -> list[tuple[Piece, ..
 def _group_small_pieces(pieces: list[Piece], below: int, span: int, files: int) -> Iterator[tuple[Piece, ...]]:
     for fits, group in groupby(pieces, key=lambda piece: piece.bytes < below):
         if fits:
-            yield from (tuple(part) for part in _parts(group, span) if len(part) >= files)
+            yield from (tuple(part) for part in _split_pieces(group, span) if len(part) >= files)
 
 
-def _parts(pieces: Iterable[Piece], span: int) -> Iterator[list[Piece]]:
+def _split_pieces(pieces: Iterable[Piece], span: int) -> Iterator[list[Piece]]:
     """Splits pieces into as much as one file may hold, and span."""
     part: list[Piece] = []
     for piece in pieces:

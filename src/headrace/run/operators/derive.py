@@ -39,7 +39,7 @@ def derive(
     found = find_touched_keys(step.keys, changes, contents, after, around)
     match step.derivation.kind:
         case DerivationKind.DISTINCT:
-            made = _distinct(step, found)
+            made = _derive_distinct(step, found)
         case DerivationKind.TOPK:
             made = first_of_partitions(step.derivation, found.sides[0], around)
         case DerivationKind.PYTHON:
@@ -60,7 +60,7 @@ def _unite_rows(step: DeriveStep, changes: tuple[pa.Table, ...], around: Surroun
     return pa.concat_tables(tables)
 
 
-def _distinct(step: DeriveStep, found: TouchedKeys) -> pa.Table:
+def _derive_distinct(step: DeriveStep, found: TouchedKeys) -> pa.Table:
     """A row comes when it occurs first and goes when it occurs no more."""
     (side,) = found.sides
     new = side.is_new

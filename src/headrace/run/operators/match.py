@@ -57,13 +57,13 @@ def match_sides(
     left, right, time, weight = (
         np.concatenate([getattr(part, name) for part in shown]) for name in ("left", "right", "time", "weight")
     )
-    columns = _columns(found.sides[0].rows, left)
+    columns = _take_columns(found.sides[0].rows, left)
     if not one_sided:
-        columns |= _columns(found.sides[1].rows, right)
+        columns |= _take_columns(found.sides[1].rows, right)
     return make_changes(columns, time, weight)
 
 
-def _columns(rows: pa.Table, positions: Integers) -> dict[str, pa.ChunkedArray]:
+def _take_columns(rows: pa.Table, positions: Integers) -> dict[str, pa.ChunkedArray]:
     """Rows at positions; nobody's are NULL."""
     taken = rows.take(pa.array(positions, mask=positions == _NOBODY))
     return {name: taken.column(name) for name in rows.column_names}
@@ -97,10 +97,10 @@ class _Match:
         """Finds, among some rows of a side and some of the other, all pairs for which the condition holds."""
         if self._rest == TRUE:
             return self._of_equal_keys(side, mine, others)
-        found = [self._holding(side, part, others) for part in self._parts(side, mine, others)]
+        found = [self._holding(side, part, others) for part in self._split_rows(side, mine, others)]
         return np.concatenate([i for i, _ in found]), np.concatenate([j for _, j in found])
 
-    def _parts(self, side: int, mine: Integers, others: Integers) -> list[Integers]:
+    def _split_rows(self, side: int, mine: Integers, others: Integers) -> list[Integers]:
         """Rows in parts that make about so many pairs at once: without a key all rows meet all others."""
         theirs = np.sort(self._groups[1 - side][others])
         groups = self._groups[side][mine]
@@ -115,7 +115,7 @@ class _Match:
     def _holding(self, side: int, mine: Integers, others: Integers) -> tuple[Integers, Integers]:
         i, j = self._of_equal_keys(side, mine, others)
         left, right = (i, j) if side == 0 else (j, i)
-        columns = _columns(self._sides[0].rows, left) | _columns(self._sides[1].rows, right)
+        columns = _take_columns(self._sides[0].rows, left) | _take_columns(self._sides[1].rows, right)
         pairs_ = pa.table(columns) if columns else pa.table({"": left})
         mask = column_of(self._rest, pairs_, self._around).fill_null(False).to_numpy(zero_copy_only=False)
         return i[mask], j[mask]

@@ -99,10 +99,10 @@ class _Group:
         self._calls = tuple(_CallValues(call) for call in aggregation.calls if call.argument is not None)
         by_name = {values.call.name: values for values in self._calls}
         self._values: tuple[Callable[[], Value], ...] = tuple(
-            by_name[call.name].value if call.argument is not None else self._count for call in aggregation.calls
+            by_name[call.name].value if call.argument is not None else self._count_rows for call in aggregation.calls
         )
 
-    def _count(self) -> int:
+    def _count_rows(self) -> int:
         return self._rows
 
     def add(self, arguments: Row, weight: int) -> None:

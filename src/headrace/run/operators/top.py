@@ -32,7 +32,7 @@ def first_of_partitions(derivation: Derivation, side: Side, around: Surroundings
     rank = (derivation.offset, derivation.ranking, derivation.rank_name)
     top = TopK(input_, derivation.partition, derivation.order, derivation.limit, *rank)
     columns = {field.name: field.type for field in fields_of(top)}
-    key = _key(top, around)
+    key = _make_key(top, around)
     rows = [
         (*row, time, 0, weight)
         for partition in _partitions(derivation, side, around)
@@ -97,7 +97,7 @@ class _Ordered:
         return ZSet(first_rows(self._top, in_order, lambda item: self._key(item[0])[0]))
 
 
-def _key(top: TopK, around: Surroundings) -> Callable[[Row], tuple[Any, Any]]:
+def _make_key(top: TopK, around: Surroundings) -> Callable[[Row], tuple[Any, Any]]:
     """What the order of rows is decided by: the order asked for, then the whole row."""
     orders = tuple((order_key(order, names_of(top.input), around), order.descending) for order in top.order)
     columns = tuple(column_key(field.type) for field in fields_of(top.input))
