@@ -9,6 +9,8 @@ from urllib.parse import unquote
 import pytest
 from ruamel.yaml import YAML
 
+from tests.architecture_page import PAGE, named_paths
+
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("docs", "changes", "examples", "bench")
 PAGES = [*sorted(ROOT.glob("*.md")), *(page for folder in FOLDERS for page in sorted((ROOT / folder).rglob("*.md")))]
@@ -65,3 +67,10 @@ def test_examples_in_python_and_yaml_can_be_read(page: Path):
             compile(code, page.name, "exec")
         if language in ("yaml", "yml"):
             YAML(typ="safe").load(code)
+
+
+def test_every_module_that_the_architecture_names_exists():
+    places = (ROOT / "src" / "headrace", ROOT)
+    paths = named_paths(PAGE.read_text())
+    assert len(paths) > 80
+    assert not [path for path in paths if not any((place / path).exists() for place in places)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
 import urllib.error
 import urllib.request
 from collections import Counter
@@ -16,8 +15,11 @@ import pytest
 
 import headrace
 from headrace.connect.processes import birth_of
+from headrace.doors.cli import main
 from headrace.site.folder import Folder
-from tests.running.running_project import RunningProject, children, until
+from tests.architecture_page import LIVES, not_passed
+from tests.running.recorder import record_processes, recorded_here, recorded_processes
+from tests.running.running_project import RunningProject, children, load, until
 
 
 def get(project: RunningProject, path: str, token: str | None = None) -> tuple[int, str]:
@@ -99,38 +101,44 @@ def test_a_project_is_kept_and_read_and_changed_while_it_runs(project: RunningPr
     assert f"the service stopped (process {pid})" in project.headrace("events").splitlines()[-1]
 
 
-def test_contracts_come_and_go_under_load_and_a_killed_service_goes_on(project: RunningProject) -> None:
+def test_contracts_come_and_go_under_load_and_a_killed_service_goes_on(
+    project: RunningProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Along the way, all modules that the architecture page names are passed, each where the page says so."""
+    ran: dict[str, set[str]] = {life: set() for life in LIVES}
+    record_processes(tmp_path, monkeypatch)
     project.declare("named", "counts")
-    project.up()
-    assert project.document("apply")["changed"] is False
-    stop = threading.Event()
-
-    def load() -> None:
-        number = 2000
-        while not stop.wait(0.01):
-            number += 1
-            project.change_something(number)
-
-    loading = threading.Thread(target=load)
-    loading.start()
-    try:
-        project.declare("named", "by_body")
-        change = project.document("apply", "--dry-run")
-        assert change["applied"] is False and change["change"]["contracts_added"] == ["by_body"]
-        change = project.document("apply")
-        assert change["change"]["contracts_removed"] == ["counts"] and change["steps"]
-        assert {contract["id"] for contract in project.document("status")["contracts"]} == {"named", "by_body"}
+    with recorded_here(ran["declaration"]):
+        project.headrace("check", "--connect")
+    with recorded_processes(tmp_path / "first", monkeypatch, ran["contract"], ran["change"]):
+        with recorded_here(ran["contract"]):
+            (tmp_path / "plan.json").write_text(project.headrace("plan", "--json"))
+            assert main.run(["check-plan", str(tmp_path / "plan.json")]) == 0
+            project.up()
+        assert project.document("apply")["changed"] is False
+        with load(project, 2000):
+            project.declare("named", "by_body")
+            change = project.document("apply", "--dry-run")
+            assert change["applied"] is False and change["change"]["contracts_added"] == ["by_body"]
+            with recorded_here(ran["contract"]):
+                change = project.document("apply")
+            assert change["change"]["contracts_removed"] == ["counts"] and change["steps"]
+            assert {contract["id"] for contract in project.document("status")["contracts"]} == {"named", "by_body"}
+        with recorded_here(ran["change"]):
+            project.until_equal("named", "by_body")
+    with load(project, 3000):
         pid = project.process()["pid"]
         os.kill(pid, signal.SIGKILL)
         until(lambda: birth_of(pid) is None, "it is gone")
         assert "failed" in project.headrace("status")
         project.declare("named", "by_body", "counts")
-        project.up()
-    finally:
-        stop.set()
-        loading.join()
+        with recorded_processes(tmp_path / "second", monkeypatch, ran["crash"]):
+            project.up()
+            project.change_something(4000)
+            until(lambda: (4000,) in {row[1:2] for row in project.rows("named")}, "what was written since is there")
     project.until_equal("named", "by_body", "counts")
     assert "ended unexpectedly" in (project.folder / ".headrace" / "up.log").read_text()
+    assert {life: not_passed(life, ran[life]) for life in LIVES} == {life: [] for life in LIVES}
 
 
 @pytest.mark.long
