@@ -61,7 +61,7 @@ def _say_value(value: Value) -> str:
 
 
 def say_text(text: str, longest: int) -> str:
-    """A value on one line, with so many characters at most."""
+    """A value on one line, cut to a number of characters."""
     shown = "".join(map(_say_character, text[: longest + 1]))
     return shown if len(shown) <= longest else f"{shown[:longest]}..."
 

@@ -43,7 +43,7 @@ CLOSE_CALLS = 8
 """Plans that are measured where blocks of a view share vertices."""
 
 FEW_LABELS = 8
-"""The same for views with so many sources that not even all orders of joins are tried."""
+"""The limit for views with so many sources that not even all orders of joins are tried."""
 
 NEVER_LATE_EXPONENT = 746.0
 """exp(-746) is 0: a smaller exponent makes lateness impossible."""

@@ -21,7 +21,7 @@ BEAM = 24
 """Sub-joins of one size that are looked at when there are more inputs."""
 
 MOST_AT_FULL_BEAM = 12
-"""Inputs up to which so many are looked at: beyond that fewer are, so that the work grows with the inputs only."""
+"""Inputs up to which that many are looked at: beyond that fewer are, so that the work grows with the inputs only."""
 
 
 @dataclass(frozen=True)

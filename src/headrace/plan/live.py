@@ -13,7 +13,7 @@ from headrace.plan.search.terrain import Resource, StandingVertex
 
 NOTHING = Graph({}, {})
 ROUNDING = 1e-9
-"""Sums of the same uses differ by so much of themselves at most."""
+"""The share by which sums of the same uses differ at most."""
 
 
 @dataclass(frozen=True)

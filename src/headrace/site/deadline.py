@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 class Deadline:
-    """So many seconds from now on."""
+    """A time limit, a number of seconds from now."""
 
     def __init__(self, seconds: float) -> None:
         self._at = time.monotonic() + seconds

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 PATIENCE_S = 2.0
-"""After so long any moment between pushes will do, and after twice as long any moment."""
+"""After this long any moment between pushes will do, and after twice as long any moment."""
 LOOK_EVERY_S = 0.1
 QUICK = 0.2
 """Weight of the last piece of work in what the next is expected to take."""
@@ -41,7 +41,7 @@ class Gaps:
             self._set(False, self._next_push)
 
     def expect_push(self, in_s: float) -> None:
-        """None runs, and the next starts after so many seconds if nothing happens before."""
+        """No push runs, and the next starts after that many seconds if nothing happens before."""
         self._set(False, self.clock() + in_s)
 
     def _set(self, pushing: bool, next_push: float) -> None:

@@ -31,7 +31,7 @@ UPKEEP_EVERY_S, NOTHING_DUE_S = 0.5, 3.0
 """Looking for upkeep reads all logs: less often when there was none."""
 TRIM_EVERY_S = 20.0
 GRACE_S = 60.0
-"""Files that nobody names stay for so long: who wrote them may be about to."""
+"""How long files stay that no log names: the process that wrote them may be about to commit."""
 CUT_OFF = "it fell further behind than its site has room for changes, and has to be loaded again"
 
 

@@ -19,7 +19,7 @@ log = logging.getLogger("headrace.events")
 KEEP_FOR_S = 7 * 86_400.0
 """How long events are kept."""
 KEEP_ROUTINE_BYTES, KEEP_OTHER_BYTES = 80_000_000, 20_000_000
-"""At most so much of them, in 100 MB of the ledger: pushes, however many, never crowd out what people look for."""
+"""How many bytes of the ledger they take at most: pushes, however many, never crowd out what people look for."""
 
 
 class Journal:

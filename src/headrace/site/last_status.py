@@ -13,7 +13,7 @@ from headrace.site.process import running_process
 
 FILE = "status.json"
 UNRESPONSIVE_S = 5.0
-"""A service writes its status every second: one that has not for so long stands still."""
+"""A service writes its status every second: one that has not written it for this long stands still."""
 WAKE = "run `kill -CONT PID` if somebody suspended the process, else `kill -9 PID` and `headrace up`: nothing is lost"
 
 

@@ -36,7 +36,7 @@ SHORTEST_S = 0.05
 FORGET_JOBS = 0.93
 """What a job still weighs when the next one comes: there are few, and they become quicker while a machine warms up."""
 SURPRISING = 0.2
-"""Of jobs that take so much more or less than predicted, as a logarithm, only that much is believed."""
+"""A job that takes much more or less than predicted counts with at most this difference, as a logarithm."""
 
 
 @dataclass(slots=True)
@@ -118,7 +118,7 @@ class Learning:
         self.jobs = add_sample(self.jobs, Sample(pushes, predicted_s, took_s, weight), AS_PLANNED, FORGET_JOBS)
 
     def learn_sides(self, longest_s: float, total_s: float, took_s: float) -> None:
-        """Learns from a job whose pushes took so long, those of its longest slot and all."""
+        """Learns from how long a job's pushes took, those of its longest slot and all."""
         if total_s - longest_s > UNEQUAL * total_s:
             seen = (total_s - (took_s - self.overhead_s)) / (total_s - longest_s)
             self.parallel += QUICK * (min(1.0, max(0.0, seen)) - self.parallel)

@@ -28,9 +28,9 @@ from headrace.site.unloaded import Unloaded
 log = logging.getLogger("headrace.service")
 
 BACKOFF_S = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
-"""After so many failures in a row a view is left alone for so long."""
+"""How long a view is left alone after none, one, two, ... failures in a row."""
 BACKOFF_FOR = 5.0
-"""And for so many times as long as the last try took: what is large must not keep others from their turn."""
+"""And at least this many times as long as the last try took: a large view must not keep others from their turn."""
 MEND_ROW = (
     "correct or delete the row, or make the view handle it (NULLIF in a division); the view then resumes by itself"
 )

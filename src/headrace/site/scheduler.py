@@ -33,9 +33,9 @@ from headrace.site.push_state import PushState, find_needed
 from headrace.site.running import Running
 
 BACKOFF_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
-"""After so many failures in a row a vertex is left alone for so long."""
+"""How long a vertex is left alone after one, two, ... failures in a row."""
 HARMFUL_BACKOFF_S = 600.0
-"""For so long a vertex is left alone whose push, by itself, held up all others or brought down the engine."""
+"""How long a vertex is left alone whose push, by itself, held up all others or brought down the engine."""
 
 
 @dataclass(slots=True)

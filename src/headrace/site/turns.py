@@ -62,6 +62,6 @@ class Turns:
                 self._plan.release()
 
     def wait_for_pushes(self, within_s: float) -> None:
-        """Returns when nobody pushes, or when so many seconds have passed."""
+        """Returns when nobody pushes, or when that many seconds have passed."""
         if self._pushing.acquire(timeout=within_s):
             self._pushing.release()

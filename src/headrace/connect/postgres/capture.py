@@ -76,7 +76,7 @@ LOCKED_FOR = "2s"
 BEAT = "beat:"
 """Marks of heartbeats begin so, and end with our time when we asked for them."""
 ROWS_AT_ONCE = 200_000
-"""A batch ends after so many rows, even if there are more."""
+"""A batch ends after this many rows, even if there are more."""
 BYTES_IN_MEMORY = 64_000_000
 """Of the log; then rows go to files, however few they are."""
 

@@ -34,7 +34,7 @@ CUT_MARK = "cut:"
 """Marks of audits begin so; the capture notes when it came to them (`CutReached`)."""
 LOCK_WITHIN_MS = 300
 HELD_AT_MOST_MS = 10_000
-"""For so long the lock may be held by an audit that asks for nothing more: one that was stopped, for example."""
+"""How long an audit that asks for nothing more may hold the lock: one that was stopped, for example."""
 ROWS_AT_ONCE, BYTES_AT_ONCE = 100_000, 32 << 20
 
 

@@ -19,7 +19,7 @@ from headrace.model.errors import ConnectError
 from headrace.run.capture.position import format_lsn
 
 CHANGES_AT_ONCE = 50_000
-"""After so many a look ends, at the end of a transaction."""
+"""A look ends after this many messages, at the end of a transaction."""
 
 LOOK_EVERY_S = 0.2
 

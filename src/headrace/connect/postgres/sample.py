@@ -59,7 +59,7 @@ def admit_guest(server: EmbeddedPostgres, database: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Habit:
-    """What an app does again and again, so many times a second."""
+    """What an app does again and again, `per_second` times a second."""
 
     database: str
     per_second: float

@@ -49,7 +49,7 @@ from headrace.site.reading import ViewReader
 from headrace.site.sources.databases import databases_of, place_of
 
 TRIES = 3
-"""A view that moved on before it was read, or is recomputed in full, is compared at so many moments."""
+"""At how many moments a view is compared that moved on before it was read, or is recomputed in full."""
 REACHED_WITHIN_S = 120.0
 FOLDERS_WITHIN_S = 30.0
 MOVED_ON = "it changed before it could be read, each time; try again when there are fewer writes"

@@ -44,7 +44,7 @@ class BranchNode(NamedTuple):
 
 
 def branch(choices: Choices, rows: tuple[Row, ...], start: BoolArray | None, nodes: int) -> BranchResult:
-    """Searches for better choices than `start`, visiting at most so many nodes."""
+    """Searches for better choices than `start`, visiting at most `nodes` nodes."""
     best = start
     best_cost = None if start is None else choices.cost(start)
     numbers = itertools.count()

@@ -17,7 +17,7 @@ CHUNK = 256
 """Labels that are compared pairwise at once."""
 
 SMALL = 96
-"""Groups of at most so many labels are compared side by side."""
+"""Groups of at most this many labels are compared side by side."""
 
 RELATIVE = 1e-12
 """Differences smaller than this share are rounding."""

@@ -23,7 +23,7 @@ from headrace.run.logs.upkeep_work import ReplacedPieces
 from headrace.run.ports import Store
 
 FILES = 32
-"""So many small ones next to each other become one, and twice as many that are not large."""
+"""This many small ones next to each other become one, and twice as many that are not large."""
 SMALL, LARGE, MOST = 256_000, 16_000_000, 64_000_000
 """Bytes below which files are small, and from which on they are large and left alone; none becomes larger than that."""
 SPAN = 0.25

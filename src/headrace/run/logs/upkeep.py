@@ -23,11 +23,11 @@ from headrace.run.program import LogSpec
 from headrace.run.push.engine import Engine
 
 COMPACT_PIECES = 64
-"""So many files of changes after the base make a new base worth while, or changes half as large as it."""
+"""How many files of changes after the base make a new base worthwhile; so do changes half as large as it."""
 TOGETHER, SMALL_BYTES = 16, 2_000_000
-"""So many pieces of work that read at most so much go in one job."""
+"""How many pieces of work go in one job, and how many bytes they may read."""
 GATHERED_TOGETHER = 8
-"""So many pieces of history go along."""
+"""How many pieces of history go in the same job."""
 ATTEMPTS = 5
 KEEP_CAPTURED = 600 * 1_000_000
 """Microseconds for which spools keep what was read of them: sources' own logs have the same changes."""

@@ -21,7 +21,7 @@ from headrace.run.rows.arrow import arrow_table, rows_of_arrow
 from headrace.run.rows.changes import TIME, WEIGHT, contents
 
 NAMED = 3
-"""Of rows that look alike, so many are named."""
+"""How many rows that look alike are named."""
 
 
 def say_where(bad: BadRow, program: Program, ledger: Ledger, store: Store, came: Collection[int] = ()) -> str:

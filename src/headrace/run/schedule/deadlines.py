@@ -18,7 +18,7 @@ from headrace.run.push.items import Item
 from headrace.run.push.work import WorkItem
 
 ROW_S, BYTE_S = 2e-5, 1e-7
-"""Seconds for each row, or byte, that an item reads: so much is always expected, whatever was measured."""
+"""Seconds for each row, or byte, that an item reads: at least this is expected, whatever was measured."""
 STOOD_STILL_S = 5.0
 """Between two looks: then we stood still ourselves, perhaps with the whole machine, and nobody is to blame."""
 

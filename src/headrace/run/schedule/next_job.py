@@ -16,7 +16,7 @@ from headrace.run.push.items import group_by_weight
 from headrace.run.schedule.next_push import SECOND, START_AT, Due, Paths, Scene, path_s
 
 SHORT_S = 1.0
-"""Jobs may always be so long."""
+"""Jobs may always be this long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def _target(paths: Paths, scene: Scene, entry: Due) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ParallelSlots:
-    """So many slots, which do a share of their work side by side and wait for each other with the rest."""
+    """Slots that do a share of their work side by side and wait for each other with the rest."""
 
     slots: int
     parallel: float = 1.0

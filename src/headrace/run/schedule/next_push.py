@@ -37,7 +37,7 @@ ALONG = 0.1
 """Share of the freshness by which a push starts early to go with others."""
 
 GIVES_WAY = 1, 10
-"""A push that is overdue by more than so many times the freshness gives way, until it is by so many times."""
+"""A push that is overdue by 1 x the freshness gives way to others, until it is overdue by 10 x."""
 
 PRECISION = 1_000
 """Of targets and wake-ups, microseconds."""

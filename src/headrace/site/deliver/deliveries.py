@@ -27,7 +27,7 @@ from headrace.site.troubles import DELIVERY, Troubles
 MEND = "make the target writable, or change `deliver` and run `headrace apply`; the service keeps trying"
 BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 15.0)
 BACKOFF_FOR = 5.0
-"""After a refused row, also so many times as long as the try took: to find the row takes as long as all rows."""
+"""After a refused row, also this many times as long as the try took: to find the row takes as long as all rows."""
 LONGEST_BACKOFF_S = 600.0
 LOOK_EVERY_S = 1.0
 END_WITHIN_S = 20.0

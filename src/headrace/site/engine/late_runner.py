@@ -28,7 +28,7 @@ from headrace.site.engine.timed_runner import JobRunner, TimedRunner, ask
 log = logging.getLogger("headrace.engine")
 
 BACKOFF_S = (1.0, 2.0, 5.0, 15.0, 30.0)
-"""After so many starts in a row that failed, how long until the next."""
+"""How long to wait before the next start, after one, two, ... failed starts in a row."""
 TOGETHER = 2
 """How often items that died with their job are tried together before each is tried alone."""
 
@@ -106,7 +106,7 @@ class LateRunner(Generic[Jobs]):
         return [replace(one, harmful=True) if one.retryable else one for _, one in sorted(done.items())]
 
     def end(self) -> None:
-        """It is not started again from now on."""
+        """From now on the engine is not started again."""
         self._ended = True
 
     def replace(self, why: str) -> None:

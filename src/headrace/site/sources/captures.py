@@ -26,7 +26,7 @@ log = logging.getLogger("headrace.capture")
 
 BACKOFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 LASTED_S = 10.0
-"""One that ran for so long was well: that it ended is its first failure."""
+"""A capture that ran for this long was well: its end counts as its first failure."""
 STEP_S = 0.3
 """How long a capture in a thread waits for changes before it looks whether to end."""
 END_WITHIN_S = 20.0
