@@ -164,7 +164,7 @@ def _judge(kept: Kept, seen: Seen, before: Mapping[str, tuple[int, float]]) -> N
     seen.rows = dict(service.accounts.rows)
     seen.cost_h = sum(
         paid_per_hour(account, service.auditor.records.get(name, Record()), clock_now()) or 0.0
-        for name, account in service.accounts.accounts.items()
+        for name, account in service.accounts.catch_up().accounts.items()
     )
     seen.late_rows = sum(one.late_rows for one in service.auditor.records.values())
     seen.view_rows = sum(one.rows for one in service.auditor.records.values())

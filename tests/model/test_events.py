@@ -34,7 +34,7 @@ def sample(kind: type[Any]) -> Any:
         "str | None": "because",
         "float | None": 1.5,
         "tuple[str, ...]": ("a", "b"),
-        "Mapping[str, Use]": {"a": Use(1.5, 2.0, 0.25), "b": Use()},
+        "Mapping[str, Use]": {"a": Use(1.5, 2.0, 0.25, 7.0), "b": Use(), "c": Use(0.0, 1.0)},
         "Mapping[str, int]": {"users": 2, "posts": 1},
         "TroubleKind": TroubleKind.CAPTURE,
         "Mapping[str, object]": {"x": [1, "y"]},
@@ -69,7 +69,7 @@ def test_every_kind_belongs_to_one_class() -> None:
     named = [one.kind for one in EVENTS if not isinstance(one, TroubleBegan | TroubleOver)]
     troubles = [kind for one in TroubleKind for kind in (one.begins, one.ends)]
     assert len({*named, *troubles}) == len(named) + len(troubles)
-    assert ROUTINE == ("captured", "pushed")
+    assert ROUTINE == ("captured", "pushed", "stored")
 
 
 def test_what_a_reader_does_not_know_stays_readable() -> None:
@@ -82,10 +82,10 @@ def test_what_a_reader_does_not_know_stays_readable() -> None:
 
 
 def test_a_push_is_kept_in_few_bytes() -> None:
-    pushed = DatasetsPushed(AT, 12, 120, 4000, 0.21, ("named",), {"named": Use(0.1, 0.0, 1.9e-05)})
+    pushed = DatasetsPushed(AT, 12, 120, 4000, 0.21, ("named",), {"named": Use(0.1, cost=1.9e-05)})
     assert write_event(pushed) == (
         '{"pushes":12,"rows":120,"written_bytes":4000,"took_s":0.21,"contracts":["named"],'
-        '"used":{"named":{"core_s":0.1,"cost":1.9e-05}}}'
+        '"used":{"named":[0.1,0.0,1.9e-05]}}'
     )
 
 

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.observe.audit import INTERVAL, INTERVAL_S, SECOND, Record, apply_rows, count_late, look
+from headrace.model.events import ContractKeptAgain, ContractLate, Event
+from headrace.observe.audit import INTERVAL, INTERVAL_S, SECOND, Record, apply_rows, count_late, look, tell_breach
 
 FRESHNESS_S = 20.0
 
@@ -87,3 +88,21 @@ def test_a_pause_counts_as_if_somebody_had_looked_at_lags_that_only_grow(lag_s: 
 def test_a_record_goes_on_after_a_restart_as_if_there_had_been_none(before: list[float], after: list[float]):
     restarted = Record.from_json(looked(before).to_json())
     assert looked(after, restarted) == looked([*before, *after])
+
+
+LOOKS = st.lists(st.tuples(st.integers(0, 4 * INTERVAL), st.floats(0.0, 60.0), st.booleans()), max_size=30)
+
+
+@given(LOOKS)
+def test_events_tell_of_each_episode_once_and_end_it_before_the_next(looks: list[tuple[int, float, bool]]):
+    """Looks at any times and restarts between them; what is counted and what is told are the same history."""
+    record, now, told = Record(), 0, list[Event]()
+    for passed, lag_s, restarted in looks:
+        before, now = Record.from_json(record.to_json()) if restarted else record, now + passed
+        record = look(before, now, lag_s, FRESHNESS_S)
+        told += tell_breach("sales", before, record, now, (lag_s, FRESHNESS_S))
+    kinds = [type(event) for event in told]
+    assert kinds == [ContractLate, ContractKeptAgain] * (len(kinds) // 2) + [ContractLate] * (len(kinds) % 2)
+    assert kinds.count(ContractLate) == record.episodes
+    assert (len(kinds) % 2 == 1) == record.is_broken
+    assert all(event.late_s is not None and event.late_s >= 0 for event in told if isinstance(event, ContractKeptAgain))

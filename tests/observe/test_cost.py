@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.model.catalogue import Catalogue
+from headrace.model.event_wire import NumberedEvent
+from headrace.model.push_events import DatasetsPushed
 from headrace.observe.audit import Record
-from headrace.observe.cost import SECOND, Account, Usage, charge_accounts, price_of
+from headrace.observe.cost import SECOND, Account, ChargedAccounts, Usage, charge_event, price_of, share_out
 from headrace.observe.money import paid_per_hour
 from headrace.plan.price import Promise, bill_of, serves, tariff_of
 from tests.plan.share.projects import plan_for, shop, wanted
 
 HOUR = 3600 * SECOND
+
+
+def charge_accounts(
+    accounts: Mapping[str, Account],
+    catalogue: Catalogue,
+    serving: Mapping[str, tuple[str, ...]],
+    usages: Iterable[Usage],
+    now: int,
+) -> Mapping[str, Account]:
+    """Accounts after a push that used all of this."""
+    pushed = DatasetsPushed(now, 1, used=share_out(catalogue, serving, usages))
+    return charge_event(ChargedAccounts(accounts), NumberedEvent(1, pushed)).accounts
 
 
 def test_cores_links_and_disks_have_their_prices():
@@ -60,7 +77,7 @@ def test_a_plan_that_runs_as_planned_costs_what_was_planned():
     plan = plan_for(wanted("bought", "asia"), wanted("by_country", "us"))
     tariff = tariff_of(plan.catalogue)
     promises = [Promise(entry.contract, entry.vertex, entry.batch_s, entry.freshness_s) for entry in plan.contracts]
-    accounts: dict[str, Account] = {}
+    accounts: Mapping[str, Account] = {}
     for name, kept_for in serves(plan.graph, promises).items():
         bill = bill_of(plan.graph, tariff, {name: kept_for})
         (origin, sent), site = next(iter(bill.link.items()), (("", ""), 0.0)), plan.graph.vertices[name].site

@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from headrace.connect.ledger.sqlite import open_sqlite
+from headrace.model.event_wire import EventsAsked
+from headrace.model.events import Event, ServiceStarted
 from headrace.model.log import Commit, Edit, Piece, PieceKind
+from headrace.model.push_events import DatasetsPushed, DatasetsStored, Use
+from headrace.observe.cost import ChargedAccounts, charge_event
 from headrace.run.schedule.next_push import Due
+from headrace.site.accounts import Accounts, account_notes
 from headrace.site.auditor import Auditor, WatchedContract
 from headrace.site.folder import Folder
 
 SECOND = 1_000_000
+
+USES = st.builds(Use, *([st.floats(0, 1e6)] * 4))
+EVENTS = st.one_of(
+    st.builds(
+        DatasetsPushed, at=st.integers(1, 9), pushes=st.just(1), used=st.dictionaries(st.sampled_from("abc"), USES)
+    ),
+    st.builds(
+        DatasetsStored, at=st.integers(1, 9), bytes=st.just(1), kept_s=st.just(1.0), used=st.just({"a": Use(cost=0.5)})
+    ),
+    st.builds(ServiceStarted, at=st.integers(1, 9), pid=st.just(1)),
+)
 
 
 def test_a_forced_contract_goes_after_all_others() -> None:
@@ -38,3 +60,26 @@ def test_rows_that_come_later_than_promised_are_counted_once(tmp_path: Path) -> 
         record = auditor.records["sales"]
         assert (record.rows, record.late_rows, record.penalty) == (4, 1, 0.5)
     ledger.close()
+
+
+@given(st.lists(st.tuples(st.lists(EVENTS, max_size=3), st.sampled_from(["go on", "look", "kill"])), max_size=12))
+def test_accounts_are_the_sum_over_all_events_whenever_the_service_is_killed(
+    tmp_path_factory: pytest.TempPathFactory, history: list[tuple[list[Event], str]]
+) -> None:
+    """The oracle charges the whole history at once."""
+    with closing(open_sqlite(tmp_path_factory.mktemp("ledger") / "ledger.db")) as ledger:
+        lease = ledger.acquire("service", "here", 1e9)
+        accounts = Accounts(ledger, lambda: 0)
+        for events, then in history:
+            ledger.commit(lease, Commit(events=tuple(events)))
+            match then:
+                case "look":
+                    ledger.commit(lease, Commit(notes=account_notes(accounts.catch_up())))
+                case "kill":
+                    accounts = Accounts(ledger, lambda: 0)
+                    accounts.resume()
+        all_ = ledger.events(EventsAsked(limit=1000, routine=True))
+        whole = reduce(charge_event, all_, ChargedAccounts())
+        assert accounts.catch_up().accounts == whole.accounts
+        accounts.resume()
+        assert accounts.catch_up() == ChargedAccounts(whole.accounts, accounts.charged.upto)

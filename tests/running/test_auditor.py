@@ -12,6 +12,7 @@ from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.model.log import Commit, CommitMark, Edit, Lease
 from headrace.model.notes import CapturedUpTo, SourceMissed
+from headrace.observe.cost import ChargedAccounts
 from headrace.site.auditor import Auditor, WatchedContract
 
 SECOND = 1_000_000
@@ -51,19 +52,19 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 def test_a_push_after_a_pause_does_not_hide_how_late_the_view_was(place: Place) -> None:
     place.captured(NOON + SECOND, NOON + SECOND)
-    place.auditor.audit(place.lease, {})
+    place.auditor.audit(place.lease, ChargedAccounts())
     place.now += 30 * SECOND
     place.auditor.look_before_pushing()
     place.captured(NOON + 30 * SECOND, NOON + 30 * SECOND)
     place.pushed(NOON + 30 * SECOND)
-    place.auditor.audit(place.lease, {})
+    place.auditor.audit(place.lease, ChargedAccounts())
     assert place.episodes == 1
     assert place.auditor.records["sales"].violated_s == 25.0
     assert place.auditor.lags_s["sales"] < 1.0
 
 
 def test_who_looked_a_moment_ago_does_not_look_again_before_pushing(place: Place) -> None:
-    place.auditor.audit(place.lease, {})
+    place.auditor.audit(place.lease, ChargedAccounts())
     place.captured(NOON + SECOND, NOON - 100 * SECOND)
     place.now += SECOND
     place.auditor.look_before_pushing()
@@ -73,7 +74,7 @@ def test_who_looked_a_moment_ago_does_not_look_again_before_pushing(place: Place
 def test_what_was_measured_before_a_push_says_nothing_after_it(place: Place) -> None:
     place.captured(NOON + SECOND, NOON + SECOND)
     place.now += 10 * SECOND
-    place.auditor.audit(place.lease, {})
+    place.auditor.audit(place.lease, ChargedAccounts())
     assert place.auditor.lags_of(place.ledger.times()) == {"sales": 9.0}
     place.pushed(NOON + SECOND)
     assert place.auditor.lags_of(place.ledger.times()) == {}
@@ -89,9 +90,9 @@ def test_when_our_clock_is_put_back_lag_counts_from_what_came_since(place: Place
         place.captured(NOON + SECOND + second, place.now + second * SECOND)
     place.now += 10 * SECOND
     assert place.auditor.measure()["sales"] == 9.0
-    place.auditor.audit(place.lease, {})
+    place.auditor.audit(place.lease, ChargedAccounts())
     place.now += 5 * SECOND
-    place.auditor.audit(place.lease, {})
+    place.auditor.audit(place.lease, ChargedAccounts())
     assert place.episodes == 1
     place.pushed(NOON + SECOND + 3)
     assert place.auditor.measure()["sales"] == 12.0
@@ -114,10 +115,10 @@ def test_a_view_is_as_late_as_the_changes_that_its_source_missed(place: Place) -
 
 def test_a_view_that_has_to_be_loaded_anew_is_as_late_as_it_was(place: Place) -> None:
     place.captured(NOON + SECOND, NOON + SECOND)
-    place.auditor.audit(place.lease, {})
+    place.auditor.audit(place.lease, ChargedAccounts())
     place.ledger.commit(place.lease, Commit(forget=("view",)))
     place.now += 30 * SECOND
-    place.auditor.audit(place.lease, {})
+    place.auditor.audit(place.lease, ChargedAccounts())
     assert place.auditor.measure()["sales"] == 29.0
     assert place.episodes == 1
     assert place.auditor.lags_of(place.ledger.times()) == {}

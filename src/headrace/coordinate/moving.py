@@ -136,12 +136,14 @@ def _withdraw_others(service: Service, running: Running, writing: tuple[threadin
     service.withdrawals.run(asked, service.environment, writing)
 
 
-def _engine(service: Service, program: Program, running: bool) -> Engine:
+def _engine(service: Service, program: Program, running: bool, charging: bool = True) -> Engine:
     turn = service.turns.pushing if running else None
     ports = (service.ledger, service.store, service.runner, service.lease)
     expect = service.rounds.expect()  # what is known to take long may do so
     told = (turn, service.accounts.loaded, service.in_work)
-    return Engine(program, *ports, *told, expect=expect, tell=service.accounts.tell)
+    # What loading pushes is charged to nobody: contracts would cost more in their first hour than later.
+    tell = service.accounts.tell if charging else service.accounts.tell_loading
+    return Engine(program, *ports, *told, expect=expect, tell=tell)
 
 
 def _between(service: Service, before: Running | None, program: Program) -> Engine:
@@ -149,7 +151,7 @@ def _between(service: Service, before: Running | None, program: Program) -> Engi
     there = service.ledger.times()
     anew = frozenset(name for name in program.logs if name not in there)
     both = between(_program(service, before), program, anew)
-    engine = _engine(service, both, running=service.running is not None)
+    engine = _engine(service, both, running=service.running is not None, charging=False)
     with service.turns.pushing:
         service.rounds.push_program(engine.program)
     return engine

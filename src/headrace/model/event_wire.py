@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
 from headrace.model.events import Event, TroubleBegan, TroubleOver, UnknownEvent
+from headrace.model.push_events import Use
 from headrace.model.trouble import TroubleKind
 
 VERSION = 1
@@ -75,7 +76,12 @@ def _fields_to_keep(noun: Any) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _plain(one) for name, one in value.items()}
-    return _fields_to_keep(value) if is_dataclass(value) else value
+    return _without_last_zeros(value) if isinstance(value, Use) else value
+
+
+def _without_last_zeros(use: Use) -> tuple[float, ...]:
+    """What is missing at the end is read as its default, zero."""
+    return use[: max((place for place, amount in enumerate(use, start=1) if amount), default=0)]
 
 
 def _default_of(one: Any) -> Any:

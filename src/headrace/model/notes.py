@@ -418,6 +418,14 @@ class ContractAccount(_TextNote):
 
 
 @dataclass(frozen=True, slots=True)
+class ChargedUpTo(_NumberNote):
+    """The number of the last event that is in the accounts of contracts."""
+
+    stored_as: ClassVar[str] = "charged"
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class LastLook(_TextNote):
     """What the last look at all contracts found: `observe.shown.ContractReadings`."""
 
@@ -514,6 +522,7 @@ Note = (
     | WantedTime
     | AuditRecord
     | ContractAccount
+    | ChargedUpTo
     | LastLook
     | Learnt
     | PlanMoves

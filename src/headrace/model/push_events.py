@@ -1,22 +1,27 @@
-"""Events of pushes and captures: routine, since there are many, and each is a row of the commit that it tells of."""
+"""Events of pushes, captures and what is stored: routine, since there are many of them.
+
+Those of pushes and captures are rows of the commits that they tell of.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-from headrace.model.amounts import format_rows
+from headrace.model.amounts import format_bytes, format_rows
 from headrace.model.happening import Happening, seconds_text
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
-    """What one contract is charged, of what it shares with others: core seconds, bytes sent between sites, and $."""
+class Use(NamedTuple):
+    """What one contract is charged, of what it shares with others: core seconds, bytes sent between sites, $, and byte
+    seconds on disk. A tuple, because that is short: there is one for each contract of each commit.
+    """
 
     core_s: float = 0.0
     sent_bytes: float = 0.0
     cost: float = 0.0
+    kept_byte_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,3 +76,27 @@ class ChangesCaptured(Happening):
     @property
     def numbers(self) -> Mapping[str, float]:
         return {"rows": sum(self.rows_of.values())}
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetsStored(Happening):
+    """What is on disk is charged for a while; `used` is what contracts are charged."""
+
+    name: ClassVar[str] = "stored"
+    is_routine: ClassVar[bool] = True
+    bytes: int
+    kept_s: float
+    used: Mapping[str, Use] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        return f"kept {format_bytes(self.bytes)} on disk for {seconds_text(self.kept_s)}"
+
+    @property
+    def about(self) -> Mapping[str, tuple[str, ...]]:
+        return {"contracts": tuple(sorted(self.used))} if self.used else {}
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        cost = sum(one.cost for one in self.used.values())
+        return {"stored_bytes": self.bytes, "kept_s": self.kept_s, "cost": cost}

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass, field
 
 from headrace.model.catalogue import Catalogue
-from headrace.model.push_events import Use
+from headrace.model.event_wire import NumberedEvent
+from headrace.model.push_events import DatasetsPushed, DatasetsStored, Use
 
 SECOND = 1_000_000
 HOUR_S = 3600.0
@@ -64,20 +65,36 @@ class Account:
         return Account(**json.loads(text))
 
 
-def charge_accounts(
-    accounts: Mapping[str, Account],
-    catalogue: Catalogue,
-    serves: Mapping[str, tuple[str, ...]],
-    usages: Iterable[Usage],
-    now: int,
-) -> dict[str, Account]:
-    """Accounts after something was used; contracts that have none get one. What serves nobody is charged to nobody."""
-    found = dict(accounts)
-    for usage in usages:
-        contracts, price = serves.get(usage.vertex, ()), price_of(catalogue, usage)
-        for contract in contracts:
-            found[contract] = _with_share(found.get(contract, Account(now)), usage, price, len(contracts))
-    return found
+@dataclass(frozen=True, slots=True)
+class ChargedAccounts:
+    """The accounts of contracts after all events up to a number."""
+
+    accounts: Mapping[str, Account] = field(default_factory=dict)
+    upto: int = 0
+
+
+def charge_event(before: ChargedAccounts, one: NumberedEvent) -> ChargedAccounts:
+    """Charges the next event to its contracts; those without an account get one. Most kinds of events charge nobody.
+
+    An account is the sum over all events, however often the service was killed between: it is kept together with the
+    number of the last event in it.
+    """
+    accounts = before.accounts
+    if isinstance(one.event, DatasetsPushed | DatasetsStored):
+        at = one.event.at
+        charged = {name: _with_use(accounts.get(name, Account(at)), use) for name, use in one.event.used.items()}
+        accounts = {**accounts, **charged}
+    return ChargedAccounts(accounts, one.number)
+
+
+def _with_use(account: Account, use: Use) -> Account:
+    return Account(
+        account.since,
+        account.cost + use.cost,
+        account.core_s + use.core_s,
+        account.sent + use.sent_bytes,
+        account.kept + use.kept_byte_s,
+    )
 
 
 def share_out(catalogue: Catalogue, serves: Mapping[str, tuple[str, ...]], usages: Iterable[Usage]) -> dict[str, Use]:
@@ -91,19 +108,10 @@ def share_out(catalogue: Catalogue, serves: Mapping[str, tuple[str, ...]], usage
                 before.core_s + usage.core_s / parts,
                 before.sent_bytes + usage.sent / parts,
                 before.cost + price / parts,
+                before.kept_byte_s + usage.kept / parts,
             )
-    return {contract: Use(*map(_round, astuple(use))) for contract, use in sorted(found.items())}
+    return {contract: Use(*map(_round, use)) for contract, use in sorted(found.items())}
 
 
 def _round(amount: float) -> float:
     return float(f"{amount:.7g}")
-
-
-def _with_share(account: Account, usage: Usage, price: float, parts: int) -> Account:
-    return Account(
-        account.since,
-        account.cost + price / parts,
-        account.core_s + usage.core_s / parts,
-        account.sent + usage.sent / parts,
-        account.kept + usage.kept / parts,
-    )

@@ -1,19 +1,32 @@
-"""Records at every push what contracts cost and which of their rows came late; the ledger keeps the records."""
+"""What contracts cost, folded from events: every commit of pushes tells what each contract is charged of it."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
 
+from headrace.model.event_wire import EventsAsked
 from headrace.model.events import Event
-from headrace.model.notes import ContractAccount, RemovedNote, note_keys, read_document, read_notes
+from headrace.model.notes import (
+    ChargedUpTo,
+    ContractAccount,
+    RemovedNote,
+    note_keys,
+    read_document,
+    read_note,
+    read_notes,
+)
 from headrace.model.plan import Plan
-from headrace.model.push_events import DatasetsPushed, Use
-from headrace.observe.cost import Account, Usage, charge_accounts, share_out
+from headrace.model.push_events import DatasetsPushed, DatasetsStored, Use
+from headrace.observe.cost import Account, ChargedAccounts, Usage, charge_event, share_out
 from headrace.run.load.load import Sent
 from headrace.run.ports import Ledger
 from headrace.run.push.push import Pushed
+from headrace.site.journal import Journal
+
+EVENTS_AT_ONCE = 1000
 
 
 @dataclass(slots=True)
@@ -25,7 +38,8 @@ class Accounts:
 
     ledger: Ledger
     clock: Callable[[], int]
-    accounts: dict[str, Account] = field(default_factory=dict)  # replaced whole, never changed
+    journal: Journal = field(default_factory=Journal)
+    charged: ChargedAccounts = field(default_factory=ChargedAccounts)  # replaced whole, never changed
     pushes: dict[str, int] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     bytes: dict[str, int] = field(default_factory=dict)
@@ -37,10 +51,22 @@ class Accounts:
     """Held for a moment: pushes, loads and upkeep count at the same time."""
 
     def resume(self) -> None:
-        for contract, note in read_notes(self.ledger, ContractAccount).items():
-            account = read_document(note, Account.from_json)
-            if account is not None:
-                self.accounts[contract] = account
+        """Where the service was at its last look. Events since then are charged by `catch_up`."""
+        noted = read_notes(self.ledger, ContractAccount).items()
+        read = {contract: read_document(note, Account.from_json) for contract, note in noted}
+        accounts = {contract: account for contract, account in read.items() if account is not None}
+        upto = read_note(self.ledger, ChargedUpTo)
+        # Accounts of a version that kept no events, or whose number is lost, go on with what happens from now on.
+        newest = self.ledger.events(EventsAsked(limit=1, routine=True, latest=True)) if accounts else ()
+        last = max((one.number for one in newest), default=0)
+        self.charged = ChargedAccounts(accounts, last if upto is None else upto.number)
+
+    def catch_up(self) -> ChargedAccounts:
+        """Charges what happened since the last call."""
+        with self._turn:
+            while found := self.ledger.events(EventsAsked(self.charged.upto, EVENTS_AT_ONCE, routine=True)):
+                self.charged = reduce(charge_event, found, self.charged)
+            return self.charged
 
     def follow(self, plan: Plan) -> None:
         """What serves a plan is counted from now on; counts of other vertices go."""
@@ -52,34 +78,39 @@ class Accounts:
     def forget_others(self, contracts: Set[str]) -> tuple[RemovedNote, ...]:
         """Forgets all contracts but these; what to do to their notes."""
         with self._turn:
-            self.accounts = {name: account for name, account in self.accounts.items() if name in contracts}
+            left = {name: account for name, account in self.charged.accounts.items() if name in contracts}
+            self.charged = replace(self.charged, accounts=left)
         noted = note_keys(self.ledger, ContractAccount)
         return tuple(ContractAccount.remove(name) for name in noted if name not in contracts)
 
-    def pushed(self, pushed: Iterable[Pushed], now: int, round_s: float | None = None) -> None:
-        """Parts of a vertex count with it: what they use, and what they are sent."""
+    def pushed(self, pushed: Iterable[Pushed], round_s: float | None = None) -> None:
+        """Counts pushes. Parts of a vertex count with it: what they are sent."""
         plan = self.plan
         if plan is None:
             return
-        done = [one for one in pushed if one.error is None and not one.skipped]
-        whole = [(one, vertex) for one in done if (vertex := _vertex_of(one.vertex, plan)) is not None]
-        for one, vertex in whole:
+        for one in pushed:
+            vertex = _vertex_of(one.vertex, plan)
+            if one.error is not None or one.skipped or vertex is None:
+                continue
             if one.origin is not None:
                 self._count_sent(one.origin, plan.graph.vertices[vertex].site, one.sent)
             if one.vertex == vertex:
                 self._count_push(one, round_s)
-        self._charge((_usage(one, vertex, plan.graph.vertices[vertex].site) for one, vertex in whole), now)
 
     def tell(self, pushed: Sequence[Pushed]) -> tuple[Event, ...]:
         """What a commit of pushes tells. Nobody is charged for what serves no contract of the plan that runs."""
         plan = self.plan
         if plan is None:
-            return (_event(self.clock(), pushed),)
+            return self.tell_loading(pushed)
         whole = [(one, vertex) for one in pushed if (vertex := _vertex_of(one.vertex, plan)) is not None]
         used = (_usage(one, vertex, plan.graph.vertices[vertex].site) for one, vertex in whole)
         there = {one.vertex for one in pushed}
         views = tuple(sorted(one.contract for one in plan.contracts if one.vertex in there))
         return (_event(self.clock(), pushed, views, share_out(plan.catalogue, _serves(plan), used)),)
+
+    def tell_loading(self, pushed: Sequence[Pushed]) -> tuple[Event, ...]:
+        """What a commit of pushes tells that loading takes: nobody is charged for it."""
+        return (_event(self.clock(), pushed),)
 
     def loaded(self, sent: Sent) -> None:
         self._count_sent(sent.origin, sent.site, sent.bytes)
@@ -96,29 +127,23 @@ class Accounts:
             self.last_s[one.vertex] = round_s
 
     def keep(self, now: int) -> None:
-        """Charges what is on disk for the time since the last call."""
+        """Tells what is on disk, and whom to charge for the time since the last call."""
         before, self._kept_until = self._kept_until, now
         plan = self.plan
         if before is None or plan is None:
             return
         seconds = max(0, now - before) / 1e6  # our clock may have been put back
-        self._charge(
-            (
-                Usage(vertex, log.site, kept=seconds * sum(piece.bytes for piece in log.pieces))
-                for name, log in self.ledger.logs().items()
-                if (vertex := _vertex_of(name, plan)) is not None
-            ),
-            now,
-        )
-
-    def _charge(self, usages: Iterable[Usage], now: int) -> None:
-        if self.plan is not None:
-            with self._turn:
-                self.accounts = charge_accounts(self.accounts, self.plan.catalogue, _serves(self.plan), usages, now)
+        logs = [(vertex, log) for name, log in self.ledger.logs().items() if (vertex := _vertex_of(name, plan))]
+        sizes = [(vertex, log.site, sum(piece.bytes for piece in log.pieces)) for vertex, log in logs]
+        usages = (Usage(vertex, site, kept=seconds * size) for vertex, site, size in sizes)
+        used = share_out(plan.catalogue, _serves(plan), usages)
+        self.journal.emit(DatasetsStored(now, sum(size for _, _, size in sizes), seconds, used))
 
 
-def account_notes(accounts: Mapping[str, Account]) -> tuple[ContractAccount, ...]:
-    return tuple(ContractAccount(name, account.to_json()) for name, account in accounts.items())
+def account_notes(charged: ChargedAccounts) -> tuple[ContractAccount | ChargedUpTo, ...]:
+    """Notes of the accounts and of the number of the last event in them, for one commit."""
+    accounts = (ContractAccount(name, account.to_json()) for name, account in charged.accounts.items())
+    return (*accounts, ChargedUpTo(charged.upto))
 
 
 def _event(

@@ -22,7 +22,7 @@ from headrace.model.notes import (
     read_notes,
 )
 from headrace.observe.audit import Record, apply_rows, count_late, look, tell_breach
-from headrace.observe.cost import Account
+from headrace.observe.cost import Account, ChargedAccounts
 from headrace.observe.lag import DatabaseProgress, lag_s
 from headrace.observe.shown import ContractReadings, WatchedPromise, take_numbers
 from headrace.run.ports import Ledger, Store
@@ -133,18 +133,18 @@ class Auditor:
             lacking = self.ledger.commit_marks(database, view_t, MOST_COMMIT_MARKS)
         return min(lacking, key=lambda mark: mark.commit_time, default=None)
 
-    def audit(self, lease: Lease, accounts: Mapping[str, Account]) -> None:
+    def audit(self, lease: Lease, charged: ChargedAccounts) -> None:
         """Looks at all contracts, and keeps what was seen, with what was used of their accounts and what happened."""
         with self._looking:
             now, events = self._look()
-            looked = self._take(now, accounts)
+            looked = self._take(now, charged.accounts)
             self._tell(events)
             with self._turn:
                 notes = [AuditRecord(name, record.to_json()) for name, record in self.records.items()]
             shown = [LastLook(looked.to_json())] if self.watched else []
             # Here, so that an episode and the events that tell of it are in one commit: each is told once.
             with self.journal.committing() as told:
-                self.ledger.commit(lease, Commit(notes=(*notes, *account_notes(accounts), *shown), events=told))
+                self.ledger.commit(lease, Commit(notes=(*notes, *account_notes(charged), *shown), events=told))
             self.looked = looked if self.watched else self.looked
 
     def imagine(self, accounts: Mapping[str, Account]) -> ContractReadings:

@@ -30,7 +30,8 @@ class Journal:
         self._waiting: tuple[Event, ...] = ()
 
     def emit(self, event: Event) -> None:
-        log_event(event)
+        if not event.is_routine:
+            log_event(event)
         with self._turn:
             self._waiting = (*self._waiting, event)
 

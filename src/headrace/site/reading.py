@@ -101,7 +101,7 @@ class ViewReader:
         accounts.resume()
         databases = databases_of(self.plan.catalogue, find_sources(self.program))
         auditor.watch(watch_contracts(self.plan, self.program, self.forced, databases))
-        return auditor.imagine(accounts.accounts)
+        return auditor.imagine(accounts.catch_up().accounts)
 
     def rows(self, name: str, limit: int | None = None, asked: RowsAsked | None = None) -> Seen:
         """The rows in the order that is asked for, or that of the view's ORDER BY."""

@@ -119,7 +119,7 @@ class Service:
         self.sources = Sources(ledger, self.captures, stop)
         self.auditor = Auditor(ledger, self.clock, self.journal, cause_of=self.cause_of)
         self.auditor.resume()
-        self.accounts = Accounts(ledger, self.clock)
+        self.accounts = Accounts(ledger, self.clock, self.journal)
         self.accounts.resume()
         self.deliveries = Deliveries(self.folder.project, ledger, self.store, lease, self.troubles)
         self.withdrawals = Withdrawals(self.folder, ledger, lease, self.troubles)
@@ -223,7 +223,7 @@ class Service:
     def _account(self, pushed: list[Pushed], round_s: float | None) -> None:
         """Accounts for pushes. The caller has the turn to push."""
         now = self.clock()
-        self.accounts.pushed(pushed, now, round_s)
+        self.accounts.pushed(pushed, round_s)
         self.auditor.judge(self.store, {one.vertex for one in pushed if one.rows_out}, now)
         self.deliveries.pushed()
         if self.on_push is not None:
@@ -231,7 +231,7 @@ class Service:
 
     def look(self) -> None:
         """Takes the numbers that are shown from now on."""
-        self.auditor.audit(self.lease, self.accounts.accounts)
+        self.auditor.audit(self.lease, self.accounts.catch_up())
 
     def _watch_slots(self) -> None:
         while not self.stop.wait(SLOTS_EVERY_S if self.slots.found else IDLE_S):
