@@ -49,6 +49,8 @@ class Accounts:
     _kept_until: int | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
     """Held for a moment: pushes, loads and upkeep count at the same time."""
+    _charging: threading.Lock = field(default_factory=threading.Lock)
+    """Held while events are read and charged. Not `_turn`, which a push takes: pushes do not wait for this."""
 
     def resume(self) -> None:
         """Where the service was at its last look. Events since then are charged by `catch_up`."""
@@ -63,7 +65,7 @@ class Accounts:
 
     def catch_up(self) -> ChargedAccounts:
         """Charges what happened since the last call."""
-        with self._turn:
+        with self._charging:
             while found := self.ledger.events(EventsAsked(self.charged.upto, EVENTS_AT_ONCE, routine=True)):
                 self.charged = reduce(charge_event, found, self.charged)
             return self.charged
@@ -77,7 +79,7 @@ class Accounts:
 
     def forget_others(self, contracts: Set[str]) -> tuple[RemovedNote, ...]:
         """Forgets all contracts but these; what to do to their notes."""
-        with self._turn:
+        with self._charging:
             left = {name: account for name, account in self.charged.accounts.items() if name in contracts}
             self.charged = replace(self.charged, accounts=left)
         noted = note_keys(self.ledger, ContractAccount)
