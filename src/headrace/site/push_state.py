@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headrace.model.log import NEVER
 from headrace.run.program import Ingest, Program
-from headrace.run.schedule.next_push import Paths, Scene, longest_item_s, next_starts
+from headrace.run.schedule.next_push import Paths, Scene, Seconds, longest_item_s, next_starts
 from headrace.site.learning import Learning
 from headrace.site.running import Running
 
@@ -74,3 +74,13 @@ def find_needed(paths: Paths, program: Program, contract: str) -> list[str]:
     """The vertices that a contract needs, and what is computed of the last."""
     answer = program.answers.get(contract)
     return [*paths.upstream[contract], *([] if answer is None else [answer])]
+
+
+def expect_pushes(paths: Paths, learning: Learning) -> Seconds:
+    """Seconds that nine of ten pushes of a vertex take at most; 0 for one that nothing is known of."""
+    work, margins = learning.work(), learning.margins
+    margin_of = dict[str, float]()
+    for contract, upstream in paths.upstream.items():
+        for name in upstream:
+            margin_of[name] = max(margin_of.get(name, 0.0), margins.get(contract, 0.0))
+    return lambda name, lacks_s: work(name, lacks_s) * (1.0 + margin_of[name]) if name in margin_of else 0.0

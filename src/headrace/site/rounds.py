@@ -30,7 +30,7 @@ from headrace.site.auditor import Auditor
 from headrace.site.beside import Beside
 from headrace.site.gaps import Gaps
 from headrace.site.learning import Learning
-from headrace.site.push_state import PushCounts, PushState
+from headrace.site.push_state import PushCounts, PushState, expect_pushes
 from headrace.site.running import Running
 from headrace.site.scheduler import Scheduler
 from headrace.site.turns import Turns
@@ -80,10 +80,6 @@ class Rounds:
             self.scheduler.engine.push_program(program)
             self._publish()
 
-    def expect(self) -> Seconds | None:
-        """How long pushes of a vertex are known to take; None if nothing runs."""
-        return None if self.scheduler is None else self.scheduler.expect()
-
     def _learnt(self, plan: Plan) -> Learning:
         """What the plan before taught, or an earlier run of the service."""
         if self.scheduler is not None:
@@ -93,6 +89,14 @@ class Rounds:
         return earlier or Learning(plan)
 
     # For everybody
+
+    def expect(self) -> Seconds | None:
+        """How long pushes of a vertex are known to take; None if nothing runs.
+
+        As the last round published it: pushes go on meanwhile, and add to what the scheduler has learnt.
+        """
+        state = self.state
+        return None if state is None else expect_pushes(state.paths, state.learning)
 
     def wake(self) -> None:
         """Something may be due that nobody could foresee."""

@@ -22,14 +22,13 @@ from headrace.run.schedule.next_push import (
     Paths,
     PushDecision,
     Scene,
-    Seconds,
     next_pushes,
     path_s,
     paths_of,
 )
 from headrace.run.schedule.next_round import RoundPush, next_round
 from headrace.site.learning import Learning
-from headrace.site.push_state import PushState, find_needed
+from headrace.site.push_state import PushState, expect_pushes, find_needed
 from headrace.site.running import Running
 
 BACKOFF_S = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
@@ -152,7 +151,7 @@ class Scheduler:
 
     def begin(self, move: RoundPush, scene: Scene) -> WorkItem | Pushed:
         """The work of a push beside the others; `finish` has to be called when it is done."""
-        self.engine.expect_seconds(self.expect())
+        self.engine.expect_seconds(expect_pushes(self.paths, self.learning))
         for contract, due in self.pending.items():
             if move.vertex in self.paths.upstream[contract]:
                 self.learning.begin(contract, scene.now, path_s(self.paths, scene, contract, due.target))
@@ -176,7 +175,7 @@ class Scheduler:
         """
         working = replace(scene, seconds=self.learning.work())
         job = next_job(aside.paths, working, aside.due, self.learning.overhead_s)
-        self.engine.expect_seconds(self.expect())
+        self.engine.expect_seconds(expect_pushes(self.paths, self.learning))
         started = time.perf_counter()
         apart = job is None or not self.suspects.isdisjoint(job.targets)
         pushed = self._by_levels(aside, scene) if apart or job is None else self._by_chains(job, scene)
@@ -192,15 +191,6 @@ class Scheduler:
         for one in pushed:
             self._note(one, now)
         self.learning.learn(pushed, before)
-
-    def expect(self) -> Seconds:
-        """Seconds that nine of ten pushes of a vertex take at most; 0 for one that nothing is known of."""
-        work, margins = self.learning.work(), self.learning.margins
-        margin_of = dict[str, float]()
-        for contract, upstream in self.paths.upstream.items():
-            for name in upstream:
-                margin_of[name] = max(margin_of.get(name, 0.0), margins.get(contract, 0.0))
-        return lambda name, lacks_s: work(name, lacks_s) * (1.0 + margin_of[name]) if name in margin_of else 0.0
 
     def _by_chains(self, job: Job, scene: Scene) -> list[Pushed]:
         parts = parts_of(self.paths, job, self.sides, self.learning.overhead_s)
