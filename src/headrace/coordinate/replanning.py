@@ -12,6 +12,7 @@ counts as a move back: it is not tried again before its contracts may move again
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -77,6 +78,20 @@ class ContractMove:
 _MOVES: TypeAdapter[tuple[ContractMove, ...]] = TypeAdapter(tuple[ContractMove, ...])
 
 
+def read_moves(text: str) -> tuple[ContractMove, ...]:
+    """Reads moves as they are noted. Those of version 0.1.0 have steps, some of which load or drain a vertex.
+
+    Raises KeyError, TypeError or ValueError for a text of another kind.
+    """
+    found = json.loads(text)
+    for move in found:
+        if "steps" in move:
+            steps = [(step["action"], step["what"]) for step in move.pop("steps")]
+            move["made"] = [vertex for action, vertex in steps if action == "load"]
+            move["dropped"] = [vertex for action, vertex in steps if action == "drain"]
+    return _MOVES.validate_python(found)
+
+
 @dataclass(slots=True)
 class Replanning:
     """Call `resume` before the first step."""
@@ -94,7 +109,7 @@ class Replanning:
     def resume(self) -> None:
         """Moves of earlier runs."""
         note = read_note(self.ledger, PlanMoves)
-        self.moves = (None if note is None else read_document(note, _MOVES.validate_json)) or ()
+        self.moves = (None if note is None else read_document(note, read_moves)) or ()
 
     def step(self, plan: Plan, measured: Measured, go_over: GoOver) -> ContractMove | None:
         """Looks at a plan that runs; the move that was made or tried, None if there was none."""

@@ -104,7 +104,8 @@ class FileFolder:
 
     @property
     def identity(self) -> str:
-        return repr(self)
+        """Kept in ledgers: stays as it is whatever the class is called."""
+        return f"FileFolder(path={self.path!r}, format={self.format!r})"
 
 
 @dataclass(frozen=True, slots=True)
