@@ -6,6 +6,7 @@ A class that is searched for by its name is found in one place. A docstring is r
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -83,3 +84,29 @@ def test_a_docstring_means_something_by_itself():
 @pytest.mark.parametrize("opening", ["Of a contract that runs.", "The same for a view.", "By vertex."])
 def test_a_docstring_that_leans_on_its_name_is_found(opening: str):
     assert leaning_docstrings({"one.py": ast.parse(f'def lag():\n    """{opening}"""')}) == [f"one.py:1 lag: {opening}"]
+
+
+AREAS = sorted(
+    folder.name for folder in (SOURCE / "headrace").iterdir() if folder.is_dir() and folder.name.isidentifier()
+)
+MENTION = re.compile(rf"`((?:{'|'.join(AREAS)})(?:\.[a-z_]+)+)`")
+
+
+def is_there(mention: str) -> bool:
+    """Whether `run.views.view` is a module or a folder of them; or `run.views` is one that has a `view`."""
+    place = SOURCE / "headrace" / Path(*mention.split("."))
+    holder = place.parent.with_suffix(".py")
+    return (
+        place.is_dir() or place.with_suffix(".py").is_file() or (holder.is_file() and place.name in holder.read_text())
+    )
+
+
+def test_modules_that_are_mentioned_exist():
+    mentions = ((file, mention) for file in TREES for mention in MENTION.findall((SOURCE / file).read_text()))
+    gone = [f"{file}: {mention}" for file, mention in mentions if not is_there(mention)]
+    assert not gone, "a module was moved or renamed: say where it is now"
+
+
+def test_a_mention_of_a_module_that_is_gone_is_found():
+    assert is_there("meaning.evaluate") and is_there("run.ports.Ledger") and is_there("plan.search")
+    assert not is_there("run.evaluate") and not is_there("run.ports.Nothing")

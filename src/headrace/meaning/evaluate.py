@@ -1,9 +1,9 @@
 """What a relation means: its rows, computed from the rows of its sources in plain Python.
 
 This is the reference. Engines may compute the same by other means and are tested against it; small views on devices run
-on it. Rows are tuples in Z-sets (`model.zset`). Operators that are linear in an input (filter, project, windows, union,
-inner join, the kept side of a semi or outer join) accept any weights there; the others look at how often a row occurs,
-so they need bags, and a negative weight is an error.
+on it. Rows are tuples in Z-sets (`meaning.zset`). Operators that are linear in an input (filter, project, windows,
+union, inner join, the kept side of a semi or outer join) accept any weights there; the others look at how often a row
+occurs, so they need bags, and a negative weight is an error.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Batch:
 
 
 def evaluate_change(change: Relation, step: Batch, python: Python | None = None) -> ZSet:
-    """The rows of a relation that `run.deltas` made, which reads tables before, after and across a step."""
+    """The rows of a relation that `meaning.deltas` made, which reads tables before, after and across a step."""
     tables = {Version.BEFORE: step.before, Version.CHANGE: step.changes, Version.NOW: apply(step.before, step.changes)}
     around = Surroundings(now=step.now, before=step.now_before, python=python or {})
     return _Evaluation(tables, around).rows(change)

@@ -37,7 +37,7 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of the allow-list (`model.functions`) applied to arguments.
+    """A function of the allow-list (`meaning.functions`) applied to arguments.
 
     `case` has arguments (condition, value)..., else; `cast` converts to its own `type`; `in` is (value, option...);
     `like` is (text, pattern[, escape]). A function declared in Python is called `python:NAME@VERSION`.

@@ -85,7 +85,7 @@ class Store(Protocol):
 
 
 class Runner(Protocol[Made]):
-    """Runs work items (`run.items`)."""
+    """Runs work items (`run.push.items`)."""
 
     def run(self, items: Sequence[Item]) -> list[ItemOutcome[Made]]:
         """One outcome for each item, in their order. What an item raises is its error and nobody else's."""

@@ -2,7 +2,7 @@
 
     files of each source -> contents as of a time -> one query (`relation_text`) -> rows here, or files
 
-The rows are those that `run.evaluate` computes; floats may differ in their last digits.
+The rows are those that `meaning.evaluate` computes; floats may differ in their last digits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Totals of calls on arrays: what each row adds, how totals are kept as text, and what calls make of them.
 
-Sums are integers: of the argument itself, of its decimal digits, or of the smallest double (`run.exact_sum`). They are
-held in 64 bits as long as they are sure to fit, else as Python's integers.
+Sums are integers: of the argument itself, of its decimal digits, or of the smallest double (`meaning.exact_sum`). They
+are held in 64 bits as long as they are sure to fit, else as Python's integers.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _scale(call: AggregateCall) -> int:
 
 
 def _result(call: AggregateCall, total: int, count: int) -> Value:
-    """One value, as `run.evaluate_aggregate` has it."""
+    """One value, as `meaning.evaluate_aggregate` has it."""
     if not count:
         return None
     average = call.function is AggregateFunction.AVG

@@ -1,7 +1,7 @@
 """Vertices that bad rows have halted: their records in the ledger, and the vertices that wait for them.
 
 A push that fails for a row fails again as long as that change is in the log, even after the row itself is deleted. So
-the vertex is halted: it keeps its content, and `run.rebuild` recomputes it when the data may be good again.
+the vertex is halted: it keeps its content, and `Engine.rebuild` recomputes it when the data may be good again.
 """
 
 from __future__ import annotations

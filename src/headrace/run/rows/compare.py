@@ -6,9 +6,9 @@
     hashes    of rows in buckets whose digests differ: what remains after equal hashes cancel out is different
     rows      of the hashes that remain: some as examples; floats of all, since they may be equal within the tolerance
 
-Floats are hashed without their last bits, in cells that are narrower than the tolerance of `run.same_rows`. Rows with
-equal hashes are therefore the same, and the few whose floats lie on two sides of a border are paired in the last step.
-What is found is what `same_rows.differing` finds on the same rows, which is the definition.
+Floats are hashed without their last bits, in cells that are narrower than the tolerance of `run.rows.same_rows`. Rows
+with equal hashes are therefore the same, and the few whose floats lie on two sides of a border are paired in the last
+step. What is found is what `same_rows.differing` finds on the same rows, which is the definition.
 
 Two different tables have equal digests with a probability of 2^-128 for each bucket.
 """

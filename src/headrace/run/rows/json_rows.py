@@ -30,7 +30,7 @@ def json_rows(table: pa.Table) -> Iterator[JsonRow]:
 
 
 def json_changes(changes: Iterable[tuple[int, pa.Table, pa.Table]]) -> Iterator[JsonChange]:
-    """One value for each row of what `run.view.changes_after` yields: at each time first those that went."""
+    """One value for each row of what `run.views.view.changes_after` yields: at each time first those that went."""
     for t, went, came in changes:
         for operation, rows in (("delete", went), ("insert", came)):
             for row in json_rows(rows):

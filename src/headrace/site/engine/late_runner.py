@@ -106,7 +106,7 @@ class LateRunner(Generic[Jobs]):
         return [replace(one, harmful=True) if one.retryable else one for _, one in sorted(done.items())]
 
     def end(self) -> None:
-        """From now on the engine is not started again."""
+        """Keeps the engine from being started again."""
         self._ended = True
 
     def replace(self, why: str) -> None:
