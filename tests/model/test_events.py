@@ -79,6 +79,7 @@ def test_what_a_reader_does_not_know_stays_readable() -> None:
     assert write_event(of_another_kind) == '{"with":"eu"}'
     assert isinstance(read_event(AT, "late", '{"version":2,"contract":"x"}'), UnknownEvent)
     assert isinstance(read_event(AT, "late", '{"contract":3}'), UnknownEvent)
+    assert read_event(AT, "late", '{"contract":') == read_event(AT, "late", "7") == UnknownEvent(AT, "late", {})
 
 
 def test_a_push_is_kept_in_few_bytes() -> None:
@@ -87,6 +88,14 @@ def test_a_push_is_kept_in_few_bytes() -> None:
         '{"pushes":12,"rows":120,"written_bytes":4000,"took_s":0.21,"contracts":["named"],'
         '"used":{"named":[0.1,0.0,1.9e-05]}}'
     )
+
+
+def test_a_number_without_bounds_fails_no_commit_and_spoils_no_document() -> None:
+    pushed = DatasetsPushed(AT, 1, took_s=float("inf"), used={"named": Use(float("nan"), cost=1.0)})
+    kept = read_event(AT, "pushed", write_event(pushed))
+    assert isinstance(kept, DatasetsPushed) and kept.took_s == float("inf")
+    numbers = json.loads(json.dumps(event_document(pushed), allow_nan=False))["numbers"]
+    assert numbers["took_s"] is None and numbers["core_s"] is None and numbers["cost"] == 1.0
 
 
 def test_events_are_told_in_plain_sentences() -> None:

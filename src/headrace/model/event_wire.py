@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
+from math import isfinite
 from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
@@ -54,7 +55,7 @@ def event_document(event: Event) -> dict[str, Any]:
         "about": {what: list(names) for what, names in event.about.items()},
         "text": event.text,
         "reason": event.reason,
-        "numbers": dict(event.numbers),
+        "numbers": {name: value if isfinite(value) else None for name, value in event.numbers.items()},
     }
 
 
@@ -62,7 +63,9 @@ def write_event(event: Event) -> str:
     """What the ledger keeps beside time and kind; ASCII."""
     if isinstance(event, UnknownEvent):
         return json.dumps(event.fields, separators=(",", ":"))
-    return json.dumps(_fields_to_keep(event), separators=(",", ":"), allow_nan=False)
+    version = {} if VERSION == 1 else {VERSION_FIELD: VERSION}
+    # Numbers that are not finite are kept as well: telling of a commit must not make it fail.
+    return json.dumps({**version, **_fields_to_keep(event)}, separators=(",", ":"))
 
 
 def _fields_to_keep(noun: Any) -> dict[str, Any]:
@@ -90,8 +93,7 @@ def _default_of(one: Any) -> Any:
 
 def read_event(at: int, kind: str, text: str) -> Event:
     """Any text: what is not known, or not as expected, becomes an `UnknownEvent`."""
-    found: dict[str, Any] = json.loads(text)
-    reader = _readers().get(kind)
+    found, reader = _read_fields(text), _readers().get(kind)
     if reader is not None and found.get(VERSION_FIELD, 1) == VERSION:
         try:
             event: Event = reader.validate_python({**found, "at": at})
@@ -99,6 +101,15 @@ def read_event(at: int, kind: str, text: str) -> Event:
         except ValidationError:
             pass
     return UnknownEvent(at, kind, found)
+
+
+def _read_fields(text: str) -> dict[str, Any]:
+    """Reads no fields of a text that is damaged: one event that cannot be read must not hide the others."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 @cache
