@@ -13,15 +13,8 @@ import psycopg
 
 from bench.contracts_world import Kept
 from bench.workloads.live_table1 import DATABASE
-from headrace.model.notes import (
-    AuditRecord,
-    ContractAccount,
-    LogKeys,
-    SourceLoaded,
-    SourceLoading,
-    StoredNote,
-    note_keys,
-)
+from headrace.model.note_texts import StoredNote
+from headrace.model.notes import AuditRecord, ContractAccount, LogKeys, SourceLoaded, SourceLoading, note_keys
 from headrace.run.capture.spool import SPOOL
 from headrace.site.housekeeping import GRACE_S, TRIM_EVERY_S
 from headrace.site.running import Running

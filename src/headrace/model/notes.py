@@ -14,11 +14,24 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import ClassVar, Protocol, Self, TypeVar, get_args
 
 from headrace.model.catalogue import DeltaFolder, PostgresTable
+from headrace.model.note_texts import (
+    NumberNote,
+    RemovedNote,
+    StoredNote,
+    TextNote,
+    as_integer,
+    as_list,
+    as_number,
+    as_object,
+    as_text,
+    as_texts,
+    read_object,
+)
 
 log = logging.getLogger("headrace.ledger")
 
@@ -29,82 +42,6 @@ class NoteReader(Protocol):
     """The ledger, as far as notes are read."""
 
     def notes(self, prefix: str = "") -> Mapping[str, str]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class RemovedNote:
-    """What a commit removes; it may not be there."""
-
-    name: str
-
-
-class StoredNote:
-    """What all kinds have: a name in the ledger and a text. The first field is the key, unless the kind occurs once."""
-
-    __slots__ = ()
-
-    stored_as: ClassVar[str]
-    """The name, with what it is about in capitals."""
-
-    @classmethod
-    def prefix(cls) -> str:
-        kind, separator, _ = cls.stored_as.partition(":")
-        return kind + separator
-
-    @classmethod
-    def name_of(cls, key: str = "") -> str:
-        return cls.prefix() + key
-
-    @classmethod
-    def remove(cls, key: str = "") -> RemovedNote:
-        return RemovedNote(cls.name_of(key))
-
-    @property
-    def key(self) -> str:
-        return "" if ":" not in self.stored_as else str(getattr(self, fields(self)[0].name))  # type: ignore[arg-type]
-
-    @property
-    def name(self) -> str:
-        return self.name_of(self.key)
-
-    def to_text(self) -> str:
-        raise NotImplementedError
-
-    @classmethod
-    def from_text(cls, key: str, text: str) -> Self:
-        """Raises KeyError, TypeError or ValueError for a text that is none of ours."""
-        raise NotImplementedError
-
-    @classmethod
-    def make(cls, key: str, *values: object, **named: object) -> Self:
-        maker: Callable[..., Self] = cls
-        return maker(*([key] if ":" in cls.stored_as else []), *values, **named)
-
-
-class _NumberNote(StoredNote):
-    """Its one value is a number."""
-
-    __slots__ = ()
-
-    def to_text(self) -> str:
-        return str(getattr(self, fields(self)[-1].name))  # type: ignore[arg-type]
-
-    @classmethod
-    def from_text(cls, key: str, text: str) -> Self:
-        return cls.make(key, int(text))
-
-
-class _TextNote(StoredNote):
-    """Its one value is a text, for people or of another module's making."""
-
-    __slots__ = ()
-
-    def to_text(self) -> str:
-        return str(getattr(self, fields(self)[-1].name))  # type: ignore[arg-type]
-
-    @classmethod
-    def from_text(cls, key: str, text: str) -> Self:
-        return cls.make(key, text)
 
 
 # How far sources were captured
@@ -129,13 +66,13 @@ class CapturedUpTo(StoredNote):
 
     @classmethod
     def from_text(cls, key: str, text: str) -> Self:
-        found = _read_object(text)
-        t, commit_time = _integer(found.pop("t")), _integer(found.pop("commit_time"))
-        return cls(key, t, commit_time, {name: _text(value) for name, value in found.items()})
+        found = read_object(text)
+        t, commit_time = as_integer(found.pop("t")), as_integer(found.pop("commit_time"))
+        return cls(key, t, commit_time, {name: as_text(value) for name, value in found.items()})
 
 
 @dataclass(frozen=True, slots=True)
-class CapturingTables(_TextNote):
+class CapturingTables(TextNote):
     """The capture of a database captures exactly the sources that this digest stands for."""
 
     stored_as: ClassVar[str] = "capturing:DATABASE"
@@ -157,8 +94,8 @@ class CaptureFailing(StoredNote):
 
     @classmethod
     def from_text(cls, key: str, text: str) -> Self:
-        found = _read_object(text)
-        return cls(key, _text(found["why"]), None if found["hint"] is None else _text(found["hint"]))
+        found = read_object(text)
+        return cls(key, as_text(found["why"]), None if found["hint"] is None else as_text(found["hint"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +117,7 @@ class CutReached(StoredNote):
 
 
 @dataclass(frozen=True, slots=True)
-class SourceLoaded(_NumberNote):
+class SourceLoaded(NumberNote):
     """A source was read completely, as of time `t` (microseconds)."""
 
     stored_as: ClassVar[str] = "loaded:SOURCE"
@@ -214,20 +151,20 @@ class SourceLoading(StoredNote):
 
     @classmethod
     def from_text(cls, key: str, text: str) -> Self:
-        found = _read_object(text)
+        found = read_object(text)
         return cls(
             key,
-            last=None if found["last"] is None else _texts(found["last"]),
-            rows=_integer(found["rows"]),
-            again=tuple(_texts(one) for one in _list(found["again"])),
+            last=None if found["last"] is None else as_texts(found["last"]),
+            rows=as_integer(found["rows"]),
+            again=tuple(as_texts(one) for one in as_list(found["again"])),
             repeats=bool(found["repeats"]),
             begun=bool(found["begun"]),
-            estimate=None if found["estimate"] is None else _number(found["estimate"]),
+            estimate=None if found["estimate"] is None else as_number(found["estimate"]),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class SourceStopped(_TextNote):
+class SourceStopped(TextNote):
     """Why nothing more is captured of a source."""
 
     stored_as: ClassVar[str] = "quarantine:SOURCE"
@@ -236,7 +173,7 @@ class SourceStopped(_TextNote):
 
 
 @dataclass(frozen=True, slots=True)
-class SourceMend(_TextNote):
+class SourceMend(TextNote):
     """How to fix a source that was stopped, if the capture knows."""
 
     stored_as: ClassVar[str] = "mend:SOURCE"
@@ -245,7 +182,7 @@ class SourceMend(_TextNote):
 
 
 @dataclass(frozen=True, slots=True)
-class SourceMissed(_NumberNote):
+class SourceMissed(NumberNote):
     """Changes of a source were missed since a time (microseconds): its table is read again, and its spool has gaps."""
 
     stored_as: ClassVar[str] = "missed:SOURCE"
@@ -254,7 +191,7 @@ class SourceMissed(_NumberNote):
 
 
 @dataclass(frozen=True, slots=True)
-class SourceShape(_TextNote):
+class SourceShape(TextNote):
     """The shape of the rows in a spool, as `model.source_shape` writes it."""
 
     stored_as: ClassVar[str] = "shape:SOURCE"
@@ -263,7 +200,7 @@ class SourceShape(_TextNote):
 
 
 @dataclass(frozen=True, slots=True)
-class Watermark(_NumberNote):
+class Watermark(NumberNote):
     """The latest event time of a stream so far (microseconds)."""
 
     stored_as: ClassVar[str] = "watermark:SOURCE"
@@ -300,10 +237,10 @@ class TakenFile(StoredNote):
     @classmethod
     def from_text(cls, key: str, text: str) -> Self:
         source, _, file = key.partition(":")
-        found = _read_object(text)
+        found = read_object(text)
         modified = found.get("modified_ns")
-        t, rows, size = (_integer(found[name]) for name in ("t", "rows", "bytes"))
-        return cls(source, file, t, rows, size, None if modified is None else _integer(modified))
+        t, rows, size = (as_integer(found[name]) for name in ("t", "rows", "bytes"))
+        return cls(source, file, t, rows, size, None if modified is None else as_integer(modified))
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,8 +280,8 @@ class GoneFiles(StoredNote):
 
     @classmethod
     def from_text(cls, key: str, text: str) -> Self:
-        found = _read_object(text)
-        return cls(key, _integer(found["files"]), _integer(found["rows"]), _text(found["last"]))
+        found = read_object(text)
+        return cls(key, as_integer(found["files"]), as_integer(found["rows"]), as_text(found["last"]))
 
 
 # What is computed
@@ -363,7 +300,7 @@ class LogKeys(StoredNote):
 
     @classmethod
     def from_text(cls, key: str, text: str) -> Self:
-        return cls(key, tuple(_texts(columns) for columns in _list(json.loads(text))))
+        return cls(key, tuple(as_texts(columns) for columns in as_list(json.loads(text))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,12 +321,12 @@ class Halted(StoredNote):
 
     @classmethod
     def from_text(cls, key: str, text: str) -> Self:
-        found = _read_object(text)
-        return cls(key, _text(found["why"]), _integer(found["since"]), _integer(found["tried"]))
+        found = read_object(text)
+        return cls(key, as_text(found["why"]), as_integer(found["since"]), as_integer(found["tried"]))
 
 
 @dataclass(frozen=True, slots=True)
-class WantedTime(_NumberNote):
+class WantedTime(NumberNote):
     """A time (microseconds) to which an audit wants all views to be pushed."""
 
     stored_as: ClassVar[str] = "wanted"
@@ -400,7 +337,7 @@ class WantedTime(_NumberNote):
 
 
 @dataclass(frozen=True, slots=True)
-class AuditRecord(_TextNote):
+class AuditRecord(TextNote):
     """How a promise was kept so far: `observe.audit.Record`."""
 
     stored_as: ClassVar[str] = "audit:CONTRACT"
@@ -409,7 +346,7 @@ class AuditRecord(_TextNote):
 
 
 @dataclass(frozen=True, slots=True)
-class ContractAccount(_TextNote):
+class ContractAccount(TextNote):
     """What a contract cost so far: `observe.cost.Account`."""
 
     stored_as: ClassVar[str] = "account:CONTRACT"
@@ -418,7 +355,7 @@ class ContractAccount(_TextNote):
 
 
 @dataclass(frozen=True, slots=True)
-class ChargedUpTo(_NumberNote):
+class ChargedUpTo(NumberNote):
     """The number of the last event that is in the accounts of contracts."""
 
     stored_as: ClassVar[str] = "charged"
@@ -426,7 +363,7 @@ class ChargedUpTo(_NumberNote):
 
 
 @dataclass(frozen=True, slots=True)
-class LastLook(_TextNote):
+class LastLook(TextNote):
     """What the last look at all contracts found: `observe.shown.ContractReadings`."""
 
     stored_as: ClassVar[str] = "look"
@@ -434,7 +371,7 @@ class LastLook(_TextNote):
 
 
 @dataclass(frozen=True, slots=True)
-class Learnt(_TextNote):
+class Learnt(TextNote):
     """How long pushes take and how much flows: `site.learning.Learning`."""
 
     stored_as: ClassVar[str] = "learnt"
@@ -442,7 +379,7 @@ class Learnt(_TextNote):
 
 
 @dataclass(frozen=True, slots=True)
-class PlanMoves(_TextNote):
+class PlanMoves(TextNote):
     """The last moves of the running plan: a list of `coordinate.replanning.ContractMove`."""
 
     stored_as: ClassVar[str] = "moves"
@@ -472,9 +409,9 @@ class DeliveredCopy(StoredNote):
 
     @classmethod
     def from_text(cls, key: str, text: str) -> Self:
-        found = _read_object(text)
-        project, contract, view = (_text(found[name]) for name in ("project", "contract", "view"))
-        place = {name: _text(value) for name, value in _object(found["place"]).items()}
+        found = read_object(text)
+        project, contract, view = (as_text(found[name]) for name in ("project", "contract", "view"))
+        place = {name: as_text(value) for name, value in as_object(found["place"]).items()}
         return cls(project, contract, view, DeltaFolder(**place) if "path" in place else PostgresTable(**place))
 
 
@@ -498,8 +435,8 @@ class CaptureSlot(StoredNote):
 
     @classmethod
     def from_text(cls, key: str, text: str) -> Self:
-        found = {"kind": "postgres", **_read_object(text)}
-        return cls(key, *(_text(found[name]) for name in ("project", "database", "dsn", "kind")))
+        found = {"kind": "postgres", **read_object(text)}
+        return cls(key, *(as_text(found[name]) for name in ("project", "database", "dsn", "kind")))
 
 
 Note = (
@@ -614,44 +551,3 @@ def _read(kind: type[Kind], key: str, text: str) -> Kind | None:
 @lru_cache(1000)
 def _warn_once(name: str, why: str) -> None:
     log.warning('the note "%s" in the ledger cannot be read, and counts as missing: %s', name, why)
-
-
-# Parts of JSON texts; what is not as expected raises TypeError
-
-
-def _read_object(text: str) -> dict[str, object]:
-    return _object(json.loads(text))
-
-
-def _object(found: object) -> dict[str, object]:
-    if not isinstance(found, dict):
-        raise TypeError(f"{found!r} is no object")
-    return {str(name): value for name, value in found.items()}
-
-
-def _list(found: object) -> list[object]:
-    if not isinstance(found, list):
-        raise TypeError(f"{found!r} is no list")
-    return found
-
-
-def _integer(found: object) -> int:
-    if not isinstance(found, int):
-        raise TypeError(f"{found!r} is no whole number")
-    return found
-
-
-def _number(found: object) -> float:
-    if not isinstance(found, int | float):
-        raise TypeError(f"{found!r} is no number")
-    return float(found)
-
-
-def _text(found: object) -> str:
-    if not isinstance(found, str):
-        raise TypeError(f"{found!r} is no text")
-    return found
-
-
-def _texts(found: object) -> tuple[str, ...]:
-    return tuple(_text(one) for one in _list(found))

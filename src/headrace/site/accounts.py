@@ -9,10 +9,10 @@ from functools import reduce
 
 from headrace.model.event_wire import EventsAsked
 from headrace.model.events import Event
+from headrace.model.note_texts import RemovedNote
 from headrace.model.notes import (
     ChargedUpTo,
     ContractAccount,
-    RemovedNote,
     note_keys,
     read_document,
     read_note,

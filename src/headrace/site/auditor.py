@@ -10,11 +10,11 @@ import numpy as np
 
 from headrace.model.events import Event
 from headrace.model.log import Commit, CommitMark, Lease, Log
+from headrace.model.note_texts import RemovedNote
 from headrace.model.notes import (
     AuditRecord,
     CapturedUpTo,
     LastLook,
-    RemovedNote,
     SourceMissed,
     note_keys,
     read_document,

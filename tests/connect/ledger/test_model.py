@@ -18,7 +18,8 @@ from headrace.model.errors import Conflict, Fenced, LeaseHeld
 from headrace.model.event_wire import EventsAsked, NumberedEvent
 from headrace.model.events import ContractLate, ServiceStarted
 from headrace.model.log import Commit, CommitMark, Edit, Lease, Log, Piece, PieceKind
-from headrace.model.notes import RemovedNote, SourceMend, WantedTime
+from headrace.model.note_texts import RemovedNote
+from headrace.model.notes import SourceMend, WantedTime
 from headrace.model.push_events import DatasetsPushed
 from tests.examples import examples
 

@@ -16,7 +16,8 @@ from headrace.connect.ledger.rows import logs_of, row_to_add, row_to_create, row
 from headrace.model.errors import Conflict, ConnectError, Fenced, LeaseHeld
 from headrace.model.event_wire import EventsAsked, NumberedEvent
 from headrace.model.log import Commit, CommitMark, Edit, Lease, Log
-from headrace.model.notes import NoteChange, RemovedNote
+from headrace.model.note_texts import RemovedNote
+from headrace.model.notes import NoteChange
 
 IsStored = Callable[[str, str], bool]
 """Whether a file of a site is there."""

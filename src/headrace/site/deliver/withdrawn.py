@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from headrace.model.log import Commit, Lease
-from headrace.model.notes import DeliveredCopy, RemovedNote
+from headrace.model.note_texts import RemovedNote
+from headrace.model.notes import DeliveredCopy
 from headrace.run.ports import Ledger
 from headrace.site.deadline import Deadline
 from headrace.site.deliver.leftovers import Means, Noted, describe_thing, give_thing_back, read_noted

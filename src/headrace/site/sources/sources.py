@@ -12,7 +12,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from headrace.model.log import Commit, Lease
-from headrace.model.notes import RemovedNote, SourceShape, read_notes, remove_notes_about
+from headrace.model.note_texts import RemovedNote
+from headrace.model.notes import SourceShape, read_notes, remove_notes_about
 from headrace.model.source_shape import shape_of
 from headrace.run.capture.spool import SPOOL
 from headrace.run.ports import Ledger
