@@ -9,6 +9,7 @@ import threading
 import psycopg
 import pytest
 
+from headrace.connect.processes import birth_of
 from headrace.doors.cli import main
 from tests.running.running_project import RunningProject, passed, recomputed, until
 
@@ -59,8 +60,10 @@ def test_what_was_begun_when_it_died_is_begun_anew(project: RunningProject) -> N
     with psycopg.connect(os.environ["US_DSN"]) as waiting:
         waiting.execute("LOCK TABLE users IN ACCESS EXCLUSIVE MODE")
         until(passed(1.0), "it cannot be read")
-        os.kill(project.process()["pid"], signal.SIGKILL)
+        pid = project.process()["pid"]
+        os.kill(pid, signal.SIGKILL)
         applying.join()
+        until(lambda: birth_of(pid) is None, "it is gone")
     project.up()
     assert {row[3] for row in project.document("show", "named")["rows"]} == {"nobody"}
     assert_right(project, 2)

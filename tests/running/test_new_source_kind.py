@@ -91,3 +91,18 @@ def test_a_source_of_a_new_kind_is_captured_audited_and_goes_on_after_a_restart(
         until(lambda: totals(service) == [(7, 2), (8, 2)], "it goes on where it was, and takes each row once")
     finally:
         service.close()
+
+
+def test_whatever_a_capture_raises_is_a_trouble_of_its_source_and_it_is_tried_again(
+    clicks: SimulatedList, tmp_path: Path
+) -> None:
+    service = run_service(tmp_path)
+    try:
+        rows, clicks.rows = clicks.rows, None  # type: ignore[assignment]
+        told = "source \"clicks\" cannot be read: TypeError: 'NoneType' object is not subscriptable"
+        until(lambda: [one.what for one in service.troubles.all().values()] == [told], "status says it")
+        clicks.rows = [*rows, (3, NOON, 8)]
+        until(lambda: totals(service) == [(7, 2), (8, 1)], "it goes on")
+        until(lambda: not service.troubles.all(), "the trouble is over")
+    finally:
+        service.close()

@@ -146,6 +146,9 @@ class Captures:
             self._capture_here(running, ledger)
         except (HeadraceError, OSError) as error:
             self._note_failure(running, str(error), getattr(error, "hint", None))
+        except Exception as error:  # of a library that its kind uses, or our own mistake: neither may end in silence
+            log.exception("capture of %s", running.task.name)
+            self._note_failure(running, f"{type(error).__name__}: {error}")
         finally:
             ledger.close()
             running.thread = None
