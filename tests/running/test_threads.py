@@ -24,6 +24,19 @@ def test_a_thread_that_fails_stops_the_others_and_says_why():
     assert str(threads.failure) == "out of space"
 
 
+def test_what_failed_first_is_the_reason():
+    threads = GuardedThreads(threading.Event())
+
+    def fail_later() -> None:
+        threads.stop.wait(10)
+        raise RuntimeError("the ledger is closed")
+
+    later = threads.start(fail_later, "audit")
+    threads.start(fail, "upkeep").join(10)
+    later.join(10)
+    assert str(threads.failure) == "out of space"
+
+
 def test_a_thread_that_ends_stops_nobody():
     threads = GuardedThreads(threading.Event())
     threads.start(lambda: None, "load").join(10)

@@ -24,6 +24,13 @@ def test_a_contract_that_is_left_out_is_told_once_until_it_is_loaded() -> None:
         assert told[1].reason == "changes of counts at us is not there"
 
 
+def test_a_contract_may_be_left_out_without_a_reason() -> None:
+    journal = Journal()
+    Unloaded(journal).note("named", "")
+    with journal.committing() as told:
+        assert [(one.kind, one.reason) for one in told] == [("left out", None)]
+
+
 def test_what_could_not_be_committed_goes_on_waiting_in_its_order() -> None:
     journal = Journal()
     unloaded = Unloaded(journal)

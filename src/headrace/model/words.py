@@ -55,6 +55,11 @@ def put_in_words(text: str, vertices: Mapping[str, Vertex] | None = None) -> str
     return _ID.sub(_name_match, text)
 
 
+def shorten_message(text: str) -> str:
+    """The first line of a message that says something, in words; empty if none does."""
+    return put_in_words(next((line.strip() for line in text.splitlines() if line.strip()), ""))
+
+
 def name_reason(reason: str) -> str:
     """Why a contract is refused, in a few words."""
     kind, _, what = reason.partition(":")

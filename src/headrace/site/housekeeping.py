@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from headrace.model.errors import Fenced, HeadraceError
@@ -65,6 +66,7 @@ class Housekeeping:
     stop: threading.Event
     _kept_up: KeptUp | None = None
     _trimmed_at: float = field(default_factory=time.monotonic)
+    _forgot_at: float = field(default_factory=time.monotonic)
 
     def follow(self, running: Running, engine: Engine) -> None:
         """Keeps up the logs of what runs from now on. Files without a name stay known from one plan to the next."""
@@ -76,16 +78,20 @@ class Housekeeping:
         pause_s = UPKEEP_EVERY_S
         while not self.stop.wait(pause_s):
             self.gaps.wait(self.stop)
-            try:
+            with _log_failures():  # by itself, and first: whatever else fails for days, events do not pile up
+                self._forget_events()
+            with _log_failures():
                 with self.turns.upkeep:
                     if self._kept_up is None:
                         continue
                     pause_s = self._keep_up(self._kept_up)
                 self._tidy_spools()
-            except Fenced:
-                raise
-            except (HeadraceError, RuntimeError) as error:
-                log.warning("upkeep: %s", error)
+
+    def _forget_events(self) -> None:
+        if time.monotonic() - self._forgot_at > TRIM_EVERY_S:
+            self._forgot_at = time.monotonic()
+            before = self.clock() - round(KEEP_FOR_S * 1e6)
+            self.ledger.forget_events(self.lease, before, KEEP_ROUTINE_BYTES, KEEP_OTHER_BYTES)
 
     def _keep_up(self, kept: KeptUp) -> float:
         """One piece of work. Returns the seconds until the next."""
@@ -106,8 +112,6 @@ class Housekeeping:
         kept.upkeep.sweep(time.time(), grace=GRACE_S)
         self._forget_withdrawn(kept.running)
         self.auditor.forget_commit_marks(self.lease)
-        before = self.clock() - round(KEEP_FOR_S * 1e6)
-        self.ledger.forget_events(self.lease, before, KEEP_ROUTINE_BYTES, KEEP_OTHER_BYTES)
 
     def _keep_learnt(self) -> None:
         state = self.rounds.state
@@ -136,3 +140,14 @@ class Housekeeping:
             running = self.rounds.running
             if ours and running is not None:
                 self.sources.forget_unread(running.sources, self.lease)
+
+
+@contextmanager
+def _log_failures() -> Iterator[None]:
+    """What fails is tried again later; a lost lease ends the service."""
+    try:
+        yield
+    except Fenced:
+        raise
+    except (HeadraceError, RuntimeError) as error:
+        log.warning("upkeep: %s", error)

@@ -18,14 +18,13 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.model.catalogue import Link
-from headrace.model.errors import HeadraceError
 from headrace.model.events import ServiceStopped, ServiceSuspended
 from headrace.model.log import Commit, Lease
+from headrace.model.words import shorten_message
 from headrace.run.ports import Ledger, Runner, Store
 from headrace.run.push.engine import Engine
 from headrace.run.push.in_work import InWork
@@ -163,10 +162,13 @@ class Service:
     def _tell_end(self) -> None:
         """Last of all. Somebody else may have the project by now, and what was not told yet then stays untold."""
         failure = self.failure
-        why = None if failure is None else str(failure) or type(failure).__name__
-        self.journal.emit(ServiceStopped(self.clock(), os.getpid(), reason=why))
-        with suppress(HeadraceError), self.journal.committing() as events:
-            self.ledger.commit(self.lease, Commit(events=events))
+        try:
+            why = None if failure is None else shorten_message(str(failure)) or type(failure).__name__
+            self.journal.emit(ServiceStopped(self.clock(), os.getpid(), reason=why))
+            with self.journal.committing() as events:
+                self.ledger.commit(self.lease, Commit(events=events))
+        except Exception as error:  # whatever it is: the lease is given back, so that the next service can start
+            log.warning("the last events could not be kept: %s", error)
 
     def cause_of(self, watched: WatchedContract) -> str | None:
         """Why a contract is late, as far as that is known."""

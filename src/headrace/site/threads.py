@@ -15,10 +15,11 @@ class GuardedThreads:
     def __init__(self, stop: threading.Event) -> None:
         self.stop = stop
         self._failure: BaseException | None = None
+        self._turn = threading.Lock()  # held for a moment, so that of two failures at once one is the first
 
     @property
     def failure(self) -> BaseException | None:
-        """Why the service ended by itself."""
+        """Why the service ended by itself: what failed first. What fails later is often a consequence."""
         return self._failure
 
     def start(self, target: Callable[[], None], name: str) -> threading.Thread:
@@ -31,5 +32,6 @@ class GuardedThreads:
             target()
         except BaseException as error:
             log.exception("%s failed", name)
-            self._failure = error
+            with self._turn:
+                self._failure = self._failure or error
             self.stop.set()

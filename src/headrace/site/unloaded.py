@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from headrace.model.plan import Plan
 from headrace.model.plan_events import ContractLeftOut, ContractLoaded
-from headrace.model.words import put_in_words
+from headrace.model.words import shorten_message
 from headrace.run.compile.columns import serving_log
 from headrace.run.load.transition import find_made_from
 from headrace.run.program import Program
@@ -58,6 +58,6 @@ class Unloaded:
             after = self._why
         now = time.time_ns() // 1000
         for contract in sorted(after.keys() - before.keys()):
-            self.journal.emit(ContractLeftOut(now, contract, reason=put_in_words(after[contract].splitlines()[0])))
+            self.journal.emit(ContractLeftOut(now, contract, reason=shorten_message(after[contract]) or None))
         for contract in sorted(before.keys() - after.keys()):
             self.journal.emit(ContractLoaded(now, contract))
