@@ -1,6 +1,6 @@
 """Plans, catalogues, blocks, relations and expressions as JSON text, so that they can be kept and sent.
 
-    {"format": "headrace/1", "written_by": "0.1.0", "entries": [
+    {"format": "headrace/1", "written_by": "0.2.0", "entries": [
     {"is": "Simple", "kind": "bigint"},
     {"is": "Column", "name": "orders.total", "type": 0},
     ...
