@@ -66,6 +66,22 @@ def test_a_demo_that_is_stopped_while_it_starts_leaves_nothing_behind(number: si
     assert members_of(process.pid) == []
 
 
+@pytest.mark.long
+def test_a_demo_that_is_stopped_twice_while_it_keeps_views_fresh_leaves_nothing_behind() -> None:
+    before = leftovers()
+    process = subprocess.Popen(DEMO, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if b"behind: " in line:
+            break
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: captures and databases hear it as well
+    os.killpg(process.pid, signal.SIGINT)
+    process.stdout.read()
+    assert process.wait(120) in (0, 130)
+    assert leftovers() == before
+    assert members_of(process.pid) == []
+
+
 def members_of(session: int) -> list[str]:
     """Processes of a session, the moment that those who are ending may take aside."""
     until = time.monotonic() + 10

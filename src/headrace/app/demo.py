@@ -1,28 +1,119 @@
-"""Runs the demo: sample apps with databases, load and service, on this machine only, and removed afterwards."""
+"""Runs the demo: sample apps with databases and load on this machine, kept fresh as `up` keeps any project.
+
+    a folder of its own    a copy of the sample project, and its databases (connect/postgres/sample.py)
+    engine and host        as `headrace up` starts them (app/running.py)
+    looks                  the host's audit, and the reader that everybody reads views with
+    closing report         the promises until now, and every view against its query (`headrace audit --recompute`)
+
+The door passes in the functions that show progress and serve HTTP. `close` ends all that was started, however far it
+got, and removes the folder.
+"""
 
 from __future__ import annotations
 
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from headrace.app.preparing import prepare, runnable
 from headrace.app.project import sample_project
-from headrace.coordinate.demo import GUEST_VIEW, INSERT, Arrival, Closing, Demo, Lag, PromiseResult
+from headrace.app.reading import compare_views
+from headrace.app.running import Say, Serve, UpSettings, keep_promises, log_to, open_host
+from headrace.connect.postgres.binaries import find_binaries
+from headrace.connect.postgres.sample import SampleDatabases, SampleLoad
+from headrace.connect.postgres.server_user import server_user
+from headrace.connect.signals import hold_signals
+from headrace.coordinate.compare.compare import ComparedViews
+from headrace.coordinate.host import ServiceHost
+from headrace.declare.project_text import PROJECT_FILE
+from headrace.declare.read import read_project
 from headrace.declare.units import DURATION, Unreadable, read_amount
-from headrace.model.errors import UsageError
+from headrace.model.errors import ConnectError, UsageError
+from headrace.model.options import ApplyWishes
+from headrace.model.plan import ContractPlan, Operator, Plan, PlanOptions, Sharing
+from headrace.plan.make import make_plan
+from headrace.site.engine.start import StartedEngine, start_engine
+from headrace.site.folder import Folder
+from headrace.site.last_status import State
+from headrace.site.service import clock_now
 
-__all__ = [
-    "GUEST_VIEW",
-    "INSERT",
-    "Arrival",
-    "Closing",
-    "Demo",
-    "Lag",
-    "PromiseResult",
-    "open_demo",
-    "read_duration",
-]
+GUEST_DATABASE, GUEST_VIEW = "posts", "wall"
+INSERT = "insert into posts (uid, place, body) values (7, 8, 'hello')"
+LOAD_TEXT = "written at "
+"""How bodies of posts begin that the load writes; others are the visitors'."""
+LAST_SAMPLE_POST = 10_000
+
+QUICK_ENGINE = """
+# Compiles quickly instead of well: Spark starts in two thirds of the time, which a demo is better off with.
+engine: {memory: 1 GB, properties: {spark.driver.extraJavaOptions: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}}
+"""
+
+LOADED_WITHIN_S = 300.0
+"""The sample is loaded within half a minute; on a machine that cannot, people do not wait for ever."""
+DOCTOR = "`headrace doctor` looks for the cause: Java, memory, disk"
+PHASES = {"starting captures": "capturing their changes", "starting the engine": "waiting for Spark"}
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """A promise now; `lag_s` is None before the view is there."""
+
+    contract: str
+    view: str
+    site: str
+    freshness_s: float
+    lag_s: float | None
+    worst_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A row that a visitor wrote, in the view; `after_s` is counted from when it was captured."""
+
+    post: int
+    author: str
+    body: str
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PromiseResult:
+    """What became of a promise."""
+
+    contract: str
+    freshness_s: float
+    worst_lag_s: float
+    violations: int
+    violated_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """The closing report. Costs are of resources, dollars per second, as planned."""
+
+    seconds: float
+    first_view_s: float
+    written: int
+    kept: tuple[PromiseResult, ...]
+    pushes: int
+    pushed_rows: int
+    moved_rows: int
+    moved_bytes: int
+    cost: float
+    separate_cost: float
+    comparison: ComparedViews
+    load_error: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        compared = self.comparison
+        return compared.equal and not compared.not_compared and self.load_error is None
 
 
 def read_duration(text: str) -> float:
@@ -34,29 +125,186 @@ def read_duration(text: str) -> float:
 
 
 @contextmanager
-def open_demo(say: Callable[[str], None]) -> Iterator[Demo]:
+def open_demo(serve: Serve, say: Say) -> Iterator[Demo]:
     """`say` is told what goes on. Everything that was started has ended afterwards, whatever happens within."""
     folder = sample_project("apps")
     if folder is None:
         raise UsageError("the sample apps are not installed", "`headrace init DIR` writes a project to start from")
-    demo = Demo(folder, say)
+    with hold_signals():
+        demo = Demo(folder, serve, say)
     try:
         yield demo
     finally:
-        with _ignore_interrupts():
+        # Further interrupts are ignored while things end: one more would leave half of them behind.
+        with hold_signals(hear_later=False):
             demo.close()
 
 
-@contextmanager
-def _ignore_interrupts() -> Iterator[None]:
-    """Ignores further interrupts while things end: one more would leave half of them behind."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+class Demo:
+    """`start`, then look as long as you like, `finish`, and `close` in any case."""
+
+    def __init__(self, sample: Path, serve: Serve, say: Say) -> None:
+        self._serve, self._say = serve, say
+        self._began = time.monotonic()
+        self._root = Path(tempfile.mkdtemp(prefix="headrace-demo-"))
+        self._folder = _copy_project(sample, self._root)
+        self._databases = SampleDatabases(self._root / "postgres", self._folder.project / "databases")
+        self._engine: StartedEngine | None = None
+        self._opened: ServiceHost | None = None
+        self._open = ExitStack()
+        self._threads = ThreadPoolExecutor(2, thread_name_prefix="demo")
+        self._seen: set[int] = set()
+        self._looked_at: int | None = None
+        self._load: SampleLoad | None = None
+        self.first_view_s = 0.0
+
+    # Start
+
+    def start(self) -> None:
+        """Spark, PostgreSQL and the plan at the same time; returns when every view is there."""
+        log_to(self._folder.root / "service.log")
+        declared = read_project(self._folder.project, {}, None)
+        with hold_signals():
+            self._engine = start_engine(declared.engine, self._folder)
+        self._say("starting PostgreSQL and Spark")
+        # The sample declares all that planning needs, so nobody has to wait for the databases.
+        planned = self._threads.submit(prepare, self._folder.project, {}, ApplyWishes(), connect=False)
+        self._environment = self._databases.start()
+        self.guest_address = self._databases.admit_guest(GUEST_DATABASE)
+        prepared = runnable(planned.result(), self._engine.kind)
+        self._say("the databases are ready; reading them")
+        opening = open_host(self._folder, self._environment, self._engine, UpSettings(), self._serve)
+        with hold_signals():
+            self._opened = host = self._open.enter_context(opening)
+            host.start(prepared)
+            self._keeping = self._threads.submit(keep_promises, host, self._say, self._tell_phase)
+        self._wait_until_loaded(host, self._keeping)
+        self._load = self._databases.start_load()
+        self._separate = self._threads.submit(make_plan, declared, PlanOptions(sharing=Sharing.NONE))
+        self.first_view_s = time.monotonic() - self._began
+        self._running_since = time.monotonic()
+
+    def _tell_phase(self, phase: str) -> None:
+        if phase.startswith(("starting", "computing")):
+            self._say(PHASES.get(phase, phase))
+
+    def _wait_until_loaded(self, host: ServiceHost, keeping: Future[None]) -> None:
+        began = time.monotonic()
+        while host.state is not State.RUNNING:
+            if keeping.done():
+                error = keeping.exception()
+                raise ConnectError(f"the sample apps could not be loaded: {error}", DOCTOR) from error
+            if time.monotonic() - began > LOADED_WITHIN_S:
+                phase = "" if host.service.loading is None else f" ({host.service.loading.phase})"
+                late = f"it takes longer than {LOADED_WITHIN_S:.0f} s"
+                raise ConnectError(f"the sample apps could not be loaded{phase}: {late}", DOCTOR)
+            time.sleep(0.1)
+
+    # Look
+
+    @property
+    def _host(self) -> ServiceHost:
+        assert self._opened is not None, "call `start` first"
+        return self._opened
+
+    @property
+    def plan(self) -> Plan:
+        """What runs; it may move by itself."""
+        running = self._host.service.running
+        assert running is not None, "every view is there after `start`"
+        return running.plan
+
+    def lags(self) -> tuple[Lag, ...]:
+        """The lags of all promises. Raises if the service has failed."""
+        if self._keeping.done():
+            self._keeping.result()
+        looked = self._look_at_contracts()
+        return tuple(_lag(one, looked.get(one.contract, {})) for one in self.plan.contracts)
+
+    def arrivals(self) -> tuple[Arrival, ...]:
+        """Rows of visitors that came to the view since the last call."""
+        found = []
+        upto, changes = self._host.reader().changes(GUEST_VIEW, self._looked_at)
+        for t, _, came in changes:
+            for row in came.to_pylist():
+                post, body = row["post"], row["body"]
+                if post > LAST_SAMPLE_POST and not body.startswith(LOAD_TEXT) and post not in self._seen:
+                    self._seen.add(post)
+                    found.append(Arrival(post, row["author"], body, (clock_now() - t) / 1e6))
+        self._looked_at = upto
+        return tuple(found)
+
+    @property
+    def written(self) -> int:
+        return 0 if self._load is None else self._load.rows
+
+    @property
+    def psql(self) -> str:
+        """A psql that is there: the machine's, or the one of the embedded server."""
+        return "psql" if shutil.which("psql") else str(find_binaries(server_user()) / "psql")
+
+    # End
+
+    def finish(self) -> Closing:
+        """Reports on promises until now, then compares all views with their queries while the apps go on.
+
+        The comparison takes turns with the service in this process, so promises are not judged by that time.
+        """
+        load = self._load
+        assert load is not None
+        seconds, kept = time.monotonic() - self._running_since, tuple(self._judge_promises())
+        found = compare_views(self._folder.project, self._environment)
+        load.stop()
+        plan, service = self.plan, self._host.status()["service"]
+        moved = [name for name, edge in plan.graph.edges.items() if edge.op is Operator.COPY]
+        accounts = self._host.service.accounts
+        return Closing(
+            seconds=seconds,
+            first_view_s=self.first_view_s,
+            written=load.rows,
+            kept=kept,
+            pushes=service["pushes"],
+            pushed_rows=service["pushed_rows"],
+            moved_rows=sum(accounts.rows.get(name, 0) for name in moved),
+            moved_bytes=sum(accounts.bytes.get(name, 0) for name in moved),
+            cost=plan.money,
+            separate_cost=self._separate.result().money,
+            comparison=found,
+            load_error=load.error,
+        )
+
+    def _judge_promises(self) -> Iterator[PromiseResult]:
+        found = self._look_at_contracts()
+        for one in self.plan.contracts:
+            if (numbers := found.get(one.contract)) is not None:
+                worst_s, violated_s = numbers["worst_lag_s"], numbers["violated_s"]
+                yield PromiseResult(one.contract, one.freshness_s, worst_s, numbers["episodes"], violated_s)
+
+    def _look_at_contracts(self) -> dict[str, dict[str, Any]]:
+        """What the last look found, by contract."""
+        return {one["id"]: one for one in self._host.audit()["contracts"]}
+
+    def close(self) -> None:
+        if self._opened is not None:
+            self._opened.stop.set()
+        elif self._engine is not None:
+            self._engine.end()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._open.close()
+        self._databases.stop()
+        shutil.rmtree(self._root, ignore_errors=True)
+
+
+def _lag(promised: ContractPlan, looked: Mapping[str, Any]) -> Lag:
+    lag_s, worst_s = looked.get("lag_s"), looked.get("worst_lag_s", 0.0)
+    return Lag(promised.contract, promised.view, promised.site, promised.freshness_s, lag_s, worst_s)
+
+
+def _copy_project(sample: Path, root: Path) -> Folder:
+    project = root / sample.name
+    shutil.copytree(sample, project, ignore=shutil.ignore_patterns(".headrace"))
+    with (project / PROJECT_FILE).open("a") as file:
+        file.write(QUICK_ENGINE)
+    folder = Folder(project)
+    folder.prepare()
+    return folder

@@ -11,7 +11,8 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -28,13 +29,12 @@ from headrace.model.events import ServiceRecovered, ServiceStarted
 from headrace.model.options import RunEngine
 from headrace.run.push.simulated_links import SimulatedLinksRunner
 from headrace.site.engine.settings import engine_to_start
-from headrace.site.engine.start import start_engine
+from headrace.site.engine.start import StartedEngine, start_engine
 from headrace.site.engine.watchdog import EngineWatch, Watchdog
 from headrace.site.folder import Folder
 from headrace.site.last_status import State, last_status
 from headrace.site.log_words import LOG_WORDS
 from headrace.site.process import (
-    ServiceProcess,
     forget_process,
     read_process,
     release_remains,
@@ -45,7 +45,18 @@ from headrace.site.process import (
 from headrace.site.service import Service, clock_now
 from headrace.site.snapshot import find_error
 
-__all__ = ["Say", "Serve", "Server", "ServiceHost", "UpSettings", "refuse_second", "run_project"]
+__all__ = [
+    "Say",
+    "Serve",
+    "Server",
+    "ServiceHost",
+    "UpSettings",
+    "keep_promises",
+    "log_to",
+    "open_host",
+    "refuse_second",
+    "run_project",
+]
 
 STATUS_EVERY_S = 1.0
 LOG_BYTES = 10_000_000
@@ -98,67 +109,104 @@ def run_project(
     tell_plan(prepared)
     if not prepared.plan.contracts:
         return prepared
-    folder.prepare()
-    _log_to(folder.root / "service.log")
-    recovered = _tell_remains(folder, say)
     for name, danger in exposing(declared.properties).items():
         say(f'engine: property "{name}" weakens a default: {danger}')
-    engine = start_engine(declared, folder)
+    folder.prepare()
+    log_to(folder.root / "service.log")
+    recovered = _tell_remains(folder, say)
+    began, engine = time.monotonic(), start_engine(declared, folder)
+    with open_host(folder, environment, engine, settings, serve, recovered) as host, note_signals(host.stop):
+        host.start(prepared)
+        keep_promises(host, say, lambda phase: say(_say_phase(phase, host, began)))
+    return prepared
+
+
+@contextmanager
+def open_host(
+    folder: Folder,
+    environment: Mapping[str, str],
+    engine: StartedEngine,
+    settings: UpSettings,
+    serve: Serve,
+    recovered: ServiceRecovered | None = None,
+) -> Iterator[ServiceHost]:
+    """A host that can go over to a plan. The engine may still be on its way; it ends with the host.
+
+    Whoever reads the project, asks it over HTTP or wants to end it finds this process.
+    """
+    try:
+        service, watch = _make_service(folder, environment, engine, settings)
+        _take_project(service, folder)
+    except BaseException:
+        engine.end()
+        raise
+    if recovered is not None:
+        service.journal.emit(recovered)
+    service.journal.emit(ServiceStarted(service.clock(), os.getpid()))
+    _start_watchdog(service, watch)
+    host = ServiceHost(
+        service, folder, lambda wishes: runnable(prepare(folder.project, environment, wishes), engine.kind)
+    )
+    try:
+        forget_old_views(folder, service.ledger, service.lease)
+        token = secrets.token_urlsafe(24)
+        server = serve(host, token, settings.port)
+        try:
+            write_process(folder, this_process(service.lease, server.port, token))
+            with host.replanning():
+                yield host
+        finally:
+            server.stop()
+    finally:
+        service.close()
+        engine.end()  # before the project is free: the next process starts an engine in the same folder
+        host.become(State.STOPPED if host.state is not State.FAILED else State.FAILED)
+        _tell_end(host)
+
+
+def _make_service(
+    folder: Folder, environment: Mapping[str, str], engine: StartedEngine, settings: UpSettings
+) -> tuple[Service, EngineWatch]:
     stop, runner, watch = threading.Event(), engine.runner, EngineWatch(engine.replace, engine.allowed_s)
     if settings.shape_links:
         runner = simulated = SimulatedLinksRunner(engine.runner, lambda: service.links(), wait=stop.wait)
         watch = EngineWatch(engine.replace, lambda: engine.allowed_s() + simulated.allowed_s(), simulated.left_s)
     service = Service(folder, environment, runner, absence=engine.absence, cores=engine.cores, stop=stop)
+    return service, watch
+
+
+def _take_project(service: Service, folder: Folder) -> None:
     try:
         service.open()
     except LeaseHeld as error:
-        raise _say_held(folder, str(error)) from error
-    if recovered is not None:
-        service.journal.emit(recovered)
-    service.journal.emit(ServiceStarted(service.clock(), os.getpid()))
+        what = f'the project in "{folder.project}" is run by another process: {error}'
+        raise UsageError(what, "wait, or stop that process") from error
+
+
+def _start_watchdog(service: Service, engine: EngineWatch) -> None:
     Watchdog(
-        open_ledger=folder.ledger,
+        open_ledger=service.folder.ledger,
         state=lambda: service.rounds.state,
         unloaded=service.unloaded,
         troubles=service.troubles,
         absence=service.absence,
-        stop=stop,
-        engine=watch,
+        stop=service.stop,
+        engine=engine,
     ).start()
-    host = ServiceHost(service, folder, lambda wishes: runnable(prepare(directory, environment, wishes), declared.kind))
-    try:
-        forget_old_views(folder, service.ledger, service.lease)
-        with note_signals(host.stop):
-            _run(host, prepared, settings, serve, say)
-    finally:
-        service.close()
-        engine.end()
-        host.become(State.STOPPED if host.state is not State.FAILED else State.FAILED)
-        _tell_end(host)
-    return prepared
 
 
-def _run(host: ServiceHost, prepared: Prepared, settings: UpSettings, serve: Serve, say: Say) -> None:
-    token, began = secrets.token_urlsafe(24), time.monotonic()
-    server = serve(host, token, settings.port)
-    try:
-        process = this_process(host.service.lease, server.port, token)
-        write_process(host.folder, process)
-        host.start(prepared)
-        with host.replanning():
-            _until_told(host, process, began, say)
-    finally:
-        server.stop()
+def keep_promises(host: ServiceHost, say: Say, tell_phase: Say) -> None:
+    """Until the host is told to stop. Writes the status, and tells how loading goes on and what is wrong.
 
-
-def _until_told(host: ServiceHost, process: ServiceProcess, began: float, say: Say) -> None:
+    Raises what keeps views from being loaded, or has ended the service.
+    """
     phase, written, troubles = "", 0.0, TroubleLines()
     while not host.stop.wait(0.1):
         loading = host.service.loading
         assert loading is not None
         if host.state is State.LOADING and loading.phase != phase:
             phase = loading.phase
-            say(phase if phase != "running" else f"running after {time.monotonic() - began:.1f} s: {process.address}")
+            tell_phase(phase)
         if host.state is State.LOADING and loading.done.is_set():
             if loading.error is not None:
                 host.become(State.FAILED)
@@ -177,6 +225,13 @@ def _until_told(host: ServiceHost, process: ServiceProcess, began: float, say: S
         if time.monotonic() - written >= STATUS_EVERY_S:
             host.write_status()
             written = time.monotonic()
+
+
+def _say_phase(phase: str, host: ServiceHost, began: float) -> str:
+    process = read_process(host.folder)
+    if phase != "running" or process is None:
+        return phase
+    return f"running after {time.monotonic() - began:.1f} s: {process.address}"
 
 
 def _failure(host: ServiceHost) -> Exception:
@@ -219,12 +274,6 @@ def refuse_second(folder: Folder) -> None:
         )
 
 
-def _say_held(folder: Folder, reason: str) -> UsageError:
-    return UsageError(
-        f'the project in "{folder.project}" is run by another process: {reason}', "wait, or stop that process"
-    )
-
-
 def _tell_remains(folder: Folder, say: Say) -> ServiceRecovered | None:
     """What is left of a run that was killed; None if there is nothing."""
     dead = release_remains(folder)
@@ -247,7 +296,7 @@ def _clock(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
 
 
-def _log_to(file: Path) -> None:
+def log_to(file: Path) -> None:
     """Everything goes to the file; what people see is said to them."""
     handler = logging.handlers.RotatingFileHandler(file, maxBytes=LOG_BYTES, backupCount=1)
     handler.setFormatter(LOG_WORDS)

@@ -34,3 +34,24 @@ def note_signals(stop: threading.Event) -> Iterator[None]:
 def _set_when_told(words: SimpleQueue[bool], stop: threading.Event) -> None:
     while words.get():
         stop.set()
+
+
+@contextmanager
+def hold_signals(hear_later: bool = True) -> Iterator[None]:
+    """Inside this block signals that ask to end, or that come with a terminal's end, wait.
+
+    What must not be left half done is done here: starting what somebody has to end, and ending it. Afterwards the
+    first of the signals is heard, unless it would only repeat what is done already.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: list[int] = []
+    before = {number: signal.signal(number, lambda got, _: heard.append(got)) for number in (*ENDING, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if heard and hear_later:
+            signal.raise_signal(heard[0])

@@ -10,6 +10,7 @@ import heapq
 import random
 import re
 import secrets
+import shutil
 import threading
 import time
 from collections.abc import Mapping
@@ -123,3 +124,36 @@ class SampleLoad:
             self.rows += sessions[habit.database].execute(habit.statement).rowcount
             # From now, not from when it was due: who was kept waiting does not make up for it.
             heapq.heapreplace(due, (time.monotonic() + chance.expovariate(habit.per_second), number))
+
+
+class SampleDatabases:
+    """The databases of a sample project, on a server of their own, and the apps that write to them.
+
+    `stop` ends all that was started, however far it got, and removes the server's folder.
+    """
+
+    def __init__(self, root: Path, folder: Path) -> None:
+        self._folder = folder
+        self._server = EmbeddedPostgres(root, {"fsync": "off"})
+        self._addresses: Mapping[str, str] = {}
+        self._load: SampleLoad | None = None
+
+    def start(self) -> Mapping[str, str]:
+        """The variables in which the project finds the addresses: PEOPLE_DSN for the database "people"."""
+        self._server.start()
+        self._addresses = make_databases(self._server, self._folder)
+        return {f"{name.upper()}_DSN": address for name, address in self._addresses.items()}
+
+    def admit_guest(self, database: str) -> str:
+        return admit_guest(self._server, database)
+
+    def start_load(self) -> SampleLoad:
+        self._load = SampleLoad(self._addresses, read_habits(self._folder))
+        self._load.start()
+        return self._load
+
+    def stop(self) -> None:
+        if self._load is not None:
+            self._load.stop()
+        self._server.stop()
+        shutil.rmtree(self._server.folder, ignore_errors=True)

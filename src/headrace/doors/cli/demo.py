@@ -17,6 +17,7 @@ from headrace.doors.cli.output import Exit, show
 
 if TYPE_CHECKING:
     from headrace.app.demo import Demo
+    from headrace.app.running import Server, ServiceHost
 
 DEFAULT_S = 60.0
 LOOK_EVERY_S = 1.0
@@ -36,7 +37,7 @@ def demo(for_: For = None, json: Json = False) -> int:
     from headrace.doors.cli.demo_text import closing_document, closing_text, opening_text
 
     say = _say_nothing if json else _say_with_time()
-    with _signals_as_interrupts(), open_demo(say) as running:
+    with _signals_as_interrupts(), open_demo(_serve, say) as running:
         running.start()
         if not json:
             print(opening_text(running), flush=True)
@@ -52,6 +53,13 @@ def demo(for_: For = None, json: Json = False) -> int:
         text=lambda: closing_text(closing),
         document=lambda: closing_document(running.plan, closing),
     )
+
+
+def _serve(host: ServiceHost, token: str, port: int) -> Server:
+    """Loads what serves HTTP when Spark is on its way already."""
+    from headrace.doors.api.server import serve
+
+    return serve(host, token, port)
 
 
 def _seconds(text: str | None) -> float | None:

@@ -39,6 +39,7 @@ class StartedEngine:
     `allowed_s` is how long what runs now may take.
     """
 
+    kind: RunEngine
     runner: Runner[Any]
     end: Callable[[], None] = lambda: None
     absence: Callable[[], Absence | None] = lambda: None
@@ -49,7 +50,7 @@ class StartedEngine:
 
 def start_engine(engine: DeclaredEngine, folder: Folder, patience: Patience = DEFAULT_PATIENCE) -> StartedEngine:
     if engine.kind is RunEngine.LOCAL:
-        return StartedEngine(_here(patience))
+        return StartedEngine(engine.kind, _here(patience))
     return _spark(engine, folder, patience)
 
 
@@ -90,4 +91,6 @@ def _spark(declared: DeclaredEngine, folder: Folder, patience: Patience) -> Star
         if not ends_within(spark.end, patience.answer_s):
             spark.kill()
 
-    return StartedEngine(runner, end, runner.absence, runner.replace, runner.allowed_s, cores_of(declared))
+    return StartedEngine(
+        declared.kind, runner, end, runner.absence, runner.replace, runner.allowed_s, cores_of(declared)
+    )
