@@ -261,7 +261,7 @@ MAY_NAME_KINDS = {
     "connect",
     "model/catalogue.py",
     "declare/project_file.py",
-    "coordinate/demo.py",  # starts a PostgreSQL of its own
+    "app/demo.py",  # starts a PostgreSQL of its own
     "site/deliver/copies.py",  # delivers to PostgreSQL
 }
 

@@ -13,7 +13,7 @@ Doors (commands, HTTP, Python) call these functions and show what they return.
     detached     runs a project in a separate process
     asking       asks the running service to stop, or to apply the project's files
     reading      status, rows, changes and audit of a project     .headrace/
-    demo         the sample apps with databases, load and service
+    demo         the sample apps with databases and load, kept fresh by what `running` starts
 
     feeds        which pairs to store ahead                       plan/feeds/: an instance or tables, no project
     placing      which views run on devices                       plan/place/: an instance or tables, no project

@@ -1,4 +1,9 @@
-"""Keeps a project's promises until told to stop: starts plan, engine, service and server, and cleans up afterwards.
+"""Keeps a project's promises until told to stop. This is what `headrace up` does, and most of what the demo does.
+
+    run_project     plans the project, starts the engine, opens a host, has it go over to the plan, keeps promises
+    start_engine    Spark, or this process (site/engine/start.py); it starts while everything else goes on
+    open_host       service, watchdog, HTTP and replanning (coordinate/host.py); ends all of them, and the engine
+    keep_promises   writes the status every second, and tells troubles, until somebody wants it to stop
 
 The door passes in the functions that show progress and serve HTTP: neither is needed to keep a promise.
 """
@@ -196,7 +201,7 @@ def _start_watchdog(service: Service, engine: EngineWatch) -> None:
 
 
 def keep_promises(host: ServiceHost, say: Say, tell_phase: Say) -> None:
-    """Until the host is told to stop. Writes the status, and tells how loading goes on and what is wrong.
+    """Writes the status, and tells how loading goes on and what is wrong, until the host is told to stop.
 
     Raises what keeps views from being loaded, or has ended the service.
     """
