@@ -50,8 +50,12 @@ def test_captures_that_were_killed_go_on_where_they_were(project: RunningProject
         kill(capture)
     project.change_something(5000)
     project.until_equal("counts")
-    log = (project.folder / ".headrace" / "service.log").read_text()
-    assert "it was killed (signal 9); trying again in 0.2 s" in log
+    told = [one for one in project.events() if one["kind"] == "capture restarted"]
+    assert {(*one["about"]["databases"], one["reason"]) for one in told} == {
+        (name, "it was killed (signal 9)") for name in ("us_dsn", "eu_dsn")
+    }
+    said = "capture of us_dsn ended; the service starts it again in 200 ms: it was killed (signal 9)"
+    assert said in (project.folder / ".headrace" / "service.log").read_text()
 
 
 def test_views_of_other_databases_are_kept_while_one_is_away(project: RunningProject, server: EmbeddedPostgres) -> None:

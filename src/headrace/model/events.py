@@ -25,7 +25,7 @@ from headrace.model.plan_events import (
     SourcesReread,
     ViewsCompared,
 )
-from headrace.model.push_events import ChangesCaptured, DatasetsPushed, DatasetsStored
+from headrace.model.push_events import CaptureRestarted, ChangesCaptured, DatasetsPushed, DatasetsStored
 from headrace.model.trouble import TroubleKind
 
 # The service
@@ -186,6 +186,7 @@ Event = (
     | ServiceSuspended
     | DatasetsPushed
     | ChangesCaptured
+    | CaptureRestarted
     | DatasetsStored
     | ContractLate
     | ContractKeptAgain

@@ -1,4 +1,4 @@
-"""Events of pushes, captures and what is stored: routine, since there are many of them.
+"""Events of pushes, captures and what is stored: most are routine, since there are many of them.
 
 Those of pushes and captures are rows of the commits that they tell of.
 """
@@ -76,6 +76,20 @@ class ChangesCaptured(Happening):
     @property
     def numbers(self) -> Mapping[str, float]:
         return {"rows": sum(self.rows_of.values())}
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureRestarted(Happening):
+    """A capture ended by itself; its reason says how. The service starts it again after `again_s`."""
+
+    name: ClassVar[str] = "capture restarted"
+    is_warning: ClassVar[bool] = True
+    database: str
+    again_s: float
+
+    @property
+    def text(self) -> str:
+        return f"capture of {self.database} ended; the service starts it again in {seconds_text(self.again_s)}"
 
 
 @dataclass(frozen=True, slots=True)

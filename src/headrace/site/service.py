@@ -113,7 +113,7 @@ class Service:
 
     def _make_parts(self) -> None:
         ledger, lease, turns, stop = self.ledger, self.lease, self.turns, self.stop
-        self.captures = Captures(self.folder, self.environment, self.in_processes)
+        self.captures = Captures(self.folder, self.environment, self.in_processes, self.journal)
         self.loader = Loader(ledger, self.captures, stop)
         self.sources = Sources(ledger, self.captures, stop)
         self.auditor = Auditor(ledger, self.clock, self.journal, cause_of=self.cause_of)

@@ -16,10 +16,12 @@ from headrace.connect.sources import connector_of
 from headrace.model.catalogue import Catalogue
 from headrace.model.errors import HeadraceError
 from headrace.model.notes import CapturingTables, read_notes
+from headrace.model.push_events import CaptureRestarted
 from headrace.run.ports import Ledger
 from headrace.run.source_port import CaptureProcess, CaptureTask, SourceDatabase
 from headrace.site.deadline import Deadline
 from headrace.site.folder import Folder
+from headrace.site.journal import Journal
 from headrace.site.sources.databases import place_of
 
 log = logging.getLogger("headrace.capture")
@@ -54,6 +56,7 @@ class Captures:
     folder: Folder
     environment: Mapping[str, str]
     in_processes: bool = True
+    journal: Journal = field(default_factory=Journal)
     running: dict[str, RunningCapture] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -124,7 +127,10 @@ class Captures:
         running.error, running.hint = reason, hint
         backoff_s = BACKOFF_S[min(running.failures, len(BACKOFF_S)) - 1]
         running.retry_at = time.monotonic() + backoff_s
-        log.warning("capture of %s: %s; trying again in %s s", running.task.name, reason, backoff_s)
+        if running.failures == 1:
+            self.journal.emit(CaptureRestarted(time.time_ns() // 1000, running.task.name, backoff_s, reason=reason))
+        else:
+            log.warning("capture of %s: %s; trying again in %s s", running.task.name, reason, backoff_s)
 
     def _start(self, running: RunningCapture) -> None:
         if self._ending:
