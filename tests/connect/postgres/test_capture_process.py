@@ -131,6 +131,10 @@ def test_a_process_notes_why_it_fails_until_it_captures_again(postgres_dsn: str,
         execute(connection, CREATE)
         process = start(tmp_path, postgres_dsn)
         wait_for(lambda: failing() is None)
+        # A capture that stood still meanwhile notes why it fails, although another has taken over and works.
+        ledger.commit(ledger.acquire("failure of d", "one that stood still", 60), Commit(notes=(found,)))
+        assert failing() is not None
+        wait_for(lambda: failing() is None)
         process.terminate()
         process.communicate(timeout=120)
     ledger.close()

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from headrace.connect.postgres.process import Wanted, run
 from headrace.model.errors import ConnectError
 from headrace.model.types import INT, Decimal
 from headrace.run.capture.spool import CapturedTable
 from tests.connect.postgres.capture_place import Place
 from tests.connect.postgres.histories import LOOSE, PLAIN, TABLES, WIDE
 from tests.connect.postgres.spools import bag
+from tests.connect.postgres.test_capture_process import wait_for
 
 
 def test_a_column_that_goes_stops_its_source_alone(place: Place, monkeypatch: pytest.MonkeyPatch):
@@ -74,16 +77,21 @@ def test_a_table_that_was_renamed_is_taken_again_when_it_has_its_name_back(
     place.execute("ALTER TABLE plain RENAME TO simple;\nINSERT INTO simple VALUES (1, 0, 'x')")
     capture.catch_up()
     assert place.ledger.notes()["quarantine:plain"].endswith('is now called "public.simple"')
+    capture.close()
     monkeypatch.setattr("headrace.connect.postgres.capture.LOOK_AT_TABLES_EVERY_S", 0.0)
-    capture.step(0.01)
-    place.execute("ALTER TABLE simple RENAME TO plain")
-    with pytest.raises(ConnectError, match="can be captured again"):
-        capture.step(0.01)
-    capture.close()
-    capture = place.capture(PLAIN)
-    capture.catch_up()
-    capture.close()
-    assert place.captured(PLAIN) == bag([(1, "x")])
+    told: list[str] = []
+    stop = threading.Event()
+    settings = Wanted(place.settings(PLAIN)), place.ledger, place.store, stop
+    thread = threading.Thread(target=run, args=(*settings, lambda event, **_: told.append(event)))
+    thread.start()
+    try:
+        wait_for(lambda: "opened" in told)
+        place.execute("ALTER TABLE simple RENAME TO plain")
+        wait_for(lambda: not place.ledger.notes("quarantine:") and place.captured(PLAIN) == bag([(1, "x")]))
+    finally:
+        stop.set()
+        thread.join(60)
+    assert "recovered" in told and "failed" not in told, "that a table is back is no failure"
 
 
 def test_a_table_that_was_renamed_or_dropped_stops_its_source(place: Place):

@@ -114,6 +114,10 @@ class CaptureSettings:
         return hashlib.sha256(repr(self.tables).encode()).hexdigest()[:16]
 
 
+class SourceRecovered(ConnectError):
+    """A source that was stopped can be captured again: the next capture, opened anew, reads it. Nothing failed."""
+
+
 @dataclass(frozen=True, slots=True)
 class CaptureProgress:
     """What a step did: how far, how many rows it wrote, and how far the reading of tables is."""
@@ -292,7 +296,7 @@ class Capture:
     def _check_tables(self, facts: dict[str, TableFacts | None]) -> None:
         """Stop the sources whose tables are not what is declared, and take those that are again.
 
-        Raises ConnectError if one of those that were stopped can be captured again: who opens us anew reads it.
+        Raises SourceRecovered if one of those that were stopped can be captured again: who opens us anew reads it.
         """
         for target in self._intake.targets.values():
             if target.halted and not (target.drifted or target.mend):
@@ -314,7 +318,7 @@ class Capture:
         """Looks again at a table that is as declared, and was stopped."""
         found = self._find_hindrance(target.captured, table)
         if found is None:
-            raise ConnectError(
+            raise SourceRecovered(
                 f"table {show_table(target.captured.table)} can be captured again, and is being read again"
             )
         if found.what != target.halted:
@@ -398,6 +402,7 @@ class Capture:
         self._renew()
         if now - self._beat >= HEARTBEAT_EVERY_S:
             self._send_beat()
+            self._withdraw_failure()
             self._beat = now
         if now - self._looked >= LOOK_AT_TABLES_EVERY_S:
             if self._looked:
@@ -405,6 +410,11 @@ class Capture:
                     {t.source: ask_table(self._session, t.table, count=False) for t in self._settings.tables}
                 )
             self._looked = now
+
+    def _withdraw_failure(self) -> None:
+        """This capture works. An earlier one that stood still may have noted its failure after this one took over."""
+        if self._settings.database in note_keys(self._ledger, CaptureFailing):
+            self._intake.note(CaptureFailing.remove(self._settings.database))
 
     def _send_beat(self) -> None:
         """It is committed between now and the answer, which tells the database's clock when it comes by in the log."""

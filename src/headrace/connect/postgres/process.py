@@ -26,7 +26,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 from headrace.connect.files import FileStore
 from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.connect.postgres.capture import Capture, CaptureSettings, StreamFrom
+from headrace.connect.postgres.capture import Capture, CaptureSettings, SourceRecovered, StreamFrom
 from headrace.connect.postgres.polling import PolledLog
 from headrace.connect.postgres.replication import LogStream
 from headrace.connect.signals import note_signals
@@ -132,7 +132,7 @@ class Wanted:
 def run(wanted: Wanted, ledger: Ledger, store: Store, stop: threading.Event, tell: Callable[..., None]) -> None:
     """Capture until told to stop. A database that does not answer is asked again; a lost lease ends it.
 
-    Why it does not answer is noted. The first commit of the next capture that can be opened removes the note.
+    Why it does not answer is noted. A capture that works removes the note, whoever wrote it.
     """
     failures = 0
     while not stop.is_set():
@@ -140,8 +140,8 @@ def run(wanted: Wanted, ledger: Ledger, store: Store, stop: threading.Event, tel
         try:
             capture = Capture(settings, ledger, store, patient=failures > 0)
         except (ConnectError, LeaseHeld) as error:
-            _note_failure(ledger, settings.database, error)
-            failures = _wait(failures, error, stop, tell)
+            _report_failure(ledger, settings.database, error, tell)
+            failures = _wait(failures, stop)
             continue
         try:
             tell("opened", database=settings.database)
@@ -151,16 +151,20 @@ def run(wanted: Wanted, ledger: Ledger, store: Store, stop: threading.Event, tel
                          seconds_left=report.seconds_left, complete=report.complete)  # fmt: skip
                 failures = 0
         except ConnectError as error:
-            _note_failure(ledger, settings.database, error)
-            failures = _wait(failures, error, stop, tell)
+            _report_failure(ledger, settings.database, error, tell)
+            failures = _wait(failures, stop)
         finally:
             capture.close()
 
 
-def _note_failure(ledger: Ledger, database: str, error: Exception) -> None:
-    """Notes a failure under a lease of its own: that of the capture may be what is missing. A ledger that fails too is
-    asked later.
+def _report_failure(ledger: Ledger, database: str, error: Exception, tell: Callable[..., None]) -> None:
+    """Tells of a failure, and notes it under a lease of its own: that of the capture may be what is missing. A ledger
+    that fails too is asked later.
     """
+    if isinstance(error, SourceRecovered):
+        tell("recovered", message=str(error))
+        return
+    tell("failed", message=str(error), hint=getattr(error, "hint", None))
     note = CaptureFailing(database, str(error), getattr(error, "hint", None))
     with suppress(ConnectError, LeaseHeld, Fenced):
         if read_note(ledger, CaptureFailing, database) != note:
@@ -176,8 +180,7 @@ def _follow(wanted: Wanted, lines: Iterable[str], environment: Mapping[str, str]
     stop.set()
 
 
-def _wait(failures: int, error: Exception, stop: threading.Event, tell: Callable[..., None]) -> int:
-    tell("failed", message=str(error), hint=getattr(error, "hint", None))
+def _wait(failures: int, stop: threading.Event) -> int:
     stop.wait(AGAIN_AFTER_S[min(failures, len(AGAIN_AFTER_S) - 1)])
     return failures + 1
 
