@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+
+import pytest
+
+from headrace.connect.signals import hold_signals
 
 SCRIPT = """
 import os, signal, threading
@@ -26,3 +31,25 @@ def test_signals_are_heard_while_the_main_thread_holds_the_lock_of_the_event() -
     ran = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=60)
     assert ran.stdout.splitlines() == ["True", "True"], ran.stderr
     assert ran.returncode == -15, "after the block a signal ends the process again"
+
+
+def test_signals_that_are_held_are_heard_once_afterwards():
+    done = []
+
+    def interrupt_twice() -> None:
+        with hold_signals():
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            done.append("all of it")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt_twice()
+    assert done
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_signals_that_only_repeat_what_is_done_are_never_heard():
+    with hold_signals(hear_later=False):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
