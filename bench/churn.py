@@ -25,6 +25,7 @@ from bench.contracts_world import Kept, keeping, machine
 from bench.workloads.live_table1 import DATABASE, Live, Tweeting, live_catalogue
 from headrace.coordinate.compare.compare import compare_views
 from headrace.coordinate.host import Prepared, ServiceHost
+from headrace.coordinate.perform import find_steps
 from headrace.model.catalogue import Catalogue, PostgresTable
 from headrace.model.errors import HeadraceError
 from headrace.model.options import ApplyWishes
@@ -33,6 +34,7 @@ from headrace.plan.make import plan_on_running
 from headrace.plan.share.difference import difference
 from headrace.site.housekeeping import GRACE_S
 from headrace.site.reading import ViewReader
+from headrace.site.running import make_running
 
 FRESHNESS_S = (20.0, 30.0, 45.0)
 SETTLE_S = 60.0
@@ -75,7 +77,8 @@ class Churn:
         running = self.kept.service.running
         assert running is not None
         plan = plan_on_running(running.plan, with_contracts(self.catalogue, {*self.staying, *self.there}))
-        return Prepared(plan, {}, difference(running.plan, plan))
+        steps = find_steps(self.kept.service, make_running(plan))
+        return Prepared(plan, {}, difference(running.plan, plan), steps)
 
     def turn(self, names: Sequence[str]) -> None:
         """Those who are there go, the others come."""

@@ -40,6 +40,8 @@ from headrace.model.notes import (
     SourceMissed,
     SourceShape,
     SourceStopped,
+    StepsDone,
+    StepsToDo,
     TakenFile,
     WantedTime,
     Watermark,
@@ -104,6 +106,8 @@ STORED: list[tuple[Note, str, str]] = [
     (LastLook('{"at": 1}'), "look", '{"at": 1}'),
     (Learnt('{"version": 3}'), "learnt", '{"version": 3}'),
     (PlanMoves("[]"), "moves", "[]"),
+    (StepsToDo('{"format": "headrace/1"}'), "steps", '{"format": "headrace/1"}'),
+    (StepsDone(3), "steps_done", "3"),
     (
         DeliveredCopy("shop", "orders", "open_orders", DeltaFolder("out/${WHERE}")),
         "copy:orders:5f370a678ee4",

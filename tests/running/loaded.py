@@ -26,7 +26,7 @@ def existing_while_running(plan: Plan, directory: str) -> Existing:
 
 
 def write_existing(folder: Folder, plan: Plan) -> None:
-    """What `existing_in` finds then; copies and slots aside."""
+    """Writes what `existing_in` finds while a plan runs."""
     found = existing_while_running(plan, str(folder.project.absolute()))
     ledger = folder.ledger()
     try:
@@ -35,7 +35,7 @@ def write_existing(folder: Folder, plan: Plan) -> None:
         notes: list[Note] = [SourceLoaded(name, 1) for name in found.loaded]
         notes += [SourceShape(name, shape) for name, shape in found.shapes.items()]
         notes += [LogKeys(name, tuple(sorted(keys))) for name, keys in found.keys.items()]
-        ledger.commit(lease, Commit(edits, tuple(notes)))
+        ledger.commit(lease, Commit(edits, (*notes, *found.copies, *found.slots)))
         ledger.release(lease)
     finally:
         ledger.close()

@@ -15,7 +15,7 @@ import pytest
 from headrace.app.planning import plan_project
 from headrace.coordinate.compare.committing import ask_for_views
 from headrace.coordinate.compare.compare import ComparedViews, compare_views
-from headrace.coordinate.moving import apply_plan
+from headrace.coordinate.perform import apply_plan
 from headrace.model.plan import PlanOptions
 from headrace.run.program import AggregateStep, RecomputeStep
 from headrace.run.push.chains import ChainItem

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace.app.preparing import prepare
-from headrace.coordinate.moving import apply_plan
+from headrace.coordinate.perform import apply_plan
 from headrace.model.options import ApplyWishes
 from headrace.run.push.items import HereRunner
 from headrace.run.push.perform import perform

@@ -22,7 +22,7 @@ def test_an_apply_that_waits_is_told_when_the_service_ends(tmp_path: Path) -> No
     service = Service(Folder(tmp_path), {}, HereRunner(perform), in_processes=False)
     service.open()
     try:
-        prepared = Prepared(plan_for([], "m1", Sharing.MARGINAL), {}, None)
+        prepared = Prepared(plan_for([], "m1", Sharing.MARGINAL), {}, None, ())
         host = ServiceHost(service, service.folder, lambda _: prepared)
         with service.turns.plan:  # somebody else goes over to a plan, and never comes to an end
             ending = threading.Timer(0.2, service.stop.set)

@@ -22,7 +22,7 @@ from headrace.run.push.engine import Engine
 from headrace.run.push.items import HereRunner
 from headrace.run.push.perform import perform
 from headrace.site.folder import Folder
-from headrace.site.loading import Loader, Loading
+from headrace.site.loading import Loader
 from headrace.site.running import make_running
 from headrace.site.sources.captures import Captures
 from headrace.testing import changes, tables
@@ -61,7 +61,9 @@ def go_over(world: RunningWorld, plan: Plan, push: bool, folder: Path) -> None:
     program = wanted.program
     engine = Engine(between(world.program, program), world.ledger, world.store, HereRunner(perform), world.lease)
     loader = Loader(world.ledger, Captures(Folder(folder), {}), threading.Event())
-    assert loader.load_new(engine, Loading(wanted)) == {}
+    Upkeep(engine).build_keys()
+    assert loader.load_contracts(engine, wanted, list(program.tasks)) == {}
+    loader.level(engine, program)
     if push:
         check(engine.push([one.vertex for one in world.plan.contracts], world.now))
     world.plan, world.program = plan, program

@@ -11,7 +11,7 @@ import pytest
 from headrace.app.planning import plan_project
 from headrace.connect.sources import SOURCE_MODULES, SourceModule
 from headrace.coordinate.compare.compare import compare_views
-from headrace.coordinate.moving import apply_plan
+from headrace.coordinate.perform import apply_plan
 from headrace.declare import entries
 from headrace.declare.project_file import OriginEntry, SourceEntry
 from headrace.model.catalogue import OtherOrigin

@@ -17,7 +17,7 @@ from headrace.connect.postgres.sample import Habit, SampleLoad
 from headrace.coordinate.compare.committing import ask_for_views
 from headrace.coordinate.compare.compare import ComparedViews, ComparisonWatch, compare_views
 from headrace.coordinate.compare.evaluate import HERE_AT_MOST
-from headrace.coordinate.moving import apply_plan
+from headrace.coordinate.perform import apply_plan
 from headrace.model.log import Log, PieceKind
 from headrace.model.plan import PlanOptions
 from headrace.run.push.items import HereRunner

@@ -17,7 +17,7 @@ import pytest
 import headrace
 from bench.workloads.live_table1 import Live, live_catalogue
 from headrace.app.planning import plan_project
-from headrace.coordinate.moving import apply_plan
+from headrace.coordinate.perform import apply_plan
 from headrace.coordinate.status import status_document
 from headrace.model.plan import Plan, PlanOptions
 from headrace.plan.make import make_plan

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from headrace.app.preparing import prepare
-from headrace.coordinate.moving import apply_plan
+from headrace.coordinate.perform import apply_plan
 from headrace.model.options import ApplyWishes
 from headrace.run.push.items import HereRunner, Item, ItemOutcome
 from headrace.run.push.perform import perform

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
@@ -182,22 +183,33 @@ def test_what_several_contracts_no_longer_need_is_told_with_all_of_them():
 
 
 TERMS = st.tuples(st.sampled_from(sorted(VIEWS)), st.sampled_from(SITES), st.sampled_from((30.0, 600.0)), st.booleans())
-SOME = st.lists(TERMS, max_size=4, unique_by=lambda one: one[:2])
+SOME = st.lists(TERMS, max_size=3, unique_by=lambda one: one[:2])
+
+
+class Pair:
+    """A plan that runs, and the one to go over to. Plans are too large to be shown."""
+
+    def __init__(self, running: Plan | None, then: Plan) -> None:
+        self.running, self.then = running, then
+
+    def __repr__(self) -> str:
+        before = {} if self.running is None else self.running.catalogue.contracts
+        return f"{sorted(before)} -> {sorted(self.then.catalogue.contracts)}"
 
 
 @st.composite
-def pairs(draw: st.DrawFn) -> tuple[Plan | None, Plan]:
+def pairs(draw: st.DrawFn) -> Pair:
     """Plans that were made apart, or one from the other."""
     first = plan_of(*map(asked, draw(SOME)))
     if draw(st.booleans()):
-        return draw(st.sampled_from((None, first))), plan_of(*map(asked, draw(SOME)))
+        return Pair(first if draw(st.booleans()) else None, plan_of(*map(asked, draw(SOME))))
     then = first
     for name in draw(st.lists(st.sampled_from(sorted(first.catalogue.contracts) or [""]), max_size=2, unique=True)):
         then = remove_contract(then, name) if name else then
     for terms in draw(SOME):
         contract = asked(terms)
         then = then if contract.name in then.catalogue.contracts else add_contract(then, contract)
-    return first, then
+    return Pair(first, then)
 
 
 def asked(terms: tuple[str, str, float, bool]) -> Contract:
@@ -206,12 +218,12 @@ def asked(terms: tuple[str, str, float, bool]) -> Contract:
     return delivered(contract) if is_delivered else contract
 
 
-@settings(max_examples=examples(40), deadline=None)
-@given(pair=pairs(), chance=st.randoms(use_true_random=False))
-def test_steps_come_in_an_order_in_which_they_can_be_done(pair, chance):
-    running, then = pair
+@settings(max_examples=examples(20), deadline=None)
+@given(pair=pairs(), seed=st.integers(0, 2**32))
+def test_steps_come_in_an_order_in_which_they_can_be_done(pair, seed):
+    running, then, chance = pair.running, pair.then, random.Random(seed)
     existing = all_of(running)
-    lost = {name for name in existing.logs if chance.random() < 0.2}
+    lost = {name for name in sorted(existing.logs) if chance.random() < 0.2}
     steps = between(running, then, replace(existing, logs=existing.logs - lost))
     switches = [number for number, step in enumerate(steps) if isinstance(step, SwitchPlan)]
     assert len(switches) <= 1

@@ -11,7 +11,7 @@ import pytest
 from headrace.app.planning import plan_project
 from headrace.connect.postgres.embedded import EmbeddedPostgres
 from headrace.coordinate.compare.compare import compare_views
-from headrace.coordinate.moving import apply_plan
+from headrace.coordinate.perform import apply_plan
 from headrace.model.plan import Plan, PlanOptions
 from headrace.run.push.items import HereRunner
 from headrace.run.push.perform import perform

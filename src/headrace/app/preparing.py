@@ -10,19 +10,22 @@ from headrace.app.versions import plan_on_what_runs
 from headrace.coordinate.existing import existing_in
 from headrace.coordinate.host import Applied, Prepared, Reread
 from headrace.coordinate.measured import running_to_plan_on
+from headrace.coordinate.perform import find_unfinished
 from headrace.coordinate.resume import databases_away
 from headrace.coordinate.steps import compile_with, steps_between
+from headrace.declare.project_text import digest_files
 from headrace.model.catalogue import Refusal
 from headrace.model.errors import InputError, UsageError
 from headrace.model.full_query import FullQuery
 from headrace.model.names import name_of_view
 from headrace.model.options import ApplyWishes, RunEngine
 from headrace.model.plan import Plan
+from headrace.model.steps import Steps, say_step
 from headrace.plan.share.difference import difference
 from headrace.site.folder import Folder
 from headrace.site.forced import read_forced_promises
 
-__all__ = ["Applied", "Prepared", "Reread", "prepare", "prepare_or_resume", "runnable"]
+__all__ = ["Applied", "Prepared", "Reread", "prepare", "prepare_or_resume", "prepare_while_stopped", "runnable"]
 
 
 def prepare(directory: Path, environment: Mapping[str, str], wishes: ApplyWishes, connect: bool = True) -> Prepared:
@@ -33,16 +36,20 @@ def prepare(directory: Path, environment: Mapping[str, str], wishes: ApplyWishes
 def _prepare_on(
     running: Plan | None, directory: Path, environment: Mapping[str, str], wishes: ApplyWishes, connect: bool = True
 ) -> Prepared:
-    folder = Folder(directory)
+    folder, files = Folder(directory), digest_files(directory)  # before they are read: what changes later is seen
     load = load_beside if connect else planned_catalogue
     declared = load(directory, environment, {} if running is None else running.catalogue.sources)
     for name in wishes.force:
         if name not in declared.contracts:
             raise UsageError(f'contract "{name}" does not exist', "contracts are listed by `headrace plan`")
     plan, promised = plan_on_what_runs(folder, running, declared, wishes)
+    steps = _find_steps(folder, running, plan, promised)
+    return Prepared(plan, promised, None if running is None else difference(running, plan), steps, files)
+
+
+def _find_steps(folder: Folder, running: Plan | None, plan: Plan, promised: Mapping[str, float]) -> Steps:
     before = None if running is None else compile_with(running, read_forced_promises(folder))
-    steps = steps_between(before, compile_with(plan, promised), existing_in(folder))
-    return Prepared(plan, promised, None if running is None else difference(running, plan), steps)
+    return steps_between(before, compile_with(plan, promised), existing_in(folder))
 
 
 def runnable(prepared: Prepared, engine: RunEngine) -> Prepared:
@@ -62,10 +69,14 @@ def runnable(prepared: Prepared, engine: RunEngine) -> Prepared:
 def prepare_or_resume(folder: Folder, environment: Mapping[str, str], say: Callable[[str], None]) -> Prepared:
     """The project's plan. While a database is away the one that ran last, so that views of the others are kept.
 
+    The plan that the last service was on its way to, if that died and the project's files are the same.
     On the state of Headrace 0.1 a plan is made from nothing: the service that runs it forgets the views of that state.
     """
     if folder.is_of_old_version:
         return _prepare_on(None, folder.project, environment, ApplyWishes())
+    resumed = _resume_steps(folder, say)
+    if resumed is not None:
+        return resumed
     try:
         return prepare(folder.project, environment, ApplyWishes())
     except InputError:
@@ -76,4 +87,30 @@ def prepare_or_resume(folder: Folder, environment: Mapping[str, str], say: Calla
         for name, reason in away.items():
             say(f"database {name} does not answer: {reason}")
         say("continuing with the plan that ran last; `headrace apply` reads the project's files again")
-        return Prepared(running, read_forced_promises(folder), None)
+        forced = read_forced_promises(folder)
+        return Prepared(running, forced, None, _find_steps(folder, running, running, forced))
+
+
+def prepare_while_stopped(
+    directory: Path, environment: Mapping[str, str], wishes: ApplyWishes, say: Callable[[str], None]
+) -> Prepared:
+    """What the next `up` would do, of a project that does not run."""
+    resumed = None if wishes.replan or wishes.force else _resume_steps(Folder(directory), say)
+    return prepare(directory, environment, wishes) if resumed is None else resumed
+
+
+def _resume_steps(folder: Folder, say: Callable[[str], None]) -> Prepared | None:
+    """What a service did not finish when it died; None if nothing is left, or if the project's files say something else
+    by now: then the steps that are left are dropped, and what they made in vain is removed.
+    """
+    found = None if folder.is_of_old_version else find_unfinished(folder)
+    if found is None:
+        return None
+    going, done = found
+    if going.files != digest_files(folder.project):
+        say("the project's files changed since the last run was on its way to another plan: planning again")
+        return None
+    say(f"the last run had done {done} of {len(going.steps)} steps to another plan; what is left:")
+    for step in going.steps[done:]:
+        say(f"  {say_step(step)}")
+    return Prepared(going.plan, going.forced, None, going.steps, going.files, done)

@@ -16,13 +16,14 @@ from typing import Any
 
 from headrace.coordinate.audit_document import audit_document
 from headrace.coordinate.measured import write_measured
-from headrace.coordinate.moving import apply_plan, load_running
+from headrace.coordinate.perform import find_steps, load_running, start_going
 from headrace.coordinate.refused import RefusedVersions
 from headrace.coordinate.replanning import LOOK_EVERY_S, Measure, Replanning, take_measured
 from headrace.coordinate.status import status_document
 from headrace.model.errors import UsageError, nearest_name
 from headrace.model.event_wire import EventsAsked
 from headrace.model.events import Event
+from headrace.model.going_over import GoingOver
 from headrace.model.options import ApplyWishes
 from headrace.model.plan import Plan, Rejection
 from headrace.model.steps import Steps
@@ -37,7 +38,7 @@ from headrace.site.last_status import FILE as STATUS_FILE
 from headrace.site.last_status import State
 from headrace.site.loading import Loading
 from headrace.site.reading import ViewReader
-from headrace.site.running import Running
+from headrace.site.running import Running, make_running
 from headrace.site.service import Service
 from headrace.site.snapshot import take_snapshot
 
@@ -52,6 +53,7 @@ LOOKING = 0.05
 class Prepared:
     """A plan to go over to, what that changes (None if nothing runs), and the steps that it takes.
 
+    `files` is a digest of the files that the plan was made from. The first steps were `done` by a service that died.
     `forced` says what contracts that are forced are promised, in seconds: they are planned for that, or for more if
     nothing is as fast.
     """
@@ -59,7 +61,14 @@ class Prepared:
     plan: Plan
     forced: Mapping[str, float]
     change: Difference | None
-    steps: Steps = ()
+    steps: Steps
+    files: str = ""
+    done: int = 0
+
+    @property
+    def left(self) -> Steps:
+        """The steps that are not done yet."""
+        return self.steps[self.done :]
 
     @property
     def rejected(self) -> tuple[Rejection, ...]:
@@ -103,6 +112,7 @@ class ServiceHost:
         self._writing = threading.Lock()  # held while the status file is written: an older status never comes last
         self._replanning: Replanning | None = None
         self._refused = RefusedVersions()
+        self._files = ""
 
     def become(self, state: State) -> None:
         """What status says of the service from now on; the code that runs the service knows."""
@@ -151,7 +161,9 @@ class ServiceHost:
 
     def start(self, prepared: Prepared) -> Loading:
         """Goes over to a plan, without waiting until it runs."""
-        loading = apply_plan(self.service, prepared.plan, prepared.forced)
+        going = GoingOver(prepared.plan, prepared.forced, prepared.steps, prepared.files)
+        loading = start_going(self.service, going, prepared.done)
+        self._files = prepared.files
         write_forced(self.folder, prepared.plan, prepared.forced)
         return loading
 
@@ -258,7 +270,8 @@ class ServiceHost:
         """Goes over to a plan for the same contracts; returns why that did not work."""
         terms = plan.catalogue.contracts
         forced = {name: promised_s for name, promised_s in running.forced.items() if terms[name].forced}
-        loading = self.start(Prepared(plan, forced, difference(running.plan, plan)))
+        steps = find_steps(self.service, make_running(plan, forced))
+        loading = self.start(Prepared(plan, forced, difference(running.plan, plan), steps, self._files))
         while not loading.done.wait(0.1):
             if end.is_set():
                 return "the service was stopped in the meantime"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,6 +43,15 @@ def read_files(directory: Path) -> ProjectText:
         if view is not None:
             views[view.name] = view
     return ProjectText(str(directory), document, views, problems)
+
+
+def digest_files(directory: Path) -> str:
+    """Differs when somebody changed the files of a project."""
+    digest = hashlib.sha256()
+    for path in (directory / PROJECT_FILE, *sorted((directory / VIEWS).glob("*.sql"))):
+        content = path.read_bytes() if path.is_file() else b""
+        digest.update(f"{path.name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
 
 
 def _by_name(path: Path) -> list[str]:

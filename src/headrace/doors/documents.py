@@ -28,7 +28,7 @@ def applied_document(applied: Applied) -> dict[str, Any]:
     (`text`) what it does, to which vertices.
     """
     change, plan = applied.prepared.change, applied.prepared.plan
-    steps = [step_document(step) for step in applied.prepared.steps]
+    steps = [step_document(step) for step in applied.prepared.left]
     return {
         "applied": applied.done,
         "changed": change is None or not change.is_nothing,

@@ -386,6 +386,25 @@ class PlanMoves(TextNote):
     document: str
 
 
+# What is on its way to run
+
+
+@dataclass(frozen=True, slots=True)
+class StepsToDo(TextNote):
+    """The plan on its way to run, and the steps that lead there: `model.going_over.GoingOver`."""
+
+    stored_as: ClassVar[str] = "steps"
+    document: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepsDone(NumberNote):
+    """How many of the steps are done."""
+
+    stored_as: ClassVar[str] = "steps_done"
+    steps: int
+
+
 # What was made in other people's databases and folders
 
 
@@ -463,6 +482,8 @@ Note = (
     | LastLook
     | Learnt
     | PlanMoves
+    | StepsToDo
+    | StepsDone
     | DeliveredCopy
     | CaptureSlot
 )

@@ -180,7 +180,9 @@ def split_acts(steps: Iterable[Step]) -> Iterator[Steps]:
 def _act_of(step: Step) -> str:
     if isinstance(step, AtSwitch):
         return "switch"
-    return "load" if isinstance(step, Making) else type(step).__name__
+    if isinstance(step, Making):
+        return "load"
+    return "give back" if isinstance(step, RemoveCopy | GiveBackSlot) else type(step).__name__
 
 
 def say_step(step: Step) -> str:

@@ -22,7 +22,7 @@ from inspect import get_annotations
 from typing import Any, get_args, get_origin
 
 from headrace.model.errors import WireError
-from headrace.model.plan import Plan
+from headrace.model.going_over import GoingOver
 from headrace.model.relation import Projection
 from headrace.model.types import Value
 from headrace.model.wire_values import Json, read_value, write_value
@@ -103,9 +103,9 @@ def tag_of(kind: type) -> str:
 
 @cache
 def nouns() -> Mapping[str, Noun]:
-    """Every class that a plan can hold, by its tag."""
+    """Every class that a plan on its way to run can hold, by its tag."""
     found: dict[str, Noun] = {}
-    waiting: list[type] = [Plan]
+    waiting: list[type] = [GoingOver]
     while waiting:
         kind = waiting.pop()
         known = found.get(tag_of(kind))

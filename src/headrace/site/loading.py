@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from headrace.model.notes import SourceLoaded, SourceLoading, read_notes
 from headrace.run.capture.spool import SPOOL
 from headrace.run.compile.columns import serving_log
-from headrace.run.logs.upkeep import Upkeep
 from headrace.run.ports import Ledger
+from headrace.run.program import Program
 from headrace.run.push.engine import Engine, NoAnswer, NotThereYet
 from headrace.site.running import Running
 from headrace.site.sources.captures import Captures
@@ -33,7 +33,7 @@ SHOWN = 3
 
 @dataclass(slots=True)
 class Loading:
-    """What is wanted to run, and how far it is. `reread` are sources to read again although they are as they were.
+    """What is wanted to run, and how far it is.
 
     Only the thread that loads calls the methods. Others read `phase`, and `error` once it is `done`.
     """
@@ -41,17 +41,11 @@ class Loading:
     wanted: Running
     phase: str = "starting captures"
     error: str | None = None
-    reread: frozenset[str] = frozenset()
     done: threading.Event = field(default_factory=threading.Event)
 
     def say(self, phase: str) -> None:
         """How far it is from now on."""
         self.phase = phase
-
-    def take_reread(self) -> frozenset[str]:
-        """The first caller alone gets them: if this fails, what ran before goes on from what was read since."""
-        found, self.reread = self.reread, frozenset()
-        return found
 
     def fail(self, error: Exception) -> None:
         """Why what is wanted does not run."""
@@ -113,26 +107,13 @@ class Loader:
 
     # Vertices
 
-    def load_new(self, engine: Engine, loading: Loading) -> dict[str, str]:
-        """Loads all that is wanted and not there; by contract, why it could not be loaded.
+    def load_contracts(self, engine: Engine, wanted: Running, names: Collection[str]) -> dict[str, str]:
+        """Loads vertices of what is wanted, all at one time; by contract, why it could not be loaded.
 
-        `engine` pushes what runs as it is made now, and builds the indexes that are wanted.
+        If they cannot be loaded together, each contract is loaded alone. Raises RuntimeError if none can be.
         """
-        program = loading.wanted.program
-        loading.say("building indexes")
-        Upkeep(engine).build_keys()
-        new = [name for name in engine.missing() if name in program.tasks]
-        loading.say(f"computing {len(new)} vertices" if new else "switching")
-        unloaded = self._load(engine, loading.wanted)
-        error = self._try(lambda: engine.level(program))
-        if error is not None:
-            log.warning("these will be late, because they are now computed differently: %s", error)
-        loading.say("switching")
-        return unloaded
-
-    def _load(self, engine: Engine, wanted: Running) -> dict[str, str]:
         program, contracts = wanted.program, wanted.plan.contracts
-        error = self.load_if_read(engine, list(program.tasks))
+        error = self.load_if_read(engine, names)
         if error is None:
             return {}
         log.warning("loading one by one: %s", error)
@@ -144,6 +125,12 @@ class Loader:
         if len(unloaded) == len(contracts) and not any(isinstance(why, NoAnswer) for why in unloaded.values()):
             raise RuntimeError(str(next(iter(unloaded.values()))))
         return {contract: str(why) for contract, why in unloaded.items()}
+
+    def level(self, engine: Engine, program: Program) -> None:
+        """Brings what a program makes in another way as far as it can go on with it."""
+        error = self._try(lambda: engine.level(program))
+        if error is not None:
+            log.warning("these will be late, because they are now computed differently: %s", error)
 
     def try_to_load(self, engine: Engine, wanted: Collection[str]) -> RuntimeError | None:
         """Why it did not work; None if it did. Sources of several databases may not have come to a common time yet.

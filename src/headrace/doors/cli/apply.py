@@ -48,10 +48,10 @@ def _say(what: str) -> None:
 
 def _imagine_apply(directory: Path, wishes: ApplyWishes) -> dict[str, Any]:
     """What would be applied to a project that does not run."""
-    from headrace.app.preparing import Applied, prepare
+    from headrace.app.preparing import Applied, prepare_while_stopped
     from headrace.doors.documents import applied_document
 
-    return applied_document(Applied(prepare(directory, os.environ, wishes), done=False))
+    return applied_document(Applied(prepare_while_stopped(directory, os.environ, wishes, _say), done=False))
 
 
 def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:

@@ -14,9 +14,7 @@ from typing import assert_never
 from headrace.connect.sources import connector_of
 from headrace.model.catalogue import PostgresTable
 from headrace.model.errors import NotOurs
-from headrace.model.names import name_of_view
 from headrace.model.notes import CaptureSlot, DeliveredCopy, read_notes
-from headrace.model.plan import Plan
 from headrace.model.table_name import show_table
 from headrace.run.ports import Ledger
 from headrace.site.deliver.copies import Copied, target_of
@@ -81,13 +79,6 @@ def _drop_copy(copy: DeliveredCopy, means: Means) -> None:
         log.warning('the copy of contract "%s" is not dropped: %s', copy.contract, error)
     finally:
         delivery.close()
-
-
-def copies_of(plan: Plan) -> Iterator[DeliveredCopy]:
-    """The copies that a plan's contracts ask for."""
-    for contract in plan.catalogue.contracts.values():
-        if contract.deliver is not None:
-            yield DeliveredCopy(plan.catalogue.project, contract.name, name_of_view(contract.view), contract.deliver)
 
 
 def captures_of(running: Running, folder: Folder) -> Iterator[CaptureSlot]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from headrace.model.log import Commit, Lease
 from headrace.model.note_texts import RemovedNote
-from headrace.model.notes import SourceShape, read_notes, remove_notes_about
+from headrace.model.notes import SourceShape, remove_notes_about
 from headrace.model.source_shape import shape_of
 from headrace.run.capture.spool import SPOOL
 from headrace.run.ports import Ledger
@@ -45,13 +45,6 @@ class Sources:
         self.captures.run(running.plan.catalogue, running.databases)
 
     # Sources that have changed
-
-    def changed(self, wanted: Running, before: Running | None) -> frozenset[str]:
-        """Sources that are wanted in another shape than their spools have, or than the plan before asked for."""
-        noted = {name: note.shape for name, note in read_notes(self.ledger, SourceShape).items()}
-        earlier = {} if before is None else shapes_of(before)
-        known = {**earlier, **noted}
-        return frozenset(name for name, shape in shapes_of(wanted).items() if known.get(name, shape) != shape)
 
     def note_shapes(self, wanted: Running, lease: Lease) -> None:
         """What spools will have rows of, before they do."""

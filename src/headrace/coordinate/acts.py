@@ -1,0 +1,296 @@
+"""What each step does to a service. Every act may be repeated: it asks what is there, and does what is missing.
+
+Sources are captured for both plans until the switch, and logs are kept up for both programs, so that what runs goes on
+whatever happens to the plan that is wanted. Captures, threads and the engine do not outlive a service: each act sees to
+it that those it needs are there, also in a service that goes on where another one died.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Collection, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, assert_never
+
+from headrace.coordinate.steps import copies_asked
+from headrace.coordinate.telling_plans import tell_applied
+from headrace.model.log import Commit
+from headrace.model.notes import LogKeys, read_notes
+from headrace.model.plan import Plan
+from headrace.model.plan_events import SourcesReread
+from headrace.model.steps import (
+    BuildIndex,
+    ChangeContract,
+    ForgetVertices,
+    GiveBackSlot,
+    KeepContract,
+    LoadVertices,
+    MoveVertex,
+    ReadAgain,
+    ReadSources,
+    RemoveCopy,
+    RewireVertex,
+    StartCapture,
+    Step,
+    Steps,
+    StopCapture,
+    StopContract,
+    SwitchPlan,
+    TakeOver,
+    WriteCopy,
+)
+from headrace.plan.document import plan_document
+from headrace.run.capture.spool import SPOOL
+from headrace.run.load.transition import between, find_made_from, make_tidying_commit
+from headrace.run.logs.upkeep import Upkeep
+from headrace.run.program import Program
+from headrace.run.push.engine import Engine
+from headrace.site.deliver.leftovers import Noted, captures_of
+from headrace.site.loading import Loading
+from headrace.site.running import Running, make_running
+
+if TYPE_CHECKING:
+    from headrace.site.service import Service
+
+log = logging.getLogger("headrace.service")
+
+NOT_LOADED = "it is not loaded yet"
+READ_AGAIN = "it changed, or somebody asked for it"
+
+
+@dataclass
+class ServiceActs:
+    """For a thread that has the turn to go over to a plan. What is `held` until the switch is let go at the end."""
+
+    service: Service
+    loading: Loading
+    held: ExitStack = field(default_factory=ExitStack)
+
+    def __post_init__(self) -> None:
+        self.wanted = self.loading.wanted
+        self.before = self.service.running or ran_last(self.service)
+        self._between: Engine | None = None
+        self._unloaded: dict[str, str] = {}
+        self._ending: tuple[threading.Thread, ...] = ()
+        self._captures = False
+        self._began = time.monotonic()
+
+    def begin(self, left: Steps) -> None:
+        """A service that has just started runs nothing yet: what is wanted may need no switch, or had it already."""
+        if self.service.running is None and SwitchPlan() not in left:
+            self._switch()
+
+    def act(self, steps: Steps) -> None:
+        """Does steps that are one act (`split_acts`)."""
+        first = steps[0]
+        match first:
+            case ReadAgain():
+                self.read_again([step.source for step in steps if isinstance(step, ReadAgain)])
+            case StartCapture():
+                self._capture()
+            case ReadSources():
+                self._read()
+            case BuildIndex():
+                self._engine_between()
+            case LoadVertices() | MoveVertex():
+                self._load(_logs_of(steps))
+            case TakeOver() | RewireVertex() | ChangeContract() | KeepContract() | SwitchPlan():
+                self._switch()
+            case StopContract() | ForgetVertices():
+                self._forget(steps)
+            case StopCapture():
+                self.service.sources.capture_only(self.wanted)
+                self.service.sources.forget_unread(self.wanted.sources, self.service.lease)
+            case WriteCopy():
+                self._note_copies()
+                self._deliver()
+            case RemoveCopy() | GiveBackSlot():
+                withdraw_others(self.service, self.wanted, self._ending)
+            case _:
+                assert_never(first)
+
+    def finish(self) -> None:
+        self.service.sources.capture_only(self.wanted)
+        tell_applied(self.service, self.before, self.wanted, time.monotonic() - self._began)
+        self.loading.say("running")
+
+    # Sources
+
+    def read_again(self, sources: Collection[str]) -> None:
+        """Forgets what was read of sources, and everything made from that, in one commit."""
+        names = ", ".join(sorted(sources))
+        self.loading.say(f"starting again: {names}")
+        reread = SourcesReread(self.service.clock(), tuple(sorted(sources)), reason=READ_AGAIN)
+        self.service.journal.emit(reread)
+        self.service.captures.end_of(sources)
+        with self.service.turns.upkeep_and_pushing():
+            self._forget_made_from(sources)
+        self.service.sources.note_shapes(self.wanted, self.service.lease)
+
+    def _forget_made_from(self, sources: Collection[str]) -> None:
+        """Forgets what is made by what runs or ran last, and by what is wanted: it may have been on its way before."""
+        service, spools = self.service, [SPOOL + source for source in sources]
+        programs = [program for program in (self._pushed(), self.wanted.program) if program is not None]
+        made = frozenset[str]().union(*(find_made_from(program, spools) for program in programs))
+        known = service.ledger.times()
+        gone = tuple(name for name in (*spools, *sorted(made)) if name in known)
+        notes = service.sources.forget_notes_about(sources)
+        service.ledger.commit(service.lease, Commit(notes=notes, forget=gone))
+        state = service.rounds.state
+        if state is not None:
+            service.unloaded.leave_out(state.running.plan, state.program, made, "its sources are being read again")
+
+    def _capture(self) -> None:
+        """Captures what runs and what is wanted; what a capture makes in its database is noted before it does."""
+        if self._captures:
+            return
+        self._captures = True
+        service, both = self.service, [one for one in (self.before, self.wanted) if one is not None]
+        service.withdrawals.keep([capture for one in both for capture in captures_of(one, service.folder)])
+        # After the sources that changed were forgotten: a note says of what shape the rows in a spool are.
+        service.sources.note_shapes(self.wanted, service.lease)
+        service.sources.capture_both(service.running, self.wanted)
+
+    def _read(self) -> None:
+        self._capture()
+        self.loading.say("reading the sources")
+        self.service.loader.wait_for_sources(self.loading, first=self.service.running is None)
+
+    # Vertices
+
+    def _pushed(self) -> Program | None:
+        """What is pushed now, or was last: while a plan is loaded that is more than the plan that runs asks for."""
+        state = self.service.rounds.state
+        if state is not None:
+            return state.program
+        return None if self.before is None else self.before.program
+
+    def _engine_between(self) -> Engine:
+        """Makes what runs, or ran last, as before, and from now on keeps it up for what is wanted as well.
+
+        Builds the indexes that are missing. From here to the switch nobody compacts what views start from.
+        """
+        if self._between is None:
+            service, program = self.service, self.wanted.program
+            self._capture()
+            self.loading.say("starting the engine")
+            service.runner.run([])  # returns once it has started: what views start from is then not old already
+            self.held.enter_context(service.turns.upkeep)
+            there = service.ledger.times()
+            anew = frozenset(name for name in program.logs if name not in there)
+            both = between(self._pushed(), program, anew)
+            self._between = self._engine(both, running=service.running is not None, charging=False)
+            with service.turns.pushing:
+                service.rounds.push_program(self._between.program)
+            self.loading.say("building indexes")
+            Upkeep(self._between).build_keys()
+        return self._between
+
+    def _engine(self, program: Program, running: bool, charging: bool = True) -> Engine:
+        service = self.service
+        turn = service.turns.pushing if running else None
+        ports = (service.ledger, service.store, service.runner, service.lease)
+        expect = service.rounds.expect()  # what is known to take long may do so
+        told = (turn, service.accounts.loaded, service.in_work)
+        # What loading pushes is charged to nobody: contracts would cost more in their first hour than later.
+        tell = service.accounts.tell if charging else service.accounts.tell_loading
+        return Engine(program, *ports, *told, expect=expect, tell=tell)
+
+    def _load(self, names: Collection[str]) -> None:
+        engine = self._engine_between()
+        self.loading.say(f"computing {len(names)} vertices")
+        self._unloaded = self.service.loader.load_contracts(engine, self.wanted, names)
+
+    def _forget(self, steps: Steps) -> None:
+        """Forgets logs that nothing reads. What was left over goes before the switch, when nothing is loaded yet."""
+        service, known = self.service, self.service.ledger.times()
+        spools = frozenset(name for step in steps if isinstance(step, ForgetVertices) for name in step.spools)
+        if spools and self.before is not None:
+            service.sources.forget_unread(self.before.sources, service.lease, spools)
+        names = tuple(name for name in _logs_of(steps) if name in known)
+        with service.turns.upkeep_and_pushing():
+            keys = tuple(LogKeys.remove(name) for name in names)
+            service.ledger.commit(service.lease, Commit(notes=keys, forget=names))
+
+    # The switch
+
+    def _switch(self) -> None:
+        """From here on the plan runs. One file says so: a crash before it is written leaves the plan before."""
+        service, wanted = self.service, self.wanted
+        service.loader.level(self._engine_between(), wanted.program)
+        self.loading.say("switching")
+        self._note_copies()
+        with service.turns.pushing:
+            engine = self._engine(wanted.program, running=True)
+            self._leave_out(engine)
+            self._start_states(engine, wanted.plan)
+            service.folder.save_running(wanted.plan, plan_document(wanted.plan))
+            tidy_keys(service, wanted.program)
+            service.switch(wanted, engine)
+        self.held.close()
+        self._deliver()
+
+    def _leave_out(self, engine: Engine) -> None:
+        """Contracts whose views could not be loaded: upkeep tries again. A service before this one may have tried."""
+        unloaded = self.service.unloaded
+        unloaded.start({})
+        unloaded.leave_out(self.wanted.plan, engine.program, engine.missing(), NOT_LOADED)
+        for contract, why in self._unloaded.items():
+            unloaded.note(contract, why)
+
+    def _start_states(self, engine: Engine, plan: Plan) -> None:
+        """Starts the states of vertices that are made in another way than before, or the vertices if it is too late."""
+        try:
+            engine.start_states()
+        except RuntimeError as error:
+            log.warning("loaded again, because they are now computed differently: %s", error)
+            gone = engine.forget(engine.without_state())
+            failed = self.service.loader.try_to_load(engine, gone)
+            if failed is not None:
+                self.service.unloaded.leave_out(plan, engine.program, gone, str(failed))
+
+    def _note_copies(self) -> None:
+        """Notes copies before they are made, and those of a plan that is about to go before it does."""
+        withdrawals = self.service.withdrawals
+        withdrawals.keep(list(copies_asked(self.wanted.plan)))
+        if self.before is not None:
+            withdrawals.note(list(copies_asked(self.before.plan)))
+
+    def _deliver(self) -> None:
+        ending = self.service.deliveries.run(self.wanted.plan, self.wanted.program, self.service.environment)
+        self._ending = (*self._ending, *ending)
+
+
+def ran_last(service: Service) -> Running | None:
+    """What ran when the service ended last."""
+    plan = service.folder.running()
+    return None if plan is None else make_running(plan)
+
+
+def _logs_of(steps: Iterable[Step]) -> list[str]:
+    kinds = LoadVertices | MoveVertex | StopContract | ForgetVertices
+    return [name for step in steps if isinstance(step, kinds) for name in step.logs]
+
+
+def withdraw_others(service: Service, running: Running, writing: tuple[threading.Thread, ...] = ()) -> None:
+    """Gives back what is noted and the plan does not ask for; some threads may still write copies."""
+    asked: tuple[Noted, ...] = (*copies_asked(running.plan), *captures_of(running, service.folder))
+    service.withdrawals.run(asked, service.environment, writing)
+
+
+def tidy_keys(service: Service, program: Program) -> None:
+    """Drops the indexes that a program does not keep up; nobody may push meanwhile.
+
+    One that misses a few changes would be wrong for ever, so this belongs to the switch.
+    """
+    logs = service.ledger.logs(program.logs)
+    service.ledger.commit(service.lease, make_tidying_commit(program, logs, read_notes(service.ledger, LogKeys)))
+
+
+def tidy(service: Service, program: Program) -> None:
+    """Forgets all that a program has no use for; nobody may push meanwhile."""
+    logs = {name: one for name, one in service.ledger.logs().items() if not name.startswith(SPOOL)}
+    service.ledger.commit(service.lease, make_tidying_commit(program, logs, read_notes(service.ledger, LogKeys)))
