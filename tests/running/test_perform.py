@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,14 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.app.planning import plan_project
 from headrace.coordinate.existing import Existing, find_existing
 from headrace.coordinate.perform import find_unfinished, perform
 from headrace.coordinate.steps import CompiledPlan, copies_asked, shapes_of, slots_asked, sources_read, steps_between
+from headrace.declare.project_text import digest_files
+from headrace.doors.cli.main import run
 from headrace.model.going_over import GoingOver
 from headrace.model.log import Commit, Edit, Lease
 from headrace.model.note_texts import RemovedNote
 from headrace.model.notes import CaptureSlot, LogKeys, NoteChange, SourceLoaded, SourceShape, StepsToDo
-from headrace.model.plan import Plan
+from headrace.model.plan import Plan, PlanOptions
 from headrace.model.steps import (
     BuildIndex,
     ForgetVertices,
@@ -35,7 +39,9 @@ from headrace.model.steps import (
     StopContract,
     SwitchPlan,
     WriteCopy,
+    say_step,
     split_acts,
+    step_document,
 )
 from headrace.run.capture.spool import SPOOL
 from headrace.run.load.transition import find_made_from
@@ -225,3 +231,27 @@ def test_a_list_that_another_version_wrote_is_dropped(caplog: pytest.LogCaptureF
         ledger.commit(lease, Commit(notes=(StepsToDo(text.replace("headrace/1", "headrace/9", 1)),)))
         assert find_unfinished(folder) is None
     assert "the steps that were left cannot be read, and the project is planned again" in caplog.text
+
+
+def test_steps_that_are_left_are_shown_until_the_files_of_the_project_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = tmp_path / "city"
+    shutil.copytree(Path(__file__).parents[2] / "examples" / "city", project)
+    plan, folder = plan_project(project, {}, PlanOptions()), Folder(project)
+    folder.prepare()
+    ledger = folder.ledger()
+    lease = ledger.acquire("service", "test", 1e9)
+    steps = steps_between(None, compiled(plan), Existing(directory=str(project)))
+    acts = Recorded(ledger, lease, None, compiled(plan), crash_at=1)
+    with pytest.raises(Crash):
+        perform(ledger, lease, GoingOver(plan, {}, steps, digest_files(project)), acts)
+    run(["apply", str(project), "--dry-run", "--json"])
+    shown = json.loads(capsys.readouterr().out)["steps"]
+    assert shown == [step_document(step) for step in steps[len(acts.done) :]] and acts.done
+    (project / "headrace.yml").write_text((project / "headrace.yml").read_text() + "\n# another line\n")
+    run(["apply", str(project), "--dry-run"])
+    said = capsys.readouterr()
+    assert "dropping the steps that the last run did not finish" in said.err
+    assert say_step(steps[0]) in said.out
+    ledger.close()

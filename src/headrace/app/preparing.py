@@ -108,7 +108,9 @@ def _resume_steps(folder: Folder, say: Callable[[str], None]) -> Prepared | None
         return None
     going, done = found
     if going.files != digest_files(folder.project):
-        say("the project's files changed since the last run was on its way to another plan: planning again")
+        say(
+            "dropping the steps that the last run did not finish: they lead to a plan of other files than there are now"
+        )
         return None
     say(f"the last run had done {done} of {len(going.steps)} steps to another plan; what is left:")
     for step in going.steps[done:]:

@@ -160,9 +160,15 @@ class ServiceHost:
     # Acting
 
     def start(self, prepared: Prepared) -> Loading:
-        """Goes over to a plan, without waiting until it runs."""
+        """Goes over to a plan, without waiting until it runs.
+
+        The plan is compiled here, once: a plan that does not fit together is refused before anything has changed.
+        """
+        return self._start(prepared, make_running(prepared.plan, prepared.forced))
+
+    def _start(self, prepared: Prepared, wanted: Running) -> Loading:
         going = GoingOver(prepared.plan, prepared.forced, prepared.steps, prepared.files)
-        loading = start_going(self.service, going, prepared.done)
+        loading = start_going(self.service, wanted, going, prepared.done)
         self._files = prepared.files
         write_forced(self.folder, prepared.plan, prepared.forced)
         return loading
@@ -203,7 +209,7 @@ class ServiceHost:
                 raise UsageError(f'no running contract reads a source "{source}"', hint)
             contracts = tuple(one.contract for one in running.watched if source in one.sources)
             began = time.monotonic()
-            loading = load_running(service, running, frozenset((source,)))
+            loading = load_running(service, running, frozenset((source,)), self._files)
             self._wait_for(loading)
             if loading.error is not None:
                 hint = "the service keeps trying; `headrace status` shows the progress"
@@ -270,8 +276,9 @@ class ServiceHost:
         """Goes over to a plan for the same contracts; returns why that did not work."""
         terms = plan.catalogue.contracts
         forced = {name: promised_s for name, promised_s in running.forced.items() if terms[name].forced}
-        steps = find_steps(self.service, make_running(plan, forced))
-        loading = self.start(Prepared(plan, forced, difference(running.plan, plan), steps, self._files))
+        wanted = make_running(plan, forced)
+        change, steps = difference(running.plan, plan), find_steps(self.service, wanted)
+        loading = self._start(Prepared(plan, forced, change, steps, self._files), wanted)
         while not loading.done.wait(0.1):
             if end.is_set():
                 return "the service was stopped in the meantime"

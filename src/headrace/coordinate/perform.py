@@ -56,10 +56,10 @@ def apply_plan(service: Service, plan: Plan, forced: Mapping[str, float] | None 
     return load_running(service, make_running(plan, forced))
 
 
-def load_running(service: Service, wanted: Running, reread: frozenset[str] = frozenset()) -> Loading:
+def load_running(service: Service, wanted: Running, reread: frozenset[str] = frozenset(), files: str = "") -> Loading:
     """Goes over to what is wanted in the background, or reads some sources of what runs again."""
     steps = find_steps(service, wanted, reread)
-    return start_going(service, GoingOver(wanted.plan, wanted.forced, steps))
+    return start_going(service, wanted, GoingOver(wanted.plan, wanted.forced, steps, files))
 
 
 def find_steps(service: Service, wanted: Running, reread: frozenset[str] = frozenset()) -> Steps:
@@ -68,12 +68,9 @@ def find_steps(service: Service, wanted: Running, reread: frozenset[str] = froze
     return steps_between(service.running or ran_last(service), wanted, existing, reread)
 
 
-def start_going(service: Service, going: GoingOver, done: int = 0) -> Loading:
-    """Performs the steps that are left, in the background.
-
-    The plan is compiled here, once: a plan that does not fit together is refused before anything has changed.
-    """
-    loading = Loading(make_running(going.plan, going.forced))
+def start_going(service: Service, wanted: Running, going: GoingOver, done: int = 0) -> Loading:
+    """Performs the steps that are left, in the background. `wanted` is what runs then."""
+    loading = Loading(wanted)
     service.start_loading(loading, lambda: go_over(service, loading, going, done))
     return loading
 

@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, assert_never
 
+COMPUTED = "__k:"
+"""What the name of a column begins with that exists in an index alone; the expression follows."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReadAgain:
@@ -200,7 +203,7 @@ def say_step(step: Step) -> str:
         case ReadSources(sources):
             return f"read {join_names(sources)}"
         case BuildIndex(what, _, columns):
-            return f"index {what} by {', '.join(columns)}"
+            return f"index {what} by {', '.join(column.removeprefix(COMPUTED) for column in columns)}"
         case LoadVertices(_, what, vertices, _):
             return f"load {what}{_count_vertices(vertices)}"
         case MoveVertex(what, start, target):

@@ -57,7 +57,7 @@ def _imagine_apply(directory: Path, wishes: ApplyWishes) -> dict[str, Any]:
 def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
     change = answer["change"]
     if change is None:
-        yield "nothing has run yet; `headrace up` would"
+        yield "nothing runs now; `headrace up` would"
     elif not answer["changed"]:
         yield f"nothing changes: {count(len(change['reused']), 'vertex stays as it is', 'vertices stay as they are')}"
     else:

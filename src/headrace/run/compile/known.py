@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from headrace.model.expr import Column, Expr
 from headrace.model.plan import Edge, Plan, PlannedBlock
 from headrace.model.relation import Field, Output
+from headrace.model.steps import COMPUTED
 from headrace.run.compile.columns import Names, VertexColumns
 from headrace.run.program import LogSpec, LookupKey
 
@@ -44,7 +45,7 @@ def lookup_key(parts: tuple[Expr, ...]) -> LookupKey:
         if isinstance(part, Column):
             names.append(part.name)
         else:
-            output = Output(f"__k:{part}", part)
+            output = Output(f"{COMPUTED}{part}", part)
             names.append(output.name)
             computed.append(output)
     return LookupKey(tuple(names), tuple(computed))
