@@ -86,7 +86,12 @@ def test_a_project_is_kept_and_read_and_changed_while_it_runs(project: RunningPr
     assert "https://" not in get(project, "/docs")[1]
     assert get(project, "/events", "wrong")[0] == 401 and get(project, "/events?limit=0")[0] == 422
     told = [json.loads(line) for line in get(project, "/events?contract=named&all=true&limit=2")[1].splitlines()]
-    assert len(told) == 2 and {"pushed"} <= {one["kind"] for one in told} <= {"plan applied", "pushed", "late", "kept again"}
+    assert len(told) == 2 and {"pushed"} <= {one["kind"] for one in told} <= {
+        "plan applied",
+        "pushed",
+        "late",
+        "kept again",
+    }
     assert all("named" in one["about"]["contracts"] for one in told)
     assert json.loads(get(project, "/events?after=0&limit=1")[1])["kind"] == "started"
 
