@@ -10,15 +10,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import pytest
 
 import headrace
 from bench.workloads.live_table1 import Live, live_catalogue
 from headrace.app.planning import plan_project
+from headrace.app.preparing import prepare
+from headrace.coordinate.host import ServiceHost
 from headrace.coordinate.perform import apply_plan
 from headrace.coordinate.status import status_document
+from headrace.model.options import ApplyWishes
 from headrace.model.plan import Plan, PlanOptions
 from headrace.plan.make import make_plan
 from headrace.run.compile.compile_plan import compile_plan
@@ -93,13 +95,13 @@ def clicks(tmp_path: Path) -> Iterator[Clicks]:
 
 
 @contextmanager
-def counting(function: Callable[..., Any]) -> Iterator[list[str]]:
-    """Who called a function: this thread, and threads that start meanwhile."""
-    code, found = function.__code__, list[str]()
+def compiled_plans() -> Iterator[list[Plan]]:
+    """What is compiled by this thread, and by threads that start meanwhile."""
+    found = list[Plan]()
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code is code:
-            found.append("" if frame.f_back is None else frame.f_back.f_code.co_name)
+        if event == "call" and frame.f_code is compile_plan.__code__:
+            found.append(frame.f_locals["plan"])
 
     threading.setprofile(note)
     sys.setprofile(note)
@@ -151,9 +153,19 @@ def source_of(running: Running, vertex: str) -> str:
 def test_a_plan_is_compiled_once_when_it_is_applied_and_not_again_when_another_one_is(clicks: Clicks) -> None:
     both, alone = clicks.plan(PROJECT + ANOTHER), clicks.plan(PROJECT)
     for plan in (both, alone, both):
-        with counting(compile_plan) as compiled:
+        with compiled_plans() as compiled:
             clicks.go_over(plan)
-        assert compiled == ["make_running"]
+        assert compiled == [plan]
+
+
+def test_an_apply_by_a_person_compiles_neither_what_runs_nor_what_is_wanted_twice(clicks: Clicks) -> None:
+    both, alone = clicks.plan(PROJECT + ANOTHER), clicks.plan(PROJECT)
+    clicks.go_over(both)
+    host = ServiceHost(clicks.service, clicks.service.folder, lambda wishes: prepare(clicks.folder, {}, wishes))
+    with compiled_plans() as compiled:
+        applied = host.apply(ApplyWishes())
+    assert applied.done and [one.contract for one in applied.prepared.plan.contracts] == [alone.contracts[0].contract]
+    assert len(compiled) == 2 and both in compiled and applied.prepared.plan in compiled
 
 
 def test_plans_are_compiled_by_what_makes_a_running_value_and_what_shows_steps_to_a_plan_that_may_never_run():

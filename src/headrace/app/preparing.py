@@ -20,7 +20,7 @@ from headrace.model.full_query import FullQuery
 from headrace.model.names import name_of_view
 from headrace.model.options import ApplyWishes, RunEngine
 from headrace.model.plan import Plan
-from headrace.model.steps import Steps, say_step
+from headrace.model.steps import say_step
 from headrace.plan.share.difference import difference
 from headrace.site.folder import Folder
 from headrace.site.forced import read_forced_promises
@@ -43,13 +43,10 @@ def _prepare_on(
         if name not in declared.contracts:
             raise UsageError(f'contract "{name}" does not exist', "contracts are listed by `headrace plan`")
     plan, promised = plan_on_what_runs(folder, running, declared, wishes)
-    steps = _find_steps(folder, running, plan, promised)
-    return Prepared(plan, promised, None if running is None else difference(running, plan), steps, files)
-
-
-def _find_steps(folder: Folder, running: Plan | None, plan: Plan, promised: Mapping[str, float]) -> Steps:
+    wanted, change = compile_with(plan, promised), None if running is None else difference(running, plan)
     before = None if running is None else compile_with(running, read_forced_promises(folder))
-    return steps_between(before, compile_with(plan, promised), existing_in(folder))
+    steps = steps_between(before, wanted, existing_in(folder))
+    return Prepared(plan, promised, change, steps, files, program=wanted.program)
 
 
 def runnable(prepared: Prepared, engine: RunEngine) -> Prepared:
@@ -87,8 +84,9 @@ def prepare_or_resume(folder: Folder, environment: Mapping[str, str], say: Calla
         for name, reason in away.items():
             say(f"database {name} does not answer: {reason}")
         say("continuing with the plan that ran last; `headrace apply` reads the project's files again")
-        forced = read_forced_promises(folder)
-        return Prepared(running, forced, None, _find_steps(folder, running, running, forced))
+        ran = compile_with(running, read_forced_promises(folder))
+        steps = steps_between(ran, ran, existing_in(folder))
+        return Prepared(ran.plan, ran.forced, None, steps, program=ran.program)
 
 
 def prepare_while_stopped(

@@ -31,6 +31,7 @@ from headrace.observe.shown import ContractReadings
 from headrace.observe.sizes import find_held_results
 from headrace.plan.share.difference import Difference, difference
 from headrace.plan.share.revalue import Measured
+from headrace.run.program import Program
 from headrace.site.auditor import last_look
 from headrace.site.folder import Folder
 from headrace.site.forced import write_forced
@@ -55,7 +56,7 @@ class Prepared:
 
     `files` is a digest of the files that the plan was made from. The first steps were `done` by a service that died.
     `forced` says what contracts that are forced are promised, in seconds: they are planned for that, or for more if
-    nothing is as fast.
+    nothing is as fast. `program` is there if the plan was compiled to find the steps: nobody compiles it again.
     """
 
     plan: Plan
@@ -64,6 +65,7 @@ class Prepared:
     steps: Steps
     files: str = ""
     done: int = 0
+    program: Program | None = None
 
     @property
     def left(self) -> Steps:
@@ -162,9 +164,9 @@ class ServiceHost:
     def start(self, prepared: Prepared) -> Loading:
         """Goes over to a plan, without waiting until it runs.
 
-        The plan is compiled here, once: a plan that does not fit together is refused before anything has changed.
+        A plan that does not fit together is refused before anything has changed.
         """
-        return self._start(prepared, make_running(prepared.plan, prepared.forced))
+        return self._start(prepared, make_running(prepared.plan, prepared.forced, prepared.program))
 
     def _start(self, prepared: Prepared, wanted: Running) -> Loading:
         going = GoingOver(prepared.plan, prepared.forced, prepared.steps, prepared.files)

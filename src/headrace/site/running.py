@@ -44,9 +44,13 @@ class Running:
     budgets: Mapping[str, int]
 
 
-def make_running(plan: Plan, forced: Mapping[str, float] | None = None) -> Running:
-    """Raises UsageError if the plan reads a source of which nobody knows where its rows are."""
-    program, promised = compile_plan(plan), {} if forced is None else dict(forced)
+def make_running(plan: Plan, forced: Mapping[str, float] | None = None, compiled: Program | None = None) -> Running:
+    """All that follows from a plan; `compiled` is its program if somebody has compiled it already.
+
+    Raises UsageError if the plan reads a source of which nobody knows where its rows are.
+    """
+    program = compile_plan(plan) if compiled is None else compiled
+    promised = {} if forced is None else dict(forced)
     sources = find_sources(program)
     databases = databases_of(plan.catalogue, sources)
     watched = watch_contracts(plan, program, promised, databases)
