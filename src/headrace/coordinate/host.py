@@ -10,8 +10,9 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from headrace.coordinate.audit_document import audit_document
@@ -20,13 +21,14 @@ from headrace.coordinate.perform import find_steps, load_running, start_going
 from headrace.coordinate.refused import RefusedVersions
 from headrace.coordinate.replanning import LOOK_EVERY_S, Measure, Replanning, take_measured
 from headrace.coordinate.status import status_document
-from headrace.model.errors import UsageError, nearest_name
+from headrace.model.errors import HeadraceError, UsageError, nearest_name
 from headrace.model.event_wire import EventsAsked
 from headrace.model.events import Event
 from headrace.model.going_over import GoingOver
 from headrace.model.options import ApplyWishes
 from headrace.model.plan import Plan, Rejection
 from headrace.model.steps import Steps
+from headrace.model.words import shorten_message
 from headrace.observe.shown import ContractReadings
 from headrace.observe.sizes import find_held_results
 from headrace.plan.share.difference import Difference, difference
@@ -135,9 +137,13 @@ class ServiceHost:
         return audit_document(self.service.auditor.looked or last_look(self.service.ledger) or ContractReadings(0))
 
     def events(self, asked: EventsAsked) -> tuple[int, tuple[Event, ...]]:
-        """What happened, and the number to go on after."""
-        newest = self.service.ledger.events(EventsAsked(limit=1, routine=True, latest=True))
-        found = self.service.ledger.events(asked)
+        """What happened, and the number to go on after.
+
+        Read through a connection of its own: pushes and leases do not wait for a reader who asks for much.
+        """
+        with closing(self.folder.ledger()) as ledger:
+            newest = ledger.events(EventsAsked(limit=1, routine=True, latest=True))
+            found = ledger.events(asked)
         last = found[-1:] if len(found) == asked.limit else (*newest, *found)
         return max((one.number for one in last), default=asked.after), tuple(one.event for one in found)
 
@@ -187,7 +193,8 @@ class ServiceHost:
             if wishes.dry_run:
                 return Applied(prepared, done=False)
             if not is_same:
-                loading = self.start(prepared)
+                with _refusing_what_does_not_fit():
+                    loading = self.start(prepared)
                 self._wait_for(loading)
                 if loading.error is not None:
                     reread = prepared.change.reread if prepared.change is not None else ()
@@ -268,11 +275,20 @@ class ServiceHost:
                 assert self._replanning is not None
                 measured = self._measure(measure)
                 write_measured(self.folder, measured)
-                moved = self._replanning.step(running.plan, measured, lambda plan: self._go_over(running, plan, end))
+                go_over = partial(self._try_to_go_over, running, end)
+                moved = self._replanning.step(running.plan, measured, go_over)
                 if moved is None:
-                    self._refused.step(running.plan, measured, lambda plan: self._go_over(running, plan, end))
+                    self._refused.step(running.plan, measured, go_over)
         finally:
             self._turn.release()
+
+    def _try_to_go_over(self, running: Running, end: threading.Event, plan: Plan) -> str | None:
+        """Returns why a plan cannot be gone over to, whatever it is: a move that fails is noted, and backs off."""
+        try:
+            return self._go_over(running, plan, end)
+        except Exception as error:
+            log.exception("going over to a better plan failed")
+            return shorten_message(str(error)) or type(error).__name__
 
     def _go_over(self, running: Running, plan: Plan, end: threading.Event) -> str | None:
         """Goes over to a plan for the same contracts; returns why that did not work."""
@@ -291,3 +307,17 @@ class ServiceHost:
         if running is None or prepared.change is None or not prepared.change.is_nothing:
             return False
         return dict(running.forced) == dict(prepared.forced)
+
+
+@contextmanager
+def _refusing_what_does_not_fit() -> Iterator[None]:
+    """Tells people of a plan that does not compile as of any other that cannot be applied: nothing has changed yet."""
+    try:
+        yield
+    except HeadraceError:
+        raise
+    except Exception as error:
+        log.exception("the plan could not be started")
+        why = shorten_message(str(error)) or type(error).__name__
+        hint = "the running plan stays in place; see .headrace/service.log"
+        raise UsageError(f"the plan could not be applied: {why}", hint) from error

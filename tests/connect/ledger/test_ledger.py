@@ -8,14 +8,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headrace.connect.ledger import statements
-from headrace.connect.ledger.database import LedgerDatabase
+from headrace.connect.ledger.database import LedgerDatabase, Transaction
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.postgres import PostgresDatabase
 from headrace.connect.ledger.sqlite import SqliteDatabase
@@ -267,6 +267,29 @@ def test_numbers_of_events_follow_the_order_of_commits_of_several_writers(open_l
             seen.append((one.event.pid, one.event.at))
             last = one.number
     assert sorted(seen) == [(name, number) for name in range(writers) for number in range(25)]
+
+
+class CountedReads(SqliteDatabase):
+    """A database that counts how often it is read."""
+
+    reads = 0
+
+    def read(self) -> AbstractContextManager[Transaction]:
+        self.reads += 1
+        return super().read()
+
+
+@pytest.mark.parametrize("latest", [False, True])
+def test_many_events_are_read_a_thousand_at_a_time_so_that_others_have_their_turn(tmp_path: Path, latest: bool):
+    database = CountedReads(tmp_path / "ledger.db")
+    ledger = SqlLedger(database)
+    events = tuple(DatasetsPushed(number, number) for number in range(2500))
+    ledger.commit(ledger.acquire("service", "a", 10), Commit(events=events))
+    before = database.reads
+    found = ledger.events(EventsAsked(limit=2500, routine=True, latest=latest))
+    assert tuple(one.event for one in found) == events
+    assert database.reads - before == 3
+    ledger.close()
 
 
 def test_pushes_crowd_out_older_pushes_and_nothing_else(open_ledger: Open):

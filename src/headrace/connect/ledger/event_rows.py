@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from headrace.connect.ledger import statements as sql
-from headrace.connect.ledger.database import Row, Transaction
+from headrace.connect.ledger.database import LedgerDatabase, Row, Transaction
 from headrace.model.event_wire import EventsAsked, NumberedEvent, read_event, write_event
 from headrace.model.events import Event
 
@@ -37,14 +37,18 @@ def add_events(transaction: Transaction, events: Sequence[Event]) -> None:
     transaction.change(sql.ADD_EVENT, rows)
 
 
-def read_events(transaction: Transaction, asked: EventsAsked) -> tuple[NumberedEvent, ...]:
-    """A text that names a contract may mean something else: what the database finds is looked at once more."""
+def read_events(database: LedgerDatabase, asked: EventsAsked) -> tuple[NumberedEvent, ...]:
+    """A text that names a contract may mean something else: what the database finds is looked at once more.
+
+    One transaction for each thousand rows: a reader who asks for many keeps no other thread waiting.
+    """
     statement = sql.read_events(asked.latest, asked.routine, asked.contract is not None)
     pattern = () if asked.contract is None else (_pattern(asked.contract),)
     found: list[NumberedEvent] = []
     at = END if asked.latest else asked.after
     while len(found) < asked.limit:
-        rows = transaction.rows(statement, [at, *pattern, ROWS_AT_ONCE])
+        with database.read() as transaction:
+            rows = transaction.rows(statement, [at, *pattern, ROWS_AT_ONCE])
         events = [
             NumberedEvent(int(n or 0), read_event(int(t or 0), str(kind), str(body))) for n, t, kind, body in rows
         ]

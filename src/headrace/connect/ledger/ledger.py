@@ -134,8 +134,7 @@ class SqlLedger:
             transaction.change(sql.FORGET_COMMIT_MARKS, [(before,)])
 
     def events(self, asked: EventsAsked) -> tuple[NumberedEvent, ...]:
-        with self._database.read() as transaction:
-            return read_events(transaction, asked)
+        return read_events(self._database, asked)
 
     def forget_events(self, lease: Lease, before: int, routine_bytes: int, other_bytes: int) -> int:
         with self._database.write() as transaction:
