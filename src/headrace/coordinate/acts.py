@@ -51,6 +51,7 @@ from headrace.run.push.engine import Engine
 from headrace.site.deliver.leftovers import Noted, captures_of
 from headrace.site.loading import Loading
 from headrace.site.running import Running, make_running
+from headrace.site.unloaded import find_left_out
 
 if TYPE_CHECKING:
     from headrace.site.service import Service
@@ -235,11 +236,9 @@ class ServiceActs:
 
     def _leave_out(self, engine: Engine) -> None:
         """Contracts whose views could not be loaded: upkeep tries again. A service before this one may have tried."""
-        unloaded = self.service.unloaded
-        unloaded.start({})
-        unloaded.leave_out(self.wanted.plan, engine.program, engine.missing(), NOT_LOADED)
-        for contract, why in self._unloaded.items():
-            unloaded.note(contract, why)
+        plan = self.wanted.plan
+        missing = dict.fromkeys(find_left_out(plan, engine.program, engine.missing()), NOT_LOADED)
+        self.service.unloaded.start({**missing, **self._unloaded}, [entry.contract for entry in plan.contracts])
 
     def _start_states(self, engine: Engine, plan: Plan) -> None:
         """Starts the states of vertices that are made in another way than before, or the vertices if it is too late."""

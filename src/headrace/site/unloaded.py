@@ -18,6 +18,9 @@ from headrace.run.load.transition import find_made_from
 from headrace.run.program import Program
 from headrace.site.journal import Journal
 
+UNKNOWN = "it could not be loaded; see .headrace/service.log"
+"""Where an error says nothing."""
+
 
 @dataclass(slots=True)
 class Unloaded:
@@ -33,16 +36,14 @@ class Unloaded:
         """Why views are not loaded, by contract."""
         return self._why
 
-    def start(self, why: Mapping[str, str]) -> None:
-        """Another plan runs from now on, without these contracts."""
-        self._replace(lambda _: why)
+    def start(self, why: Mapping[str, str], contracts: Collection[str]) -> None:
+        """Another plan runs from now on, for some contracts; `why` are those of them that are not loaded."""
+        self._replace(lambda _: why, contracts)
 
     def leave_out(self, plan: Plan, program: Program, gone: Collection[str], why: str) -> None:
         """Contracts that need vertices which are not there any more."""
-        lost = find_made_from(program, gone).union(gone)
-        for entry in plan.contracts:
-            if serving_log(program, entry) in lost:
-                self.note(entry.contract, why)
+        for contract in find_left_out(plan, program, gone):
+            self.note(contract, why)
 
     def note(self, contract: str, why: str) -> None:
         self._replace(lambda before: {**before, contract: why})
@@ -51,13 +52,25 @@ class Unloaded:
         """The view of a contract is loaded."""
         self._replace(lambda before: {name: why for name, why in before.items() if name != contract})
 
-    def _replace(self, change: Callable[[Mapping[str, str]], Mapping[str, str]]) -> None:
-        """Tells of contracts that are left out from now on, and of those that are loaded."""
+    def _replace(
+        self, change: Callable[[Mapping[str, str]], Mapping[str, str]], asked: Collection[str] | None = None
+    ) -> None:
+        """Tells of contracts that are left out from now on, and of those that are loaded.
+
+        Nothing is told of contracts that are not `asked` for any more.
+        """
         with self._turn:
-            before, self._why = self._why, dict(change(self._why))
-            after = self._why
+            before = self._why
+            self._why = after = {name: why.strip() or UNKNOWN for name, why in change(before).items()}
         now = time.time_ns() // 1000
         for contract in sorted(after.keys() - before.keys()):
-            self.journal.emit(ContractLeftOut(now, contract, reason=shorten_message(after[contract]) or None))
+            self.journal.emit(ContractLeftOut(now, contract, reason=shorten_message(after[contract])))
         for contract in sorted(before.keys() - after.keys()):
-            self.journal.emit(ContractLoaded(now, contract))
+            if asked is None or contract in asked:
+                self.journal.emit(ContractLoaded(now, contract))
+
+
+def find_left_out(plan: Plan, program: Program, gone: Collection[str]) -> list[str]:
+    """The contracts of a plan that need vertices which are not there."""
+    lost = find_made_from(program, gone).union(gone)
+    return [entry.contract for entry in plan.contracts if serving_log(program, entry) in lost]
