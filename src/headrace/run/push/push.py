@@ -183,7 +183,7 @@ class Pusher:
         """Makes visible what items made; those that met a bad row are halted from here on. `moved` are the pushes that
         `edits` belong to: their vertices move on without any work.
         """
-        pushed = [_tell_pushed(item, outcome) for item, outcome in outcomes]
+        pushed = [_make_pushed(item, outcome) for item, outcome in outcomes]
         made = [edit for item, outcome in outcomes if outcome.value for edit in edits_of(item, outcome.value)]
         if edits or made:
             events = self.tell([*moved, *(one for one in pushed if one.error is None)])
@@ -354,7 +354,7 @@ class Pusher:
         return found
 
 
-def _tell_pushed(item: WorkItem, outcome: ItemOutcome[Produced]) -> Pushed:
+def _make_pushed(item: WorkItem, outcome: ItemOutcome[Produced]) -> Pushed:
     if outcome.value is None:
         hung = outcome.harmful and not outcome.retryable
         return Pushed(item.name, item.after, outcome.seconds, error=outcome.error, harmful=outcome.harmful, hung=hung)

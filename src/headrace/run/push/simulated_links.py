@@ -177,8 +177,8 @@ def _pushes(item: Item, outcome: ItemOutcome[Any]) -> Iterator[tuple[WorkItem, P
     if isinstance(item, WorkItem):
         yield item, outcome.value
     elif isinstance(item, ChainItem):
-        links: Sequence[ChainOutcome | None] = outcome.value or [None] * len(item.items)
-        yield from ((one, link.produced if link else None) for one, link in zip(item.items, links, strict=True))
+        outcomes: Sequence[ChainOutcome | None] = outcome.value or [None] * len(item.items)
+        yield from ((one, part.produced if part else None) for one, part in zip(item.items, outcomes, strict=True))
 
 
 def _transfers(pushes: Iterable[Sequence[tuple[WorkItem, Produced | None]]]) -> Iterator[Transfer]:
@@ -198,6 +198,6 @@ def _delay_outcome(outcome: ItemOutcome[Any], seconds: Sequence[float]) -> ItemO
     value = outcome.value
     if isinstance(value, tuple):
         value = tuple(
-            replace(link, seconds=link.seconds + more, waited_s=more) for link, more in zip(value, seconds, strict=True)
+            replace(part, seconds=part.seconds + more, waited_s=more) for part, more in zip(value, seconds, strict=True)
         )
     return replace(outcome, value=value, seconds=outcome.seconds + sum(seconds), waited_s=sum(seconds))

@@ -208,7 +208,7 @@ class _Work:
             case Pass(inputs):
                 return self._pass_rows(inputs), None
             case TimedPass():
-                return self._time_rows(step)
+                return self._pass_rows_in_time(step)
             case JoinStep():
                 changes = self._read_changes(step.changes)
                 if not changes.num_rows:
@@ -248,7 +248,7 @@ class _Work:
         computed = any(not isinstance(value, Column) for reading in inputs for value in reading.values.values())
         return consolidate(rows) if fewer or computed else rows
 
-    def _time_rows(self, step: TimedPass) -> tuple[pa.Table, pa.Table]:
+    def _pass_rows_in_time(self, step: TimedPass) -> tuple[pa.Table, pa.Table]:
         spec = self.item.task.state
         assert spec is not None, f'"{self.item.name}" has no state'
         events = self._key_index(spec.name, spec.keys[0], schema_of(spec.columns))
