@@ -64,7 +64,10 @@ READ_AGAIN = "it changed, or somebody asked for it"
 
 @dataclass
 class ServiceActs:
-    """For a thread that has the turn to go over to a plan. What is `held` until the switch is let go at the end."""
+    """Does steps in a service. One thread at a time, which has the turn to go over to a plan.
+
+    What is `held` until the switch is let go at the end.
+    """
 
     service: Service
     loading: Loading
@@ -219,7 +222,7 @@ class ServiceActs:
     # The switch
 
     def _switch(self) -> None:
-        """From here on the plan runs. One file says so: a crash before it is written leaves the plan before."""
+        """Switches to the plan. One file says so: a crash before it is written leaves the plan before."""
         service, wanted = self.service, self.wanted
         service.loader.level(self._engine_between(), wanted.program)
         self.loading.say("switching")

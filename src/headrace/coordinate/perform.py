@@ -39,16 +39,16 @@ log = logging.getLogger("headrace.service")
 
 
 class Acts(Protocol):
-    """Whoever does what steps say."""
+    """Does what steps say."""
 
     def begin(self, left: Steps) -> None:
-        """Before the first of the steps that are left."""
+        """Makes ready for the steps that are left; called before the first of them."""
 
     def act(self, steps: Steps) -> None:
         """Steps that are done as one; may be repeated."""
 
     def finish(self) -> None:
-        """After the last one."""
+        """Tells that all steps are done, and ends captures that nothing needs; called after the last step."""
 
 
 def apply_plan(service: Service, plan: Plan, forced: Mapping[str, float] | None = None) -> Loading:
