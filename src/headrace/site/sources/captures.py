@@ -50,6 +50,19 @@ class RunningCapture:
     error: str | None = None
     hint: str | None = None
 
+    @property
+    def is_alive(self) -> bool:
+        """A process counts until somebody has looked how it ended."""
+        return self.process is not None or (self.thread is not None and self.thread.is_alive())
+
+    @property
+    def standstill(self) -> str | None:
+        """Why nothing more comes of it. A process that ended once is told as an event: it is started again at once."""
+        return None if self.task.in_own_process and self.failures == 1 else self.error
+
+    def note_progress(self) -> None:
+        self.failures, self.error, self.hint = 0, None, None
+
 
 @dataclass
 class Captures:
@@ -114,16 +127,21 @@ class Captures:
         """Starts again what has ended."""
         with self._turn:
             for running in () if self._ending else self.running.values():
-                if running.process is not None and running.process.poll() is not None:
-                    _close_pipe(running.process)
-                    self._note_failure(running, _ending(running.process.returncode))
-                    running.process = None
-                if running.process is None and running.thread is None and time.monotonic() >= running.retry_at:
+                if running.process is not None:
+                    self._look_at_process(running, running.process)
+                if not running.is_alive and time.monotonic() >= running.retry_at:
                     self._start(running)
 
+    def _look_at_process(self, running: RunningCapture, process: subprocess.Popen[bytes]) -> None:
+        if process.poll() is not None:
+            _close_pipe(process)
+            self._note_failure(running, _ending(process.returncode))
+            running.process = None
+        elif _has_lasted(running):
+            running.note_progress()
+
     def _note_failure(self, running: RunningCapture, reason: str, hint: str | None = None) -> None:
-        lasted = time.monotonic() - running.started_at > LASTED_S
-        running.failures = 1 if lasted else running.failures + 1
+        running.failures = 1 if _has_lasted(running) else running.failures + 1
         running.error, running.hint = reason, hint
         backoff_s = BACKOFF_S[min(running.failures, len(BACKOFF_S)) - 1]
         running.retry_at = time.monotonic() + backoff_s
@@ -136,10 +154,13 @@ class Captures:
         if self._ending:
             return  # a plan on its way may still ask for it
         running.started_at = time.monotonic()
-        if running.task.in_own_process and self.in_processes:
-            running.process = _spawn(self.folder, running.task)
-        else:
-            self._start_thread(running)
+        try:
+            if running.task.in_own_process and self.in_processes:
+                running.process = _spawn(self.folder, running.task)
+            else:
+                self._start_thread(running)
+        except (OSError, RuntimeError) as error:  # no more processes or threads, or no space for its log
+            self._note_failure(running, f"it could not be started: {error}")
 
     def _start_thread(self, running: RunningCapture) -> None:
         running.stop = threading.Event()
@@ -147,24 +168,21 @@ class Captures:
         running.thread.start()
 
     def _guard(self, running: RunningCapture) -> None:
-        ledger = self.folder.ledger()
         try:
-            self._capture_here(running, ledger)
+            with contextlib.closing(self.folder.ledger()) as ledger:
+                self._capture_here(running, ledger)
         except (HeadraceError, OSError) as error:
             self._note_failure(running, str(error), getattr(error, "hint", None))
         except Exception as error:  # of a library that its kind uses, or our own mistake: neither may end in silence
             log.exception("capture of %s", running.task.name)
             self._note_failure(running, f"{type(error).__name__}: {error}")
-        finally:
-            ledger.close()
-            running.thread = None
 
     def _capture_here(self, running: RunningCapture, ledger: Ledger) -> None:
         capture = running.task.open(ledger, self.folder.store())
         try:
             while not running.stop.wait(running.task.pause_s):
                 capture.step(STEP_S)
-                running.failures, running.error = 0, None
+                running.note_progress()
         finally:
             capture.close()
 
@@ -202,6 +220,10 @@ def _end(running: RunningCapture, deadline: Deadline) -> None:
         _close_pipe(process)
 
 
+def _has_lasted(running: RunningCapture) -> bool:
+    return time.monotonic() - running.started_at > LASTED_S
+
+
 def _ending(status: int) -> str:
     return f"it was killed (signal {-status})" if status < 0 else f"it ended with status {status}"
 
@@ -214,7 +236,8 @@ def _spawn(folder: Folder, task: CaptureTask) -> subprocess.Popen[bytes]:
     with (scratch / "capture.log").open("ab") as output:
         environment = {**os.environ, **made.environment}
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=environment)
-    _tell(process, made)
+    with contextlib.suppress(BrokenPipeError):  # it has ended already: `check` finds out how
+        _tell(process, made)
     return process
 
 

@@ -22,11 +22,23 @@ def report_source_troubles(troubles: Troubles, ledger: Ledger, captures: Capture
     }
     running = dict(captures.running)
     troubles.report_exactly(SOURCE, dict(_thread_troubles(ledger, running)) | sources)
-    failing = {name: one for name, one in read_notes(ledger, CaptureFailing).items() if name in running}
-    told = {
-        CAPTURE + name: (f"capture of {name}: {one.why}", one.hint or MEND_CAPTURE) for name, one in failing.items()
-    }
-    troubles.report_exactly(CAPTURE, told)
+    troubles.report_exactly(CAPTURE, dict(_process_troubles(ledger, running)))
+
+
+def _process_troubles(ledger: Ledger, running: Mapping[str, RunningCapture]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Troubles of captures that are processes: what they have told the ledger, else how they end again and again."""
+    failing = read_notes(ledger, CaptureFailing)
+    for name, one in running.items():
+        if name in failing:
+            yield CAPTURE + name, (f"capture of {name}: {failing[name].why}", failing[name].hint or MEND_CAPTURE)
+        elif one.task.in_own_process and (why := one.standstill) is not None:
+            yield (
+                CAPTURE + name,
+                (
+                    f"capture of {name}: {why}",
+                    one.hint or f"`.headrace/capture/{name}/capture.log` may say why; {MEND_CAPTURE}",
+                ),
+            )
 
 
 def _thread_troubles(ledger: Ledger, running: Mapping[str, RunningCapture]) -> Iterator[tuple[str, tuple[str, str]]]:
@@ -34,9 +46,9 @@ def _thread_troubles(ledger: Ledger, running: Mapping[str, RunningCapture]) -> I
     for one in running.values():
         if one.task.in_own_process:
             continue
-        if one.error is not None:
+        if (why := one.standstill) is not None:
             for source in sorted(one.task.sources):
-                yield SOURCE + source, (f'source "{source}" cannot be read: {one.error}', one.hint or MEND_CAPTURE)
+                yield SOURCE + source, (f'source "{source}" cannot be read: {why}', one.hint or MEND_CAPTURE)
         else:
             yield from ((SOURCE + source, (what, hint)) for source, what, hint in one.task.find_troubles(ledger))
 
@@ -46,7 +58,7 @@ def find_held_up_sources(ledger: Ledger, captures: Captures) -> dict[str, str]:
     found = {name: stopped.why for name, stopped in read_notes(ledger, SourceStopped).items()}
     failing = read_notes(ledger, CaptureFailing)
     for name, running in list(captures.running.items()):
-        why = running.error or (failing[name].why if name in failing else None)
+        why = running.standstill or (failing[name].why if name in failing else None)
         if why is not None:
             found = {**dict.fromkeys(running.task.sources, why), **found}
     return found
