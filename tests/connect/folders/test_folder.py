@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.connect.files import FileStore
-from headrace.connect.folders.capture import FolderCapture, FolderStream, read_taken
+from headrace.connect.folders.capture import FolderCapture, FolderStream, find_unreadable_file, read_taken
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.model.errors import InputError
@@ -145,6 +145,26 @@ class FailingLedger:
         self._ledger.commit(lease, commit)
         if self._left == 0:
             raise OSError("the answer was lost")
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="a file that cannot be read is only there on Linux")
+def test_a_file_that_the_disk_cannot_read_is_left_out_with_the_reason_and_tried_again(place: Place):
+    folder = place.stream.folder
+    broken = folder / "a.csv"
+    broken.symlink_to("/proc/self/mem")  # reading its first byte is an I/O error, for every user
+    write_csv(folder / "b.csv", 2)
+    problem = find_unreadable_file(place.stream)
+    assert problem is not None and problem.message == "the file cannot be read: Input/output error"
+    capture = place.capture()
+    capture.step()
+    assert capture.step() == 1
+    assert place.ledger.notes("rejected:s:") == {"rejected:s:a.csv": problem.message}
+    looked = broken.stat()
+    broken.unlink()
+    broken.touch()
+    os.utime(broken, ns=(looked.st_atime_ns, looked.st_mtime_ns))
+    capture.step()
+    assert place.ledger.notes("rejected:s:") == {"rejected:s:a.csv": "the table cannot be read: Empty CSV file"}
 
 
 @pytest.mark.parametrize("after", [False, True])

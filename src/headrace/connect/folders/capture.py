@@ -4,8 +4,8 @@ A file is taken when it looks complete: its size and time are the same at two lo
 dot or underscore nor ends as unfinished downloads do. Best is to write elsewhere and rename. All rows of a file get one
 time, and a note is committed with them: a `TakenFile`. When the file goes so does the note, and `GoneFiles` counts it:
 its rows stay, and nobody can read them again. A file that cannot be read is left out, with the reason in a note
-(`RejectedFile`), until it changes. After the second look all that was there at first is taken: `SourceLoaded` says so.
-`Watermark` is the largest event time so far.
+(`RejectedFile`), until it changes; one that the disk or its rights keep from us is tried at every look. After the
+second look all that was there at first is taken: `SourceLoaded` says so. `Watermark` is the largest event time so far.
 
 A file is committed when it was last written, by its own time; but not before we looked at the folder and it was not
 there (a copy may keep the time of its original), and not after now. What is there at the very first look is committed
@@ -178,7 +178,8 @@ class FolderCapture:
                 count += table.num_rows
         except InputError as error:
             self._spool.discard()
-            self._rejected[name] = look
+            if not isinstance(error.__cause__, OSError):  # rights and disks are mended without a change of the file
+                self._rejected[name] = look
             reason = error.problems[0].message
             self._commit(t, [RejectedFile(source, name, reason)], self._now())
             return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -77,9 +78,12 @@ def batches(
 
 @contextmanager
 def readable(file: Path) -> Iterator[None]:
-    """Arrow's complaints about a file as mistakes of the file."""
+    """Arrow's complaints about a file, and those of its disk, as mistakes of the file."""
     try:
         yield
+    except OSError as error:
+        why = str(error) if error.errno is None else os.strerror(error.errno)
+        raise InputError([Problem(f"the file cannot be read: {why}", Location(str(file)))]) from error
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, UnicodeDecodeError) as error:
         text = str(error).splitlines()[0].rstrip(".")
         raise InputError([Problem(f"the table cannot be read: {text}", Location(str(file)))]) from error
