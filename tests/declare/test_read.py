@@ -87,6 +87,21 @@ def test_a_dsn_is_kept_as_written(tmp_path: Path) -> None:
     assert "hunter2" not in repr(catalogue)
 
 
+def test_addresses_in_variables_that_differ_in_case_only_are_a_mistake(tmp_path: Path) -> None:
+    text = """
+        sources:
+          a: {kind: table, at: us, postgres: {dsn: "${US_DSN}", table: a}}
+          b: {kind: table, at: us, postgres: {dsn: "${US_DSN}", table: b}}
+          c: {kind: table, at: eu, postgres: {dsn: "${us_dsn}", table: c}}
+    """
+    (problem,) = mistakes(tmp_path, text)
+    assert problem.message == (
+        'sources "a" and "c" name addresses "${US_DSN}" and "${us_dsn}", which differ in upper and lower case only'
+    )
+    assert problem.where is not None and problem.where.line == 7
+    assert problem.hint == "Headrace cannot tell these databases apart; rename one of the variables"
+
+
 def test_a_key_may_be_one_name_and_a_stay_one_site(tmp_path: Path) -> None:
     text = "sources: {s: {kind: table, at: us, key: a, stays: us, columns: {a: text}}}"
     source = read(tmp_path, text).sources["s"]

@@ -13,6 +13,7 @@ from headrace.declare.project_file import SourceEntry
 from headrace.declare.validate import describe
 from headrace.model.catalogue import SourceKind
 from headrace.model.errors import Location, Problem, Severity, nearest_name
+from headrace.model.source_clock import name_database
 from headrace.model.table_name import show_table
 
 OPERATORS = tuple(OPERATOR_TIMES)
@@ -24,6 +25,7 @@ def check_references(entries: Entries, views: Mapping[str, Location]) -> Iterato
     yield from _check_links(entries)
     for name, source in entries.sources.items():
         yield from _check_source(entries, name, source)
+    yield from _check_addresses(entries)
     yield from _check_contracts(entries, views)
     yield from _check_feeds_and_devices(entries)
     yield from _check_templates(entries, views)
@@ -121,6 +123,20 @@ def _check_kind(entries: Entries, name: str, source: SourceEntry) -> Iterator[Pr
     if source.rows is not None and source.retention is not None:
         what = f'rows of stream "{name}" is ignored: it is its rate times its retention'
         yield _problem(entries, (*path, "rows"), what, "remove it", Severity.WARNING)
+
+
+def _check_addresses(entries: Entries) -> Iterator[Problem]:
+    """Databases are named after the variables of their addresses, in lower case."""
+    first: dict[tuple[str, str], tuple[str, str]] = {}
+    for name, source in entries.sources.items():
+        for kind, origin in source.origins().items():
+            address = (origin.to_origin().address or "").strip()
+            other, written = first.setdefault((kind, name_database(address)), (name, address))
+            if written != address:
+                named = f'sources "{other}" and "{name}" name addresses "{written}" and "{address}"'
+                what = f"{named}, which differ in upper and lower case only"
+                hint = "Headrace cannot tell these databases apart; rename one of the variables"
+                yield _problem(entries, ("sources", name, kind), what, hint)
 
 
 def _check_contracts(entries: Entries, views: Mapping[str, Location]) -> Iterator[Problem]:
