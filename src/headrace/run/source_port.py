@@ -8,7 +8,7 @@ Each kind is a folder `connect/KIND/` with one module that implements the port, 
     find_incomparable, open_cut, read_taken       when an audit compares views with the rows of their sources
     describe_made, give_back                      when nobody needs a source any more
 
-The classes here have an answer to every question, that of a source which has nothing to say.
+Every method that is not abstract has a default that does nothing.
 """
 
 from __future__ import annotations

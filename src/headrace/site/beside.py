@@ -1,7 +1,7 @@
 """Pushes beside all others, each in a thread of its own: prepared and committed in turn, run while others push.
 
-What somebody has no use for any more when it is done, because the plan is another or the service ends, is thrown away:
-it is in files that nobody names.
+A result that is no longer needed is discarded: when another plan runs by then, or the service ends. It is in files that
+nobody names.
 """
 
 from __future__ import annotations

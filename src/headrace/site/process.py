@@ -71,7 +71,7 @@ def running_process(folder: Folder) -> ServiceProcess | None:
 
 
 def forget_process(folder: Folder) -> None:
-    """This one. If another runs the project by now, it stays known."""
+    """Removes this process's record, but not a newer one."""
     process = read_process(folder)
     if process is not None and process.is_this:
         folder.remove(FILE)

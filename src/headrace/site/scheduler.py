@@ -94,7 +94,7 @@ class Scheduler:
         )
 
     def decide(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> tuple[PushDecision, Scene]:
-        """What has to start now, and what is known then; what has started stays in `pending` until it is there."""
+        """Returns the pushes to start now; they stay in `pending` until done."""
         self.halted = self._find_halted_contracts()
         for contract, due in list(self.pending.items()):
             there = due.vertex in times and times[due.vertex] >= due.target

@@ -212,7 +212,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _capture(source: str, stop: threading.Event) -> int:
-    """Captures as the configuration says that lies in a file, or comes in lines from standard input."""
+    """Captures as configured, in a file or on standard input."""
     threading.Thread(target=_end_with_parent, args=(os.getppid(), stop), daemon=True).start()
     try:
         lines = lines_of(sys.stdin.fileno()) if source == "-" else iter([Path(source).read_text()])

@@ -27,7 +27,7 @@ def carry_measured(catalogue: Catalogue, running: Catalogue) -> Catalogue:
 
 
 def carry_undeclared(catalogue: Catalogue, running: Plan) -> Catalogue:
-    """What was measured of that which the project's files say nothing of: they are planned from nothing."""
+    """Measurements for values that the files do not declare."""
     sources = {
         name: _as_it_was(source, running.catalogue.sources.get(name)) if source.rate is None else source
         for name, source in catalogue.sources.items()

@@ -67,7 +67,7 @@ def _with(paths: Paths, scene: Scene, entry: Due, job: Job) -> Job:
 
 
 def _target(paths: Paths, scene: Scene, entry: Due) -> int:
-    """Further than was decided if more is captured by now and is done in time as well."""
+    """Extends the target time if newer changes also fit."""
     if entry.contract in paths.exact:
         return entry.target
     sources = [name for name in paths.upstream[entry.contract] if not paths.inputs[name]]

@@ -70,7 +70,7 @@ def give_thing_back(thing: Noted, means: Means) -> None:
 
 
 def _drop_copy(copy: DeliveredCopy, means: Means) -> None:
-    """Whose it is is looked at, not what it holds."""
+    """Checks who owns the copy, not its contents."""
     about = Copied(copy.project, copy.contract, copy.view)
     delivery = target_of(about, copy.place, means.folder.project, means.environment).open(means.epoch)
     try:

@@ -47,7 +47,7 @@ class Sources:
     # Sources that have changed
 
     def note_shapes(self, wanted: Running, lease: Lease) -> None:
-        """What spools will have rows of, before they do."""
+        """Records the shape of each spool before rows are written to it."""
         notes = tuple(SourceShape(name, shape) for name, shape in shapes_of(wanted).items())
         self.ledger.commit(lease, Commit(notes=notes))
 
