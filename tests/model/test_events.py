@@ -18,7 +18,7 @@ from headrace.model.events import (
     TroubleOver,
     UnknownEvent,
 )
-from headrace.model.plan_events import ContractsMoved, PlanApplied, ViewsCompared
+from headrace.model.plan_events import ContractsMoved, PlanApplied, SourcesReread, ViewsCompared
 from headrace.model.push_events import ChangesCaptured, DatasetsPushed, Use
 from headrace.model.trouble import TroubleKind
 
@@ -107,6 +107,9 @@ def test_events_are_told_in_plain_sentences() -> None:
         ServiceRecovered(AT, 77, 3.2),
         PlanApplied(AT, 2, ("named",), ("old",), 3.0),
         ContractsMoved(AT, ("named",), 0.12, 0.003, reason="rate of posts is 2 times what was planned"),
+        ContractsMoved(AT, ("named",), -0.12, 0.003, ("named",)),
+        SourcesReread(AT, ("posts",)),
+        SourcesReread(AT, ("likes", "posts")),
         ViewsCompared(AT, 3, 1, 0, ("named",)),
     ]
     assert [one.text for one in told] == [
@@ -115,7 +118,10 @@ def test_events_are_told_in_plain_sentences() -> None:
         'contract "named" is late: 4.3 s behind; the promise is 4 s',
         'contract "named" is kept again after 12.3 s: 1 s behind',
         "the last run (process 77) ended unexpectedly, 3.2 s ago; the service continues from its last commit",
-        "a plan for 2 contracts runs; new: named; withdrawn: old",
-        "moved named: saves 0.12 $/h, moving cost 0.003 $",
+        "now running a plan for 2 contracts; new: named; withdrawn: old",
+        "moved named to a cheaper plan: saves 0.12 $/h, moving cost 0.003 $",
+        "moved named to another plan: costs 0.12 $/h more, moving cost 0.003 $; can be kept again: named",
+        "reading posts again, and recomputing what depends on it",
+        "reading likes, posts again, and recomputing what depends on them",
         "views were compared with their queries: 3 equal, 1 differ: named",
     ]

@@ -56,7 +56,7 @@ def test_what_was_begun_when_it_died_is_begun_anew(project: RunningProject) -> N
     applying = threading.Thread(target=lambda: main.run(["apply", str(project.folder)]))
     applying.start()
     log = project.folder / ".headrace" / "service.log"
-    until(lambda: log.exists() and "is read again, with everything" in log.read_text(), "it has begun")
+    until(lambda: log.exists() and "again, and recomputing what depends on" in log.read_text(), "it has begun")
     with psycopg.connect(os.environ["US_DSN"]) as waiting:
         waiting.execute("LOCK TABLE users IN ACCESS EXCLUSIVE MODE")
         until(passed(1.0), "it cannot be read")
@@ -76,7 +76,7 @@ def test_a_column_that_nobody_uses_changes_nothing(project: RunningProject) -> N
     project.us.execute("ALTER TABLE users ADD COLUMN email text DEFAULT 'nobody'")
     project.declare("counts", "by_pid")
     project.headrace("apply")
-    assert "is read again" not in (project.folder / ".headrace" / "service.log").read_text()
+    assert "again, and recomputing what depends on" not in (project.folder / ".headrace" / "service.log").read_text()
     project.change_something(1001)
     project.until_equal("counts")
     assert_right(project, 2)

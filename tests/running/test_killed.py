@@ -50,7 +50,7 @@ def test_captures_that_were_killed_go_on_where_they_were(project: RunningProject
         kill(capture)
     project.change_something(5000)
     project.until_equal("counts")
-    told = [one for one in project.events() if one["kind"] == "capture restarted"]
+    told = [one for one in project.events() if one["kind"] == "capture ended"]
     assert {(*one["about"]["databases"], one["reason"]) for one in told} == {
         (name, "it was killed (signal 9)") for name in ("us_dsn", "eu_dsn")
     }

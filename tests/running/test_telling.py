@@ -14,7 +14,7 @@ def test_a_trouble_is_told_when_it_begins_when_its_words_change_and_when_it_is_o
     assert list(lines.next_lines({"us": REFUSED}, AGAIN_AFTER_S, False)) == []
     other = Trouble("capture of us: never", 1.0, "GRANT y;")
     assert list(lines.next_lines({"us": other}, 1.0, False)) == ["trouble: capture of us: never", "  hint: GRANT y;"]
-    assert list(lines.next_lines({}, 2.0, False)) == ["over: capture of us: never"]
+    assert list(lines.next_lines({}, 2.0, False)) == ["resolved: capture of us: never"]
     assert list(lines.next_lines({}, 3.0, False)) == []
 
 

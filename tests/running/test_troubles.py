@@ -40,4 +40,4 @@ def test_a_trouble_is_logged_when_it_begins_and_not_each_time_it_is_reported(
             troubles.report("engine:", "Spark stands still", "")
         troubles.clear("engine:")
         troubles.clear("engine:")
-    assert [record.getMessage() for record in caplog.records] == ["Spark stands still", "over: Spark stands still"]
+    assert [record.getMessage() for record in caplog.records] == ["Spark stands still", "resolved: Spark stands still"]

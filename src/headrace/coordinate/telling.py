@@ -31,7 +31,7 @@ class TroubleLines:
                 self._told[key] = trouble, now_s
                 yield from _lines_of(trouble)
         for key in [key for key in self._told if key not in found]:
-            yield f"over: {self._told.pop(key)[0].what}"
+            yield f"resolved: {self._told.pop(key)[0].what}"
 
 
 @dataclass

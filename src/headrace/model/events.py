@@ -25,7 +25,7 @@ from headrace.model.plan_events import (
     SourcesReread,
     ViewsCompared,
 )
-from headrace.model.push_events import CaptureRestarted, ChangesCaptured, DatasetsPushed, DatasetsStored
+from headrace.model.push_events import CaptureEnded, ChangesCaptured, DatasetsPushed, DatasetsStored
 from headrace.model.trouble import TroubleKind
 
 # The service
@@ -152,7 +152,7 @@ class TroubleOver(Happening):
 
     @property
     def text(self) -> str:
-        return f"over: {self.what}"
+        return f"resolved: {self.what}"
 
     @property
     def about(self) -> Mapping[str, tuple[str, ...]]:
@@ -186,7 +186,7 @@ Event = (
     | ServiceSuspended
     | DatasetsPushed
     | ChangesCaptured
-    | CaptureRestarted
+    | CaptureEnded
     | DatasetsStored
     | ContractLate
     | ContractKeptAgain

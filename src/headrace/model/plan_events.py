@@ -24,7 +24,7 @@ class PlanApplied(Happening):
     def text(self) -> str:
         named = (("new", self.contracts), ("withdrawn", self.withdrawn))
         changes = "".join(f"; {word}: {', '.join(names)}" for word, names in named if names)
-        return f"a plan for {self.kept} {'contract' if self.kept == 1 else 'contracts'} runs{changes}"
+        return f"now running a plan for {self.kept} {'contract' if self.kept == 1 else 'contracts'}{changes}"
 
     @property
     def about(self) -> Mapping[str, tuple[str, ...]]:
@@ -85,10 +85,12 @@ class ContractsMoved(Happening):
 
     @property
     def text(self) -> str:
-        money = f"saves {format_price(self.saving_h, 'h')}, moving cost {format_money(self.migration)}"
+        cheaper = self.saving_h > 0.0
+        change = format_price(abs(self.saving_h), "h")
+        plan = f"a cheaper plan: saves {change}" if cheaper else f"another plan: costs {change} more"
         lists = (("can be kept again", self.restores), ("made", self.made), ("dropped", self.dropped))
         rest = "".join(f"; {word}: {', '.join(names)}" for word, names in lists if names)
-        return f"moved {', '.join(self.contracts)}: {money}{rest}"
+        return f"moved {', '.join(self.contracts)} to {plan}, moving cost {format_money(self.migration)}{rest}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +137,8 @@ class SourcesReread(Happening):
 
     @property
     def text(self) -> str:
-        return f"{', '.join(self.sources)} is read again, with everything computed from it"
+        them = "it" if len(self.sources) == 1 else "them"
+        return f"reading {', '.join(self.sources)} again, and recomputing what depends on {them}"
 
 
 @dataclass(frozen=True, slots=True)

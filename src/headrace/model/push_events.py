@@ -79,10 +79,10 @@ class ChangesCaptured(Happening):
 
 
 @dataclass(frozen=True, slots=True)
-class CaptureRestarted(Happening):
+class CaptureEnded(Happening):
     """A capture ended by itself; its reason says how. The service starts it again after `again_s`."""
 
-    name: ClassVar[str] = "capture restarted"
+    name: ClassVar[str] = "capture ended"
     is_warning: ClassVar[bool] = True
     database: str
     again_s: float

@@ -37,13 +37,13 @@ class TroubleKind(StrEnum):
 
 _EVENTS: Mapping[TroubleKind, tuple[str, str, str | None]] = {
     TroubleKind.SOURCE: ("source stopped", "source mended", "sources"),
-    TroubleKind.CAPTURE: ("capture failed", "capture well again", "databases"),
-    TroubleKind.DELIVERY: ("copy failed", "copy well again", "contracts"),
+    TroubleKind.CAPTURE: ("capture failed", "capture recovered", "databases"),
+    TroubleKind.DELIVERY: ("copy failed", "copy recovered", "contracts"),
     TroubleKind.WITHDRAWAL: ("drop failed", "dropped", None),
     TroubleKind.ROW: ("view halted", "view mended", "contracts"),
     TroubleKind.ENGINE: ("engine lost", "engine replaced", None),
     TroubleKind.STANDSTILL: ("stuck", "unstuck", "contracts"),
-    TroubleKind.LINKS: ("link slow", "link well again", None),
+    TroubleKind.LINKS: ("link slow", "link recovered", None),
 }
 
 

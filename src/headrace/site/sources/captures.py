@@ -16,7 +16,7 @@ from headrace.connect.sources import connector_of
 from headrace.model.catalogue import Catalogue
 from headrace.model.errors import HeadraceError
 from headrace.model.notes import CapturingTables, read_notes
-from headrace.model.push_events import CaptureRestarted
+from headrace.model.push_events import CaptureEnded
 from headrace.run.ports import Ledger
 from headrace.run.source_port import CaptureProcess, CaptureTask, SourceDatabase
 from headrace.site.deadline import Deadline
@@ -146,7 +146,7 @@ class Captures:
         backoff_s = BACKOFF_S[min(running.failures, len(BACKOFF_S)) - 1]
         running.retry_at = time.monotonic() + backoff_s
         if running.failures == 1:
-            self.journal.emit(CaptureRestarted(time.time_ns() // 1000, running.task.name, backoff_s, reason=reason))
+            self.journal.emit(CaptureEnded(time.time_ns() // 1000, running.task.name, backoff_s, reason=reason))
         else:
             log.warning("capture of %s: %s; trying again in %s s", running.task.name, reason, backoff_s)
 
