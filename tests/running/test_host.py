@@ -12,17 +12,21 @@ import pytest
 
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.coordinate.host import Prepared, ServiceHost
+from headrace.coordinate.perform import find_steps, find_unfinished
 from headrace.model.errors import UsageError
 from headrace.model.event_wire import EventsAsked
 from headrace.model.events import ServiceSuspended
 from headrace.model.log import Commit
 from headrace.model.options import ApplyWishes
-from headrace.model.plan import Plan, Sharing
+from headrace.model.plan import Plan, PlanOptions, Sharing
+from headrace.model.steps import SwitchPlan
+from headrace.plan.make import plan_views
 from headrace.run.push.items import HereRunner
 from headrace.run.push.perform import perform
 from headrace.site.folder import Folder
 from headrace.site.running import make_running
 from headrace.site.service import Service
+from tests.plan.written import catalogue, site
 from tests.running.test_loading import plan_for
 
 
@@ -82,3 +86,44 @@ def test_events_are_read_while_the_service_uses_its_own_connection(service: Serv
     with service.ledger._database.read(), ThreadPoolExecutor(1) as pool:
         _, found = pool.submit(host.events, EventsAsked()).result(30)
     assert event in found
+
+
+def host_that_runs_nothing(service: Service, prepared: list[Prepared]) -> ServiceHost:
+    """Its plan has no contracts; it was made from the first files."""
+    host = ServiceHost(service, service.folder, lambda _: prepared[-1])
+    loading = host.start(prepared[0])
+    assert loading.done.wait(60) and loading.error is None
+    return host
+
+
+@pytest.fixture(scope="module")
+def nothing() -> Prepared:
+    project = catalogue([site("m1")], [], [], [])
+    return Prepared(plan_views(project, {}, PlanOptions()), {}, None, (SwitchPlan(),), "the first files")
+
+
+def test_what_runs_is_made_from_the_files_before_if_others_could_not_be_applied(
+    service: Service, nothing: Prepared, plan: Plan
+) -> None:
+    prepared = [nothing]
+    host = host_that_runs_nothing(service, prepared)
+    assert host._files == "the first files"
+    steps = find_steps(service, make_running(plan))
+    prepared.append(Prepared(plan, {}, None, steps, "other files"))  # there is no database to read
+    with pytest.raises(UsageError, match="the plan could not be applied"):
+        host.apply(ApplyWishes())
+    assert host._files == "the first files"
+    prepared.append(replace(nothing, files="other files"))
+    host.apply(ApplyWishes())
+    assert host._files == "other files"
+
+
+def test_a_move_is_noted_without_files_so_that_it_is_not_continued(
+    service: Service, nothing: Prepared, plan: Plan
+) -> None:
+    host = host_that_runs_nothing(service, [nothing])
+    assert service.running is not None
+    service.stop.set()  # a service that ends keeps its list
+    assert host._try_to_go_over(service.running, threading.Event(), plan), "there is no database to read"
+    found = find_unfinished(service.folder)
+    assert found is not None and found[0].files == "" and host._files == "the first files"

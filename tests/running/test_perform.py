@@ -6,7 +6,7 @@ import json
 import random
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -232,25 +232,57 @@ def test_a_list_that_another_version_wrote_is_dropped(caplog: pytest.LogCaptureF
     assert "the steps that were left cannot be read, and the project is planned again" in caplog.text
 
 
-def test_steps_that_are_left_are_shown_until_the_files_of_the_project_change(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def city(tmp_path: Path) -> Path:
     project = tmp_path / "city"
     shutil.copytree(Path(__file__).parents[2] / "examples" / "city", project)
-    plan, folder = plan_project(project, {}, PlanOptions()), Folder(project)
+    return project
+
+
+def crash_in(project: Path, going: GoingOver) -> list[Step]:
+    """The steps that a service did before it died on its way."""
+    folder = Folder(project)
     folder.prepare()
-    ledger = folder.ledger()
-    lease = ledger.acquire("service", "test", 1e9)
+    with closing(folder.ledger()) as ledger:
+        lease = ledger.acquire("service", "test", 1e9)
+        acts = Recorded(ledger, lease, None, compiled(going.plan), crash_at=1)
+        with pytest.raises(Crash):
+            perform(ledger, lease, going, acts)
+        ledger.release(lease)
+    return acts.done
+
+
+def test_steps_that_are_left_are_shown_until_the_files_of_the_project_change(
+    city: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project, plan = city, plan_project(city, {}, PlanOptions())
     steps = steps_between(None, compiled(plan), Existing(directory=str(project)))
-    acts = Recorded(ledger, lease, None, compiled(plan), crash_at=1)
-    with pytest.raises(Crash):
-        perform(ledger, lease, GoingOver(plan, {}, steps, digest_files(project)), acts)
+    done = crash_in(project, GoingOver(plan, {}, steps, digest_files(project)))
     run(["apply", str(project), "--dry-run", "--json"])
     shown = json.loads(capsys.readouterr().out)["steps"]
-    assert shown == [step_document(step) for step in steps[len(acts.done) :]] and acts.done
+    assert shown == [step_document(step) for step in steps[len(done) :]] and done
     (project / "headrace.yml").write_text((project / "headrace.yml").read_text() + "\n# another line\n")
     run(["apply", str(project), "--dry-run"])
     said = capsys.readouterr()
     assert "dropping the steps that the last run did not finish" in said.err
     assert "switch to the new plan" in said.out, "planned again, with the rows that were read"
-    ledger.close()
+
+
+def test_steps_that_lead_nowhere_by_now_are_dropped_with_the_reason(
+    city: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan, files = plan_project(city, {}, PlanOptions()), digest_files(city)
+    steps = steps_between(None, compiled(plan), Existing(directory=str(city)))
+    users = plan.catalogue.sources["users"]
+    assert users.columns is not None
+    wider = replace(users, columns=(*users.columns, replace(users.columns[0], name="gone")))
+    sources = {**plan.catalogue.sources, "users": wider}
+    before = replace(plan, catalogue=replace(plan.catalogue, sources=sources))
+    dropped = {
+        "it had begun them by itself, not for a change of the project's files": GoingOver(plan, {}, steps),
+        "users changed in the meantime": GoingOver(before, {}, steps, files),
+    }
+    for why, going in dropped.items():
+        crash_in(city, going)
+        run(["apply", str(city), "--dry-run"])
+        assert f"dropping the steps that the last run did not finish: {why}" in capsys.readouterr().err

@@ -12,14 +12,16 @@ from headrace.coordinate.host import Applied, Prepared, Reread
 from headrace.coordinate.measured import running_to_plan_on
 from headrace.coordinate.perform import find_unfinished
 from headrace.coordinate.resume import databases_away
-from headrace.coordinate.steps import compile_with, steps_between
+from headrace.coordinate.steps import compile_with, shapes_of, steps_between
 from headrace.declare.project_text import digest_files
 from headrace.model.catalogue import Refusal
 from headrace.model.errors import InputError, UsageError
 from headrace.model.full_query import FullQuery
+from headrace.model.going_over import GoingOver
 from headrace.model.names import name_of_view
 from headrace.model.options import ApplyWishes, RunEngine
 from headrace.model.plan import Plan
+from headrace.model.source_shape import shape_of
 from headrace.model.steps import say_step
 from headrace.plan.share.difference import difference
 from headrace.site.folder import Folder
@@ -71,18 +73,15 @@ def prepare_or_resume(folder: Folder, environment: Mapping[str, str], say: Calla
     """
     if folder.is_of_old_version:
         return _prepare_on(None, folder.project, environment, ApplyWishes())
-    resumed = _resume_steps(folder, say)
+    resumed = _resume_steps(folder, environment, say)
     if resumed is not None:
         return resumed
     try:
         return prepare(folder.project, environment, ApplyWishes())
     except InputError:
         running = folder.running()
-        away = {} if running is None else databases_away(running, environment)
-        if running is None or not away:
+        if running is None or not _is_a_database_away(running, environment, say):
             raise
-        for name, reason in away.items():
-            say(f"database {name} does not answer: {reason}")
         say("continuing with the plan that ran last; `headrace apply` reads the project's files again")
         ran = compile_with(running, read_forced_promises(folder))
         steps = steps_between(ran, ran, existing_in(folder))
@@ -93,24 +92,46 @@ def prepare_while_stopped(
     directory: Path, environment: Mapping[str, str], wishes: ApplyWishes, say: Callable[[str], None]
 ) -> Prepared:
     """What the next `up` would do, of a project that does not run."""
-    resumed = None if wishes.replan or wishes.force else _resume_steps(Folder(directory), say)
+    resumed = None if wishes.replan or wishes.force else _resume_steps(Folder(directory), environment, say)
     return prepare(directory, environment, wishes) if resumed is None else resumed
 
 
-def _resume_steps(folder: Folder, say: Callable[[str], None]) -> Prepared | None:
-    """What a service did not finish when it died; None if nothing is left, or if the project's files say something else
-    by now: then the steps that are left are dropped, and what they made in vain is removed.
+def _is_a_database_away(plan: Plan, environment: Mapping[str, str], say: Callable[[str], None]) -> bool:
+    away = databases_away(plan, environment)
+    for name, reason in away.items():
+        say(f"database {name} does not answer: {reason}")
+    return bool(away)
+
+
+def _resume_steps(folder: Folder, environment: Mapping[str, str], say: Callable[[str], None]) -> Prepared | None:
+    """What a service did not finish when it died; None if nothing is left, or if that leads nowhere by now: then the
+    steps that are left are dropped, and what they made in vain is removed.
     """
     found = None if folder.is_of_old_version else find_unfinished(folder)
     if found is None:
         return None
     going, done = found
-    if going.files != digest_files(folder.project):
-        say(
-            "dropping the steps that the last run did not finish: they lead to a plan of other files than there are now"
-        )
+    why = _why_not_resumed(going, folder.project, environment, say)
+    if why is not None:
+        say(f"dropping the steps that the last run did not finish: {why}")
         return None
     say(f"the last run had done {done} of {len(going.steps)} steps to another plan; what is left:")
     for step in going.steps[done:]:
         say(f"  {say_step(step)}")
     return Prepared(going.plan, going.forced, None, going.steps, going.files, done)
+
+
+def _why_not_resumed(
+    going: GoingOver, directory: Path, environment: Mapping[str, str], say: Callable[[str], None]
+) -> str | None:
+    """None if the steps still lead to what the project asks for."""
+    if not going.files:
+        return "it had begun them by itself, not for a change of the project's files"
+    if going.files != digest_files(directory):
+        return "they lead to a plan of other files than there are now"
+    try:
+        found = load_beside(directory, environment, going.plan.catalogue.sources).sources
+    except InputError:  # if no database is away, planning again says what is wrong
+        return None if _is_a_database_away(going.plan, environment, say) else "its sources have changed"
+    changed = sorted(name for name, shape in shapes_of(going.plan).items() if shape_of(found[name]) != shape)
+    return f"{', '.join(changed)} changed in the meantime" if changed else None

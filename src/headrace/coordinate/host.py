@@ -116,7 +116,7 @@ class ServiceHost:
         self._writing = threading.Lock()  # held while the status file is written: an older status never comes last
         self._replanning: Replanning | None = None
         self._refused = RefusedVersions()
-        self._files = ""
+        self._files = ""  # a digest of the files that what runs was made from; a move keeps it
 
     def become(self, state: State) -> None:
         """What status says of the service from now on; the code that runs the service knows."""
@@ -172,12 +172,14 @@ class ServiceHost:
 
         A plan that does not fit together is refused before anything has changed.
         """
-        return self._start(prepared, make_running(prepared.plan, prepared.forced, prepared.program))
+        wanted = make_running(prepared.plan, prepared.forced, prepared.program)
+        if self.service.running is None:
+            self._files = prepared.files
+        return self._start(prepared, wanted)
 
     def _start(self, prepared: Prepared, wanted: Running) -> Loading:
         going = GoingOver(prepared.plan, prepared.forced, prepared.steps, prepared.files)
         loading = start_going(self.service, wanted, going, prepared.done)
-        self._files = prepared.files
         write_forced(self.folder, prepared.plan, prepared.forced)
         return loading
 
@@ -196,6 +198,8 @@ class ServiceHost:
                 with _refusing_what_does_not_fit():
                     loading = self.start(prepared)
                 self._wait_for(loading)
+                if self.service.running is loading.wanted:  # if it failed before the switch, the plan before runs
+                    self._files = prepared.files
                 if loading.error is not None:
                     reread = prepared.change.reread if prepared.change is not None else ()
                     once = f", once {', '.join(reread)} was read again" if reread else ""
@@ -296,7 +300,8 @@ class ServiceHost:
         forced = {name: promised_s for name, promised_s in running.forced.items() if terms[name].forced}
         wanted = make_running(plan, forced)
         change, steps = difference(running.plan, plan), find_steps(self.service, wanted)
-        loading = self._start(Prepared(plan, forced, change, steps, self._files), wanted)
+        # Noted without files: after a crash the plan that ran goes on, instead of a move that may have caused it.
+        loading = self._start(Prepared(plan, forced, change, steps), wanted)
         while not loading.done.wait(0.1):
             if end.is_set():
                 return "the service was stopped in the meantime"
