@@ -32,6 +32,7 @@ from headrace.model.steps import (
 )
 from headrace.plan.make import make_plan
 from headrace.plan.share.change import add_contract, remove_contract
+from headrace.run.program import Ingest
 from tests.examples import examples
 from tests.plan.share.projects import SITES, VIEWS, shop, wanted, with_contracts
 from tests.running.loaded import existing_while_running
@@ -144,6 +145,17 @@ def test_what_a_plan_that_was_given_up_left_goes_first_and_is_loaded_again():
     assert isinstance(first, ForgetVertices) and first.spools == ("customers", "orders")
     assert set(first.vertices) == set(then.graph.vertices) - set(plan.graph.vertices)
     assert any(isinstance(step, LoadVertices) and set(step.vertices) == set(first.vertices) for step in steps)
+
+
+def test_a_project_without_its_plan_goes_on_with_the_rows_of_its_sources():
+    """Spools hold only what no view has read: rows of sources are nowhere else."""
+    plan = plan_of(wanted("sales"))
+    first, *_ = steps = between(None, plan, all_of(plan))
+    bases = {name for name, task in compiled(plan).program.tasks.items() if isinstance(task.step, Ingest)}
+    assert bases and isinstance(first, ForgetVertices) and bases.isdisjoint(first.logs) and not first.spools
+    assert not any(isinstance(step, ReadSources | ReadAgain) for step in steps)
+    loaded = {name for step in steps if isinstance(step, LoadVertices) for name in step.logs}
+    assert loaded and bases.isdisjoint(loaded)
 
 
 def test_an_index_that_is_missing_is_built():

@@ -188,6 +188,9 @@ class ServiceActs:
             both = between(self._pushed(), program, anew)
             self._between = self._engine(both, running=service.running is not None, charging=False)
             with service.turns.pushing:
+                # Before the first push by this program: an index that another plan built and this one does not keep up
+                # would lack what is pushed from here on, and be taken for whole later.
+                tidy_keys(service, both)
                 service.rounds.push_program(self._between.program)
             self.loading.say("building indexes")
             Upkeep(self._between).build_keys()

@@ -46,7 +46,7 @@ from headrace.plan.share.difference import find_made_from as graph_made_from
 from headrace.run.capture.spool import SPOOL
 from headrace.run.compile.compile_plan import compile_plan
 from headrace.run.load.transition import find_made_from
-from headrace.run.program import Program
+from headrace.run.program import Ingest, Program
 
 LEFT_OVER = "what an earlier plan left behind"
 
@@ -93,13 +93,13 @@ class _Between:
     asked: frozenset[str]
 
     def __post_init__(self) -> None:
-        running, wanted = self.running, self.wanted
+        running, wanted, existing = self.running, self.wanted, self.existing
         self.change: Difference | None = None if running is None else difference(running.plan, wanted.plan)
         self.sources = sources_read(wanted.plan)
         self.before = frozenset[str]() if running is None else sources_read(running.plan)
         self.again = self._find_changed() | (self.asked & self.sources)
         self.unread = self._find_unread()
-        known = frozenset[str]() if running is None else frozenset(running.program.logs)
+        known = find_ingested(wanted.program, existing) if running is None else frozenset(running.program.logs)
         logs = (name for name in self.existing.logs if not name.startswith(SPOOL))
         self.stale = frozenset(name for name in logs if name not in known)
         spools = [SPOOL + source for source in (*self.again, *self.unread)]
@@ -253,6 +253,17 @@ class _Between:
 
 
 # What a plan asks for
+
+
+def find_ingested(program: Program, existing: Existing) -> frozenset[str]:
+    """The logs that hold the rows of sources which were read completely.
+
+    They are what a project without a known plan goes on with. They must not be made from their spools again: what they
+    had read was trimmed from these.
+    """
+    read = existing.logs & {SPOOL + source for source in existing.loaded}
+    steps = {name: task.step for name, task in program.tasks.items()}
+    return frozenset(name for name, step in steps.items() if isinstance(step, Ingest) and step.spool in read)
 
 
 def sources_read(plan: Plan) -> frozenset[str]:

@@ -149,6 +149,16 @@ def test_the_spool_of_a_table_that_is_being_read_is_kept(tmp_path):
     assert not world.ledger.logs(["spool:r"])["spool:r"].of_kind(PieceKind.CHANGE)
 
 
+def test_a_spool_that_nothing_was_made_from_yet_is_kept_whole(tmp_path):
+    """A source may be read long before the view that reads it: the view waits for another source."""
+    world = world_of(VIEWS, "m1", tmp_path)
+    world.capture({"r": ZSet([((1, 1, 1, 1.0, None, "a", None, None, True), 1)])})
+    Upkeep(world.engine, keep=0, budgets={"m1": 1}).trim(world.now)
+    world.engine.load()
+    check(world.engine.push(list(world.program.tasks), world.now))
+    assert world.wrong() == []
+
+
 def test_changes_are_kept_for_a_day_and_what_was_captured_while_it_is_read(tmp_path):
     world = world_of(VIEWS, "m1", tmp_path)
     world.capture({"r": ZSet([((n, n, n, 1.0, None, "a", None, None, True), 1) for n in range(20)])})

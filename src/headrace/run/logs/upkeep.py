@@ -6,7 +6,7 @@ committed against the time that the log has reached by then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from headrace.model.errors import Conflict
 from headrace.model.log import NEVER, Commit, Edit, Log, PieceKind
 from headrace.model.notes import LogKeys, SourceLoading, note_keys, read_notes
-from headrace.run.capture.spool import spool_log
+from headrace.run.capture.spool import SPOOL, spool_log
 from headrace.run.logs.garbage import KEEP_MICROSECONDS, ChangeReader, retain, sweep
 from headrace.run.logs.history import FILES, GatherItem, gathers_due
 from headrace.run.logs.merge import merges_due, shards_wanted
@@ -217,7 +217,8 @@ class Upkeep:
             if task.vertex in logs and task.vertex not in waiting
         ]
         readers += self._readings_under_way(logs)
-        spools = self._spools()
+        spools = {name for name in logs if name.startswith(SPOOL)}
+        readers += self._readers_to_come(logs, spools)
         held = (log for log in logs.values() if log.name not in spools and not self._is_all_contents(log))
         decided = retain(held, readers, now, self.budgets, self.keep)
         # What was captured is never given up: it cannot be computed again.
@@ -238,6 +239,15 @@ class Upkeep:
         """While a table is read, its whole spool is needed: at the end it says which rows were not there any more."""
         spools = (spool_log(source) for source in note_keys(self.engine.ledger, SourceLoading))
         return [ChangeReader(f"reading of {spool}", {spool: logs[spool].start}) for spool in spools if spool in logs]
+
+    def _readers_to_come(self, logs: Mapping[str, Log], spools: Set[str]) -> list[ChangeReader]:
+        """Spools that no log was made from yet are needed whole, however long that takes.
+
+        A view may wait for another source, and a plan that is on its way may read a source that nothing reads yet.
+        """
+        tasks = self.engine.program.tasks.values()
+        begun = {name for task in tasks if task.vertex in logs for name in task.reads}
+        return [ChangeReader(f"first reader of {name}", {name: logs[name].start}) for name in sorted(spools - begun)]
 
     def sweep(self, now: float, **options: Any) -> int:
         """Deletes files that nobody names any more, and that no push reads which runs beside others; how many."""
