@@ -43,11 +43,17 @@ def find_existing(ledger: Ledger, project: Path) -> Existing:
 
 
 def existing_in(folder: Folder) -> Existing:
-    """What a project's folder holds, whether a service runs there or not."""
+    """What a project's folder holds, whether a service runs there or not.
+
+    What Headrace 0.1 captured and computed counts for nothing: a service forgets it before its first step.
+    """
     if not folder.exists:
         return Existing(directory=str(folder.project.absolute()))
     ledger = folder.ledger()
     try:
-        return find_existing(ledger, folder.project)
+        found = find_existing(ledger, folder.project)
     finally:
         ledger.close()
+    if folder.is_of_old_version:
+        return Existing(copies=found.copies, slots=found.slots, directory=found.directory)
+    return found
