@@ -40,6 +40,7 @@ from headrace.model.notes import (
     SourceMissed,
     SourceShape,
     SourceStopped,
+    StepsBegun,
     StepsDone,
     StepsToDo,
     TakenFile,
@@ -108,6 +109,7 @@ STORED: list[tuple[Note, str, str]] = [
     (PlanMoves("[]"), "moves", "[]"),
     (StepsToDo('{"format": "headrace/1"}'), "steps", '{"format": "headrace/1"}'),
     (StepsDone(3), "steps_done", "3"),
+    (StepsBegun(2), "steps_begun", "2"),
     (
         DeliveredCopy("shop", "orders", "open_orders", DeltaFolder("out/${WHERE}")),
         "copy:orders:5f370a678ee4",

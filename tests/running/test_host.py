@@ -13,10 +13,12 @@ import pytest
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.coordinate.host import Prepared, ServiceHost
 from headrace.coordinate.perform import find_steps, find_unfinished
+from headrace.model.catalogue import DeltaFolder
 from headrace.model.errors import UsageError
 from headrace.model.event_wire import EventsAsked
 from headrace.model.events import ServiceSuspended
 from headrace.model.log import Commit
+from headrace.model.notes import DeliveredCopy, read_notes
 from headrace.model.options import ApplyWishes
 from headrace.model.plan import Plan, PlanOptions, Sharing
 from headrace.model.steps import SwitchPlan
@@ -127,3 +129,12 @@ def test_a_move_is_noted_without_files_so_that_it_is_not_continued(
     assert host._try_to_go_over(service.running, threading.Event(), plan), "there is no database to read"
     found = find_unfinished(service.folder)
     assert found is not None and found[0].files == "" and host._files == "the first files"
+
+
+def test_what_no_plan_asks_for_is_given_back_although_no_step_says_so(
+    service: Service, nothing: Prepared, tmp_path: Path
+) -> None:
+    left = DeliveredCopy("test", "c", "v", DeltaFolder(str(tmp_path / "copy")))
+    service.ledger.commit(service.lease, Commit(notes=(left,)))
+    host_that_runs_nothing(service, [nothing])
+    assert read_notes(service.ledger, DeliveredCopy) == {}

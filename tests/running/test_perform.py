@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from headrace.app.planning import plan_project
 from headrace.coordinate.existing import Existing, find_existing
-from headrace.coordinate.perform import find_unfinished, perform
+from headrace.coordinate.perform import find_unfinished, is_stuck, perform
 from headrace.coordinate.steps import CompiledPlan, copies_asked, shapes_of, slots_asked, sources_read, steps_between
 from headrace.declare.project_text import digest_files
 from headrace.doors.cli.main import run
@@ -239,15 +239,15 @@ def city(tmp_path: Path) -> Path:
     return project
 
 
-def crash_in(project: Path, going: GoingOver) -> list[Step]:
+def crash_in(project: Path, going: GoingOver, crash_at: int = 1, number: int = 0) -> list[Step]:
     """The steps that a service did before it died on its way."""
     folder = Folder(project)
     folder.prepare()
     with closing(folder.ledger()) as ledger:
         lease = ledger.acquire("service", "test", 1e9)
-        acts = Recorded(ledger, lease, None, compiled(going.plan), crash_at=1)
+        acts = Recorded(ledger, lease, None, compiled(going.plan), crash_at=crash_at)
         with pytest.raises(Crash):
-            perform(ledger, lease, going, acts)
+            perform(ledger, lease, going, acts, number)
         ledger.release(lease)
     return acts.done
 
@@ -286,3 +286,19 @@ def test_steps_that_lead_nowhere_by_now_are_dropped_with_the_reason(
         crash_in(city, going)
         run(["apply", str(city), "--dry-run"])
         assert f"dropping the steps that the last run did not finish: {why}" in capsys.readouterr().err
+
+
+def test_steps_that_were_begun_three_times_and_never_done_are_dropped(
+    city: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = plan_project(city, {}, PlanOptions())
+    steps = steps_between(None, compiled(plan), Existing(directory=str(city)))
+    going, number = GoingOver(plan, {}, steps, digest_files(city)), 0
+    for crash_at in (0, 0, 1, 0, 0):  # the third time something is done
+        crash_in(city, going, crash_at, number)
+        assert not is_stuck(Folder(city))
+        going, number = find_unfinished(Folder(city)) or (going, -1)
+    assert number > 0
+    crash_in(city, going, 0, number)
+    run(["apply", str(city), "--dry-run"])
+    assert "they were begun 3 times, and none of them was done" in capsys.readouterr().err

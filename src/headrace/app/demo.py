@@ -130,14 +130,16 @@ def open_demo(serve: Serve, say: Say) -> Iterator[Demo]:
     folder = sample_project("apps")
     if folder is None:
         raise UsageError("the sample apps are not installed", "`headrace init DIR` writes a project to start from")
-    with hold_signals():
-        demo = Demo(folder, serve, say)
+    demo: Demo | None = None
     try:
+        with hold_signals():  # those that came are heard at its end: within the `try`
+            demo = Demo(folder, serve, say)
         yield demo
     finally:
         # Further interrupts are ignored while things end: one more would leave half of them behind.
         with hold_signals(hear_later=False):
-            demo.close()
+            if demo is not None:
+                demo.close()
 
 
 class Demo:
@@ -147,7 +149,10 @@ class Demo:
         self._serve, self._say = serve, say
         self._began = time.monotonic()
         self._root = Path(tempfile.mkdtemp(prefix="headrace-demo-"))
-        self._folder = _copy_project(sample, self._root)
+        with ExitStack() as failing:
+            failing.callback(shutil.rmtree, self._root, ignore_errors=True)
+            self._folder = _copy_project(sample, self._root)
+            failing.pop_all()
         self._databases = SampleDatabases(self._root / "postgres", self._folder.project / "databases")
         self._engine: StartedEngine | None = None
         self._opened: ServiceHost | None = None
@@ -285,14 +290,15 @@ class Demo:
         return {one["id"]: one for one in self._host.audit()["contracts"]}
 
     def close(self) -> None:
-        if self._opened is not None:
-            self._opened.stop.set()
-        elif self._engine is not None:
-            self._engine.end()
-        self._threads.shutdown(wait=True, cancel_futures=True)
-        self._open.close()
-        self._databases.stop()
-        shutil.rmtree(self._root, ignore_errors=True)
+        with ExitStack() as ending:  # the last one first, and all of them whatever one raises
+            ending.callback(shutil.rmtree, self._root, ignore_errors=True)
+            ending.callback(self._databases.stop)
+            ending.callback(self._open.close)
+            ending.callback(self._threads.shutdown, wait=True, cancel_futures=True)
+            if self._opened is not None:
+                ending.callback(self._opened.stop.set)
+            elif self._engine is not None:
+                ending.callback(self._engine.end)
 
 
 def _lag(promised: ContractPlan, looked: Mapping[str, Any]) -> Lag:

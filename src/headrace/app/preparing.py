@@ -10,7 +10,7 @@ from headrace.app.versions import plan_on_what_runs
 from headrace.coordinate.existing import existing_in
 from headrace.coordinate.host import Applied, Prepared, Reread
 from headrace.coordinate.measured import running_to_plan_on
-from headrace.coordinate.perform import find_unfinished
+from headrace.coordinate.perform import TRIES, find_unfinished, is_stuck
 from headrace.coordinate.resume import databases_away
 from headrace.coordinate.steps import compile_with, shapes_of, steps_between
 from headrace.declare.project_text import digest_files
@@ -111,7 +111,7 @@ def _resume_steps(folder: Folder, environment: Mapping[str, str], say: Callable[
     if found is None:
         return None
     going, done = found
-    why = _why_not_resumed(going, folder.project, environment, say)
+    why = _why_not_resumed(going, folder, environment, say)
     if why is not None:
         say(f"dropping the steps that the last run did not finish: {why}")
         return None
@@ -122,15 +122,17 @@ def _resume_steps(folder: Folder, environment: Mapping[str, str], say: Callable[
 
 
 def _why_not_resumed(
-    going: GoingOver, directory: Path, environment: Mapping[str, str], say: Callable[[str], None]
+    going: GoingOver, folder: Folder, environment: Mapping[str, str], say: Callable[[str], None]
 ) -> str | None:
     """None if the steps still lead to what the project asks for."""
     if not going.files:
         return "it had begun them by itself, not for a change of the project's files"
-    if going.files != digest_files(directory):
+    if going.files != digest_files(folder.project):
         return "they lead to a plan of other files than there are now"
+    if is_stuck(folder):
+        return f"they were begun {TRIES} times, and none of them was done"
     try:
-        found = load_beside(directory, environment, going.plan.catalogue.sources).sources
+        found = load_beside(folder.project, environment, going.plan.catalogue.sources).sources
     except InputError:  # if no database is away, planning again says what is wrong
         return None if _is_a_database_away(going.plan, environment, say) else "its sources have changed"
     changed = sorted(name for name, shape in shapes_of(going.plan).items() if shape_of(found[name]) != shape)

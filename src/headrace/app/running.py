@@ -17,7 +17,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -163,10 +163,10 @@ def open_host(
         finally:
             server.stop()
     finally:
-        service.close()
-        engine.end()  # before the project is free: the next process starts an engine in the same folder
-        host.become(State.STOPPED if host.state is not State.FAILED else State.FAILED)
-        _tell_end(host)
+        with ExitStack() as ending:  # the last one first, and all of them whatever one raises
+            ending.callback(_tell_end, host)
+            ending.callback(engine.end)  # before the project is free: the next process starts one in the same folder
+            ending.callback(service.close)
 
 
 def _make_service(
@@ -255,6 +255,7 @@ def _failure(host: ServiceHost) -> Exception:
 
 def _tell_end(host: ServiceHost) -> None:
     """Tells the end to files, as far as these can be read: nothing may hide why the service ends."""
+    host.become(State.STOPPED if host.state is not State.FAILED else State.FAILED)
     try:
         _write_last_status(host)
         forget_process(host.folder)

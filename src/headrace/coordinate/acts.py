@@ -118,6 +118,8 @@ class ServiceActs:
 
     def finish(self) -> None:
         self.service.sources.capture_only(self.wanted)
+        # A list that was resumed does not name what a plan that was given up in between has made.
+        withdraw_others(self.service, self.wanted, self._ending)
         tell_applied(self.service, self.before, self.wanted, time.monotonic() - self._began)
         self.loading.say("running")
 

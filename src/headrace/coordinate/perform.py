@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from importlib import metadata
 from typing import TYPE_CHECKING, Protocol
@@ -21,7 +22,7 @@ from headrace.coordinate.steps import steps_between
 from headrace.model.errors import WireError
 from headrace.model.going_over import GoingOver
 from headrace.model.log import Commit, Lease
-from headrace.model.notes import StepsDone, StepsToDo, read_note
+from headrace.model.notes import StepsBegun, StepsDone, StepsToDo, read_note
 from headrace.model.plan import Plan
 from headrace.model.plan_events import ApplyFailed
 from headrace.model.steps import ReadAgain, Steps, say_step, split_acts
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("headrace.service")
 
+TRIES = 3
+"""Steps that were begun so often, with none of them done, are not begun again."""
+
 
 class Acts(Protocol):
     """Does what steps say."""
@@ -48,7 +52,7 @@ class Acts(Protocol):
         """Steps that are done as one; may be repeated."""
 
     def finish(self) -> None:
-        """Tells that all steps are done, and ends captures that nothing needs; called after the last step."""
+        """Ends captures and gives back what nothing needs, and tells that all steps are done; called after the last."""
 
 
 def apply_plan(service: Service, plan: Plan, forced: Mapping[str, float] | None = None) -> Loading:
@@ -103,22 +107,34 @@ def perform(ledger: Ledger, lease: Lease, going: GoingOver, acts: Acts, done: in
     """Does the steps of a list that are left, and notes each as done."""
     total = len(going.steps)
     if done < total:
-        text = write_wire(going, metadata.version("headrace"))
-        ledger.commit(lease, Commit(notes=(StepsToDo(text), StepsDone(done))))
+        noted = StepsToDo(write_wire(going, metadata.version("headrace")))
+        begun = _count_begun(ledger) if read_note(ledger, StepsToDo) == noted else 0
+        ledger.commit(lease, Commit(notes=(noted, StepsDone(done), StepsBegun(begun + 1))))
     acts.begin(going.steps[done:])
     for steps in split_acts(going.steps[done:]):
         acts.act(steps)
         for step in steps:
             done += 1
             log.info("step %d of %d done: %s", done, total, say_step(step))
-        ledger.commit(lease, Commit(notes=(StepsDone(done),)))
+        ledger.commit(lease, Commit(notes=(StepsDone(done), StepsBegun(0))))
     acts.finish()
     forget_steps(ledger, lease)
 
 
 def forget_steps(ledger: Ledger, lease: Lease) -> None:
     """Nothing is left to do, or nobody will do it."""
-    ledger.commit(lease, Commit(notes=(StepsToDo.remove(), StepsDone.remove())))
+    ledger.commit(lease, Commit(notes=(StepsToDo.remove(), StepsDone.remove(), StepsBegun.remove())))
+
+
+def _count_begun(ledger: Ledger) -> int:
+    begun = read_note(ledger, StepsBegun)
+    return 0 if begun is None else begun.times
+
+
+def is_stuck(folder: Folder) -> bool:
+    """Services began with the steps that are left, and did none of them, too often to try once more."""
+    with closing(folder.ledger()) as ledger:
+        return _count_begun(ledger) >= TRIES
 
 
 def find_unfinished(folder: Folder) -> tuple[GoingOver, int] | None:

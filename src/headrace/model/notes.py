@@ -405,6 +405,14 @@ class StepsDone(NumberNote):
     steps: int
 
 
+@dataclass(frozen=True, slots=True)
+class StepsBegun(NumberNote):
+    """How often a service began with the steps that are left, and did none of them."""
+
+    stored_as: ClassVar[str] = "steps_begun"
+    times: int
+
+
 # What was made in other people's databases and folders
 
 
@@ -484,6 +492,7 @@ Note = (
     | PlanMoves
     | StepsToDo
     | StepsDone
+    | StepsBegun
     | DeliveredCopy
     | CaptureSlot
 )
