@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -33,6 +34,15 @@ def test_signals_are_heard_while_the_main_thread_holds_the_lock_of_the_event() -
     assert ran.returncode == -15, "after the block a signal ends the process again"
 
 
+@pytest.fixture
+def default_interrupt() -> Iterator[None]:
+    """Python's own handler, whatever handler a test before this one left: Spark's context sets one of its own."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("default_interrupt")
 def test_signals_that_are_held_are_heard_once_afterwards():
     done = []
 
@@ -48,6 +58,7 @@ def test_signals_that_are_held_are_heard_once_afterwards():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.usefixtures("default_interrupt")
 def test_signals_that_only_repeat_what_is_done_are_never_heard():
     with hold_signals(hear_later=False):
         signal.raise_signal(signal.SIGINT)

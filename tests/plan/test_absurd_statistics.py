@@ -25,7 +25,7 @@ from headrace.plan.figures import plan_of
 from headrace.plan.make import plan_views
 from headrace.plan.share.adapt import adapt, improve, look, plan_as_measured
 from headrace.plan.share.on_running import arrange_on_running
-from headrace.plan.share.revalue import Measured
+from headrace.plan.share.revalue import Measured, at_rates
 from headrace.plan.share.watch import ConditionWatch
 from headrace.site.folder import Folder
 from headrace.testing import SCHEMA
@@ -122,6 +122,15 @@ def test_every_change_can_be_imagined(project: Catalogue, data: st.DataObject):
     rates = data.draw(st.dictionaries(st.sampled_from(("r", "s", "t")), NUMBERS))
     change = ImaginedChange(data.draw(st.sampled_from((None, 1e-6, 1.0, 1e9))), None, {("m1", "m2"): 1e-30}, rates)
     check_plan(plan_views(change_catalogue(project, name, change), VIEWS, PlanOptions()))
+
+
+def test_a_link_that_carries_nearly_nothing_is_planned_with_the_bandwidth_that_the_document_says():
+    """A tiny rate over a tinier link takes a time that counts: plan and document must agree on it."""
+    sources = [replace(source, site=SITES[number % 2]) for number, source in enumerate(SCHEMA.values())]
+    contracts = [contract("c_different", "different", "m2", 60)]
+    links = [link("m1", "m2", 1e-30), link("m2", "m1", None)]
+    project = catalogue([site(name) for name in SITES], links, sources, contracts, [])
+    check_plan(plan_views(at_rates(project, {"r": 1e-30}), VIEWS, PlanOptions()))
 
 
 @settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))

@@ -43,6 +43,10 @@ class Site:
     engine: DeclaredEngine | None = None
 
 
+SLOWEST_LINK = 1e-6
+"""Bytes per second that every link carries, so that sending takes a number of seconds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
     """A directed connection: bandwidth in bytes/s (None is no limit), one-way latency in seconds, price in $/GB."""
@@ -53,6 +57,10 @@ class Link:
     latency_s: float
     price_gb: float
     declared_at: Location
+
+    def __post_init__(self) -> None:
+        if self.bandwidth is not None:
+            object.__setattr__(self, "bandwidth", max(SLOWEST_LINK, self.bandwidth))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,6 @@ from headrace.model.plan import Edge, Graph, Operator, Totals, VertexKind
 SECONDS_PER_HOUR = 3600.0
 SECONDS_PER_MONTH = 2_592_000.0
 BYTES_PER_GB = 1e9
-SLOWEST_LINK = 1e-6
-"""Bytes per second that every link carries, so that sending takes a number of seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ class Tariff:
     def byte_s(self, src: str, dst: str) -> float:
         """Seconds of one byte over a link: none if it has no limit."""
         bandwidth = self.links[src, dst].bandwidth
-        return 0.0 if bandwidth is None else 1.0 / bandwidth if bandwidth > SLOWEST_LINK else 1.0 / SLOWEST_LINK
+        return 0.0 if bandwidth is None else 1.0 / bandwidth
 
     def core_price(self, site: str) -> float:
         """$/s of one busy core."""
