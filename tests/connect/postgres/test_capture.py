@@ -14,8 +14,7 @@ import pytest
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.postgres.capture import Capture, CaptureSettings
 from headrace.connect.postgres.give_back import give_back
-from headrace.connect.postgres.inspect import Connection
-from headrace.connect.postgres.sessions import connect_session
+from headrace.connect.postgres.sessions import Connection, connect_session
 from headrace.connect.postgres.slots import capture_names, remove_capture
 from headrace.model.errors import LeaseHeld
 from headrace.model.log import Commit, Lease

@@ -20,7 +20,7 @@ from psycopg import sql
 
 from headrace.connect.postgres.deliver import PostgresDelivery
 from headrace.connect.postgres.delivered_table import ROW, DeliveredTable
-from headrace.connect.postgres.inspect import Connection
+from headrace.connect.postgres.sessions import Connection
 from headrace.meaning.zset import ZSet
 from headrace.model.errors import Conflict, ConnectError, Fenced
 from headrace.model.relation import Field

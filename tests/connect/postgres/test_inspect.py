@@ -10,7 +10,6 @@ import psycopg
 import pytest
 
 from headrace.connect.postgres import sessions
-from headrace.connect.postgres.inspect import connect as connect_reading
 from headrace.connect.postgres.inspect import inspect_sources
 from headrace.model import types
 from headrace.model.catalogue import PostgresTable, Source, SourceColumn, SourceKind
@@ -243,7 +242,7 @@ def test_a_wrong_password_is_not_repeated(postgres_dsn: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["postgresql://app:se%cret@db/shop", "host=db password=secret oops", "secret"])
-@pytest.mark.parametrize("connect", [connect_reading, sessions.connect_session, sessions.connect_replication])
+@pytest.mark.parametrize("connect", [sessions.connect_reading, sessions.connect_session, sessions.connect_replication])
 def test_an_address_that_cannot_be_read_is_not_shown(connect, address: str):
     with pytest.raises(ConnectError) as raised:
         connect(address)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from headrace.connect.postgres.inspect import connect, reason
+from headrace.connect.postgres.sessions import connect_reading, reason
 from headrace.connect.postgres.slots import SlotState, slot_state
 from headrace.model.errors import ConnectError
 
@@ -25,7 +25,7 @@ class Checkup:
 def check_up(address: str, slot: str) -> Checkup:
     """Raises ConnectError, without the password."""
     try:
-        with connect(address) as session:
+        with connect_reading(address) as session:
             session.execute("SELECT 1")
             asked = time.time()
             row = session.execute(

@@ -15,7 +15,7 @@ import pyarrow as pa
 from psycopg import sql
 from pyarrow import csv, types
 
-from headrace.connect.postgres.inspect import Connection
+from headrace.connect.postgres.sessions import Connection
 from headrace.model.types import Array, Decimal, Kind, Type, Value
 from headrace.run.rows.arrow import rows_of_arrow
 from headrace.run.rows.json_rows import json_value

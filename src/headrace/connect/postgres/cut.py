@@ -20,9 +20,9 @@ import pyarrow as pa
 from psycopg import sql
 from pyarrow import csv
 
-from headrace.connect.postgres.inspect import ask_table, reason
+from headrace.connect.postgres.inspect import ask_table
 from headrace.connect.postgres.reading import emit
-from headrace.connect.postgres.sessions import connect_session, database_errors
+from headrace.connect.postgres.sessions import connect_session, database_errors, reason
 from headrace.connect.postgres.slots import SqlTable
 from headrace.model.errors import ConnectError
 from headrace.model.table_name import show_table

@@ -35,9 +35,8 @@ from headrace.connect.postgres.delivered_table import (
     insert_new,
     merge,
 )
-from headrace.connect.postgres.inspect import Connection, reason
 from headrace.connect.postgres.refused_row import LIMITS, REFUSALS, choose_rows_to_try, find_refused_row
-from headrace.connect.postgres.sessions import connect_session
+from headrace.connect.postgres.sessions import Connection, connect_session, reason
 from headrace.model.errors import Conflict, ConnectError, Fenced, NotOurs, RefusedRow
 from headrace.model.table_name import TableName, read_table_name, show_table
 from headrace.run.rows.arrow import arrow_type

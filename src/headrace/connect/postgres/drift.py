@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headrace.connect.postgres.facts import ColumnFacts
-from headrace.connect.postgres.inspect import Connection
 from headrace.connect.postgres.readiness import holds
+from headrace.connect.postgres.sessions import Connection
 from headrace.model.table_name import TableName, read_table_name, show_table
 from headrace.run.capture.pgoutput import Relation
 from headrace.run.capture.spool import CapturedTable

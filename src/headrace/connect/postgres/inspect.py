@@ -6,29 +6,22 @@ contain no address, because it may contain a password.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, LiteralString
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.rows import dict_row
 
 from headrace.connect.postgres.facts import ColumnFacts, TableFacts, UniqueKey
 from headrace.connect.postgres.fill import fill_source
 from headrace.connect.postgres.readiness import check_table, missing_table
+from headrace.connect.postgres.sessions import Connection, connect_reading, reason
 from headrace.model.catalogue import PostgresTable, Source
 from headrace.model.errors import ConnectError, Problem
-from headrace.model.table_name import TableName, quote_name, read_table_name
+from headrace.model.table_name import TableName, read_table_name
 
-CONNECT_WITHIN_S = 10
-ANSWER_WITHIN = "30s"
 COUNT_UP_TO_BYTES = 100_000_000
 """A table of this size is counted in well under a second."""
-
-Connection = psycopg.Connection[dict[str, Any]]
-"""A row's values have the types that its query says; psycopg cannot know them."""
 
 
 def inspect_sources(
@@ -43,7 +36,7 @@ def inspect_sources(
     for written, address in addresses.items():
         own = [s for s in sources.values() if isinstance(s.origin, PostgresTable) and s.origin.dsn == written]
         try:
-            with connect(address) as connection:
+            with connect_reading(address) as connection:
                 for source in own:
                     found[source.name], findings = _inspect_source(connection, source)
                     problems += findings
@@ -58,65 +51,6 @@ def unreachable(message: str, hint: str | None, sources: Sequence[Source]) -> Pr
     names = ", ".join(f'"{source.name}"' for source in sources)
     whose = f"database of {'source' if len(sources) == 1 else 'sources'} {names}"
     return Problem(f"{whose}: {message}", sources[0].declared_at, hint)
-
-
-def connect(address: str) -> Connection:
-    """A connection that only reads. Raises ConnectError, without the password."""
-    try:
-        given = conninfo_to_dict(address)
-        options = f"{given.get('options') or ''} -c default_transaction_read_only=on"
-        ours = {
-            "connect_timeout": CONNECT_WITHIN_S,
-            **given,
-            "options": f"{options} -c statement_timeout={ANSWER_WITHIN}",
-        }
-        complete = make_conninfo("", **ours)
-    except psycopg.Error:
-        raise ConnectError(UNREADABLE_ADDRESS, ADDRESS_FORM) from None
-    try:
-        return psycopg.connect(complete, autocommit=True, row_factory=dict_row)
-    except psycopg.Error as error:
-        raise ConnectError(reason(error, address), advice(error, address)) from None
-
-
-UNREADABLE_ADDRESS = "its address cannot be read"
-ADDRESS_FORM = "write postgresql://USER:PASSWORD@HOST/DATABASE, escaped as in a URL"
-POOLER = (
-    "a connection pooler such as PgBouncer answers at this address, and does not let changes through: "
-    "give the address of the PostgreSQL server itself"
-)
-
-
-def advice(error: psycopg.Error, address: str) -> str:
-    """How to fix a failed connection; a server that refuses says why only in words."""
-    said = str(error)
-    if reason(error, address) == UNREADABLE_ADDRESS:
-        return ADDRESS_FORM
-    if "unsupported startup parameter" in said:
-        return POOLER
-    if "start walsender" in said or "start WAL sender" in said:
-        return f"ALTER ROLE {quote_name(str(conninfo_to_dict(address).get('user') or 'ROLE'))} REPLICATION;"
-    if "max_wal_senders" in said:
-        now = re.search(r"currently (\d+)", said)
-        return f"ALTER SYSTEM SET max_wal_senders = {int(now[1]) + 5 if now else 20};   then restart PostgreSQL"
-    if "password" in said or "authentication" in said:
-        return "the server answers: are user and password in the address right?"
-    if "does not exist" in said:
-        return "the server answers: is the name in the address right?"
-    return "is the server running, and the address right?"
-
-
-def reason(error: psycopg.Error, address: str) -> str:
-    """What the driver says, on one line, without the password."""
-    said = " ".join(str(error).split()).removesuffix(_DRIVERS_QUESTION).removeprefix("connection failed: ")
-    try:
-        password = conninfo_to_dict(address).get("password")
-    except psycopg.Error:
-        return UNREADABLE_ADDRESS  # what the driver says of such an address quotes parts of it
-    return said.replace(str(password), "***") if password else said
-
-
-_DRIVERS_QUESTION = " Is the server running on that host and accepting TCP/IP connections?"
 
 
 def ask_table(connection: Connection, table: str, count: bool = True) -> TableFacts | None:

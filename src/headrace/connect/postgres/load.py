@@ -18,11 +18,10 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg import sql
 
-from headrace.connect.postgres.inspect import Connection
 from headrace.connect.postgres.intake import Holding, Intake, SpoolTarget
 from headrace.connect.postgres.reading import Key, TableQueries, emit, snapshot_of, text_rows, writers_of
 from headrace.connect.postgres.reading_rights import explain_unreadable
-from headrace.connect.postgres.sessions import connect_session
+from headrace.connect.postgres.sessions import Connection, connect_session
 from headrace.connect.postgres.slots import SqlTable
 from headrace.connect.postgres.spill import SpillFolder
 from headrace.model.notes import SourceLoaded, SourceLoading, SourceMissed

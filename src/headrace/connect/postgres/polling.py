@@ -13,8 +13,7 @@ from collections.abc import Sequence
 
 import psycopg
 
-from headrace.connect.postgres.inspect import reason
-from headrace.connect.postgres.sessions import connect_session
+from headrace.connect.postgres.sessions import connect_session, reason
 from headrace.model.errors import ConnectError
 from headrace.run.capture.position import format_lsn
 

@@ -16,7 +16,7 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import sql
 
-from headrace.connect.postgres.inspect import Connection
+from headrace.connect.postgres.sessions import Connection
 from headrace.connect.postgres.slots import SqlTable
 from headrace.model.errors import ConnectError
 from headrace.model.table_name import quote_name

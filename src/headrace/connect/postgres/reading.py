@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from headrace.connect.postgres.inspect import Connection
 from headrace.connect.postgres.intake import OUR_PREFIX
+from headrace.connect.postgres.sessions import Connection
 from headrace.connect.postgres.slots import SqlTable
 from headrace.run.capture.spool import CapturedTable, TextRow
 from headrace.run.capture.visibility import Snapshot

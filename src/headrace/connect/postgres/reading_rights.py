@@ -12,8 +12,8 @@ from typing import LiteralString
 import psycopg
 from psycopg import sql
 
-from headrace.connect.postgres.inspect import Connection
 from headrace.connect.postgres.publications import Hindrance
+from headrace.connect.postgres.sessions import Connection
 from headrace.connect.postgres.slots import SqlTable
 from headrace.model.table_name import quote_name
 

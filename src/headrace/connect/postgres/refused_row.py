@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from psycopg import errors, sql
 
 from headrace.connect.postgres.copy_rows import copy_rows
-from headrace.connect.postgres.inspect import Connection
+from headrace.connect.postgres.sessions import Connection
 from headrace.model.bad_row import say_text
 from headrace.model.errors import RefusedRow
 from headrace.model.types import Value

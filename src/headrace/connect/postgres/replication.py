@@ -15,8 +15,7 @@ from collections.abc import Sequence
 import psycopg
 from psycopg import pq
 
-from headrace.connect.postgres.inspect import reason
-from headrace.connect.postgres.sessions import connect_replication, connect_session
+from headrace.connect.postgres.sessions import connect_replication, connect_session, reason
 from headrace.model.errors import ConnectError
 from headrace.run.capture.pgoutput import POSTGRES_EPOCH_US
 from headrace.run.capture.position import format_lsn

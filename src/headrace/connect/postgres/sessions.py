@@ -1,7 +1,11 @@
-"""Connections for capture: values are written as text in one way, whatever the server's settings say."""
+"""Opens sessions with the databases of sources and copies, and says why one cannot be opened. No other module does.
+
+Sessions of captures write values as text in one way, whatever the server's settings say.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,8 +14,14 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 
-from headrace.connect.postgres.inspect import CONNECT_WITHIN_S, Connection, advice, reason
 from headrace.model.errors import ConnectError
+from headrace.model.table_name import quote_name
+
+Connection = psycopg.Connection[dict[str, Any]]
+"""A row's values have the types that its query says; psycopg cannot know them."""
+
+CONNECT_WITHIN_S = 10
+ANSWER_WITHIN = "30s"
 
 TEXT_FORM = (
     "-c datestyle=ISO -c timezone=UTC -c extra_float_digits=1 -c bytea_output=hex "
@@ -51,6 +61,25 @@ def _connect(dsn: str, more: dict[str, Any]) -> Connection:
         raise ConnectError(reason(error, dsn), advice(error, dsn)) from None
 
 
+def connect_reading(address: str) -> Connection:
+    """A connection that only reads. Raises ConnectError, without the password."""
+    try:
+        given = conninfo_to_dict(address)
+        options = f"{given.get('options') or ''} -c default_transaction_read_only=on"
+        ours = {
+            "connect_timeout": CONNECT_WITHIN_S,
+            **given,
+            "options": f"{options} -c statement_timeout={ANSWER_WITHIN}",
+        }
+        complete = make_conninfo("", **ours)
+    except psycopg.Error:
+        raise ConnectError(UNREADABLE_ADDRESS, ADDRESS_FORM) from None
+    try:
+        return psycopg.connect(complete, autocommit=True, row_factory=dict_row)
+    except psycopg.Error as error:
+        raise ConnectError(reason(error, address), advice(error, address)) from None
+
+
 @contextmanager
 def database_errors(dsn: str) -> Iterator[None]:
     """What the driver says as ours, without the password."""
@@ -58,3 +87,43 @@ def database_errors(dsn: str) -> Iterator[None]:
         yield
     except psycopg.Error as error:
         raise ConnectError(reason(error, dsn)) from error
+
+
+UNREADABLE_ADDRESS = "its address cannot be read"
+ADDRESS_FORM = "write postgresql://USER:PASSWORD@HOST/DATABASE, escaped as in a URL"
+POOLER = (
+    "a connection pooler such as PgBouncer answers at this address, and does not let changes through: "
+    "give the address of the PostgreSQL server itself"
+)
+
+
+def advice(error: psycopg.Error, address: str) -> str:
+    """How to fix a failed connection; a server that refuses says why only in words."""
+    said = str(error)
+    if reason(error, address) == UNREADABLE_ADDRESS:
+        return ADDRESS_FORM
+    if "unsupported startup parameter" in said:
+        return POOLER
+    if "start walsender" in said or "start WAL sender" in said:
+        return f"ALTER ROLE {quote_name(str(conninfo_to_dict(address).get('user') or 'ROLE'))} REPLICATION;"
+    if "max_wal_senders" in said:
+        now = re.search(r"currently (\d+)", said)
+        return f"ALTER SYSTEM SET max_wal_senders = {int(now[1]) + 5 if now else 20};   then restart PostgreSQL"
+    if "password" in said or "authentication" in said:
+        return "the server answers: are user and password in the address right?"
+    if "does not exist" in said:
+        return "the server answers: is the name in the address right?"
+    return "is the server running, and the address right?"
+
+
+def reason(error: psycopg.Error, address: str) -> str:
+    """What the driver says, on one line, without the password."""
+    said = " ".join(str(error).split()).removesuffix(_DRIVERS_QUESTION).removeprefix("connection failed: ")
+    try:
+        password = conninfo_to_dict(address).get("password")
+    except psycopg.Error:
+        return UNREADABLE_ADDRESS  # what the driver says of such an address quotes parts of it
+    return said.replace(str(password), "***") if password else said
+
+
+_DRIVERS_QUESTION = " Is the server running on that host and accepting TCP/IP connections?"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg import sql
 
-from headrace.connect.postgres.inspect import Connection
+from headrace.connect.postgres.sessions import Connection
 from headrace.model.errors import ConnectError
 from headrace.model.table_name import quote_name
 from headrace.run.capture.position import parse_lsn

@@ -10,8 +10,9 @@ from pathlib import Path
 from headrace.connect.postgres.capture import Capture, CaptureSettings
 from headrace.connect.postgres.cut import DatabaseCut
 from headrace.connect.postgres.give_back import give_back, is_left
-from headrace.connect.postgres.inspect import connect, inspect_sources
+from headrace.connect.postgres.inspect import inspect_sources
 from headrace.connect.postgres.look import look_at_database
+from headrace.connect.postgres.sessions import connect_reading
 from headrace.connect.postgres.slot_watch import SlotWatch
 from headrace.connect.postgres.slots import capture_names
 from headrace.connect.postgres.trial import try_capture
@@ -109,7 +110,7 @@ class PostgresSources(SourceConnector):
                 yield from look_at_database(database.name, address, slot)
 
     def ask(self, database: SourceDatabase, place: ProjectPlace) -> None:
-        connect(place.fill(database.address or "", None)).close()
+        connect_reading(place.fill(database.address or "", None)).close()
 
     def make_task(
         self, database: SourceDatabase, sources: Sequence[Source], place: ProjectPlace, scratch: Path

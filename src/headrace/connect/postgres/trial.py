@@ -20,11 +20,11 @@ import psycopg
 from psycopg import pq
 
 from headrace.connect.postgres.facts import TableFacts
-from headrace.connect.postgres.inspect import POOLER, Connection, ask_table, reason, unreachable
+from headrace.connect.postgres.inspect import ask_table, unreachable
 from headrace.connect.postgres.publications import ALL_CHANGES, INSERTIONS, Hindrance, publish
 from headrace.connect.postgres.reading import emit
 from headrace.connect.postgres.reading_rights import find_unreadable
-from headrace.connect.postgres.sessions import connect_replication, connect_session
+from headrace.connect.postgres.sessions import POOLER, Connection, connect_replication, connect_session, reason
 from headrace.connect.postgres.slots import LOGICAL, CaptureNames, SqlTable, create_slot, free_a_slot, slot_state
 from headrace.model.catalogue import PostgresTable, Source, SourceKind
 from headrace.model.errors import ConnectError, Problem, Severity
