@@ -20,10 +20,10 @@ with note_signals(stop):
     with stop._cond:  # as the main thread does while it sets the event, or begins to wait for it
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGINT)
-    print(stop.wait(20))
+    print(stop.wait(20), flush=True)
     stop.clear()
     os.kill(os.getpid(), signal.SIGINT)
-    print(stop.wait(20))
+    print(stop.wait(20), flush=True)
 os.kill(os.getpid(), signal.SIGTERM)
 """
 
