@@ -16,7 +16,8 @@ import psycopg
 from bench.workloads.live_table1 import DATABASE, Live, fill_database, live_catalogue
 from headrace.connect.postgres.embedded import EmbeddedPostgres
 from headrace.connect.spark.items import SparkRunner, warm_up
-from headrace.connect.spark.session import SparkSettings, start_session, stop_session
+from headrace.connect.spark.properties import SparkSettings
+from headrace.connect.spark.session import start_session, stop_session
 from headrace.coordinate.perform import apply_plan
 from headrace.model.catalogue import Catalogue
 from headrace.model.plan import Plan, PlanOptions

@@ -32,7 +32,8 @@ from bench.engine_together import joins_together
 from bench.engine_world import EngineWorld, inserts
 from bench.workloads.tweets import COLUMNS, ONE_ROW_FOR_EACH, VIEWS, Tweets, make_catalogue, rows_of
 from headrace.connect.spark.items import SparkRunner, warm_up
-from headrace.connect.spark.session import SparkSettings, start_session
+from headrace.connect.spark.properties import SparkSettings
+from headrace.connect.spark.session import start_session
 from headrace.run.push.perform import perform
 
 QUICK, USUAL, LONG = (100_000, 1_000_000), (100_000, 1_000_000, 7_000_000), (100_000, 1_000_000, 7_000_000, 40_000_000)

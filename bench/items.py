@@ -17,7 +17,8 @@ from pathlib import Path
 
 from bench.cpu import cpu_since, processes
 from headrace.connect.spark.items import SparkRunner, warm_up
-from headrace.connect.spark.session import SparkSettings, start_session
+from headrace.connect.spark.properties import SparkSettings
+from headrace.connect.spark.session import start_session
 from headrace.run.push.items import ItemOutcome
 
 ITEMS, ROUNDS = 30, 5

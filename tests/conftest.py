@@ -62,7 +62,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Shares:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one Spark session of the run. Tests leave no temporary views or settings behind."""
-    from headrace.connect.spark.session import SparkSettings, start_session
+    from headrace.connect.spark.properties import SparkSettings
+    from headrace.connect.spark.session import start_session
 
     scratch = tmp_path_factory.mktemp("spark")
     session = start_session(SparkSettings(scratch, name="tests", partitions=1, short_lived=True))

@@ -25,7 +25,8 @@ from pathlib import Path
 from headrace.connect.files import FileStore
 from headrace.connect.spark.evaluate import SparkEvaluator, SourceTable
 from headrace.connect.spark.items import SparkRunner, warm_up
-from headrace.connect.spark.session import Profile, SparkSettings, start_session
+from headrace.connect.spark.properties import Profile, SparkSettings
+from headrace.connect.spark.session import start_session
 from headrace.declare.sql import read_query
 from headrace.testing import SCHEMA
 from tests.connect.spark.item_work import Job, perform

@@ -107,7 +107,8 @@ def decide_feed_tables_on_spark(follows: Path, tables: FeedTables, master: str, 
 
     from headrace.connect.spark.feeds import decide_follows
     from headrace.connect.spark.follow_rates import FollowFiles
-    from headrace.connect.spark.session import SparkSettings, start_session
+    from headrace.connect.spark.properties import SparkSettings
+    from headrace.connect.spark.session import start_session
     from headrace.plan.feeds.tables import TableSize, decide_rows, table_answer, table_decision
 
     prices, _ = _read_options(tables)

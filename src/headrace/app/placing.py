@@ -143,7 +143,8 @@ def place_table(request: TableRequest, progress: Progress = lambda _: None) -> P
 def place_table_on_spark(request: TableRequest, master: str, progress: Progress = lambda _: None) -> PlacedTable:
     """Places the views of a table on Spark: for tables that one machine does not hold."""
     from headrace.connect.spark.place import place_on_spark
-    from headrace.connect.spark.session import SparkSettings, start_session
+    from headrace.connect.spark.properties import SparkSettings
+    from headrace.connect.spark.session import start_session
     from headrace.connect.tables.files import format_of
     from headrace.connect.tables.output import output_format
 

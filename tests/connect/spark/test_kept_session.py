@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from pyspark import SparkContext
 from headrace.connect.spark.kept_session import KeptSession
-from headrace.connect.spark.session import SparkSettings
+from headrace.connect.spark.properties import SparkSettings
 from headrace.site.engine.late_runner import EngineStarter, LateRunner
 from tests.connect.spark.item_work import Job, perform
 
@@ -55,7 +55,7 @@ STUCK = """
 import os, signal, sys
 from pathlib import Path
 from headrace.connect.spark.kept_session import KeptSession
-from headrace.connect.spark.session import SparkSettings
+from headrace.connect.spark.properties import SparkSettings
 from headrace.run.schedule.deadlines import Patience
 from headrace.site.engine.late_runner import EngineStarter, LateRunner
 from tests.connect.spark.item_work import Job, perform
@@ -102,7 +102,7 @@ import sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from headrace.connect.spark.kept_session import KeptSession
-from headrace.connect.spark.session import SparkSettings
+from headrace.connect.spark.properties import SparkSettings
 from tests.connect.spark.item_work import perform
 
 def left(scratch):

@@ -8,43 +8,40 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headrace.connect.spark.java import Java, JavaOrigin
-from headrace.connect.spark.session import Profile, SparkSettings, spark_properties
+from headrace.connect.spark.properties import Profile, SparkSettings, spark_properties
 from headrace.declare.engine import EXPOSING, REFUSED, REFUSED_BEGINNINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-JAVA = Java(Path("/java"), 17, JavaOrigin.PATH)
-
 
 def test_answers_do_not_depend_on_the_machine():
-    properties = spark_properties(SparkSettings(Path("scratch")), JAVA)
+    properties = spark_properties(SparkSettings(Path("scratch")))
     assert properties["spark.sql.ansi.enabled"] == "true"
     assert properties["spark.sql.ansi.doubleQuotedIdentifiers"] == "true"
     assert properties["spark.sql.session.timeZone"] == "UTC"
 
 
 def test_a_local_session_listens_on_loopback_only():
-    properties = spark_properties(SparkSettings(Path("scratch")), JAVA)
+    properties = spark_properties(SparkSettings(Path("scratch")))
     assert properties["spark.driver.host"] == properties["spark.driver.bindAddress"] == "127.0.0.1"
     assert properties["spark.ui.enabled"] == "false"
 
 
 def test_a_cluster_can_reach_the_driver():
-    properties = spark_properties(SparkSettings(Path("scratch"), master="spark://elsewhere:7077"), JAVA)
+    properties = spark_properties(SparkSettings(Path("scratch"), master="spark://elsewhere:7077"))
     assert "spark.driver.bindAddress" not in properties
 
 
 def test_properties_of_the_user_win():
     settings = SparkSettings(Path("scratch"), properties={"spark.sql.shuffle.partitions": "64"})
-    assert spark_properties(settings, JAVA)["spark.sql.shuffle.partitions"] == "64"
+    assert spark_properties(settings)["spark.sql.shuffle.partitions"] == "64"
 
 
 def test_a_java_without_memory_ends_whatever_options_a_project_adds():
     added = {"spark.driver.extraJavaOptions": "-Xss2m -XX:-ExitOnOutOfMemoryError"}
     for properties in ({}, added):
-        found = spark_properties(SparkSettings(Path("scratch"), properties=properties), JAVA)
+        found = spark_properties(SparkSettings(Path("scratch"), properties=properties))
         assert found["spark.driver.extraJavaOptions"].endswith(" -XX:+ExitOnOutOfMemoryError")
         assert found["spark.executor.extraJavaOptions"] == "-XX:+ExitOnOutOfMemoryError"
     assert found["spark.driver.extraJavaOptions"].startswith("-Xss2m ")
@@ -61,7 +58,7 @@ def test_every_property_that_we_set_may_be_written_freely_or_is_guarded():
         "spark.executor.extraJavaOptions",
     }
     guarded = {*REFUSED, *EXPOSING}
-    ours = spark_properties(SparkSettings(Path("scratch")), JAVA)
+    ours = spark_properties(SparkSettings(Path("scratch")))
     beginnings = tuple(REFUSED_BEGINNINGS)
     assert {name for name in ours if name not in guarded and not name.startswith(beginnings)} == free
     assert all(ours[name] == default for name, (default, _) in EXPOSING.items())
@@ -69,7 +66,7 @@ def test_every_property_that_we_set_may_be_written_freely_or_is_guarded():
 
 def test_only_a_cluster_plans_stages_again():
     local, cluster = (
-        spark_properties(SparkSettings(Path("scratch"), profile=profile), JAVA)
+        spark_properties(SparkSettings(Path("scratch"), profile=profile))
         for profile in (Profile.LOCAL, Profile.CLUSTER)
     )
     assert (local["spark.sql.adaptive.enabled"], cluster["spark.sql.adaptive.enabled"]) == ("false", "true")
@@ -78,13 +75,13 @@ def test_only_a_cluster_plans_stages_again():
 def test_workers_find_modules_where_this_process_does():
     import headrace
 
-    found = spark_properties(SparkSettings(Path("scratch")), JAVA)["spark.executorEnv.PYTHONPATH"].split(os.pathsep)
+    found = spark_properties(SparkSettings(Path("scratch")))["spark.executorEnv.PYTHONPATH"].split(os.pathsep)
     assert str(Path(headrace.__file__).parents[1]) in found
 
 
 def test_only_a_short_lived_session_compiles_quickly_instead_of_well():
-    quick = spark_properties(SparkSettings(Path("scratch"), short_lived=True), JAVA)
-    lasting = spark_properties(SparkSettings(Path("scratch")), JAVA)
+    quick = spark_properties(SparkSettings(Path("scratch"), short_lived=True))
+    lasting = spark_properties(SparkSettings(Path("scratch")))
     assert "-XX:TieredStopAtLevel=1" in quick["spark.driver.extraJavaOptions"]
     assert "-XX:TieredStopAtLevel=1" not in lasting["spark.driver.extraJavaOptions"]
 
@@ -117,7 +114,8 @@ def test_a_failing_query_prints_nothing(spark: SparkSession, capfd: pytest.Captu
 SCRIPT = """
 import sys
 from pathlib import Path
-from headrace.connect.spark.session import SparkSettings, start_session
+from headrace.connect.spark.properties import SparkSettings
+from headrace.connect.spark.session import start_session
 session = start_session(SparkSettings(Path(sys.argv[1]), memory=sys.argv[2], short_lived=True))
 print(session.range(5).toArrow().num_rows)
 """

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from headrace.connect.spark.items import HEAVY_MODULES, SparkRunner, warm_up
 from headrace.connect.spark.jobs import SparkJobs
+from headrace.connect.spark.properties import SparkSettings
 from headrace.connect.spark.session import (
-    SparkSettings,
     abandon_session,
     end_starting,
     is_alive,

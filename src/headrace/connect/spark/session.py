@@ -13,14 +13,13 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
-from headrace.connect.spark.java import Java, ensure_java
+from headrace.connect.spark.java import ensure_java
+from headrace.connect.spark.properties import SparkSettings, log_settings_file, spark_properties
 from headrace.model.errors import ConnectError
 
 if TYPE_CHECKING:
@@ -28,9 +27,6 @@ if TYPE_CHECKING:
 
 JAVA_GONE = (Py4JError, OSError)
 """What is raised when Java ends, or has ended, while it is asked."""
-DRIVER_OPTIONS, EXECUTOR_OPTIONS = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
-END_WITHOUT_MEMORY = "-XX:+ExitOnOutOfMemoryError"
-"""A Java without memory lives on with some of its threads dead, and a thread that asks it waits for ever."""
 LOG_SETTINGS = """\
 status = error
 appender.file.type = File
@@ -43,44 +39,17 @@ rootLogger.appenderRef.file.ref = file
 """
 
 
-class Profile(StrEnum):
-    """`LOCAL`: one machine, small jobs. `CLUSTER`: several machines, so stages are re-planned by what they hold."""
-
-    LOCAL = "local"
-    CLUSTER = "cluster"
-
-
-@dataclass(frozen=True, slots=True)
-class SparkSettings:
-    """How to start Spark. `scratch` holds spilled data, the warehouse and `spark.log`; it is made when missing."""
-
-    scratch: Path
-    name: str = "headrace"
-    master: str = "local[2]"
-    partitions: int = 2
-    """Of a shuffle. Jobs are small: more partitions cost more than they give (200 is four times slower)."""
-    memory: str = "1g"
-    """Of the driver's heap, which does the work as well when the master is local, and of each executor's."""
-    cores: int | None = None
-    """That all executors of a cluster may use together; a local master says so itself."""
-    short_lived: bool = False
-    """Compile quickly instead of well: starts in two thirds of the time; for demo and tests, not for heavy jobs."""
-    profile: Profile = Profile.LOCAL
-    properties: Mapping[str, str] = field(default_factory=dict)
-    """Spark properties that override ours; options of Java are added to ours."""
-
-
 def start_session(settings: SparkSettings) -> SparkSession:
     """The session of this process. There is one: a second call returns the first, whatever its settings ask."""
     java = ensure_java()
     _prepare_environment()
     settings.scratch.mkdir(parents=True, exist_ok=True)
-    _log_settings_file(settings).write_text(LOG_SETTINGS.format(log=log_file(settings)))
+    log_settings_file(settings).write_text(LOG_SETTINGS.format(log=log_file(settings)))
     _log_each_failure_once()
     from pyspark.sql import SparkSession
 
     builder = SparkSession.Builder().master(settings.master).appName(settings.name)
-    properties = spark_properties(settings, java)
+    properties = spark_properties(settings)
     for name, value in properties.items():
         builder = builder.config(name, value)
     try:
@@ -222,10 +191,6 @@ def log_file(settings: SparkSettings) -> Path:
     return settings.scratch.absolute() / "spark.log"
 
 
-def _log_settings_file(settings: SparkSettings) -> Path:
-    return settings.scratch.absolute() / "log4j2.properties"
-
-
 def _prepare_environment() -> None:
     """What Spark only takes from the environment of the process."""
     import pyspark
@@ -250,50 +215,3 @@ def _log_each_failure_once() -> None:
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
     """Some of what it logs has nobody's name."""
     return "py4j" not in Path(record.pathname).parts
-
-
-def spark_properties(settings: SparkSettings, java: Java) -> dict[str, str]:
-    """Everything we set, by the name that Spark gives it; the settings' own `properties` win.
-
-    But for options of Java: ours come last, so that no others keep a Java alive that ran out of memory.
-    """
-    scratch = settings.scratch.absolute()
-    ours = {
-        "spark.sql.ansi.enabled": "true",
-        "spark.sql.ansi.doubleQuotedIdentifiers": "true",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(settings.partitions),
-        "spark.default.parallelism": str(settings.partitions),
-        # Re-plans every stage: dearer for small jobs.
-        "spark.sql.adaptive.enabled": "true" if settings.profile is Profile.CLUSTER else "false",
-        "spark.executorEnv.PYTHONPATH": os.pathsep.join(_own_import_path()),
-        "spark.python.worker.reuse": "true",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.local.dir": str(scratch / "spill"),
-        "spark.scheduler.mode": "FAIR",
-        "spark.driver.memory": settings.memory,
-        "spark.executor.memory": settings.memory,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }
-    if settings.master.startswith("local"):
-        ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    elif settings.cores is not None:
-        ours["spark.cores.max"] = str(settings.cores)
-    options = {DRIVER_OPTIONS: _java_options(settings), EXECUTOR_OPTIONS: (END_WITHOUT_MEMORY,)}
-    added = {name: " ".join([*settings.properties.get(name, "").split(), *own]) for name, own in options.items()}
-    return {**ours, **settings.properties, **added}
-
-
-def _own_import_path() -> list[str]:
-    """Where this process finds modules besides those of its interpreter: workers find them there as well."""
-    prefixes = {Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix)}
-    entries = dict.fromkeys(Path(entry or ".").resolve() for entry in sys.path)
-    return [str(entry) for entry in entries if entry.is_dir() and not prefixes & {entry, *entry.parents}]
-
-
-def _java_options(settings: SparkSettings) -> tuple[str, ...]:
-    quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC") if settings.short_lived else ()
-    log_settings = f"-Dlog4j2.configurationFile={_log_settings_file(settings).as_uri()}"
-    return (*quick, "-Duser.timezone=UTC", log_settings, END_WITHOUT_MEMORY)

@@ -131,7 +131,8 @@ class EvaluateBySize:
         FileEvaluator(self._spark(), surroundings_of(self._functions).python).evaluate(query, tables, t, answer)
 
     def _spark(self) -> Any:
-        from headrace.connect.spark.session import Profile, end_starting, has_session, start_session
+        from headrace.connect.spark.properties import Profile
+        from headrace.connect.spark.session import end_starting, has_session, start_session
         from headrace.site.engine.settings import spark_settings
 
         if self._session is None:

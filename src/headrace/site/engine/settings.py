@@ -11,7 +11,7 @@ from headrace.connect.machine import core_count, memory_bytes
 from headrace.model.options import DeclaredEngine, RunEngine
 
 if TYPE_CHECKING:
-    from headrace.connect.spark.session import SparkSettings
+    from headrace.connect.spark.properties import SparkSettings
 
 HEAP_SHARE = 0.25
 """Of the machine's memory that Java's heap gets: Python workers, captures and page cache need the rest."""
@@ -40,7 +40,7 @@ def cores_of(declared: DeclaredEngine) -> int:
 
 
 def spark_settings(declared: DeclaredEngine, scratch: Path, name: str = "headrace") -> SparkSettings:
-    from headrace.connect.spark.session import Profile, SparkSettings
+    from headrace.connect.spark.properties import Profile, SparkSettings
 
     is_local = declared.master.startswith("local")
     return SparkSettings(

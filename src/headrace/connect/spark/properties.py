@@ -1,0 +1,92 @@
+"""Says how Spark is started: the properties that Headrace sets for many small incremental jobs, and why."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+DRIVER_OPTIONS, EXECUTOR_OPTIONS = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
+END_WITHOUT_MEMORY = "-XX:+ExitOnOutOfMemoryError"
+"""A Java without memory lives on with some of its threads dead, and a thread that asks it waits for ever."""
+
+
+class Profile(StrEnum):
+    """`LOCAL`: one machine, small jobs. `CLUSTER`: several machines, so stages are re-planned by what they hold."""
+
+    LOCAL = "local"
+    CLUSTER = "cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings:
+    """How to start Spark. `scratch` holds spilled data, the warehouse and `spark.log`; it is made when missing."""
+
+    scratch: Path
+    name: str = "headrace"
+    master: str = "local[2]"
+    partitions: int = 2
+    """Of a shuffle. Jobs are small: more partitions cost more than they give (200 is four times slower)."""
+    memory: str = "1g"
+    """Of the driver's heap, which does the work as well when the master is local, and of each executor's."""
+    cores: int | None = None
+    """That all executors of a cluster may use together; a local master says so itself."""
+    short_lived: bool = False
+    """Compile quickly instead of well: starts in two thirds of the time; for demo and tests, not for heavy jobs."""
+    profile: Profile = Profile.LOCAL
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """Spark properties that override ours; options of Java are added to ours."""
+
+
+def spark_properties(settings: SparkSettings) -> dict[str, str]:
+    """Everything we set, by the name that Spark gives it; the settings' own `properties` win.
+
+    But for options of Java: ours come last, so that no others keep a Java alive that ran out of memory.
+    """
+    scratch = settings.scratch.absolute()
+    ours = {
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.ansi.doubleQuotedIdentifiers": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(settings.partitions),
+        "spark.default.parallelism": str(settings.partitions),
+        # Re-plans every stage: dearer for small jobs.
+        "spark.sql.adaptive.enabled": "true" if settings.profile is Profile.CLUSTER else "false",
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(_own_import_path()),
+        "spark.python.worker.reuse": "true",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.local.dir": str(scratch / "spill"),
+        "spark.scheduler.mode": "FAIR",
+        "spark.driver.memory": settings.memory,
+        "spark.executor.memory": settings.memory,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if settings.master.startswith("local"):
+        ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    elif settings.cores is not None:
+        ours["spark.cores.max"] = str(settings.cores)
+    options = {DRIVER_OPTIONS: _java_options(settings), EXECUTOR_OPTIONS: (END_WITHOUT_MEMORY,)}
+    added = {name: " ".join([*settings.properties.get(name, "").split(), *own]) for name, own in options.items()}
+    return {**ours, **settings.properties, **added}
+
+
+def _own_import_path() -> list[str]:
+    """Where this process finds modules besides those of its interpreter: workers find them there as well."""
+    prefixes = {Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix)}
+    entries = dict.fromkeys(Path(entry or ".").resolve() for entry in sys.path)
+    return [str(entry) for entry in entries if entry.is_dir() and not prefixes & {entry, *entry.parents}]
+
+
+def _java_options(settings: SparkSettings) -> tuple[str, ...]:
+    quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC") if settings.short_lived else ()
+    log_settings = f"-Dlog4j2.configurationFile={log_settings_file(settings).as_uri()}"
+    return (*quick, "-Duser.timezone=UTC", log_settings, END_WITHOUT_MEMORY)
+
+
+def log_settings_file(settings: SparkSettings) -> Path:
+    return settings.scratch.absolute() / "log4j2.properties"
