@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from headrace.doors.cli.main import main
+import sys
 
 if __name__ == "__main__":
+    # Python looks for modules in the current folder first when it is started like this, and would execute a
+    # `psycopg.py` that lies there. The command `headrace` does not look there either.
+    if not sys.flags.safe_path:
+        del sys.path[0]
+
+    from headrace.doors.cli.main import main
+
     main()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from headrace.declare.project_text import PROJECT_FILE
 from headrace.model.trouble import Trouble
 from headrace.site.folder import Folder
 from headrace.site.last_status import State, last_status
-from headrace.site.process import ServiceProcess, exit_status, running_process, spawn_detached
+from headrace.site.process import ServiceProcess, exit_status, module_command, running_process, spawn_detached
 
 LOOK_EVERY_S = 0.1
 
@@ -48,7 +47,7 @@ def start_detached(directory: Path, settings: UpSettings, say: Say) -> Detached:
     words += [] if settings.engine is None else ["--engine", settings.engine.value]
     words += ["--shape-links"] if settings.shape_links else []
     with output.open("wb") as out, errors.open("wb") as err:
-        child = spawn_detached([sys.executable, "-m", "headrace", *words], out, err)
+        child = spawn_detached(module_command("headrace", *words), out, err)
     told, process, status, progress, waits_for = 0, None, None, Progress(), None
     while process is None and status is None:
         time.sleep(LOOK_EVERY_S)

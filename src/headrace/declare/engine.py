@@ -23,6 +23,7 @@ REFUSED = {
     "spark.executor.cores": "write `engine: {cores: 4}` instead",
     "spark.app.name": "remove it: the service finds its Spark by this",
     "spark.executorEnv.PYTHONPATH": "remove it: workers have to import what the service runs",
+    "spark.executorEnv.PYTHONSAFEPATH": "remove it: workers must not import from the current folder",
     "spark.local.dir": "remove it: Spark writes below .headrace/ only",
     "spark.sql.warehouse.dir": "remove it: Spark writes below .headrace/ only",
     "spark.scheduler.mode": "remove it: pushes must not wait for each other",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -99,6 +100,14 @@ def end_process(process: ServiceProcess, within_s: float) -> bool:
             return False
         time.sleep(LOOK_EVERY_S)
     return True
+
+
+def module_command(module: str, *words: str) -> list[str]:
+    """The command that runs a module of ours.
+
+    With `-P`, since Python would otherwise look for modules in the current folder first, which may be anybody's.
+    """
+    return [sys.executable, "-P", "-m", module, *words]
 
 
 def spawn_detached(command: list[str], out: BinaryIO, err: BinaryIO) -> int:

@@ -56,6 +56,8 @@ def spark_properties(settings: SparkSettings) -> dict[str, str]:
         # Re-plans every stage: dearer for small jobs.
         "spark.sql.adaptive.enabled": "true" if settings.profile is Profile.CLUSTER else "false",
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(_own_import_path()),
+        # Workers would look for modules in the folder from which the service was started, before any other.
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.python.worker.reuse": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),

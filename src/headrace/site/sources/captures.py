@@ -6,7 +6,6 @@ import contextlib
 import logging
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -22,6 +21,7 @@ from headrace.run.source_port import CaptureProcess, CaptureTask, SourceDatabase
 from headrace.site.deadline import Deadline
 from headrace.site.folder import Folder
 from headrace.site.journal import Journal
+from headrace.site.process import module_command
 from headrace.site.sources.databases import place_of
 
 log = logging.getLogger("headrace.capture")
@@ -231,7 +231,7 @@ def _ending(status: int) -> str:
 def _spawn(folder: Folder, task: CaptureTask) -> subprocess.Popen[bytes]:
     """What is secret goes through the environment, which other users cannot read."""
     made, scratch = _make_process(folder, task), folder.capture(task.name)
-    command = [sys.executable, "-m", made.module, "-"]
+    command = module_command(made.module, "-")
     scratch.mkdir(parents=True, exist_ok=True)
     with (scratch / "capture.log").open("ab") as output:
         environment = {**os.environ, **made.environment}
