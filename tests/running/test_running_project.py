@@ -80,7 +80,7 @@ def test_a_project_is_kept_and_read_and_changed_while_it_runs(project: RunningPr
     chosen = json.loads(get(project, "/views/named?where=pid%3D197&order=pid")[1])
     assert [row[1] for row in chosen["rows"]] == [197]
     assert get(project, "/views/named?where=pdi%3D197")[0] == 422
-    assert get(project, "/views/nothing")[0] == get(project, "/views/counts?limit=-1")[0] == 422
+    assert get(project, "/views/nothing")[0] == 404 and get(project, "/views/counts?limit=-1")[0] == 422
     assert 'headrace_freshness_seconds{contract="named"} 4.0' in get(project, "/metrics")[1]
     assert 'headrace_prediction_error_ratio{contract="named"}' in get(project, "/metrics")[1]
     assert "https://" not in get(project, "/docs")[1]

@@ -15,7 +15,7 @@ from headrace.coordinate.resume import databases_away
 from headrace.coordinate.steps import compile_with, shapes_of, steps_between
 from headrace.declare.project_text import digest_files
 from headrace.model.catalogue import Refusal
-from headrace.model.errors import InputError, UsageError
+from headrace.model.errors import InputError, UnknownName, UsageError
 from headrace.model.full_query import FullQuery
 from headrace.model.going_over import GoingOver
 from headrace.model.names import name_of_view
@@ -43,7 +43,7 @@ def _prepare_on(
     declared = load(directory, environment, {} if running is None else running.catalogue.sources)
     for name in wishes.force:
         if name not in declared.contracts:
-            raise UsageError(f'contract "{name}" does not exist', "contracts are listed by `headrace plan`")
+            raise UnknownName(f'contract "{name}" does not exist', "contracts are listed by `headrace plan`")
     plan, promised = plan_on_what_runs(folder, running, declared, wishes)
     wanted, change = compile_with(plan, promised), None if running is None else difference(running, plan)
     before = None if running is None else compile_with(running, read_forced_promises(folder))

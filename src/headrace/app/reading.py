@@ -54,6 +54,11 @@ __all__ = [
 
 FOLLOW_EVERY_S = 0.5
 BEGINNING = "beginning"
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+LAST_MOMENT = (datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC) - EPOCH) // datetime.timedelta(microseconds=1)
+MOMENT_FORMS = "write 10s or 5 min (ago), beginning, 2024-02-29T12:30:15Z, or microseconds since 1970"
+LONGEST_SHOWN = 40
+"""Characters of a text that an error repeats."""
 
 
 def project_status(directory: Path) -> dict[str, Any]:
@@ -209,13 +214,20 @@ def read_moment(text: str | None) -> int | None:
     if text is None or text.strip() == BEGINNING:
         return None
     if text.isdecimal():
-        return int(text)
+        return _check_moment(int(text), text)
     try:
         found = datetime.datetime.fromisoformat(text)
     except ValueError:
         return _read_age(text)
     utc = found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
-    return (utc - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)) // datetime.timedelta(microseconds=1)
+    return _check_moment((utc - EPOCH) // datetime.timedelta(microseconds=1), text)
+
+
+def _check_moment(t: int, text: str) -> int:
+    """Raises UsageError for times that no clock of ours can show."""
+    if not 0 <= t <= LAST_MOMENT:
+        raise UsageError(f'"{text[:LONGEST_SHOWN]}" is not a time between the years 1970 and 9999', MOMENT_FORMS)
+    return t
 
 
 def _read_age(text: str) -> int:
@@ -224,9 +236,8 @@ def _read_age(text: str) -> int:
 
     age_s = read_age_s(text)
     if age_s is None:
-        hint = "write 10s or 5 min (ago), beginning, 2024-02-29T12:30:15Z, or microseconds since 1970"
-        raise UsageError(f'"{text}" is not a time', hint)
-    return clock_now() - round(age_s * 1e6)
+        raise UsageError(f'"{text[:LONGEST_SHOWN]}" is not a time', MOMENT_FORMS)
+    return _check_moment(clock_now() - round(min(age_s * 1e6, LAST_MOMENT)), text)
 
 
 def audit(directory: Path) -> dict[str, Any]:

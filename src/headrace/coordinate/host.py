@@ -21,7 +21,7 @@ from headrace.coordinate.perform import find_steps, load_running, start_going
 from headrace.coordinate.refused import RefusedVersions
 from headrace.coordinate.replanning import LOOK_EVERY_S, Measure, Replanning, take_measured
 from headrace.coordinate.status import status_document
-from headrace.model.errors import HeadraceError, UsageError, nearest_name
+from headrace.model.errors import HeadraceError, UnknownName, UsageError, nearest_name
 from headrace.model.event_wire import EventsAsked
 from headrace.model.events import Event
 from headrace.model.going_over import GoingOver
@@ -219,7 +219,7 @@ class ServiceHost:
                 raise UsageError("the views are not loaded yet", "`headrace status` shows the progress")
             if source not in running.sources:
                 hint = nearest_name(source, running.sources) or f"there are {', '.join(sorted(running.sources))}"
-                raise UsageError(f'no running contract reads a source "{source}"', hint)
+                raise UnknownName(f'no running contract reads a source "{source}"', hint)
             contracts = tuple(one.contract for one in running.watched if source in one.sources)
             began = time.monotonic()
             loading = load_running(service, running, frozenset((source,)), self._files)

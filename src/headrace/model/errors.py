@@ -4,6 +4,7 @@
     +-- InputError              a project, query or file has mistakes; carries all of them
     |   +-- UnsupportedSql      SQL we understand but do not maintain, by the name of the first such operator
     +-- UsageError              the command was called wrongly, or no project was found
+    |   +-- UnknownName         nothing of that name is there
     |   +-- UnreadableState     a file of a project's state is there and cannot be read
     +-- WireError               a text is no value of ours (`model.wire`)
     +-- EvaluationError         SQL that fails at run time under ANSI rules: overflow, division by zero, bad cast
@@ -92,6 +93,10 @@ class UsageError(HeadraceError):
         self.message = message
         self.hint = hint
         super().__init__(message)
+
+
+class UnknownName(UsageError):
+    """There is no view, contract or source of the name that was asked for."""
 
 
 class UnreadableState(UsageError):

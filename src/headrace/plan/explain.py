@@ -18,7 +18,7 @@ import numpy as np
 
 from headrace.model.amounts import format_seconds
 from headrace.model.catalogue import Catalogue, Refresh, Source
-from headrace.model.errors import UsageError, nearest_name
+from headrace.model.errors import UnknownName, UsageError, nearest_name
 from headrace.model.explanation import (
     Alternative,
     ContractOutcome,
@@ -86,7 +86,7 @@ def _nothing_planned(catalogue: Catalogue, name: str) -> UsageError:
             return UsageError(f'{kind} "{name}" is left out: {kind}s do not run yet')
     known = (*catalogue.contracts, *map(name_of_view, catalogue.views), *catalogue.sources)
     listed = f"contracts are {', '.join(catalogue.contracts)}" if catalogue.contracts else "there are no contracts"
-    return UsageError(f'"{name}" is not a contract, a view or a source', nearest_name(name, known) or listed)
+    return UnknownName(f'"{name}" is not a contract, a view or a source', nearest_name(name, known) or listed)
 
 
 # Contracts

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from headrace.model.errors import EvaluationError, UsageError, nearest_name
+from headrace.model.errors import EvaluationError, UnknownName, UsageError, nearest_name
 from headrace.model.log import Log
 from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Plan
@@ -77,7 +77,7 @@ class ViewReader:
         """
         entries = [entry for entry in self.plan.contracts if name in (name_of_view(entry.view), entry.contract)]
         if not entries:
-            raise UsageError(f'no contract keeps a view "{name}"', _check_known(name, self.names()))
+            raise UnknownName(f'no contract keeps a view "{name}"', _check_known(name, self.names()))
         names = {entry.contract: serving_log(self.program, entry) for entry in entries}
         logs = self.ledger.logs(names.values())
         there = [entry for entry in entries if names[entry.contract] in logs]

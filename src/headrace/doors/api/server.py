@@ -11,48 +11,60 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from enum import StrEnum
 from typing import Annotated, Any
 
 import uvicorn
-from fastapi import Depends, FastAPI, Query, Request
-from fastapi.exceptions import RequestValidationError
+from fastapi import APIRouter, Depends, FastAPI, Query, Security
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ConfigDict
 
 from headrace.app import reading
 from headrace.app.explaining import explain_running
-from headrace.app.happened import EventsAsked, event_document
+from headrace.app.happened import EventsAsked, check_contract, event_document
 from headrace.app.planning import plan_document
 from headrace.app.running import ServiceHost
+from headrace.doors.api.answers import NAMES_SOMETHING, NEEDS_TOKEN, NotAllowed, answer_errors
 from headrace.doors.api.metrics import metrics_text
 from headrace.doors.api.page import documentation_page
-from headrace.doors.cli.output import problem_document
 from headrace.doors.cli.why_text import explained_document
 from headrace.doors.documents import applied_document, reread_document, seen_document
-from headrace.model.errors import ConnectError, InputError, Problem, UsageError
+from headrace.model.errors import UsageError
 from headrace.model.options import ApplyWishes
 
 LOOPBACK = "127.0.0.1"
 START_WITHIN_S = 15.0
 ROWS_AT_ONCE = 1000
+MOST_ROWS = 1_000_000
 EVENTS_AT_ONCE, MOST_EVENTS = 50, 10_000
+LAST_EVENT = 2**63 - 1
+LONGEST_SQL, LONGEST_MOMENT = 10_000, 100
+"""Characters."""
+NEWEST = EventsAsked(limit=1, routine=True, latest=True)
+
+
+TOKEN = HTTPBearer(auto_error=False, description="The token is in .headrace/service.json.")
 
 
 class ApplyRequest(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     replan: bool = False
     force: list[str] = []
     dry_run: bool = False
 
 
-class NotAllowed(Exception):
-    """A request came without a token, or with a wrong one."""
+class Flag(StrEnum):
+    """A yes or no, written in one way only: what else might mean `true` is not guessed."""
+
+    TRUE = "true"
+    FALSE = "false"
 
 
 def service_api(host: ServiceHost, token: str) -> FastAPI:
-    def allowed(request: Request) -> None:
-        given = request.headers.get("authorization", "")
-        if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+    def allowed(given: Annotated[HTTPAuthorizationCredentials | None, Security(TOKEN)]) -> None:
+        if given is None or not hmac.compare_digest(given.credentials.encode(), token.encode()):
             raise NotAllowed
 
     api = FastAPI(
@@ -63,13 +75,11 @@ def service_api(host: ServiceHost, token: str) -> FastAPI:
         openapi_url=None,
     )
     _open_routes(api, host)
-    _reading_routes(api, host, allowed)
-    _acting_routes(api, host, allowed)
-    api.add_exception_handler(NotAllowed, _not_allowed)
-    api.add_exception_handler(InputError, _answer_refused)
-    api.add_exception_handler(UsageError, _answer_refused)
-    api.add_exception_handler(ConnectError, _answer_refused)
-    api.add_exception_handler(RequestValidationError, _misread)
+    private = APIRouter(dependencies=[Depends(allowed)], responses=NEEDS_TOKEN)
+    _reading_routes(private, host)
+    _acting_routes(private, host)
+    api.include_router(private)
+    answer_errors(api)
     return api
 
 
@@ -95,111 +105,99 @@ def _open_routes(api: FastAPI, host: ServiceHost) -> None:
         return HTMLResponse(documentation_page(api.openapi()))
 
 
-def _reading_routes(api: FastAPI, host: ServiceHost, allowed: Any) -> None:
-    @api.get("/status", dependencies=[Depends(allowed)], summary="Lags, violations, costs, replication slots")
+def _reading_routes(api: APIRouter, host: ServiceHost) -> None:
+    @api.get("/status", summary="Lags, violations, costs, replication slots")
     def status() -> dict[str, Any]:
         return host.status()
 
-    @api.get("/views/{view}", dependencies=[Depends(allowed)], summary="Rows of a view, and how recent they are")
+    @api.get("/views/{view}", responses=NAMES_SOMETHING, summary="Rows of a view, and how recent they are")
     def rows(
         view: str,
-        limit: Annotated[int, Query(ge=0)] = ROWS_AT_ONCE,
-        where: Annotated[str | None, Query(description="only rows that satisfy this SQL condition")] = None,
-        order: Annotated[str | None, Query(description="sort keys in SQL, as after ORDER BY")] = None,
+        limit: Annotated[int, Query(ge=0, le=MOST_ROWS)] = ROWS_AT_ONCE,
+        where: Annotated[
+            str | None, Query(description="only rows that satisfy this SQL condition", max_length=LONGEST_SQL)
+        ] = None,
+        order: Annotated[
+            str | None, Query(description="sort keys in SQL, as after ORDER BY", max_length=LONGEST_SQL)
+        ] = None,
     ) -> JSONResponse:
         return JSONResponse(seen_document(host.reader().rows(view, limit, reading.ask_for(where, order))))
 
     @api.get(
         "/views/{view}/changes",
-        dependencies=[Depends(allowed)],
+        responses=NAMES_SOMETHING,
         summary="Changes after a time, as JSON lines {t, op, row}; the header X-Headrace-Upto says up to which time",
     )
-    def changes(request: Request, view: str) -> StreamingResponse:
-        asked = request.query_params.get("from")
-        upto, found = reading.changes_as_json(host.reader(), view, reading.read_moment(asked))
+    def changes(
+        view: str,
+        after: Annotated[
+            str | None,
+            Query(alias="from", max_length=LONGEST_MOMENT, description="an age (10s), a time, or `beginning`"),
+        ] = None,
+    ) -> StreamingResponse:
+        upto, found = reading.changes_as_json(host.reader(), view, reading.read_moment(after))
         lines: Iterator[str] = (json.dumps(change, ensure_ascii=False) + "\n" for change in found)
         return StreamingResponse(lines, media_type="application/x-ndjson", headers={"X-Headrace-Upto": str(upto)})
 
-    @api.get("/plan", dependencies=[Depends(allowed)], summary="The running plan, as a plan document")
+    @api.get("/plan", summary="The running plan, as a plan document")
     def plan() -> JSONResponse:
         return JSONResponse(plan_document(host.reader().plan))
 
-    @api.get(
-        "/why/{name}", dependencies=[Depends(allowed)], summary="Why a contract, view or vertex is planned as it is"
-    )
+    @api.get("/why/{name}", responses=NAMES_SOMETHING, summary="Why a contract, view or vertex is planned as it is")
     def why(name: str) -> JSONResponse:
         found, status = explain_running(host, name), host.status()
         return JSONResponse(explained_document(name, found, status))
 
-    @api.get("/audit", dependencies=[Depends(allowed)], summary="Which promises were broken, and what contracts cost")
+    @api.get("/audit", summary="Which promises were broken, and what contracts cost")
     def audit() -> dict[str, Any]:
         return host.audit()
 
     @api.get(
         "/events",
-        dependencies=[Depends(allowed)],
+        responses=NAMES_SOMETHING,
         summary="What happened, as JSON lines {at, kind, about, text, reason, numbers}, oldest first; "
         "the header X-Headrace-Next says after which event to go on",
     )
     def events(
         after: Annotated[
-            int | None, Query(ge=0, description="only events after this one; the last if left out")
+            int | None, Query(ge=0, le=LAST_EVENT, description="only events after this one; the last if left out")
         ] = None,
         limit: Annotated[int, Query(ge=1, le=MOST_EVENTS)] = EVENTS_AT_ONCE,
         contract: Annotated[str | None, Query(description="only events about this contract")] = None,
         routine: Annotated[
-            bool, Query(alias="all", description="also every push and every capture of changes")
-        ] = False,
+            Flag, Query(alias="all", description="also every push and every capture of changes")
+        ] = Flag.FALSE,
     ) -> StreamingResponse:
-        asked = EventsAsked(after or 0, limit, contract, routine, latest=after is None)
+        asked = EventsAsked(after or 0, limit, contract, routine is Flag.TRUE, latest=after is None)
         upto, found = host.events(asked)
+        if contract is not None and not found and not host.events(replace(NEWEST, contract=contract))[1]:
+            check_contract(host.folder, contract)
         lines = (json.dumps(event_document(event), ensure_ascii=False) + "\n" for event in found)
         return StreamingResponse(lines, media_type="application/x-ndjson", headers={"X-Headrace-Next": str(upto)})
 
-    @api.get("/metrics", dependencies=[Depends(allowed)], summary="The same for Prometheus")
+    @api.get("/metrics", summary="The same for Prometheus")
     def metrics() -> PlainTextResponse:
         return PlainTextResponse(metrics_text(host), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _acting_routes(api: FastAPI, host: ServiceHost, allowed: Any) -> None:
-    @api.post("/apply", dependencies=[Depends(allowed)], summary="Make the running project match its files")
+def _acting_routes(api: APIRouter, host: ServiceHost) -> None:
+    @api.post("/apply", responses=NAMES_SOMETHING, summary="Make the running project match its files")
     def apply(wishes: ApplyRequest) -> JSONResponse:
         applied = host.apply(ApplyWishes(wishes.replan, tuple(wishes.force), wishes.dry_run))
         return JSONResponse(applied_document(applied))
 
     @api.post(
         "/sources/{source}/reread",
-        dependencies=[Depends(allowed)],
+        responses=NAMES_SOMETHING,
         summary="Read a source again and rebuild everything computed from it; answers when that is done",
     )
     def reread(source: str) -> JSONResponse:
         return JSONResponse(reread_document(host.reread(source)))
 
-    @api.post("/down", dependencies=[Depends(allowed)], summary="End the service", status_code=202)
+    @api.post("/down", summary="End the service", status_code=202)
     def down() -> dict[str, str]:
         host.stop.set()
         return {"state": "stopping"}
-
-
-def _not_allowed(request: Request, error: Exception) -> JSONResponse:
-    problem = Problem("this request needs the token of the service", None, "send `Authorization: Bearer TOKEN`")
-    answer = {"errors": [problem_document(problem)]}
-    return JSONResponse(answer, status_code=401, headers={"WWW-Authenticate": "Bearer"})
-
-
-def _answer_refused(request: Request, error: Exception) -> JSONResponse:
-    if isinstance(error, InputError):
-        problems = error.problems
-    else:
-        assert isinstance(error, UsageError | ConnectError)
-        problems = (Problem(error.message, None, error.hint),)
-    return JSONResponse({"errors": [problem_document(problem) for problem in problems]}, status_code=422)
-
-
-def _misread(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, RequestValidationError)
-    problems = [Problem(f"{'.'.join(map(str, one['loc']))}: {one['msg']}", None, "see /docs") for one in error.errors()]
-    return JSONResponse({"errors": [problem_document(problem) for problem in problems]}, status_code=422)
 
 
 class ApiServer:
