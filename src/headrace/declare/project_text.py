@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +15,14 @@ from headrace.declare.project_file import read_name
 from headrace.declare.sql import ViewText
 from headrace.declare.units import Unreadable
 from headrace.declare.yaml_text import read_yaml
+from headrace.model.amounts import format_bytes
 from headrace.model.errors import Location, Problem, UsageError
 
 PROJECT_FILE = "headrace.yml"
 VIEWS = "views"
+MOST_BYTES = 1_000_000
+"""Of a file: a thousand sources and contracts are a tenth of it, and more takes minutes to read."""
+KEEP_HERE = "keep the text itself in the project's folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +37,14 @@ class ProjectText:
 
 def read_files(directory: Path) -> ProjectText:
     file = _find_project_file(directory)
-    text, problems = _read_file(file)
+    text, problems = _read_file(file, directory)
     document = None
     if text is not None:
         document, mistakes = read_yaml(text, str(file))
         problems += mistakes
     views: dict[str, ViewText] = {}
     for path in sorted((directory / VIEWS).glob("*.sql"), key=_by_name):
-        view, mistakes = _read_view(path)
+        view, mistakes = _read_view(path, directory)
         problems += mistakes
         if view is not None:
             views[view.name] = view
@@ -49,7 +55,8 @@ def digest_files(directory: Path) -> str:
     """Differs when somebody changed the files of a project."""
     digest = hashlib.sha256()
     for path in (directory / PROJECT_FILE, *sorted((directory / VIEWS).glob("*.sql"))):
-        content = path.read_bytes() if path.is_file() else b""
+        found = _read_content(path, directory)
+        content = found if isinstance(found, bytes) else b""
         digest.update(f"{path.name} {len(content)}\n".encode() + content)
     return digest.hexdigest()
 
@@ -72,11 +79,10 @@ def _find_project_file(directory: Path) -> Path:
     raise UsageError(f'no project in "{directory}": it has no {PROJECT_FILE}', hint)
 
 
-def _read_file(path: Path) -> tuple[str | None, tuple[Problem, ...]]:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        return None, (Problem(f"{path} cannot be read: {error.strerror}", Location(str(path))),)
+def _read_file(path: Path, directory: Path) -> tuple[str | None, tuple[Problem, ...]]:
+    content = _read_content(path, directory)
+    if isinstance(content, Problem):
+        return None, (content,)
     try:
         return content.decode("utf-8-sig"), ()
     except UnicodeDecodeError as error:
@@ -85,8 +91,30 @@ def _read_file(path: Path) -> tuple[str | None, tuple[Problem, ...]]:
         return None, (Problem(f"{path} is not UTF-8 text", where, "save it as UTF-8"),)
 
 
-def _read_view(path: Path) -> tuple[ViewText | None, tuple[Problem, ...]]:
-    text, problems = _read_file(path)
+def _read_content(path: Path, directory: Path) -> bytes | Problem:
+    """What a regular file of the project holds, or why it is not read.
+
+    Errors repeat the words that they are about: a link must not make us show words of a file that is somebody else's.
+    """
+    where = Location(str(path))
+    if not path.resolve().is_relative_to(directory.resolve()):
+        return Problem(f"{path} is a link that leads out of the project", where, KEEP_HERE)
+    try:
+        # Without waiting, since nobody may ever write to a pipe; what was opened is looked at, so that nothing changes.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                return Problem(f"{path} is not a regular file", where, KEEP_HERE)
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        return Problem(f"{path} cannot be read: {error.strerror}", where)
+    if len(content) > MOST_BYTES:
+        return Problem(f"{path} is larger than {format_bytes(MOST_BYTES)}", where, "put what is long in a table")
+    return content
+
+
+def _read_view(path: Path, directory: Path) -> tuple[ViewText | None, tuple[Problem, ...]]:
+    text, problems = _read_file(path, directory)
     if text is None:
         return None, problems
     try:

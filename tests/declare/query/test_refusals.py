@@ -4,7 +4,7 @@ import pytest
 
 from headrace.declare.query.report import REFUSALS
 from headrace.declare.sql import read_query
-from headrace.model.errors import UnsupportedSql
+from headrace.model.errors import InputError, UnsupportedSql
 from tests.declare.query.reading import SHOP, meaning, refusal
 
 FULL_JOINS = [f"FULL JOIN customers c{number} ON c.id = c{number}.id" for number in range(80)]
@@ -213,3 +213,18 @@ def test_mistakes_are_told_before_a_refusal_that_follows_them():
 
     found = mistakes("SELECT id FROM orders WHERE totl > 5 AND id = 1 OR EXISTS (SELECT 1 FROM items)")
     assert [problem.message for problem in found] == ['column "totl" does not exist']
+
+
+@pytest.mark.parametrize(
+    ("query", "what"),
+    [
+        (f"SELECT uid FROM users WHERE uid IN ({', '.join(map(str, range(100_000)))})", "200,008 words and signs"),
+        (f"SELECT uid FROM users WHERE {' AND '.join(f'uid <> {n}' for n in range(2_002))}", "2,001 AND and OR"),
+    ],
+    ids=["values", "conditions"],
+)
+def test_a_query_that_would_take_minutes_is_refused_with_the_limit(query: str, what: str):
+    with pytest.raises(InputError) as raised:
+        read_query(query, {})
+    (problem,) = raised.value.problems
+    assert problem.message.startswith(f"the query has {what}, and at most ") and problem.hint

@@ -26,6 +26,9 @@ SPECIAL_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "SUBSTRING", "SUBSTR", 
 DEEPEST = 150
 """Levels of nested expressions that are read: everyone after us recurses over them too."""
 
+MOST_TOKENS, MOST_CONDITIONS = 20_000, 2_000
+"""Words and signs of a query, and how many AND and OR are among them: planning more takes minutes, not seconds."""
+
 ORDER_BY = "ORDER BY "
 QUERY_STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.L_PAREN, TokenType.FROM, TokenType.VALUES)
 LIST_ENDS = (
@@ -182,6 +185,7 @@ def _tokens(text: Text) -> list[Token]:
         tokens = Dialect().tokenize(text.sql)
     except SqlglotError as error:
         raise _token_error(text, error) from error
+    _check_length(text, tokens)
     while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
         tokens.pop()
     for token, following in itertools.pairwise(tokens):
@@ -198,6 +202,18 @@ def _tokens(text: Text) -> list[Token]:
     if tokens and tokens[-1].token_type == TokenType.COMMA:
         raise _mistake(text, tokens[-1].start, 'syntax error: nothing follows ","', None)
     return tokens
+
+
+def _check_length(text: Text, tokens: list[Token]) -> None:
+    if len(tokens) > MOST_TOKENS:
+        what = f"the query has {len(tokens):,} words and signs, and at most {MOST_TOKENS:,} are read"
+        raise InputError([Problem(what, text.origin, "put long lists of values in a table, and join that")])
+    conditions = sum(token.token_type in (TokenType.AND, TokenType.OR) for token in tokens)
+    if conditions > MOST_CONDITIONS:
+        what = f"the query has {conditions:,} AND and OR, and at most {MOST_CONDITIONS:,} are read"
+        raise InputError(
+            [Problem(what, text.origin, "IN (...) takes the place of many ORs, NOT IN (...) of many ANDs")]
+        )
 
 
 def _read_window_as_name(token: Token, following: Token) -> None:
