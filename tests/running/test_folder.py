@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from headrace.app.planning import plan_document, plan_project
+from headrace.app.running import log_to
 from headrace.coordinate.doctor import look_at_state
 from headrace.coordinate.measured import read_measured, running_to_plan_on
 from headrace.model.errors import UnreadableState
@@ -133,3 +136,41 @@ def test_what_forced_contracts_were_promised_comes_back(folder, plan):
     write_forced(folder, plan, {"nearby": 5.0})
     assert read_forced(folder) == {"nearby": ForcedTerms(5.0, 30.0)}
     assert read_forced_promises(folder) == {"nearby": 5.0}
+
+
+def test_a_folder_that_others_can_read_is_closed_to_them_with_all_that_it_holds(tmp_path):
+    root, outside = tmp_path / ".headrace", tmp_path / "mine"
+    (root / "data" / "us").mkdir(parents=True)
+    for file in (root / "ledger.db", root / "data" / "us" / "piece.arrow", outside):
+        file.write_text("x")
+        file.chmod(0o664)
+    (root / "data").chmod(0o775)
+    root.chmod(0o755)
+    (root / "link").symlink_to(outside)
+    folder = Folder(tmp_path)
+    assert folder.prepare() is True
+    modes = {str(path.relative_to(root)): path.stat().st_mode & 0o777 for path in (root, *root.rglob("*"))}
+    assert {name: mode for name, mode in modes.items() if name != "link"} == {
+        **dict.fromkeys((".", "data", "data/us"), 0o700),
+        **dict.fromkeys(("ledger.db", "data/us/piece.arrow", ".gitignore"), 0o600),
+    }
+    assert outside.stat().st_mode & 0o777 == 0o664
+    assert folder.prepare() is False
+
+
+def test_files_that_are_made_in_a_project_are_for_its_owner_alone(folder):
+    root = logging.getLogger()
+    before, handlers, level = os.umask(0), list(root.handlers), root.level
+    try:
+        ledger = folder.ledger()
+        folder.store().write("us", pa.table({"x": [1]}), "x")
+        log_to(folder.root / "service.log")
+        wide = {str(path.relative_to(folder.root)) for path in folder.root.rglob("*") if path.stat().st_mode & 0o077}
+        ledger.close()
+    finally:
+        os.umask(before)
+        root.setLevel(level)
+        for handler in [one for one in root.handlers if one not in handlers]:
+            root.removeHandler(handler)
+            handler.close()
+    assert wide <= {"data", "data/us"}, "folders are closed by the one that they lie in"

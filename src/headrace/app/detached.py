@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.app.project import load_project
-from headrace.app.running import Say, UpSettings, refuse_second
+from headrace.app.running import Say, UpSettings, closed_now, refuse_second
+from headrace.connect.files import open_private
 from headrace.coordinate.telling import Progress
 from headrace.declare.project_text import PROJECT_FILE
 from headrace.model.trouble import Trouble
@@ -41,12 +42,13 @@ def start_detached(directory: Path, settings: UpSettings, say: Say) -> Detached:
     refuse_second(folder)
     if not (directory / PROJECT_FILE).is_file():
         load_project(directory, {})  # raises what is wrong: nothing is made where there is no project
-    folder.prepare()
+    if folder.prepare():
+        say(closed_now(folder))
     began, output, errors = time.monotonic(), folder.root / "up.log", folder.root / "up.errors"
     words = ["up", str(directory), "--port", str(settings.port)]
     words += [] if settings.engine is None else ["--engine", settings.engine.value]
     words += ["--shape-links"] if settings.shape_links else []
-    with output.open("wb") as out, errors.open("wb") as err:
+    with open_private(output) as out, open_private(errors) as err:
         child = spawn_detached(module_command("headrace", *words), out, err)
     told, process, status, progress, waits_for = 0, None, None, Progress(), None
     while process is None and status is None:

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Protocol
 
@@ -29,6 +30,7 @@ from headrace.coordinate.old_state import OLD_STATE, forget_old_views
 from headrace.coordinate.resume import say_recovered
 from headrace.coordinate.telling import TroubleLines
 from headrace.declare.engine import exposing
+from headrace.declare.variables import project_environment
 from headrace.model.errors import ConnectError, Fenced, LeaseHeld, UnreadableState, UsageError
 from headrace.model.events import ServiceRecovered, ServiceStarted
 from headrace.model.options import RunEngine
@@ -56,6 +58,7 @@ __all__ = [
     "Server",
     "ServiceHost",
     "UpSettings",
+    "closed_now",
     "keep_promises",
     "log_to",
     "open_host",
@@ -116,7 +119,8 @@ def run_project(
         return prepared
     for name, danger in exposing(declared.properties).items():
         say(f'engine: property "{name}" weakens a default: {danger}')
-    folder.prepare()
+    if folder.prepare():
+        say(closed_now(folder))
     log_to(folder.root / "service.log")
     recovered = _tell_remains(folder, say)
     began, engine = time.monotonic(), start_engine(declared, folder)
@@ -176,7 +180,14 @@ def _make_service(
     if settings.shape_links:
         runner = simulated = SimulatedLinksRunner(engine.runner, lambda: service.links(), wait=stop.wait)
         watch = EngineWatch(engine.replace, lambda: engine.allowed_s() + simulated.allowed_s(), simulated.left_s)
-    service = Service(folder, environment, runner, absence=engine.absence, cores=engine.cores, stop=stop)
+    service = Service(
+        folder,
+        project_environment(environment, folder.project),
+        runner,
+        absence=engine.absence,
+        cores=engine.cores,
+        stop=stop,
+    )
     return service, watch
 
 
@@ -271,6 +282,10 @@ def _write_last_status(host: ServiceHost) -> None:
         host.folder.write_json("status.json", found)
 
 
+def closed_now(folder: Folder) -> str:
+    return f'other users could read "{folder.root}"; it is closed to them now'
+
+
 def refuse_second(folder: Folder) -> None:
     running = running_process(folder)
     if running is not None:
@@ -302,11 +317,18 @@ def _clock(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
 
 
+class _PrivateLog(logging.handlers.RotatingFileHandler):
+    """Every file that it begins is for the owner alone."""
+
+    def _open(self) -> TextIOWrapper:
+        Path(self.baseFilename).touch(mode=0o600)
+        return super()._open()
+
+
 def log_to(file: Path) -> None:
     """Everything goes to the file; what people see is said to them."""
-    handler = logging.handlers.RotatingFileHandler(file, maxBytes=LOG_BYTES, backupCount=1)
+    handler = _PrivateLog(file, maxBytes=LOG_BYTES, backupCount=1)
     handler.setFormatter(LOG_WORDS)
-    file.chmod(0o600)
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.INFO)

@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
@@ -98,8 +99,13 @@ def _readable(hint: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", hint)[:LONGEST_HINT].lstrip(".") or "rows"
 
 
+def open_private(path: Path, flags: int = os.O_TRUNC) -> BinaryIO:
+    """A file to write to, which only its owner can read from the first moment on if it is new."""
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, 0o600), "wb")
+
+
 def _write(path: Path, table: pa.Table, durable: bool) -> int:
-    with path.open("xb") as file:
+    with open_private(path, os.O_EXCL) as file:
         with pa.ipc.new_file(file, table.schema, options=pa.ipc.IpcWriteOptions(compression=None)) as writer:
             writer.write_table(table)
         file.flush()

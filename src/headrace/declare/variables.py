@@ -1,34 +1,81 @@
 """`${NAME}` in a project: taken from the environment when a connection is made, and never kept.
 
-A catalogue holds texts as written; variables are filled in when a connection is made. A password in clear is warned of.
+A catalogue holds texts as written; variables are filled in when a connection is made. A password in clear is warned of,
+and hidden in the catalogue: it is read from the project's file again when a connection is made.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from urllib.parse import urlsplit
+from pathlib import Path as FilePath
 
 from headrace.declare.document import Document, Path
+from headrace.declare.project_text import read_files
 from headrace.declare.validate import describe
-from headrace.model.errors import InputError, Location, Problem, Severity
+from headrace.model.errors import InputError, Location, Problem, Severity, UsageError
+from headrace.model.password import HIDDEN, VARIABLE, hide_password
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET_KEY = re.compile(r"(^|_)(password|passwd|secret|token|api_?key)$", re.IGNORECASE)
-_SECRET_PAIR = re.compile(r"\b(?:ssl)?password\s*=\s*('[^']*'|[^\s&]+)", re.IGNORECASE)
 
 
 def variables_of(text: str) -> tuple[str, ...]:
     """Names of the variables that a text needs, in order."""
-    return tuple(_VARIABLE.findall(text))
+    return tuple(VARIABLE.findall(text))
 
 
 def fill(text: str, environment: Mapping[str, str], where: Location | None = None) -> str:
-    """The text with every `${NAME}` replaced. Raises InputError when one is not set. The result may hold a secret."""
+    """The text with every `${NAME}` replaced. Raises InputError when one is not set. The result may hold a secret.
+
+    A password that is hidden comes back if the environment is a `ProjectEnvironment`.
+    """
+    if HIDDEN in text:
+        text = environment.get(text, text)
+    if HIDDEN in text:
+        message = f'the password of "{text}" is no longer in the project\'s file'
+        raise InputError([Problem(message, where, "write the address again, with a variable for the password")])
     unset = [name for name in variables_of(text) if name not in environment]
     if unset:
         raise InputError(_unset_problem(name, where, Severity.ERROR) for name in unset)
-    return _VARIABLE.sub(lambda match: environment[match[1]], text)
+    return VARIABLE.sub(lambda match: environment[match[1]], text)
+
+
+class ProjectEnvironment(Mapping[str, str]):
+    """Variables, and addresses of the project's file by their text with the password hidden.
+
+    The file is read when such an address is asked for. One that was found is remembered: what a service made in a
+    database is removed with the address that led there, even if that is no longer in the file.
+    """
+
+    def __init__(self, outside: Mapping[str, str], directory: FilePath) -> None:
+        self._outside, self._directory = outside, directory
+        self._addresses: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> str:
+        if HIDDEN not in name:
+            return self._outside[name]
+        self._addresses = {**self._addresses, **_addresses_in(self._directory)}
+        return self._addresses[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._outside)
+
+    def __len__(self) -> int:
+        return len(self._outside)
+
+
+def _addresses_in(directory: FilePath) -> dict[str, str]:
+    """Texts of a project's file that hold a password, by the same without it."""
+    try:
+        document = read_files(directory).document
+    except UsageError:
+        return {}
+    texts = () if document is None else (text for _, text in _texts(document.value, ()))
+    return {hidden: text for text in texts if (hidden := hide_password(text)) != text}
+
+
+def project_environment(outside: Mapping[str, str], directory: FilePath) -> Mapping[str, str]:
+    return outside if isinstance(outside, ProjectEnvironment) else ProjectEnvironment(outside, directory)
 
 
 def unset_variables(document: Document, environment: Mapping[str, str]) -> Iterator[Problem]:
@@ -45,26 +92,14 @@ def secrets_in_clear(document: Document) -> Iterator[Problem]:
     """A warning for each password that is written into the project. The password itself is not repeated."""
     for path, text in _texts(document.value, ()):
         key = str(path[-1])
-        if holds_secret(text) or (_SECRET_KEY.search(key) and text and not _is_variable(text)):
+        if hide_password(text) != text or (_SECRET_KEY.search(key) and text and not _is_variable(text)):
             message = f"{describe(path)} contains a secret in plain text"
             hint = 'keep it in the environment and write "${NAME}"'
             yield Problem(message, document.value_at(path), hint, Severity.WARNING)
 
 
-def holds_secret(text: str) -> bool:
-    """Whether a connection string has a password in it that is not a variable."""
-    pair = _SECRET_PAIR.search(text)
-    if pair and not _is_variable(pair[1].strip("'")):
-        return True
-    try:
-        password = urlsplit(text).password if "://" in text else None
-    except ValueError:
-        return False
-    return bool(password) and not _is_variable(str(password))
-
-
 def _is_variable(text: str) -> bool:
-    return _VARIABLE.fullmatch(text) is not None
+    return VARIABLE.fullmatch(text) is not None
 
 
 def _texts(value: object, path: Path) -> Iterator[tuple[Path, str]]:

@@ -15,6 +15,7 @@ from headrace.model.errors import Location, Problem
 from headrace.model.expr import Expr
 from headrace.model.full_query import FullQuery
 from headrace.model.options import DeclaredEngine
+from headrace.model.password import hide_password
 from headrace.model.relation import Order, Relation
 from headrace.model.types import Type
 
@@ -82,11 +83,16 @@ class SourceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PostgresTable:
-    """A table in PostgreSQL. The DSN is kept as written, `${VAR}` unfilled: secrets never enter values that travel."""
+    """A table in PostgreSQL. The DSN is kept as written, `${VAR}` unfilled and a password hidden: secrets never enter
+    values that travel. Who connects finds them again in the environment or in the project's file.
+    """
 
     kind: ClassVar[str] = "postgres"
     dsn: str
     table: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dsn", hide_password(self.dsn))
 
     @property
     def address(self) -> str:
@@ -126,6 +132,10 @@ class OtherOrigin:
     kind: str
     address: str | None = None
     settings: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "address", None if self.address is None else hide_password(self.address))
+        object.__setattr__(self, "settings", tuple((name, hide_password(text)) for name, text in self.settings))
 
     @property
     def identity(self) -> str:

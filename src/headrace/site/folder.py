@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace.model.errors import UnreadableState, WireError
+from headrace.site.private_folder import close_to_others
 
 if TYPE_CHECKING:
     from headrace.connect.files import FileStore
@@ -53,11 +54,13 @@ class Folder:
     def root(self) -> Path:
         return self.project / ".headrace"
 
-    def prepare(self) -> None:
+    def prepare(self) -> bool:
+        """Makes the folder, or closes one that is there to other users; whether they could read it until now."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         ignore = self.root / ".gitignore"
         if not ignore.exists():
             ignore.write_text("*\n")
+        return close_to_others(self.root)
 
     @property
     def exists(self) -> bool:

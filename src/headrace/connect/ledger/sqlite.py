@@ -51,6 +51,7 @@ class SqliteDatabase:
         self._turn = threading.Lock()
         with self._report_errors():
             file.parent.mkdir(parents=True, exist_ok=True)
+            file.touch(mode=0o600)  # SQLite gives the files beside it the same mode
             self._connection = sqlite3.connect(
                 file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )

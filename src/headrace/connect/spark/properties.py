@@ -37,6 +37,8 @@ class SparkSettings:
     short_lived: bool = False
     """Compile quickly instead of well: starts in two thirds of the time; for demo and tests, not for heavy jobs."""
     profile: Profile = Profile.LOCAL
+    umask: int = -1
+    """Of Java and the Python workers; -1 is that of this process."""
     properties: Mapping[str, str] = field(default_factory=dict)
     """Spark properties that override ours; options of Java are added to ours."""
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
+from headrace.connect.files import open_private
 from headrace.connect.spark.java import ensure_java
 from headrace.connect.spark.properties import SparkSettings, log_settings_file, spark_properties
 from headrace.model.errors import ConnectError
@@ -81,8 +82,8 @@ def _start_java(settings: SparkSettings, properties: Mapping[str, str]) -> None:
         return
     conf = SparkConf(loadDefaults=False).setMaster(settings.master).setAppName(settings.name)
     conf.setAll(list(properties.items()))
-    with output_file(settings).open("ab") as output:
-        gateway = launch_gateway(conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+    with open_private(output_file(settings), os.O_APPEND) as output:
+        gateway = launch_gateway(conf, {"stdout": output, "stderr": output, "umask": settings.umask})  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from headrace.connect.delta_delivery import DeliveredFolder, DeltaDelivery
 from headrace.connect.postgres.deliver import PostgresDelivery
 from headrace.connect.postgres.delivered_table import DeliveredTable
-from headrace.declare.variables import fill
+from headrace.declare.variables import fill, project_environment
 from headrace.model.catalogue import DeltaFolder, PostgresTable
 from headrace.model.errors import Location
 from headrace.model.relation import Field
@@ -50,4 +50,5 @@ def target_of(
     terms = (about.columns, about.project, about.contract, about.view, about.meaning, about.freshness_s)
     if isinstance(to, DeltaFolder):
         return CopyTarget(DeliveredFolder(folder / fill(to.path, environment, declared_at), *terms))
-    return CopyTarget(DeliveredTable(to.table, *terms), fill(to.dsn, environment, declared_at))
+    dsn = fill(to.dsn, project_environment(environment, folder), declared_at)
+    return CopyTarget(DeliveredTable(to.table, *terms), dsn)

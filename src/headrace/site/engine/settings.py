@@ -51,4 +51,5 @@ def spark_settings(declared: DeclaredEngine, scratch: Path, name: str = "headrac
         cores=declared.cores,
         profile=Profile.LOCAL if is_local else Profile.CLUSTER,
         properties=declared.properties,
+        umask=0o077,  # they write to the project's folder only
     )

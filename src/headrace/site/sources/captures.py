@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
+from headrace.connect.files import open_private
 from headrace.connect.sources import connector_of
 from headrace.model.catalogue import Catalogue
 from headrace.model.errors import HeadraceError
@@ -233,9 +234,11 @@ def _spawn(folder: Folder, task: CaptureTask) -> subprocess.Popen[bytes]:
     made, scratch = _make_process(folder, task), folder.capture(task.name)
     command = module_command(made.module, "-")
     scratch.mkdir(parents=True, exist_ok=True)
-    with (scratch / "capture.log").open("ab") as output:
+    with open_private(scratch / "capture.log", os.O_APPEND) as output:
         environment = {**os.environ, **made.environment}
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=environment)
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=environment, umask=0o077
+        )
     with contextlib.suppress(BrokenPipeError):  # it has ended already: `check` finds out how
         _tell(process, made)
     return process

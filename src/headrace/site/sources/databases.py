@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from headrace.declare.variables import fill
+from headrace.declare.variables import fill, project_environment
 from headrace.model.catalogue import Catalogue, Source
 from headrace.model.errors import UsageError
 from headrace.model.source_clock import clock_of
@@ -44,4 +44,5 @@ def by_contract(
 
 def place_of(project: str, folder: Path, environment: Mapping[str, str]) -> ProjectPlace:
     """What kinds of sources are told about a project."""
-    return ProjectPlace(project, folder, lambda text, where: fill(text, environment, where))
+    known = project_environment(environment, folder)
+    return ProjectPlace(project, folder, lambda text, where: fill(text, known, where))
