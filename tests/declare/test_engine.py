@@ -44,6 +44,7 @@ def test_everything_about_an_engine_can_be_said(tmp_path: Path):
         ("{properties: {partitions: 4}}", '"partitions" is not a Spark property', "begin with"),
         ('{properties: {"spark.driver.memory": 4g}}', '"spark.driver.memory" is set by Headrace', "memory: 4 GB"),
         ('{properties: {"spark.sql.ansi.enabled": false}}', '"spark.sql.ansi.enabled" is set by Headrace', "answers"),
+        ('{properties: {"spark.authenticate.secret": x}}', '"spark.authenticate.secret" is a secret', "${NAME}"),
         ('{properties: {"spark.jars": [a, b]}}', 'a list is not a value of "spark.jars"', "a text or a number"),
     ],
 )
@@ -71,3 +72,11 @@ def test_a_property_that_opens_spark_to_others_is_a_warning(tmp_path: Path):
     (problem,) = found.problems
     assert problem.severity is Severity.WARNING
     assert problem.message.startswith('property "spark.ui.enabled" weakens a default: ')
+
+
+def test_a_cluster_that_takes_work_from_everybody_is_a_warning(tmp_path: Path):
+    (problem,) = read(tmp_path, 'engine: {master: "spark://here:7077"}').problems
+    assert problem.severity is Severity.WARNING and "takes work from everybody" in problem.message
+    secret = '{"spark.authenticate": true, "spark.authenticate.secret": "${SPARK_SECRET}"}'
+    found = read(tmp_path, f'engine: {{master: "spark://here:7077", properties: {secret}}}')
+    assert [one.message for one in found.problems] == ['variable "SPARK_SECRET" is not set']

@@ -11,6 +11,7 @@ import pytest
 
 from headrace.connect.postgres.embedded import EmbeddedPostgres, free_port
 from tests.running.running_project import RunningProject, a_project
+from tests.running.trapped_folder import make_trapped
 
 
 @pytest.fixture
@@ -33,3 +34,9 @@ def project(
 ) -> Iterator[RunningProject]:
     with a_project(tmp_path, postgres_database(), postgres_database(), monkeypatch, capsys) as made:
         yield made
+
+
+@pytest.fixture
+def trapped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder from which nothing may be imported."""
+    return make_trapped(tmp_path_factory.mktemp("trapped"))

@@ -1,4 +1,7 @@
-"""Modules that happen to lie in the folder from which Headrace is started are never executed."""
+"""Modules that happen to lie in the folder from which Headrace is started are never executed.
+
+The service and its captures are started from such a folder by `test_secrets.py`.
+"""
 
 from __future__ import annotations
 
@@ -10,26 +13,7 @@ import pytest
 
 from headrace.declare.starter import FILES
 from tests.declare.projects import write_project
-from tests.running.running_project import RunningProject
-
-SHADOWED = (
-    *("psycopg", "pyarrow", "numpy", "sqlglot", "typer", "pydantic", "ruamel", "uvicorn", "fastapi", "pyspark", "py4j"),
-    *("json", "subprocess", "logging", "secrets", "sqlite3"),
-)
-TRAP = "import pathlib\npathlib.Path(__file__).with_suffix('.executed').touch()\nraise SystemExit('executed')\n"
-
-
-@pytest.fixture
-def trapped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with modules that leave a trace when they are imported."""
-    folder = tmp_path_factory.mktemp("trapped")
-    for name in SHADOWED:
-        (folder / f"{name}.py").write_text(TRAP)
-    return folder
-
-
-def executed(folder: Path) -> list[str]:
-    return sorted(file.stem for file in folder.glob("*.executed"))
+from tests.running.trapped_folder import executed
 
 
 def test_a_command_that_is_started_as_a_module_imports_nothing_from_the_current_folder(
@@ -39,17 +23,6 @@ def test_a_command_that_is_started_as_a_module_imports_nothing_from_the_current_
     command = [sys.executable, "-m", "headrace", "plan", str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=trapped)
     assert (ran.returncode, executed(trapped)) == (0, []), ran.stderr
-
-
-def test_a_service_and_its_captures_import_nothing_from_the_current_folder(
-    project: RunningProject, trapped: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(trapped)
-    project.declare("counts")
-    project.up()
-    project.change_something(300)
-    project.until_equal("counts")
-    assert executed(trapped) == []
 
 
 SCRIPT = """

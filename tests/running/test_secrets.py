@@ -10,6 +10,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from tests.running.running_project import RunningProject, children, until
+from tests.running.trapped_folder import executed
 
 ROLE, SECRET = "keeper", "Tr0ub4dor+3"
 WRITTEN = "Tr0ub4dor%2B3"
@@ -63,7 +64,11 @@ def answers(project: RunningProject) -> str:
     return "\n".join(said)
 
 
-def test_a_password_in_the_project_file_is_nowhere_else(kept: RunningProject) -> None:
+def test_a_password_in_the_project_file_is_nowhere_else(
+    kept: RunningProject, trapped: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Started from a folder whose modules must not be executed either."""
+    monkeypatch.chdir(trapped)
     kept.up()
     until(lambda: kept.eu.execute("SELECT count(*) FROM by_pid_copy").fetchall() == [(160,)], "it is delivered")
     assert len(kept.rows("by_pid")) == 160 and len(kept.rows("some_users")) == 7
@@ -81,6 +86,7 @@ def test_a_password_in_the_project_file_is_nowhere_else(kept: RunningProject) ->
     kept.headrace("down")
     kept.up()
     assert len(kept.rows("by_pid")) == 160
+    assert executed(trapped) == []
     assert files_with_secret(kept.folder / ".headrace") == []
     files = [file for file in (kept.folder / ".headrace").rglob("*") if file.is_file()]
     assert [str(file) for file in files if file.stat().st_mode & 0o077] == []

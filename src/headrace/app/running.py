@@ -29,7 +29,7 @@ from headrace.coordinate.host import Prepared, ServiceHost
 from headrace.coordinate.old_state import OLD_STATE, forget_old_views
 from headrace.coordinate.resume import say_recovered
 from headrace.coordinate.telling import TroubleLines
-from headrace.declare.engine import exposing
+from headrace.declare.engine import OPEN_CLUSTER, exposing, is_open_cluster
 from headrace.declare.variables import project_environment
 from headrace.model.errors import ConnectError, Fenced, LeaseHeld, UnreadableState, UsageError
 from headrace.model.events import ServiceRecovered, ServiceStarted
@@ -117,6 +117,8 @@ def run_project(
     tell_plan(prepared)
     if not prepared.plan.contracts:
         return prepared
+    if is_open_cluster(declared.master, declared.properties):
+        say(f"engine: {OPEN_CLUSTER}")
     for name, danger in exposing(declared.properties).items():
         say(f'engine: property "{name}" weakens a default: {danger}')
     if folder.prepare():

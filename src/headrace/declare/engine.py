@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 from headrace.declare.units import MEMORY, Unreadable, kind_of, read_amount
+from headrace.model.password import SECRET_PROPERTY, VARIABLE
 
 MASTER = "local[*]"
 LEAST_MEMORY = 512e6
@@ -41,8 +42,16 @@ EXPOSING = {
     "spark.ui.enabled": ("false", "Spark's pages show queries and settings to everybody who reaches their port"),
     "spark.driver.host": ("127.0.0.1", "Spark's driver can be reached from other machines"),
     "spark.driver.bindAddress": ("127.0.0.1", "Spark's driver can be reached from other machines"),
+    "spark.authenticate": ("true", "Spark answers everybody who reaches its ports"),
 }
 """Properties whose default is the safe one: the default, and what any other value does."""
+
+
+OPEN_CLUSTER = "Spark on a cluster takes work from everybody who reaches its ports"
+AUTHENTICATE_CLUSTER = (
+    'start the cluster with spark.authenticate and a secret, and write `properties: {"spark.authenticate": true, '
+    '"spark.authenticate.secret": "${SPARK_SECRET}"}`'
+)
 
 
 def read_master(written: object) -> str:
@@ -75,6 +84,8 @@ def _read_property(name: str, written: object) -> str:
     hint = REFUSED.get(name) or next(beginnings, None)
     if hint is not None:
         raise Unreadable(f'"{name}" is set by Headrace', hint)
+    if SECRET_PROPERTY.search(name) and not (isinstance(written, str) and VARIABLE.fullmatch(written)):
+        raise Unreadable(f'"{name}" is a secret', 'keep it in the environment and write "${NAME}"')
     if isinstance(written, bool):
         return str(written).lower()
     if isinstance(written, str | int | float):
@@ -85,3 +96,8 @@ def _read_property(name: str, written: object) -> str:
 def exposing(properties: Mapping[str, str]) -> dict[str, str]:
     """Finds, among some properties, those that are less safe than the default, and what they do."""
     return {name: EXPOSING[name][1] for name, value in properties.items() if value != EXPOSING.get(name, (value,))[0]}
+
+
+def is_open_cluster(master: str, properties: Mapping[str, str]) -> bool:
+    """Whether executors elsewhere take work from everybody: no secret that we make up reaches them."""
+    return not master.startswith("local") and properties.get("spark.authenticate") != "true"

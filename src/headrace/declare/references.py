@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from headrace.declare.build import OPERATOR_TIMES
 from headrace.declare.document import Path
-from headrace.declare.engine import exposing
+from headrace.declare.engine import AUTHENTICATE_CLUSTER, OPEN_CLUSTER, exposing, is_open_cluster
 from headrace.declare.entries import Entries
 from headrace.declare.project_file import SourceEntry
 from headrace.declare.validate import describe
@@ -207,7 +207,11 @@ def _check_engines(entries: Entries) -> Iterator[Problem]:
             what = f'the engine of site "{name}" is not used yet: one engine computes for all sites'
             hint = "write `engine` for the whole project; a site's own engine is meant for sites that run separately"
             yield _problem(entries, ("sites", name, "engine"), what, hint, Severity.WARNING)
-    properties = entries.fields.engine.properties if entries.fields else {}
+    if entries.fields is None:
+        return
+    properties = entries.fields.engine.properties
+    if is_open_cluster(entries.fields.engine.master, properties):
+        yield _problem(entries, ("engine", "master"), OPEN_CLUSTER, AUTHENTICATE_CLUSTER, Severity.WARNING)
     for name, danger in exposing(properties).items():
         path = ("engine", "properties", name)
         hint = "remove it unless you mean that"

@@ -6,6 +6,8 @@ import re
 
 HIDDEN = "***"
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+SECRET_PROPERTY = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
+"""Names of Spark's properties whose values are secrets; Spark itself hides these in its logs."""
 _IN_QUERY = re.compile(r"(\b(?:ssl)?password=)([^&]+)", re.IGNORECASE)
 _IN_WORDS = re.compile(r"(\b(?:ssl)?password\s*=\s*)('(?:\\.|[^'\\])*'?|(?:\\.|[^\s'])\S*)", re.IGNORECASE | re.DOTALL)
 
@@ -20,14 +22,25 @@ def hide_password(text: str) -> str:
 
 def _hide_in_url(rest: str) -> str:
     """Rather too much is hidden than too little: a password that is not escaped as it should be may hold any sign."""
-    end = rest.find("?")
-    if end < 0 or "@" not in rest[:end]:
-        end = len(rest)
-    who, at, where = rest[:end].rpartition("@")
-    user, colon, password = who.partition(":")
+    user, password = _split_user(rest)
     if not password or VARIABLE.fullmatch(password):
         return rest
-    return f"{user}{colon}{HIDDEN}{at}{where}{rest[end:]}"
+    return f"{user}:{HIDDEN}{rest[len(user) + 1 + len(password) :]}"
+
+
+def _split_user(rest: str) -> tuple[str, str]:
+    """User and password of a URL, up to its last `@`."""
+    before = rest.partition("?")[0]
+    user, _, password = (before if "@" in before else rest).rpartition("@")[0].partition(":")
+    return user, password
+
+
+def is_escaped(address: str) -> bool:
+    """Whether PostgreSQL reads a URL as it is meant: a password with these signs is cut, and parts of it are taken for
+    the name of a host, which errors repeat.
+    """
+    _, separator, rest = address.partition("://")
+    return not separator or not set("".join(_split_user(rest))) & set("@/?#")
 
 
 def _hide(found: re.Match[str]) -> str:

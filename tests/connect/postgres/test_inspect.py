@@ -241,7 +241,14 @@ def test_a_wrong_password_is_not_repeated(postgres_dsn: str) -> None:
     assert "hunter2" not in str(problems[0])
 
 
-@pytest.mark.parametrize("address", ["postgresql://app:se%cret@db/shop", "host=db password=secret oops", "secret"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("postgresql://app:se%cret@db/shop", "host=db password=secret oops", "secret"),
+        *("postgresql://app:x@cret@127.0.0.1:1/shop", "postgresql://app:x/cret@127.0.0.1:1/shop"),
+        "postgresql://app:x?cret@127.0.0.1:1/shop",
+    ],
+)
 @pytest.mark.parametrize("connect", [sessions.connect_reading, sessions.connect_session, sessions.connect_replication])
 def test_an_address_that_cannot_be_read_is_not_shown(connect, address: str):
     with pytest.raises(ConnectError) as raised:

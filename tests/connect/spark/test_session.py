@@ -4,12 +4,19 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.connect.spark.properties import Profile, SparkSettings, spark_properties
+from headrace.connect.spark.properties import (
+    Profile,
+    SparkSettings,
+    fill_properties,
+    for_command_line,
+    spark_properties,
+)
 from headrace.declare.engine import EXPOSING, REFUSED, REFUSED_BEGINNINGS
+from headrace.model.errors import ConnectError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,6 +33,26 @@ def test_a_local_session_listens_on_loopback_only():
     properties = spark_properties(SparkSettings(Path("scratch")))
     assert properties["spark.driver.host"] == properties["spark.driver.bindAddress"] == "127.0.0.1"
     assert properties["spark.ui.enabled"] == "false"
+
+
+def test_a_local_session_answers_those_only_who_know_its_secret():
+    assert spark_properties(SparkSettings(Path("scratch")))["spark.authenticate"] == "true"
+
+
+def test_secrets_come_from_the_environment_and_are_not_on_the_command_line():
+    written = {"spark.authenticate.secret": "${SPARK_SECRET}", "spark.sql.shuffle.partitions": "4"}
+    filled = fill_properties(written, {"SPARK_SECRET": "hunter2"})
+    assert filled == {"spark.authenticate.secret": "hunter2", "spark.sql.shuffle.partitions": "4"}
+    assert for_command_line(filled) == [("spark.sql.shuffle.partitions", "4")]
+    with pytest.raises(ConnectError, match='variable "SPARK_SECRET" is not set'):
+        fill_properties(written, {})
+
+
+def test_a_session_has_a_secret_that_nobody_wrote(spark: SparkSession):
+    assert spark.sparkContext.getConf().get("spark.authenticate") == "true"
+    java: Any = spark.sparkContext._jvm
+    manager = java.org.apache.spark.SparkEnv.get().securityManager()
+    assert manager.isAuthenticationEnabled() and len(manager.getSecretKey()) >= 32
 
 
 def test_a_cluster_can_reach_the_driver():

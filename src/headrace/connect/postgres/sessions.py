@@ -15,6 +15,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 
 from headrace.model.errors import ConnectError
+from headrace.model.password import is_escaped
 from headrace.model.table_name import quote_name
 
 Connection = psycopg.Connection[dict[str, Any]]
@@ -123,6 +124,8 @@ def reason(error: psycopg.Error, address: str) -> str:
         password = conninfo_to_dict(address).get("password")
     except psycopg.Error:
         return UNREADABLE_ADDRESS  # what the driver says of such an address quotes parts of it
+    if not is_escaped(address):
+        return UNREADABLE_ADDRESS
     return said.replace(str(password), "***") if password else said
 
 

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from headrace.model.errors import ConnectError
+from headrace.model.password import SECRET_PROPERTY, VARIABLE
+
 DRIVER_OPTIONS, EXECUTOR_OPTIONS = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
 END_WITHOUT_MEMORY = "-XX:+ExitOnOutOfMemoryError"
 """A Java without memory lives on with some of its threads dead, and a thread that asks it waits for ever."""
@@ -72,11 +75,26 @@ def spark_properties(settings: SparkSettings) -> dict[str, str]:
     }
     if settings.master.startswith("local"):
         ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        # Spark makes up a secret of its own. On a cluster, both sides have to be told one: the project says so.
+        ours["spark.authenticate"] = "true"
     elif settings.cores is not None:
         ours["spark.cores.max"] = str(settings.cores)
     options = {DRIVER_OPTIONS: _java_options(settings), EXECUTOR_OPTIONS: (END_WITHOUT_MEMORY,)}
     added = {name: " ".join([*settings.properties.get(name, "").split(), *own]) for name, own in options.items()}
     return {**ours, **settings.properties, **added}
+
+
+def fill_properties(properties: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """With variables filled in. Raises ConnectError if one is not set."""
+    unset = sorted({name for text in properties.values() for name in VARIABLE.findall(text) if name not in environment})
+    if unset:
+        raise ConnectError(f'engine: variable "{unset[0]}" is not set', f"export {unset[0]}=...")
+    return {name: VARIABLE.sub(lambda found: environment[found[1]], text) for name, text in properties.items()}
+
+
+def for_command_line(properties: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Those that everybody may read who lists the processes of the machine. Spark is given the others later."""
+    return [(name, value) for name, value in properties.items() if not SECRET_PROPERTY.search(name)]
 
 
 def _own_import_path() -> list[str]:

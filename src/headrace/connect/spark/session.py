@@ -20,7 +20,13 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from headrace.connect.files import open_private
 from headrace.connect.spark.java import ensure_java
-from headrace.connect.spark.properties import SparkSettings, log_settings_file, spark_properties
+from headrace.connect.spark.properties import (
+    SparkSettings,
+    fill_properties,
+    for_command_line,
+    log_settings_file,
+    spark_properties,
+)
 from headrace.model.errors import ConnectError
 
 if TYPE_CHECKING:
@@ -50,7 +56,7 @@ def start_session(settings: SparkSettings) -> SparkSession:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.Builder().master(settings.master).appName(settings.name)
-    properties = spark_properties(settings)
+    properties = fill_properties(spark_properties(settings), os.environ)
     for name, value in properties.items():
         builder = builder.config(name, value)
     try:
@@ -81,7 +87,7 @@ def _start_java(settings: SparkSettings, properties: Mapping[str, str]) -> None:
     if SparkContext._gateway is not None:
         return
     conf = SparkConf(loadDefaults=False).setMaster(settings.master).setAppName(settings.name)
-    conf.setAll(list(properties.items()))
+    conf.setAll(for_command_line(properties))
     with open_private(output_file(settings), os.O_APPEND) as output:
         gateway = launch_gateway(conf, {"stdout": output, "stderr": output, "umask": settings.umask})  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway)
