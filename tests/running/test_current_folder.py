@@ -29,7 +29,8 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from headrace.connect.spark.items import warm_up
-from headrace.connect.spark.session import SparkSettings, start_session
+from headrace.connect.spark.properties import SparkSettings
+from headrace.connect.spark.session import start_session
 session = start_session(SparkSettings(Path(sys.argv[1]), short_lived=True))
 warm_up(session)
 """

@@ -1,4 +1,4 @@
-"""A folder with modules that are called as those that Headrace imports, and that leave a trace when they are executed."""
+"""A folder with modules named like those that Headrace imports, which leave a trace when they are executed."""
 
 from __future__ import annotations
 
