@@ -85,7 +85,7 @@ def spark_properties(settings: SparkSettings) -> dict[str, str]:
 
 
 def fill_properties(properties: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """With variables filled in. Raises ConnectError if one is not set."""
+    """Replaces `${NAME}` by what the environment says. Raises ConnectError if that is nothing."""
     unset = sorted({name for text in properties.values() for name in VARIABLE.findall(text) if name not in environment})
     if unset:
         raise ConnectError(f'engine: variable "{unset[0]}" is not set', f"export {unset[0]}=...")
