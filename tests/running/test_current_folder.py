@@ -42,3 +42,22 @@ def test_workers_of_spark_import_nothing_from_the_current_folder(trapped: Path, 
     command = [sys.executable, "-P", "-c", SCRIPT, str(tmp_path)]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=trapped)
     assert (ran.returncode, executed(trapped)) == (0, []), ran.stderr
+
+
+DECLARED = """
+project: p
+sites: {us: {}}
+sources:
+  t: {kind: table, at: us, rows: 10, rate: 1 /s, columns: {x: bigint}, key: [x]}
+functions:
+  scaled: {python: "psycopg:scaled", arguments: [bigint], returns: bigint, deterministic: true}
+contracts:
+  c: {view: v, at: us, freshness: 30 s}
+"""
+
+
+def test_a_project_that_is_only_checked_executes_nothing_of_its_own(trapped: Path) -> None:
+    write_project(trapped, DECLARED, v="SELECT x, scaled(x) AS y FROM t")
+    command = [sys.executable, "-m", "headrace", "check", str(trapped)]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=trapped)
+    assert (ran.returncode, executed(trapped)) == (0, []), ran.stdout + ran.stderr
