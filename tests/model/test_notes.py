@@ -24,6 +24,7 @@ from headrace.model.notes import (
     CapturingTables,
     ChargedUpTo,
     ContractAccount,
+    CopyReached,
     CutReached,
     DeliveredCopy,
     GoneFiles,
@@ -91,6 +92,11 @@ STORED: list[tuple[Note, str, str]] = [
         "file:clicks:a:b.csv",
         '{"t": 7, "rows": 2, "bytes": 64, "modified_ns": 1700000000000000001}',
     ),
+    (
+        TakenFile("clicks", "gone.csv", 7, 2, 64, 9, "f00d", 8),
+        "file:clicks:gone.csv",
+        '{"t": 7, "rows": 2, "bytes": 64, "modified_ns": 9, "digest": "f00d", "gone_at": 8}',
+    ),
     (TakenFile("clicks", "old.csv", 7, 2, 64), "file:clicks:old.csv", '{"t": 7, "rows": 2, "bytes": 64}'),
     (
         RejectedFile("clicks", "b.csv", 'the file has no column "at"'),
@@ -102,6 +108,7 @@ STORED: list[tuple[Note, str, str]] = [
     (Halted("v", "division by zero", 3, 4), "halted:v", '{"why": "division by zero", "since": 3, "tried": 4}'),
     (WantedTime(7), "wanted", "7"),
     (AuditRecord("fresh", '{"looks": 1}'), "audit:fresh", '{"looks": 1}'),
+    (CopyReached("fresh", 7), "delivered:fresh", "7"),
     (ChargedUpTo(7), "charged", "7"),
     (ContractAccount("fresh", '{"cpu": 1.0}'), "account:fresh", '{"cpu": 1.0}'),
     (LastLook('{"at": 1}'), "look", '{"at": 1}'),

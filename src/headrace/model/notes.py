@@ -215,7 +215,8 @@ class Watermark(NumberNote):
 class TakenFile(StoredNote):
     """A file whose rows are in the spool at time `t` (microseconds), and how it looked then.
 
-    Notes of earlier versions have no `modified_ns`.
+    `digest` is that of its bytes. `gone_at` (microseconds) is since when it is not there any more. Notes of earlier
+    versions have no `modified_ns`, or no `digest`.
     """
 
     stored_as: ClassVar[str] = "file:SOURCE:FILE"
@@ -225,22 +226,32 @@ class TakenFile(StoredNote):
     rows: int
     bytes: int
     modified_ns: int | None = None
+    digest: str | None = None
+    gone_at: int | None = None
 
     @property
     def key(self) -> str:
         return f"{self.source}:{self.file}"
 
     def to_text(self) -> str:
-        found = {"t": self.t, "rows": self.rows, "bytes": self.bytes, "modified_ns": self.modified_ns}
-        return json.dumps(found)
+        return json.dumps({name: value for name, value in asdict(self).items() if name not in ("source", "file")})
 
     @classmethod
     def from_text(cls, key: str, text: str) -> Self:
         source, _, file = key.partition(":")
         found = read_object(text)
-        modified = found.get("modified_ns")
+        modified, digest, gone_at = (found.get(name) for name in ("modified_ns", "digest", "gone_at"))
         t, rows, size = (as_integer(found[name]) for name in ("t", "rows", "bytes"))
-        return cls(source, file, t, rows, size, None if modified is None else as_integer(modified))
+        return cls(
+            source,
+            file,
+            t,
+            rows,
+            size,
+            None if modified is None else as_integer(modified),
+            None if digest is None else as_text(digest),
+            None if gone_at is None else as_integer(gone_at),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +278,7 @@ class RejectedFile(StoredNote):
 
 @dataclass(frozen=True, slots=True)
 class GoneFiles(StoredNote):
-    """How many files with how many rows were taken and then went from the folder; `last` is one of them."""
+    """How many files with how many rows were taken, went from the folder, and are not known any more; `last` is one."""
 
     stored_as: ClassVar[str] = "gone:SOURCE"
     source: str
@@ -343,6 +354,15 @@ class AuditRecord(TextNote):
     stored_as: ClassVar[str] = "audit:CONTRACT"
     contract: str
     document: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopyReached(NumberNote):
+    """The copy of a contract was as of time `t` (microseconds) at the last look; since then it may have gone on."""
+
+    stored_as: ClassVar[str] = "delivered:CONTRACT"
+    contract: str
+    t: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -485,6 +505,7 @@ Note = (
     | Halted
     | WantedTime
     | AuditRecord
+    | CopyReached
     | ContractAccount
     | ChargedUpTo
     | LastLook

@@ -16,9 +16,11 @@ import pytest
 
 from headrace.connect.files import FileStore
 from headrace.connect.folders.capture import FolderCapture, FolderStream, find_unreadable_file, read_taken
+from headrace.connect.folders.source import FolderTask
+from headrace.connect.folders.source import taken_files as find_taken
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.model.errors import InputError
+from headrace.model.errors import ConnectError, InputError
 from headrace.model.log import Commit, Lease
 from headrace.model.notes import GoneFiles, TakenFile, read_note, read_notes
 from headrace.model.types import BIGINT, DOUBLE, STRING, TIMESTAMP, Decimal
@@ -33,9 +35,10 @@ class Place:
     stream: FolderStream
     ledger: SqlLedger
     store: FileStore
+    now: int = 1_000
 
     def capture(self, ledger: Any = None) -> FolderCapture:
-        return FolderCapture(self.stream, ledger or self.ledger, self.store, now=lambda: 1_000)
+        return FolderCapture(self.stream, ledger or self.ledger, self.store, now=lambda: self.now)
 
     def rows(self) -> list[tuple[Any, ...]]:
         log = self.ledger.logs(["spool:s"])["spool:s"]
@@ -186,16 +189,115 @@ def step_until_it_fails(capture: FolderCapture) -> None:
         capture.step()
 
 
-def test_notes_of_files_go_with_the_files(place: Place):
-    write_csv(place.stream.folder / "a.csv", 1)
+def ids(place: Place) -> list[int]:
+    return [row[0] for row in place.rows()]
+
+
+def look_twice(capture: FolderCapture) -> int:
+    return capture.step() + capture.step()
+
+
+def test_files_that_are_away_for_a_while_are_not_taken_again(place: Place, tmp_path: Path):
+    folder, away = place.stream.folder, tmp_path / "away"
+    for name, number in (("a.csv", 1), ("b.csv", 2)):
+        write_csv(folder / name, number)
     capture = place.capture()
+    assert look_twice(capture) == 2
+    for again in (capture, None):
+        away.mkdir()
+        for file in list(folder.iterdir()):
+            file.rename(away / file.name)
+        capture.step()
+        assert {one.gone_at for one in taken_files(place).values()} == {1_000}
+        if again is None:  # also if the service is started again meanwhile
+            capture.close()
+            capture = place.capture()
+        for file in list(away.iterdir()):
+            file.rename(folder / file.name)
+        away.rmdir()
+        assert look_twice(capture) == 0
+        assert {one.gone_at for one in taken_files(place).values()} == {None}
+    assert ids(place) == [1, 2]
+
+
+def test_an_empty_folder_in_the_place_of_one_with_files_is_named_and_nothing_is_taken_twice(
+    place: Place, tmp_path: Path
+):
+    folder = place.stream.folder
+    write_csv(folder / "a.csv", 1)
+    capture = place.capture()
+    assert look_twice(capture) == 1
+    t = place.ledger.times()["spool:s"]
+    folder.rename(tmp_path / "disk")
+    folder.mkdir()
+    for _ in range(2):
+        with pytest.raises(ConnectError, match="is empty, and is another one than before: 1 files") as raised:
+            capture.step()
+        assert "mount its disk" in (raised.value.hint or "")
+        capture.close()
+        capture = place.capture()
+    assert place.ledger.times()["spool:s"] == t, "there is no heartbeat"
+    folder.rmdir()
+    (tmp_path / "disk").rename(folder)
+    assert look_twice(capture) == 0
+    folder.rename(tmp_path / "disk")
+    folder.mkdir()
+    write_csv(folder / "b.csv", 2)
+    assert look_twice(capture) == 1, "it goes on with the first new file"
+    assert ids(place) == [1, 2]
+
+
+def test_a_copy_of_a_file_with_another_time_is_not_taken_again(place: Place):
+    file = place.stream.folder / "a.csv"
+    write_csv(file, 1)
+    capture = place.capture()
+    assert look_twice(capture) == 1
+    for is_gone in (False, True):
+        if is_gone:
+            file.unlink()
+            capture.step()
+        write_csv(file, 1)
+        os.utime(file, (5 + is_gone, 5 + is_gone))
+        assert look_twice(capture) == 0
+        assert place.ledger.notes("rejected:s:") == {}
+        (taken,) = taken_files(place).values()
+        assert (taken.modified_ns, taken.gone_at) == ((5 + is_gone) * 10**9, None)
+        assert len(list(read_taken(place.stream, taken))) == 1
+
+
+def test_a_file_that_is_changed_or_cut_after_it_was_read_is_named_until_it_is_put_back(place: Place):
+    file = place.stream.folder / "a.csv"
+    write_csv(file, 1, 2)
+    first = file.read_bytes()
+    capture = place.capture()
+    assert look_twice(capture) == 2
+    for contents in (first + first, first.replace(b"\n1,", b"\n7,"), b""):
+        file.write_bytes(contents)
+        os.utime(file, (7, 7))
+        assert look_twice(capture) == 0
+        (told,) = place.ledger.notes("rejected:s:").values()
+        assert told.startswith("it was changed after it was read")
+        ((source, what, hint),) = FolderTask(place.stream).find_troubles(place.ledger)
+        assert source == "s" and 'leaves out file "a.csv"' in what and "sources reread s" in hint
+        capture.close()
+        capture = place.capture()
+    file.write_bytes(first)
+    assert look_twice(capture) == 0
+    assert place.ledger.notes("rejected:s:") == {}
+    assert ids(place) == [1, 2]
+
+
+def test_another_file_under_the_name_of_one_that_went_is_taken(place: Place):
+    file = place.stream.folder / "a.csv"
+    write_csv(file, 1)
+    capture = place.capture()
+    look_twice(capture)
+    file.unlink()
     capture.step()
-    capture.step()
-    assert list(place.ledger.notes("file:s:")) == ["file:s:a.csv"]
-    (place.stream.folder / "a.csv").unlink()
-    capture.step()
-    assert place.ledger.notes("file:s:") == {}
-    assert place.rows() == [ROW]
+    write_csv(file, 2)
+    assert look_twice(capture) == 1
+    assert ids(place) == [1, 2]
+    assert taken_files(place)["a.csv"].gone_at is None
 
 
 def test_time_moves_on_without_files(place: Place):
@@ -228,19 +330,24 @@ def test_a_taken_file_can_be_read_again_until_it_changes(place: Place):
         list(read_taken(place.stream, taken))
 
 
-def test_files_that_went_are_counted_with_their_rows(place: Place):
+def test_files_that_went_long_ago_are_counted_with_their_rows_and_forgotten(place: Place):
+    for name, numbers in (("a.csv", (1, 2)), ("b.csv", (3,)), ("c.csv", (4,))):
+        write_csv(place.stream.folder / name, *numbers)
+    place.now = 10**15
     capture = place.capture()
-    for name, ids in (("a.csv", (1, 2)), ("b.csv", (3,)), ("c.csv", (4,))):
-        write_csv(place.stream.folder / name, *ids)
-    capture.step()
-    assert capture.step() == 4
-    (place.stream.folder / "a.csv").unlink()
-    capture.step()
-    (place.stream.folder / "b.csv").unlink()
-    capture.step()
+    assert look_twice(capture) == 4
+    for name in ("a.csv", "b.csv"):
+        (place.stream.folder / name).unlink()
+        capture.step()
+    assert taken_files(place).keys() == {"a.csv", "b.csv", "c.csv"}
+    with pytest.raises(ConnectError, match=r"2 files \(b.csv the last\) were read and then deleted"):
+        find_taken(place.ledger, "s", 2 * 10**15)
+    place.now += 31 * 86_400 * 10**6
     capture.step()
     assert taken_files(place).keys() == {"c.csv"}
     assert read_note(place.ledger, GoneFiles, "s") == GoneFiles("s", 2, 3, "b.csv")
+    with pytest.raises(ConnectError, match=r"2 files \(b.csv the last\) were read and then deleted"):
+        find_taken(place.ledger, "s", 2 * 10**15)
 
 
 @pytest.mark.parametrize("bad", ["0000-12-31T00:00:00Z", 253_402_300_800_000_000, -62_135_596_800_000_001])

@@ -2,28 +2,40 @@
 
 A file is taken when it looks complete: its size and time are the same at two looks, and its name neither begins with a
 dot or underscore nor ends as unfinished downloads do. Best is to write elsewhere and rename. All rows of a file get one
-time, and a note is committed with them: a `TakenFile`. When the file goes so does the note, and `GoneFiles` counts it:
-its rows stay, and nobody can read them again. A file that cannot be read is left out, with the reason in a note
-(`RejectedFile`), until it changes; one that the disk or its rights keep from us is tried at every look. After the
-second look all that was there at first is taken: `SourceLoaded` says so. `Watermark` is the largest event time so far.
+time, and a note is committed with them: a `TakenFile`. When the file goes its rows stay, and so does the note, for a
+month: a file that comes back is not taken again (`known_files.py`). Then `GoneFiles` counts it. A file that cannot be
+read, or was changed after it was read, is left out with the reason in a note (`RejectedFile`), until it changes; one
+that the disk or its rights keep from us is tried at every look. After the second look all that was there at first is
+taken: `SourceLoaded` says so. `Watermark` is the largest event time so far.
 
 A file is committed when it was last written, by its own time; but not before we looked at the folder and it was not
 there (a copy may keep the time of its original), and not after now. What is there at the very first look is committed
-then. Every look is a heartbeat: it moves the log and `CapturedUpTo` on, so that lag counts from the last
-look while no files come. A folder that cannot be looked at has no heartbeat, and ConnectError says why.
+then. Every look is a heartbeat: it moves the log and `CapturedUpTo` on, so that lag counts from the last look while no
+files come. A folder that cannot be looked at has no heartbeat, and ConnectError says why. Neither has one that is empty
+and is not the folder that was read before: its disk is not mounted.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json as json_lines
 
+from headrace.connect.folders.known_files import (
+    CHANGED,
+    FileState,
+    Found,
+    as_seen,
+    compare_file,
+    digest_file,
+    find_missing,
+)
 from headrace.connect.tables.files import Format, batches, columns_of, readable
 from headrace.model.errors import ConnectError, InputError, Location, Problem
 from headrace.model.notes import (
@@ -46,6 +58,8 @@ from headrace.run.rows.arrow import NO_SUCH_TIME, arrow_type, has_no_such_time
 
 FOLDER = "folder:"
 """What names of commit marks of folders begin with."""
+IDENTITY = "folder"
+"""By which name the position of a folder says which folder it is: device and inode."""
 FILES_TRIED = 5
 UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", ".unfinished", "~")
 
@@ -65,14 +79,6 @@ class FolderStream:
     def database(self) -> str:
         """The name of its commit marks: each folder is a database of its own."""
         return FOLDER + self.source
-
-
-@dataclass(frozen=True, slots=True)
-class FileState:
-    """A file as it looked."""
-
-    size: int
-    modified_ns: int
 
 
 def read_taken(stream: FolderStream, taken: TakenFile) -> Iterator[pa.Table]:
@@ -114,9 +120,11 @@ class FolderCapture:
         }
         self._taken |= {one.file: one for one in read_notes(ledger, TakenFile, stream.source).values()}
         self._rejected: dict[str, FileState] = {}
+        """Files that are left out, as they looked then; those too that were changed after they were taken."""
         self._before: dict[str, FileState] = {}
         self._looked_before = False
         note = read_note(ledger, CapturedUpTo, stream.database)
+        self._identity = "" if note is None else note.place.get(IDENTITY, "")
         self._looked_at: int | None = None if note is None else note.commit_time
         """When we looked last, by our clock; also in an earlier run."""
         self._not_before: dict[str, int] = {}
@@ -129,30 +137,64 @@ class FolderCapture:
         """
         self._spool.renew()
         now, looks = self._now(), look_into(self._stream.folder)
+        self._check_mounted(looks)
         earliest = now if self._looked_at is None else min(self._looked_at, now)
         self._not_before = {name: self._not_before.get(name, earliest) for name in looks}
+        rejected = note_keys(self._ledger, RejectedFile, self._stream.source)
+        notes = self._note_known(looks, frozenset(rejected))
         ready = [name for name in looks if self._is_ready(name, looks[name])]
         ready.sort(key=lambda name: (self._commit_time(name, looks[name]), name))
         self._before = looks
         rows = sum(self._take(name, looks[name]) for name in ready)
-        gone = [name for name in self._taken if name not in looks]
+        missing = find_missing(self._taken, looks, now)
         source, t = self._stream.source, self._spool.next_time()
-        notes: list[NoteChange] = [TakenFile.remove(f"{source}:{name}") for name in gone]
-        if gone:
-            notes.append(self._count_gone(gone))
-        rejected = note_keys(self._ledger, RejectedFile, source)
+        notes += missing.gone
+        notes += [TakenFile.remove(f"{source}:{name}") for name in missing.forgotten]
+        if missing.forgotten:
+            notes.append(self._count_gone(missing.forgotten))
         notes += [RejectedFile.remove(key) for key in rejected if key.partition(":")[2] not in looks]
         if self._looked_before:
             notes.append(SourceLoaded(source, t))
         self._looked_before = True
         self._looked_at = now
         self._commit(t, notes, now)
-        for name in gone:
+        self._taken |= {one.file: one for one in notes if isinstance(one, TakenFile)}
+        for name in missing.forgotten:
             del self._taken[name]
         return rows
 
-    def _count_gone(self, names: list[str]) -> GoneFiles:
-        """Counts the files that are gone, with those that went before."""
+    def _check_mounted(self, looks: Mapping[str, FileState]) -> None:
+        """Raises ConnectError for an empty folder in the place of one that had files."""
+        status = self._stream.folder.stat()
+        identity = f"{status.st_dev}:{status.st_ino}"
+        known = sum(one is not None and one.gone_at is None for one in self._taken.values())
+        if not looks and known and self._identity not in ("", identity):
+            raise ConnectError(
+                f'folder "{self._stream.folder}" is empty, and is another one than before: {known} files that were '
+                "read are gone",
+                "mount its disk; if the files were deleted, the service goes on with the first new one",
+            )
+        self._identity = identity
+
+    def _note_known(self, looks: Mapping[str, FileState], rejected: Set[str]) -> list[NoteChange]:
+        """Notes of files that were taken before, and look different now. What is new under an old name is forgotten."""
+        notes: list[NoteChange] = []
+        for name, look in looks.items():
+            taken = self._taken.get(name)
+            if taken is None or self._before.get(name) != look or self._rejected.get(name) == look:
+                continue
+            match compare_file(taken, look, partial(digest_file, self._stream.folder / name)):
+                case Found.SAME if (seen := as_seen(taken, look)) != taken or taken.key in rejected:
+                    notes += [seen, RejectedFile.remove(taken.key)]
+                case Found.CHANGED:
+                    self._rejected[name] = look
+                    notes.append(RejectedFile(self._stream.source, name, CHANGED))
+                case Found.NEW:
+                    del self._taken[name]
+        return notes
+
+    def _count_gone(self, names: Sequence[str]) -> GoneFiles:
+        """Counts files that are not known any more, with those of before."""
         source = self._stream.source
         before = read_note(self._ledger, GoneFiles, source) or GoneFiles(source, 0, 0, "")
         rows = sum(taken.rows for name in names if (taken := self._taken[name]) is not None)
@@ -176,6 +218,7 @@ class FolderCapture:
                 latest = _later(latest, table, self._stream)
                 self._spool.write(table, t)
                 count += table.num_rows
+            digest = _digest_unchanged(file, look)
         except InputError as error:
             self._spool.discard()
             if not isinstance(error.__cause__, OSError):  # rights and disks are mended without a change of the file
@@ -183,7 +226,7 @@ class FolderCapture:
             reason = error.problems[0].message
             self._commit(t, [RejectedFile(source, name, reason)], self._now())
             return 0
-        taken = TakenFile(source, name, t, count, look.size, look.modified_ns)
+        taken = TakenFile(source, name, t, count, look.size, look.modified_ns, digest)
         notes: list[NoteChange] = [taken, RejectedFile.remove(taken.key)]
         if latest is not None:
             known = read_note(self._ledger, Watermark, source)
@@ -199,7 +242,18 @@ class FolderCapture:
         # A view that has all files lacks only what came after the last look: lag counts from there, not from
         # the last file.
         looked = self._looked_at if self._looked_at is not None else commit_time
-        self._spool.commit(t, commit_time, looked, notes)
+        self._spool.commit(t, commit_time, looked, notes, {IDENTITY: self._identity})
+
+
+def _digest_unchanged(file: Path, look: FileState) -> str:
+    """Raises InputError, because of an OSError, for a file that was written to while it was read."""
+    try:
+        found, status = digest_file(file), file.stat()
+        if (status.st_size, status.st_mtime_ns) != (look.size, look.modified_ns):
+            raise OSError(0, "it is being written")
+        return found
+    except OSError as error:
+        raise InputError([Problem(f"the file cannot be read: {error.strerror}", Location(str(file)))]) from error
 
 
 def look_into(folder: Path) -> dict[str, FileState]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from headrace.connect.folders.capture import FolderCapture, FolderStream, find_unreadable_file, read_taken
+from headrace.connect.folders.known_files import CHANGED
 from headrace.model.catalogue import FileFolder, Source
 from headrace.model.errors import ConnectError, InputError, Problem, Severity
 from headrace.model.notes import GoneFiles, RejectedFile, TakenFile, note_keys, read_note, read_notes
@@ -16,6 +17,7 @@ from headrace.run.capture.clock import clock_now
 from headrace.run.ports import Ledger, Store
 from headrace.run.source_port import CaptureTask, Columns, Looked, ProjectPlace, SourceConnector, SourceDatabase
 
+MEND_CHANGED = "put it back, or write new rows to a new file; `headrace sources reread {}` reads all files again"
 MEND_FILE = "make the file match the declaration, or remove it; the service reads it as soon as it can"
 
 
@@ -42,7 +44,8 @@ class FolderTask(CaptureTask):
         if rejected:
             _, first = rejected[0]
             more = f" (and {len(rejected) - 1} more)" if len(rejected) > 1 else ""
-            yield source, f'source "{source}" leaves out file "{first.file}"{more}: {first.why}', MEND_FILE
+            hint = MEND_CHANGED.format(source) if first.why == CHANGED else MEND_FILE
+            yield source, f'source "{source}" leaves out file "{first.file}"{more}: {first.why}', hint
 
 
 class FolderSources(SourceConnector):
@@ -119,12 +122,16 @@ def _find_folder(source: Source, place: ProjectPlace) -> Path:
 
 
 def taken_files(ledger: Ledger, source: str, t: int) -> list[TakenFile]:
-    """The files whose rows a view at time t has. Raises ConnectError if one of them may be gone."""
-    found = read_note(ledger, GoneFiles, source)
-    if found is not None:
-        files = f"file {found.last} was" if found.files == 1 else f"{found.files} files ({found.last} the last) were"
-        raise ConnectError(f"{files} read and then deleted: their rows cannot be read again")
+    """The files whose rows a view at time t has. Raises ConnectError if one of them is gone."""
+    forgotten = read_note(ledger, GoneFiles, source)
     taken = read_notes(ledger, TakenFile, source)
+    gone = sorted(one.file for one in taken.values() if one.gone_at is not None)
+    if forgotten is not None or gone:
+        files, last = len(gone), gone[-1] if gone else ""
+        if forgotten is not None:
+            files, last = files + forgotten.files, last or forgotten.last
+        said = f"file {last} was" if files == 1 else f"{files} files ({last} the last) were"
+        raise ConnectError(f"{said} read and then deleted: their rows cannot be read again")
     unknown = [key for key in note_keys(ledger, TakenFile, source) if key not in taken]
     if unknown:
         raise ConnectError(f'the ledger no longer says when file "{unknown[0].partition(":")[2]}" was read')
