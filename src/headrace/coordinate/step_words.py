@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from headrace.model.amounts import format_seconds
-from headrace.model.catalogue import DeltaFolder, PostgresTable
 from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Plan
-from headrace.model.table_name import show_table
 from headrace.model.words import name_id
 
 
@@ -18,11 +16,6 @@ def name_result(entry: ContractPlan) -> str:
 def name_of(log: str, plan: Plan) -> str:
     """The vertex that a log belongs to: `orders at us`."""
     return name_id(log.partition("#")[0] if log not in plan.graph.vertices else log, plan.graph.vertices)
-
-
-def name_place(place: PostgresTable | DeltaFolder) -> str:
-    """Where a copy is."""
-    return f"table {show_table(place.table)}" if isinstance(place, PostgresTable) else f'folder "{place.path}"'
 
 
 def say_terms(before: ContractPlan, after: ContractPlan) -> str:

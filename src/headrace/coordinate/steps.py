@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headrace.coordinate.existing import Existing
-from headrace.coordinate.step_words import name_of, name_place, name_result, say_terms
+from headrace.coordinate.step_words import name_of, name_result, say_terms
+from headrace.model.copy_places import name_place
 from headrace.model.difference import Difference
 from headrace.model.names import name_of_view
 from headrace.model.notes import DeliveredCopy

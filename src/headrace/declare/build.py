@@ -18,7 +18,6 @@ from headrace.declare.project_file import (
 )
 from headrace.model.catalogue import (
     Contract,
-    DeltaFolder,
     Devices,
     DeviceStream,
     Diversity,
@@ -29,7 +28,6 @@ from headrace.model.catalogue import (
     Host,
     Link,
     OperatorTime,
-    PostgresTable,
     PythonFunction,
     Site,
     Source,
@@ -147,18 +145,10 @@ def _build_contract(name: str, entry: ContractEntry, where: Location) -> Contrac
         freshness_s=entry.freshness,
         penalty=entry.penalty,
         owner=entry.owner,
-        deliver=_delivery(entry),
+        deliver=None if entry.deliver is None else entry.deliver.to_place(),
         refresh=entry.refresh,
         declared_at=where,
     )
-
-
-def _delivery(entry: ContractEntry) -> PostgresTable | DeltaFolder | None:
-    if entry.deliver is None:
-        return None
-    if entry.deliver.postgres is not None:
-        return PostgresTable(entry.deliver.postgres.dsn, entry.deliver.postgres.table)
-    return DeltaFolder(str(entry.deliver.delta))
 
 
 def build_feeds(entries: Entries) -> dict[str, Feed]:

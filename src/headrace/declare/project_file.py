@@ -25,7 +25,16 @@ from pydantic import (
 from headrace.declare import units
 from headrace.declare.engine import MASTER, read_master, read_memory, read_properties
 from headrace.declare.units import Dimension, Unreadable, kind_of, read_amount, read_count, read_share
-from headrace.model.catalogue import Admission, FileFolder, Origin, PostgresTable, Refresh, SourceKind
+from headrace.model.catalogue import (
+    Admission,
+    CopyPlace,
+    DeltaFolder,
+    FileFolder,
+    Origin,
+    PostgresTable,
+    Refresh,
+    SourceKind,
+)
 from headrace.model.errors import nearest_name
 from headrace.model.names import find_wrong_name
 from headrace.model.options import RunEngine
@@ -301,6 +310,9 @@ class DeliverEntry(Entry):
         if (self.postgres is None) == (self.delta is None):
             raise Unreadable("exactly one place is needed", "write `postgres: {dsn, table}` or `delta: PATH`")
         return self
+
+    def to_place(self) -> CopyPlace:
+        return DeltaFolder(str(self.delta)) if self.postgres is None else self.postgres.to_origin()
 
 
 class ContractEntry(Entry):

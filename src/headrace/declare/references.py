@@ -11,10 +11,10 @@ from headrace.declare.engine import AUTHENTICATE_CLUSTER, OPEN_CLUSTER, exposing
 from headrace.declare.entries import Entries
 from headrace.declare.project_file import SourceEntry
 from headrace.declare.validate import describe
-from headrace.model.catalogue import SourceKind
+from headrace.model.catalogue import CopyPlace, SourceKind
+from headrace.model.copy_places import name_place
 from headrace.model.errors import Location, Problem, Severity, nearest_name
 from headrace.model.source_clock import name_database
-from headrace.model.table_name import show_table
 
 OPERATORS = tuple(OPERATOR_TIMES)
 
@@ -140,8 +140,8 @@ def _check_addresses(entries: Entries) -> Iterator[Problem]:
 
 
 def _check_contracts(entries: Entries, views: Mapping[str, Location]) -> Iterator[Problem]:
-    taken = {
-        (source.postgres.dsn, source.postgres.table): f'is source "{name}"'
+    taken: dict[CopyPlace, str] = {
+        source.postgres.to_origin(): f'is source "{name}"'
         for name, source in entries.sources.items()
         if source.postgres
     }
@@ -149,14 +149,13 @@ def _check_contracts(entries: Entries, views: Mapping[str, Location]) -> Iterato
         path = ("contracts", name)
         yield from _unknown_view(entries, contract.view, (*path, "view"), views)
         yield from _unknown(entries, "site", contract.at, (*path, "at"))
-        deliver = contract.deliver
-        if deliver is None:
+        if contract.deliver is None:
             continue
-        target = (deliver.postgres.dsn, deliver.postgres.table) if deliver.postgres else ("", str(deliver.delta))
-        if target in taken:
-            what = f"{describe(path)} delivers to {show_table(target[1])}, which {taken[target]}"
-            yield _problem(entries, (*path, "deliver"), what, "give each contract a table of its own")
-        taken[target] = f'contract "{name}" delivers to as well'
+        place = contract.deliver.to_place()
+        if place in taken:
+            what = f"{describe(path)} delivers to {name_place(place)}, which {taken[place]}"
+            yield _problem(entries, (*path, "deliver"), what, "give each contract a place of its own")
+        taken[place] = f'contract "{name}" delivers to as well'
 
 
 def _check_feeds_and_devices(entries: Entries) -> Iterator[Problem]:

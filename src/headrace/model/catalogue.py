@@ -153,6 +153,10 @@ class DeltaFolder:
     path: str
 
 
+CopyPlace = PostgresTable | DeltaFolder
+"""Where a copy of a view is delivered to; `model.copy_places` names them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stays:
     """Sites where rows of a source may be; `aggregates_anywhere` lets aggregates leave them."""
@@ -238,7 +242,7 @@ class Contract:
     freshness_s: float
     penalty: float
     owner: str | None
-    deliver: PostgresTable | DeltaFolder | None
+    deliver: CopyPlace | None
     refresh: Refresh
     declared_at: Location
     forced: bool = False

@@ -18,7 +18,8 @@ from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import ClassVar, Protocol, Self, TypeVar, get_args
 
-from headrace.model.catalogue import DeltaFolder, PostgresTable
+from headrace.model.catalogue import CopyPlace
+from headrace.model.copy_places import read_place
 from headrace.model.note_texts import (
     NumberNote,
     RemovedNote,
@@ -444,7 +445,7 @@ class DeliveredCopy(StoredNote):
     project: str
     contract: str
     view: str
-    place: PostgresTable | DeltaFolder
+    place: CopyPlace
 
     @property
     def key(self) -> str:
@@ -459,7 +460,7 @@ class DeliveredCopy(StoredNote):
         found = read_object(text)
         project, contract, view = (as_text(found[name]) for name in ("project", "contract", "view"))
         place = {name: as_text(value) for name, value in as_object(found["place"]).items()}
-        return cls(project, contract, view, DeltaFolder(**place) if "path" in place else PostgresTable(**place))
+        return cls(project, contract, view, read_place(place))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from headrace.app.checking import CheckReport, ViewReport
 from headrace.doors.cli.output import problem_document
-from headrace.model.catalogue import Catalogue, Contract, DeltaFolder, PostgresTable, Refusal, Source, SourceColumn
+from headrace.model.catalogue import Catalogue, Contract, Refusal, Source, SourceColumn
+from headrace.model.copy_places import place_document
 from headrace.model.errors import Severity
 
 
@@ -96,15 +97,5 @@ def _contract_document(contract: Contract) -> dict[str, object]:
         "penalty": contract.penalty,
         "owner": contract.owner,
         "refresh": contract.refresh.value,
-        "deliver": _delivery(contract),
+        "deliver": None if contract.deliver is None else place_document(contract.deliver),
     }
-
-
-def _delivery(contract: Contract) -> dict[str, object] | None:
-    match contract.deliver:
-        case PostgresTable():
-            return {"postgres": contract.deliver.table}
-        case DeltaFolder():
-            return {"delta": contract.deliver.path}
-        case None:
-            return None

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from headrace.app.checking import CheckReport, ViewReport
 from headrace.doors.cli.output import count, join_items, table, wrap
 from headrace.model import amounts
-from headrace.model.catalogue import Catalogue, Contract, DeltaFolder, Link, PostgresTable, Refresh, Site, Source
+from headrace.model.catalogue import Catalogue, Contract, Link, PostgresTable, Refresh, Site, Source
+from headrace.model.copy_places import name_place
 from headrace.model.errors import Severity
 from headrace.model.left_out import say_left_out
 from headrace.model.statistics import are_rows_assumed, is_rate_assumed, rate_of, rows_of
@@ -124,11 +125,5 @@ def _tell_contract(contract: Contract) -> list[str]:
     facts += [amounts.format_price(contract.penalty, "row")] if contract.penalty else []
     facts += [f"for {contract.owner}"] if contract.owner else []
     facts += ["recomputed in full"] if contract.refresh is Refresh.FULL else []
-    match contract.deliver:
-        case PostgresTable():
-            facts.append(f"delivered to table {contract.deliver.table}")
-        case DeltaFolder():
-            facts.append(f"delivered to {contract.deliver.path}")
-        case None:
-            pass
+    facts += [f"delivered to {name_place(contract.deliver)}"] if contract.deliver else []
     return [contract.name, f"{contract.view} at {contract.site}", join_items(facts)]

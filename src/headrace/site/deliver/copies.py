@@ -10,12 +10,10 @@ from headrace.connect.delta_delivery import DeliveredFolder, DeltaDelivery
 from headrace.connect.postgres.deliver import PostgresDelivery
 from headrace.connect.postgres.delivered_table import DeliveredTable
 from headrace.declare.variables import fill, project_environment
-from headrace.model.catalogue import DeltaFolder, PostgresTable
+from headrace.model.catalogue import CopyPlace, DeltaFolder
 from headrace.model.errors import Location
 from headrace.model.relation import Field
 from headrace.run.ports import Delivery
-
-Place = PostgresTable | DeltaFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ class Copied:
 
 
 def target_of(
-    about: Copied, to: Place, folder: Path, environment: Mapping[str, str], declared_at: Location | None = None
+    about: Copied, to: CopyPlace, folder: Path, environment: Mapping[str, str], declared_at: Location | None = None
 ) -> CopyTarget:
     """Folders are below the project's. Raises `InputError` if a variable of the place is not set."""
     terms = (about.columns, about.project, about.contract, about.view, about.meaning, about.freshness_s)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace.meaning.python_functions import Functions
-from headrace.model.catalogue import Contract
+from headrace.model.catalogue import Contract, CopyPlace
 from headrace.model.errors import ConnectError, HeadraceError, RefusedRow
 from headrace.model.log import Lease
 from headrace.model.names import name_of_view
@@ -21,7 +21,7 @@ from headrace.run.program import Program
 from headrace.run.views.deliver import deliver
 from headrace.run.views.refused_row import say_refused_row
 from headrace.site.deadline import Deadline
-from headrace.site.deliver.copies import Copied, CopyTarget, Place, target_of
+from headrace.site.deliver.copies import Copied, CopyTarget, target_of
 from headrace.site.troubles import DELIVERY, Troubles
 
 MEND = "make the target writable, or change `deliver` and run `headrace apply`; the service keeps trying"
@@ -94,7 +94,7 @@ class Deliveries:
         return found
 
     def _target(
-        self, plan: Plan, contract: Contract, to: Place, outputs: tuple[Output, ...], environment: Mapping[str, str]
+        self, plan: Plan, contract: Contract, to: CopyPlace, outputs: tuple[Output, ...], environment: Mapping[str, str]
     ) -> CopyTarget:
         columns = tuple(Field(output.name, output.expr.type) for output in outputs)
         meaning = next(planned.block.fingerprint for planned in plan.blocks if planned.block.id == contract.view)

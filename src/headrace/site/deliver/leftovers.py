@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from headrace.connect.sources import connector_of
-from headrace.model.catalogue import PostgresTable
+from headrace.model.copy_places import name_place
 from headrace.model.errors import NotOurs
 from headrace.model.notes import CaptureSlot, DeliveredCopy, read_notes
-from headrace.model.table_name import show_table
 from headrace.run.ports import Ledger
 from headrace.site.deliver.copies import Copied, target_of
 from headrace.site.folder import Folder
@@ -49,8 +48,7 @@ def describe_thing(thing: Noted) -> str:
     """What people call it, as the subject of a sentence."""
     match thing:
         case DeliveredCopy(contract=contract, place=place):
-            where = f"table {show_table(place.table)}" if isinstance(place, PostgresTable) else f'folder "{place.path}"'
-            return f'{where} of contract "{contract}", which was withdrawn,'
+            return f'{name_place(place)} of contract "{contract}", which was withdrawn,'
         case CaptureSlot():
             return f'slot "{thing.slot}" of database {thing.database}, which is no longer captured,'
         case _:
