@@ -81,8 +81,8 @@ class EngineWorld:
         pieces = []
         for start in range(0, count, SPOOL_ROWS):
             part = table.slice(start, SPOOL_ROWS)
-            file, size = self.store.write(self.catalogue.sources[source].site, part, f"spool-{source}-{t}")
-            pieces.append(Piece(PieceKind.CHANGE, file, self.now, t, part.num_rows, size))
+            stored = self.store.write(self.catalogue.sources[source].site, part, f"spool-{source}-{t}")
+            pieces.append(stored.as_piece(PieceKind.CHANGE, self.now, t, part.num_rows))
         return pieces
 
     def vertex_of(self, contract: str) -> str:

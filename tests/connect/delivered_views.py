@@ -136,8 +136,7 @@ class View:
     def _piece(self, kind: PieceKind, stamped: list[Row], after: int, t: int) -> Piece:
         columns = {f.name: f.type for f in self.fields}
         table = arrow_table({**columns, TIME: BIGINT, ORDER: INT, WEIGHT: BIGINT}, stamped)
-        file, size = self.store.write("here", table, f"{kind}-{t}")
-        return Piece(kind, file, after, t, table.num_rows, size)
+        return self.store.write("here", table, f"{kind}-{t}").as_piece(kind, after, t, table.num_rows)
 
     def deliver_to(self, delivery: Delivery) -> int | None:
         return deliver(delivery, self.store, self.log, self.fields, self.outputs)

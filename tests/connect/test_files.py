@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from headrace.connect.files import FileStore
 from headrace.model.errors import ConnectError
+from headrace.model.log import StoredFile
 from headrace.run.ports import Store
 
 TABLE = pa.table(
@@ -30,58 +31,58 @@ TABLE = pa.table(
 def test_rows_are_read_back_as_written(tmp_path: Path):
     store: Store = FileStore(tmp_path / "data")
     chunks = pa.concat_tables([TABLE, TABLE.slice(1, 1), TABLE.slice(0, 0)])
-    file, size = store.write("us", chunks, "v1")
+    file = store.write("us", chunks, "v1")
     assert store.read("us", file).equals(chunks)
-    assert (tmp_path / "data" / "us" / file).stat().st_size == size
+    assert (tmp_path / "data" / "us" / file.file).stat().st_size == file.bytes
     assert store.read("us", file, ["__t", "x.text"]).equals(chunks.select(["__t", "x.text"]))
     assert all(column.num_chunks == 1 for column in store.read("us", file).columns)
 
 
 def test_a_file_without_rows_keeps_its_columns(tmp_path: Path):
     store = FileStore(tmp_path)
-    file, _ = store.write("us", TABLE.slice(0, 0), "v1")
+    file = store.write("us", TABLE.slice(0, 0), "v1")
     assert store.read("us", file).equals(TABLE.slice(0, 0))
 
 
 def test_reading_maps_the_file_and_copies_nothing(tmp_path: Path):
     store = FileStore(tmp_path)
     rows = pa.table({"x.id": pa.array(range(1_000_000), pa.int64())})
-    file, _ = store.write("us", rows, "v1")
+    file = store.write("us", rows, "v1")
     before = pa.total_allocated_bytes()
     found = store.read("us", file)
     assert pa.total_allocated_bytes() - before < 100_000
-    store.delete("us", file)
+    store.delete("us", file.file)
     assert found.equals(rows), "who has it open reads on"
 
 
 def test_every_attempt_has_a_name_of_its_own(tmp_path: Path):
     store = FileStore(tmp_path)
-    assert len({store.write("us", TABLE, "same")[0] for _ in range(5)}) == 5
+    assert len({store.write("us", TABLE, "same").file for _ in range(5)}) == 5
 
 
 @given(site=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20), hint=st.text(max_size=300))
 def test_any_site_and_hint_make_a_file_inside_the_store(tmp_path_factory: pytest.TempPathFactory, site: str, hint: str):
     root = tmp_path_factory.mktemp("store")
     store = FileStore(root)
-    file, _ = store.write(site, TABLE, hint)
-    assert [(found_site, found) for found_site, found, _ in store.list()] == [(site, file)]
+    file = store.write(site, TABLE, hint)
+    assert [(found_site, found) for found_site, found, _ in store.list()] == [(site, file.file)]
     assert [path.parent.parent for path in root.rglob("*.arrow")] == [root]
     assert store.read(site, file).equals(TABLE)
-    store.delete(site, file)
-    store.delete(site, file)
+    store.delete(site, file.file)
+    store.delete(site, file.file)
     assert list(store.list()) == []
 
 
 def test_what_a_crash_left_unfinished_is_listed(tmp_path: Path):
     store = FileStore(tmp_path)
-    file, _ = store.write("us", TABLE, "v1")
+    file = store.write("us", TABLE, "v1")
     (tmp_path / "us" / ".v1-0.arrow.unfinished").write_bytes(b"half")
-    assert [name for _, name, _ in store.list()] == [".v1-0.arrow.unfinished", file]
+    assert [name for _, name, _ in store.list()] == [".v1-0.arrow.unfinished", file.file]
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path: Path):
-    with pytest.raises(ConnectError, match=r'cannot read ".*gone.arrow"'):
-        FileStore(tmp_path).read("us", "gone.arrow")
+    with pytest.raises(ConnectError, match=r'the file ".*gone.arrow" is missing'):
+        FileStore(tmp_path).read("us", StoredFile("gone.arrow", 1, None))
 
 
 def test_a_store_that_is_not_there_yet_is_empty(tmp_path: Path):

@@ -109,7 +109,7 @@ class PortWorld(ABC):
 
     def ids(self) -> Counter[int]:
         log = self.ledger.logs([spool_log("clicks")]).get(spool_log("clicks"))
-        tables = [] if log is None else [self.store.read("us", piece.file) for piece in log.pieces]
+        tables = [] if log is None else [self.store.read("us", piece.stored) for piece in log.pieces]
         return Counter(number for table in tables for number in table.column("clicks.id").to_pylist())
 
     def take(self, capture: SourceCapture, *numbers: int) -> None:

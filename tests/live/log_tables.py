@@ -42,5 +42,5 @@ def write_table(store: FileStore, source: str, table: ZSet) -> SourceTable:
     changes += [(row, t, 0, sign * weight) for row, weight in rows[1:2] for t, sign in ((12, -1), (NOW, 1))]
     later = [(row, NOW + 1, 0, -weight) for row, weight in rows]
     parts = [change_rows(columns, part) for part in (base, [*changes, *later])]
-    files = tuple(store.write(SITE, part, source)[0] for part in parts)
+    files = tuple(store.write(SITE, part, source) for part in parts)
     return SourceTable(SITE, files, NOW, names)

@@ -204,9 +204,9 @@ def test_an_answer_is_written_as_contents_of_a_log(
     relation = read_query("SELECT k, name FROM r WHERE ok", SCHEMA)
     columns = tuple(Field(f"v.{field.name}", field.type) for field in fields_of(relation))
     written = replace(evaluator, store=store).files(relation, held, ContentsTarget(SITE, "v", NOW, columns))
-    found = [store.read(SITE, part.file) for part in written]
+    found = [store.read(SITE, part.stored) for part in written]
     assert [part.rows for part in written] == [table.num_rows for table in found]
-    assert all((tmp_path / SITE / part.file).stat().st_size == part.bytes for part in written)
+    assert all((tmp_path / SITE / part.stored.file).stat().st_size == part.stored.bytes for part in written)
     whole = pa.concat_tables(found)
     assert whole.column_names == ["v.k", "v.name", "__t", "__o", "__w"]
     expected = [(*row, NOW, 0, 1) for row in evaluate(relation, TABLES).rows()]

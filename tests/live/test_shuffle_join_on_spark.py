@@ -62,7 +62,7 @@ def test_the_lookup_join_makes_the_changes_of_a_shuffle_join(spark: SparkSession
 
     store, (left, right), (after, upto) = FileStore(tmp_path), (history(seed, True), history(-seed, False)), (3, 9)
     files = [
-        LogFiles(SITE, tuple(store.write(SITE, part, "log")[0] for part in (table.slice(0, 25), table.slice(25))), of)
+        LogFiles(SITE, tuple(store.write(SITE, part, "log") for part in (table.slice(0, 25), table.slice(25))), of)
         for table, of in ((left, A), (right, B))
     ]
     theirs = shuffle_join(spark, store, STEP, JoinFiles(*files), (after, upto), MADE).toArrow()

@@ -26,8 +26,7 @@ VALUES: list[Row] = [(a, b, c) for a in (None, 1, 2, 3) for b in (None, "", "x")
 def write(store: FileStore, kind: PieceKind, after: int, upto: int, rows: list[tuple[Row, int]]) -> Piece:
     types = {**{field.name: field.type for field in COLUMNS}, TIME: BIGINT, ORDER: INT, WEIGHT: BIGINT}
     table = arrow_table(types, [(*row, upto, 0, weight) for row, weight in rows])
-    file, size = store.write("us", table, "v")
-    return Piece(kind, file, after, upto, len(rows), size)
+    return store.write("us", table, "v").as_piece(kind, after, upto, len(rows))
 
 
 @pytest.mark.parametrize("seed", range(20))

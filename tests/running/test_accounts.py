@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.model.event_wire import EventsAsked
 from headrace.model.events import Event, ServiceStarted
-from headrace.model.log import Commit, Edit, Piece, PieceKind
+from headrace.model.log import Commit, Edit, PieceKind
 from headrace.model.push_events import DatasetsPushed, DatasetsStored, Use
 from headrace.observe.cost import ChargedAccounts, charge_event
 from headrace.run.schedule.next_push import Due
@@ -52,8 +52,7 @@ def test_rows_that_come_later_than_promised_are_counted_once(tmp_path: Path) -> 
     ledger.commit(lease, Commit((Edit("view", None, 0, start=0, site="eu"),)))
     auditor.watch((WatchedContract("sales", "view", 10.0, 0.5, ()),))
     rows = pa.table({"__t": [80 * SECOND, 95 * SECOND, 95 * SECOND], "__w": [1, 1, -2]})
-    file, size = store.write("eu", rows, "view")
-    piece = Piece(PieceKind.CHANGE, file, 0, 95 * SECOND, 3, size)
+    piece = store.write("eu", rows, "view").as_piece(PieceKind.CHANGE, 0, 95 * SECOND, 3)
     ledger.commit(lease, Commit((Edit("view", 0, 95 * SECOND, (piece,)),)))
     for _ in range(2):
         auditor.judge(store, {"view"}, 100 * SECOND)

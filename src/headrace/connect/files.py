@@ -3,16 +3,22 @@
     ROOT/SITE/HINT-UUID.arrow              complete, on disk, never changed
     ROOT/SITE/.HINT-UUID.arrow.unfinished  being written, or left over from a crash: garbage once it is old
 
-Files are not compressed, and hold their rows as one batch: a column is one piece of mapped memory, and is not copied.
+    ROOT/SITE/HINT-UUID.arrow.sums         checksums of the blocks of a file that is larger than one
+    ROOT/.damaged/SITE/HINT-UUID.arrow     what is wrong with a file, until it is replaced
+
+Files are not compressed, and hold their rows as one batch: a column of a large file is one piece of mapped memory, and
+is not copied. Small files are read. Nothing is read of a file that is not what was written (`checksums.py`).
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -20,8 +26,22 @@ from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
+from headrace.connect.checksums import (
+    BLOCK,
+    SummingFile,
+    find_wrong_block,
+    is_right,
+    pack_sums,
+    root_of,
+    sum_slowly,
+    sums_beside,
+)
+from headrace.connect.damage_notes import NOTED, DamageNotes
+from headrace.model.damage import DamagedFile, DamageKind, FileDamage
 from headrace.model.errors import ConnectError
+from headrace.model.log import StoredFile
 
+_PLAIN = pa.ipc.IpcWriteOptions(compression=None)
 LONGEST_HINT = 100
 """Characters; file systems allow names of 255 bytes."""
 
@@ -31,8 +51,10 @@ class FileStore:
     """Used by several processes at once, and sent to Spark's workers."""
 
     root: Path
+    noted_in: Path | None = None
+    """The store that damage is noted in, if it is another one: one that these files were pinned from."""
 
-    def write(self, site: str, table: pa.Table, hint: str, durable: bool = True) -> tuple[str, int]:
+    def write(self, site: str, table: pa.Table, hint: str, durable: bool = True) -> StoredFile:
         folder = self._folder(site)
         name = f"{_readable(hint)}-{uuid.uuid4().hex}.arrow"
         unfinished = folder / f".{name}.unfinished"
@@ -40,7 +62,10 @@ class FileStore:
             # In this order: the folder, the content, the name. After a loss of power a name must never stand for half
             # a file, and the ledger names the file only after this returns.
             _make_durable(folder)
-            size = _write(unfinished, table.combine_chunks(), durable)
+            size, sums, written_ns = _write(unfinished, table.combine_chunks(), durable)
+            if size > BLOCK:
+                with open_private(sums_beside(folder / name)) as beside:
+                    beside.write(pack_sums(sums, written_ns))
             unfinished.rename(folder / name)
             if durable:
                 _sync(folder)
@@ -49,20 +74,29 @@ class FileStore:
             raise ConnectError(
                 f'cannot write "{folder / name}": {error}', hint="is there space on its disk?"
             ) from error
-        return name, size
+        return StoredFile(name, size, root_of(sums))
 
-    def read(self, site: str, file: str, columns: Sequence[str] | None = None) -> pa.Table:
+    def read(self, site: str, file: StoredFile, columns: Sequence[str] | None = None, whole: bool = True) -> pa.Table:
         """The columns in the order asked for; all of the file's without."""
-        path = self._folder(site) / file
+        path = self._folder(site) / file.file
         try:
-            with pa.memory_map(str(path)) as source:
+            with _open_checked(path, file, whole) as source:
                 return _read_columns(source, columns)
-        except OSError as error:  # pa.ArrowInvalid, of a damaged file, says more than we could
-            raise ConnectError(f'cannot read "{path}": {error}', hint="was it deleted by hand?") from error
+        except _Wrong as wrong:
+            raise self._note_damage(site, file.file, wrong.kind, wrong.why) from None
+        except OSError as error:
+            if (found := _find_damage(error)) is not None:
+                raise self._note_damage(site, file.file, *found) from error
+            raise ConnectError(f'cannot read "{path}": {error}', hint="may we read it?") from error
+        except (pa.ArrowException, ValueError) as error:
+            if file.root is not None:
+                raise
+            # Of a file without checksums nothing else tells. To whoever reads, it would look like a bad row.
+            raise self._note_damage(site, file.file, DamageKind.CONTENTS, f"is damaged: {error}") from error
 
     def pin(self, site: str, files: Sequence[str], folder: Path) -> FileStore:
         """Pins files by hard links: nothing is copied. Safe to repeat."""
-        pinned = FileStore(folder)
+        pinned = FileStore(folder, self.root if self.noted_in is None else self.noted_in)
         pinned._folder(site).mkdir(parents=True, exist_ok=True)
         for file in files:
             try:
@@ -79,15 +113,69 @@ class FileStore:
     def list(self) -> Iterator[tuple[str, str, float]]:
         now = time.time()
         folders = sorted(self.root.iterdir()) if self.root.is_dir() else []
-        for folder in folders:
-            for entry in sorted(os.scandir(folder), key=lambda entry: entry.name) if folder.is_dir() else ():
+        for folder in (one for one in folders if one.is_dir() and one.name != NOTED):
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+            names = {entry.name for entry in entries}
+            for entry in entries:
+                if entry.name.removesuffix(".sums") != entry.name and entry.name.removesuffix(".sums") in names:
+                    continue  # it goes with its file
                 try:
                     yield unquote(folder.name), entry.name, now - entry.stat().st_mtime
                 except FileNotFoundError:  # finished or deleted meanwhile
                     continue
 
     def delete(self, site: str, file: str) -> None:
-        (self._folder(site) / file).unlink(missing_ok=True)
+        path = self._folder(site) / file
+        with suppress(IsADirectoryError):  # somebody else made it
+            path.unlink(missing_ok=True)
+        sums_beside(path).unlink(missing_ok=True)
+
+    # Damage
+
+    def check(self, site: str, file: StoredFile) -> None:
+        """Looks whether a file is there, and as large as it was written. Raises DamagedFile."""
+        try:
+            _check_size((self._folder(site) / file.file).stat().st_size, file.bytes)
+        except _Wrong as wrong:
+            raise self._note_damage(site, file.file, wrong.kind, wrong.why) from None
+        except OSError as error:
+            if (found := _find_damage(error)) is not None:
+                raise self._note_damage(site, file.file, *found) from error
+
+    def check_slowly(self, site: str, file: StoredFile) -> Generator[int, None, int | None]:
+        """Reads a whole file, and yields the bytes of every part of it. In the end returns its root.
+
+        None if it could not be read, though it may be right. Raises DamagedFile.
+        """
+        self.check(site, file)
+        try:
+            root = yield from sum_slowly(self._folder(site) / file.file)
+        except OSError as error:
+            if (found := _find_damage(error)) is not None:
+                raise self._note_damage(site, file.file, *found) from error
+            return None
+        if file.root is not None and root != file.root:
+            why = "is damaged: its content has changed"
+            raise self._note_damage(site, file.file, DamageKind.CONTENTS, why)
+        return root
+
+    def damaged(self) -> Sequence[FileDamage]:
+        """Files that anybody found to be damaged, in any process, until they are forgotten."""
+        return self._notes.read()
+
+    def forget_damage(self, site: str, file: str) -> None:
+        """The file was replaced, or nobody needs it any more."""
+        self._notes.forget(self._folder(site).name, file)
+
+    def _note_damage(self, site: str, file: str, kind: DamageKind, why: str) -> DamagedFile:
+        """What to raise."""
+        damage = FileDamage(site, file, kind, why, time.time())
+        self._notes.add(self._folder(site).name, damage)
+        return DamagedFile(str(self._folder(site) / file), damage)
+
+    @property
+    def _notes(self) -> DamageNotes:
+        return DamageNotes(self.root if self.noted_in is None else self.noted_in)
 
     def _folder(self, site: str) -> Path:
         """Every site has one of its own, and its name can be read back: what is listed is compared with the ledger."""
@@ -104,17 +192,60 @@ def open_private(path: Path, flags: int = os.O_TRUNC) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, 0o600), "wb")
 
 
-def _write(path: Path, table: pa.Table, durable: bool) -> int:
-    with open_private(path, os.O_EXCL) as file:
-        with pa.ipc.new_file(file, table.schema, options=pa.ipc.IpcWriteOptions(compression=None)) as writer:
+def _write(path: Path, table: pa.Table, durable: bool) -> tuple[int, bytes, int]:
+    """Size, checksums of the blocks, and when it was last written. What is small goes to the file at once."""
+    with open_private(path, os.O_EXCL) as opened:
+        file = SummingFile(opened)
+        small = pa.BufferOutputStream() if table.nbytes < BLOCK else None
+        with pa.ipc.new_file(small or file, table.schema, options=_PLAIN) as writer:
             writer.write_table(table)
-        file.flush()
-        if durable:
-            os.fsync(file.fileno())
-        return file.tell()
+        if small is not None:
+            file.write(small.getvalue())
+        return file.bytes, *file.finish(durable)
 
 
-def _read_columns(source: pa.MemoryMappedFile, columns: Sequence[str] | None) -> pa.Table:
+class _Wrong(Exception):
+    """A file is not what was written."""
+
+    def __init__(self, kind: DamageKind, why: str) -> None:
+        self.kind, self.why = kind, why
+        super().__init__(why)
+
+
+def _open_checked(path: Path, file: StoredFile, whole: bool) -> pa.NativeFile:
+    """Opens a file that is what was written, as far as it is checked."""
+    found = path.stat()
+    _check_size(found.st_size, file.bytes)
+    if file.bytes > BLOCK:
+        wrong = None if file.root is None else find_wrong_block(path, found, file.root, whole)
+        if wrong is not None:
+            raise _Wrong(DamageKind.CONTENTS, f"is damaged: block {wrong + 1} of {-(-file.bytes // BLOCK)} has changed")
+        return pa.memory_map(str(path))
+    # What is used is what was checked: a file that somebody cuts short after this is in memory, and not mapped.
+    content = path.read_bytes()
+    _check_size(len(content), file.bytes)
+    if file.root is not None and not is_right(found, file.root, content):
+        raise _Wrong(DamageKind.CONTENTS, "is damaged: its content has changed")
+    return pa.BufferReader(content)
+
+
+def _check_size(found: int, written: int) -> None:
+    if found != written:
+        raise _Wrong(DamageKind.SIZE, f"has {found} bytes, {written} were written")
+
+
+def _find_damage(error: OSError) -> tuple[DamageKind, str] | None:
+    """What is wrong with a file; None if that is not the file's fault: it may be read another time."""
+    match error.errno:
+        case errno.ENOENT | errno.ENOTDIR:
+            return DamageKind.MISSING, "is missing"
+        case errno.EISDIR | errno.EIO | errno.ENXIO:
+            return DamageKind.CONTENTS, f"is damaged: {error.strerror}"
+        case _:
+            return None
+
+
+def _read_columns(source: pa.NativeFile, columns: Sequence[str] | None) -> pa.Table:
     if columns is None:
         return pa.ipc.open_file(source).read_all()
     schema = pa.ipc.open_file(source).schema

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from headrace.model.log import StoredFile
 from headrace.run.ports import Store
 
 
@@ -50,13 +51,13 @@ class MarkingStore:
     inner: Store
     mark: Path
 
-    def write(self, site: str, table: pa.Table, hint: str, durable: bool = True) -> tuple[str, int]:
+    def write(self, site: str, table: pa.Table, hint: str, durable: bool = True) -> StoredFile:
         made = self.inner.write(site, table, hint, durable)
         self._move_on()
         return made
 
-    def read(self, site: str, file: str, columns: Sequence[str] | None = None) -> pa.Table:
-        found = self.inner.read(site, file, columns)
+    def read(self, site: str, file: StoredFile, columns: Sequence[str] | None = None, whole: bool = True) -> pa.Table:
+        found = self.inner.read(site, file, columns, whole)
         self._move_on()
         return found
 

@@ -30,11 +30,35 @@ class PieceKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file as it was written: its name in the store of a site, its size, and the root of its checksums.
+
+    `root` is None of a file that was written before there were checksums, and has not been summed up since.
+    """
+
+    file: str
+    bytes: int
+    root: int | None
+
+    def as_piece(
+        self,
+        kind: PieceKind,
+        after: int,
+        upto: int,
+        rows: int,
+        key: tuple[str, ...] = (),
+        shard: int = 0,
+        shards: int = 1,
+    ) -> Piece:
+        return Piece(kind, self.file, after, upto, rows, self.bytes, key, shard, shards, self.root)
+
+
+@dataclass(frozen=True, slots=True)
 class Piece:
     """A file of a log. `after` is exclusive, `upto` inclusive; a base holds everything up to `upto`.
 
-    Indexes name their `key` (columns), their shard, and how many shards there were. `file` is relative to the store of
-    the log's site.
+    Indexes name their `key` (columns), their shard, and how many shards there were. `file`, `bytes` and `root` are
+    those of a `StoredFile` of the log's site.
     """
 
     kind: PieceKind
@@ -46,6 +70,11 @@ class Piece:
     key: tuple[str, ...] = ()
     shard: int = 0
     shards: int = 1
+    root: int | None = None
+
+    @property
+    def stored(self) -> StoredFile:
+        return StoredFile(self.file, self.bytes, self.root)
 
 
 @dataclass(frozen=True, slots=True)

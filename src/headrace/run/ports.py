@@ -11,7 +11,7 @@ import pyarrow as pa
 from headrace.meaning.python_functions import Functions
 from headrace.model.event_wire import EventsAsked, NumberedEvent
 from headrace.model.full_query import FullQuery
-from headrace.model.log import Commit, CommitMark, Lease, Log
+from headrace.model.log import Commit, CommitMark, Lease, Log, StoredFile
 from headrace.run.push.items import Item, ItemOutcome
 
 Made = TypeVar("Made")
@@ -66,14 +66,18 @@ class Ledger(Protocol):
 class Store(Protocol):
     """Immutable Arrow files of sites. Names are unique for each attempt; what is committed is never overwritten."""
 
-    def write(self, site: str, table: pa.Table, hint: str, durable: bool = True) -> tuple[str, int]:
-        """A new file; its name and size in bytes. `hint` makes the name readable.
+    def write(self, site: str, table: pa.Table, hint: str, durable: bool = True) -> StoredFile:
+        """Writes a new file. `hint` makes the name readable.
 
         If `durable`, it outlives a loss of power once this returns; what can be made again need not.
         """
 
-    def read(self, site: str, file: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """Memory-mapped: reading costs what is touched."""
+    def read(self, site: str, file: StoredFile, columns: Sequence[str] | None = None, whole: bool = True) -> pa.Table:
+        """The rows as they were written; raises `DamagedFile` else.
+
+        A large file is mapped. Whoever needs a few of its rows asks for less than the `whole`: then reading costs what
+        is touched, and only the first and the last block are checked.
+        """
 
     def pin(self, site: str, files: Sequence[str], folder: Path) -> Store:
         """A store of these files alone, in a folder on the same disk: what is deleted here can still be read there."""

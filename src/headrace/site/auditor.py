@@ -227,7 +227,7 @@ def last_look(ledger: Ledger) -> ContractReadings | None:
 def _count_changes(store: Store, log: Log, after: int, now: int, freshness_s: float) -> tuple[int, int]:
     rows, late = 0, 0
     for piece in log.changes(after, log.t):
-        table = store.read(log.site, piece.file, [TIME, WEIGHT])
+        table = store.read(log.site, piece.stored, [TIME, WEIGHT])
         times, weights = (table.column(name).to_numpy().astype(np.int64) for name in (TIME, WEIGHT))
         new = (times > after) & (times <= log.t)
         counted = count_late(times[new], weights[new], now, freshness_s)

@@ -118,8 +118,8 @@ class RunningWorld:
         columns = {field.name: field.type for field in fields}
         extra: dict[str, Type] = {TIME: BIGINT, NUMBER: BIGINT, OPERATION: STRING, KEPT: Array(STRING)}
         table = arrow_table({**columns, **extra}, [(*row, t, n, op, None) for n, (row, op) in enumerate(rows)])
-        file, size = self.store.write(self._site(source), table, f"spool-{source}-{t}")
-        return [Piece(PieceKind.CHANGE, file, self.now, t, table.num_rows, size)]
+        stored = self.store.write(self._site(source), table, f"spool-{source}-{t}")
+        return [stored.as_piece(PieceKind.CHANGE, self.now, t, table.num_rows)]
 
     # Views
 

@@ -42,7 +42,7 @@ class Place:
 
     def rows(self) -> list[tuple[Any, ...]]:
         log = self.ledger.logs(["spool:s"])["spool:s"]
-        tables = [self.store.read("us", piece.file).to_pylist() for piece in log.pieces]
+        tables = [self.store.read("us", piece.stored).to_pylist() for piece in log.pieces]
         found = sorted((row for table in tables for row in table), key=lambda row: (row["__t"], row["__n"]))
         assert all(row["__op"] == "i" for row in found)
         return [tuple(row[f"s.{name}"] for name, _ in self.stream.columns) for row in found]

@@ -34,7 +34,7 @@ import pyarrow as pa
 from headrace.connect.files import FileStore
 from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.model.log import Commit, CommitMark, Edit, Piece, PieceKind
+from headrace.model.log import Commit, CommitMark, Edit, PieceKind
 from headrace.model.notes import WantedTime
 from headrace.model.push_events import DatasetsPushed
 
@@ -45,8 +45,7 @@ lease = ledger.acquire("service", "writer", 3600)
 for t in range(1_000_000):
     pieces = {}
     for log in (f"v{n}" for n in range(20)):
-        file, size = store.write("us", pa.table({"t": [t]}), log)
-        pieces[log] = Piece(PieceKind.CHANGE, file, t, t + 1, 1, size)
+        pieces[log] = store.write("us", pa.table({"t": [t]}), log).as_piece(PieceKind.CHANGE, t, t + 1, 1)
     edits = tuple(Edit(log, t or None, t + 1, (piece,), site="us") for log, piece in pieces.items())
     marks, events = (CommitMark("db", t + 1, t),), (DatasetsPushed(t, 20),)
     ledger.commit(lease, Commit(edits, (WantedTime(t + 1),), marks, events=events))
@@ -91,7 +90,7 @@ def test_a_writer_killed_at_any_instant_leaves_whole_rounds(
         collect(store, ledger)
         assert {f"{site}/{file}" for site, file, _ in store.list()} == ledger.files()
         for log in logs.values():
-            assert [store.read("us", p.file)["t"][0].as_py() for p in log.pieces] == list(range(last))
+            assert [store.read("us", p.stored)["t"][0].as_py() for p in log.pieces] == list(range(last))
 
 
 def collect(store: FileStore, ledger: SqlLedger) -> None:

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +204,7 @@ def test_a_ledger_of_a_newer_format_is_refused(open_ledger: Open, database: Call
     open_ledger()
     with closing(database()) as other, other.write() as transaction:
         transaction.change(statements.WRITE_FORMAT, [(99,)])
-    with pytest.raises(ConnectError, match="has format 99, this version of Headrace knows formats up to 2"):
+    with pytest.raises(ConnectError, match="has format 99, this version of Headrace knows formats up to 3"):
         open_ledger()
 
 
@@ -214,6 +215,25 @@ def test_an_older_format_is_brought_up_to_date(open_ledger: Open, monkeypatch: p
     monkeypatch.setattr(statements, "MIGRATIONS", more)
     monkeypatch.setattr(statements, "FORMAT", len(more))
     assert open_ledger().notes() == {"wanted": "1", "format": "newest"} == open_ledger().notes()
+
+
+def test_files_in_the_ledger_of_version_0_2_have_no_checksums_until_they_are_replaced(
+    open_ledger: Open, database: Callable[[], LedgerDatabase]
+):
+    with closing(database()) as old, old.migrate() as transaction:
+        transaction.change(statements.MAKE_FORMAT)
+        for number, changes in enumerate(statements.MIGRATIONS[:2]):
+            for statement in changes:
+                transaction.change(statement)
+            transaction.change(statements.WRITE_FORMAT, [(number + 1,)])
+        transaction.change("INSERT INTO logs VALUES ('v', 'us', 7, 5)")
+        transaction.change("INSERT INTO pieces VALUES ('v', 'change', 'a.arrow', 5, 7, 3, 100, '[]', 0, 1)")
+    ledger = open_ledger()
+    (piece,) = ledger.logs()["v"].pieces
+    assert piece == Piece(PieceKind.CHANGE, "a.arrow", 5, 7, 3, 100, root=None)
+    lease = ledger.acquire("service", "a", 10)
+    ledger.commit(lease, Commit((Edit("v", 7, 7, (replace(piece, root=2**32 - 1),), ("a.arrow",)),)))
+    assert open_ledger().logs()["v"].pieces == (replace(piece, root=2**32 - 1),)
 
 
 def test_writers_with_leases_of_their_own_do_not_lose_rounds(open_ledger: Open):

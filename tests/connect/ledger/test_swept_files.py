@@ -18,7 +18,7 @@ from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.postgres.capture import Capture, CaptureSettings
 from headrace.model.errors import Conflict, ConnectError
-from headrace.model.log import Commit, Edit, Piece, PieceKind
+from headrace.model.log import Commit, Edit, Piece, PieceKind, StoredFile
 from headrace.model.notes import WantedTime
 from headrace.model.types import INT
 from headrace.run.capture.spool import CapturedTable
@@ -47,8 +47,7 @@ def ledger(open_ledger: Callable[[], SqlLedger]) -> Iterator[SqlLedger]:
 
 
 def written(store: FileStore, upto: int = 1) -> Piece:
-    file, size = store.write("us", pa.table({"a": [1]}), "rows")
-    return Piece(PieceKind.CHANGE, file, upto - 1, upto, 1, size)
+    return store.write("us", pa.table({"a": [1]}), "rows").as_piece(PieceKind.CHANGE, upto - 1, upto, 1)
 
 
 def test_a_commit_of_files_that_were_swept_away_is_refused_as_a_whole(ledger: SqlLedger, store: FileStore):
@@ -101,10 +100,10 @@ def test_a_capture_whose_files_were_swept_away_reads_them_again(postgres_dsn: st
     class Sweeping(FileStore):
         """Deletes what is written, as if the capture had stood still since."""
 
-        def write(self, site: str, table: pa.Table, hint: str, durable: bool = True) -> tuple[str, int]:
-            file, size = super().write(site, table, hint, durable)
-            self.delete(site, file)
-            return file, size
+        def write(self, site: str, table: pa.Table, hint: str, durable: bool = True) -> StoredFile:
+            stored = super().write(site, table, hint, durable)
+            self.delete(site, stored.file)
+            return stored
 
     settings = CaptureSettings("test", "main", postgres_dsn, (NUMBERS,), tmp_path / "scratch")
     with (

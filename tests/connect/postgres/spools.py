@@ -22,7 +22,7 @@ def spool_rows(captured: CapturedTable, ledger: Ledger, store: Store) -> list[di
         return []
     rows = []
     for piece in log.of_kind(PieceKind.CHANGE):
-        table = store.read(log.site, piece.file)
+        table = store.read(log.site, piece.stored)
         assert table.num_rows == piece.rows
         for row in table.to_pylist():
             assert piece.after < row["__t"] <= piece.upto <= log.t

@@ -74,7 +74,7 @@ def history_of(world: RunningWorld) -> dict[str, list[str]]:
         name: sorted(
             repr(row)
             for piece in log.changes(log.start, log.t)
-            for row in world.store.read(log.site, piece.file).to_pylist()
+            for row in world.store.read(log.site, piece.stored).to_pylist()
             if row[TIME] > log.start
         )
         for name, log in world.ledger.logs().items()

@@ -42,7 +42,7 @@ def items_of(world: RunningWorld) -> list[WorkItem]:
 
 def rows_made(world: RunningWorld, item: WorkItem, produced: Produced) -> ZSet:
     names = schema_of(item.log.columns).names
-    files = [piece.file for log, piece in produced.pieces if piece.kind is PieceKind.CHANGE and log == item.name]
+    files = [piece.stored for log, piece in produced.pieces if piece.kind is PieceKind.CHANGE and log == item.name]
     tables_ = [world.store.read(item.log.site, file, names) for file in files]
     table = pa.concat_tables([schema_of(item.log.columns).empty_table(), *tables_])
     return ZSet(zip(rows_of_arrow(table.drop_columns([WEIGHT])), table.column(WEIGHT).to_pylist(), strict=True))

@@ -34,9 +34,9 @@ def _log(name: Any, site: Any, t: Any, start: Any) -> Log:
 
 @lru_cache(REMEMBERED)
 def _piece(
-    kind: Any, file: Any, after: Any, upto: Any, rows: Any, size: Any, key: Any, shard: Any, shards: Any
+    kind: Any, file: Any, after: Any, upto: Any, rows: Any, size: Any, key: Any, shard: Any, shards: Any, root: Any
 ) -> Piece:
-    return Piece(PieceKind(kind), file, after, upto, rows, size, tuple(json.loads(key)), shard, shards)
+    return Piece(PieceKind(kind), file, after, upto, rows, size, tuple(json.loads(key)), shard, shards, root)
 
 
 def row_to_create(edit: Edit) -> Row:
@@ -50,4 +50,4 @@ def row_to_move(edit: Edit) -> Row:
 
 
 def row_to_add(log: str, p: Piece) -> Row:
-    return log, p.kind.value, p.file, p.after, p.upto, p.rows, p.bytes, json.dumps(p.key), p.shard, p.shards
+    return log, p.kind.value, p.file, p.after, p.upto, p.rows, p.bytes, json.dumps(p.key), p.shard, p.shards, p.root

@@ -31,6 +31,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE event_counts (routine BIGINT NOT NULL PRIMARY KEY, last BIGINT NOT NULL, bytes BIGINT NOT NULL)",
         "INSERT INTO event_counts (routine, last, bytes) VALUES (0, 0, 0), (1, 0, 0)",
     ),
+    # NULL of files that were written before: they are summed up when the service comes to them.
+    ("ALTER TABLE pieces ADD COLUMN root BIGINT",),
 )
 """The statements that lead from each format to the next, from nothing on. Only ever appended to."""
 
@@ -50,7 +52,7 @@ RELEASE_LEASE = "UPDATE leases SET holder = NULL WHERE name = ? AND holder = ? A
 CHECK_LEASE = "UPDATE leases SET epoch = epoch WHERE name = ? AND holder = ? AND epoch = ?"
 
 READ_LOGS = 'SELECT name, site, t, "start" FROM logs'
-READ_PIECES = 'SELECT log, kind, file, "after", upto, "rows", bytes, "key", shard, shards FROM pieces'
+READ_PIECES = 'SELECT log, kind, file, "after", upto, "rows", bytes, "key", shard, shards, root FROM pieces'
 READ_TIMES = "SELECT name, t FROM logs"
 READ_FILES = "SELECT DISTINCT site, file FROM pieces JOIN logs ON logs.name = pieces.log"
 CREATE_LOG = 'INSERT INTO logs (name, site, t, "start") VALUES (?, ?, ?, ?) ON CONFLICT (name) DO NOTHING'
@@ -58,8 +60,8 @@ MOVE_LOG = 'UPDATE logs SET t = ?, "start" = coalesce(?, "start") WHERE name = ?
 FORGET_LOG = "DELETE FROM logs WHERE name = ?"
 FORGET_PIECES = "DELETE FROM pieces WHERE log = ?"
 DROP_PIECE = "DELETE FROM pieces WHERE log = ? AND file = ?"
-ADD_PIECE = """INSERT INTO pieces (log, kind, file, "after", upto, "rows", bytes, "key", shard, shards)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (log, file) DO NOTHING"""
+ADD_PIECE = """INSERT INTO pieces (log, kind, file, "after", upto, "rows", bytes, "key", shard, shards, root)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (log, file) DO NOTHING"""
 
 READ_NOTES = "SELECT name, value FROM notes WHERE substr(name, 1, length(?)) = ?"
 WRITE_NOTE = "INSERT INTO notes (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.connect.postgres.spill import Spill, SpillFolder
-from headrace.model.log import Commit, CommitMark, Edit, Piece, PieceKind
+from headrace.model.log import Commit, CommitMark, Edit, PieceKind, StoredFile
 from headrace.model.notes import NoteChange, SourceMend, SourceStopped
 from headrace.model.push_events import ChangesCaptured
 from headrace.run.capture.chunks import SnapshotWindow
@@ -78,7 +78,7 @@ class SpoolTarget:
     drifted: bool = False
     mend: str | None = None
     numbers: int = 0
-    pieces: list[tuple[str, int, int]] = field(default_factory=list)
+    pieces: list[tuple[StoredFile, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,8 +274,8 @@ class Intake:
         target.numbers += table.num_rows
         table = table.set_column(table.schema.get_field_index("__n"), "__n", pa.array(numbers, pa.int64()))
         captured = target.captured
-        file, size = self._outside.store.write(captured.site, table, captured.log)
-        target.pieces.append((file, table.num_rows, size))
+        stored = self._outside.store.write(captured.site, table, captured.log)
+        target.pieces.append((stored, table.num_rows))
         self._outside.answer()
 
     def _settle(self, spill: Spill, rows: SpoolRows, at_once: bool = False) -> None:
@@ -330,14 +330,14 @@ class Intake:
     def _tell(self) -> tuple[ChangesCaptured, ...]:
         """Tells of each row once: the event is part of the commit that brings the row."""
         waiting = [target for target in self.targets.values() if target.pieces and not target.halted]
-        rows_of = {target.captured.source: sum(rows for _, rows, _ in target.pieces) for target in waiting}
+        rows_of = {target.captured.source: sum(rows for _, rows in target.pieces) for target in waiting}
         return (ChangesCaptured(self._outside.now(), self._outside.database, rows_of),) if rows_of else ()
 
     def _edit(self, target: SpoolTarget) -> Edit:
         captured = target.captured
         after = self._start if target.t is None else target.t
         pieces = tuple(
-            Piece(PieceKind.CHANGE, file, after, self.position.t, rows, size) for file, rows, size in target.pieces
+            stored.as_piece(PieceKind.CHANGE, after, self.position.t, rows) for stored, rows in target.pieces
         )
         start = self._start if target.t is None else None
         return Edit(captured.log, target.t, self.position.t, pieces, start=start, site=captured.site)

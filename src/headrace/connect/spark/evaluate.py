@@ -23,7 +23,7 @@ from headrace.connect.spark.log_files import ContentsTarget, LogFiles, Written, 
 from headrace.connect.spark.relation_text import RelationText
 from headrace.meaning.functions import PYTHON_PREFIX
 from headrace.model.expr import Call, Expr, walk
-from headrace.model.log import NEVER
+from headrace.model.log import NEVER, StoredFile
 from headrace.model.relation import Field, Relation, Scan, fields_of, inputs_of, scans_of
 from headrace.model.rewrite import expressions_of
 from headrace.model.types import Type, Value
@@ -37,7 +37,7 @@ class SourceTable:
     """A source as of a time: files with its base and changes, and under which name they hold each of its columns."""
 
     site: str
-    files: tuple[str, ...]
+    files: tuple[StoredFile, ...]
     upto: int
     columns: Mapping[str, str]
 

@@ -44,6 +44,6 @@ def _write_table(store: FileStore, source: str, table: pa.Table, t: int) -> Sour
     weights = pa.repeat(pa.scalar(1, pa.int64()), table.num_rows)
     whole = stamp_rows(table, t).append_column(WEIGHT, weights)
     starts = range(0, max(1, whole.num_rows), ROWS_PER_FILE)
-    files = [store.write(SITE, whole.slice(start, ROWS_PER_FILE), source, durable=False)[0] for start in starts]
+    files = [store.write(SITE, whole.slice(start, ROWS_PER_FILE), source, durable=False) for start in starts]
     columns = {name.removeprefix(f"{source}."): name for name in table.column_names}
     return SourceTable(SITE, tuple(files), t, columns)

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.connect.spark.items import GROUPS_PER_CORE, cores
+from headrace.model.log import StoredFile
 from headrace.model.relation import Field
 from headrace.run.ports import Store
 from headrace.run.push.items import group_by_weight
@@ -24,17 +25,16 @@ class LogFiles:
     """Change rows of a log, in files. `columns` are those to read, by their names in the files."""
 
     site: str
-    files: tuple[str, ...]
+    files: tuple[StoredFile, ...]
     columns: tuple[Field, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A file that a task wrote; `bytes` is its size."""
+    """A file that a task wrote."""
 
-    file: str
+    stored: StoredFile
     rows: int
-    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,9 @@ def write_contents(frame: DataFrame, store: Store, target: ContentsTarget) -> tu
         table = pa.Table.from_batches(rows).select(list(range(len(schema)))).rename_columns(schema.names).cast(schema)
         weights = pa.repeat(pa.scalar(1, pa.int64()), table.num_rows)
         whole = stamp_rows(table, target.t).append_column(WEIGHT, weights)
-        file, size = store.write(target.site, whole, target.hint)
-        return pa.record_batch({"file": [file], "rows": [table.num_rows], "bytes": [size]})
+        stored = store.write(target.site, whole, target.hint)
+        made = {"file": [stored.file], "bytes": [stored.bytes], "root": [stored.root], "rows": [table.num_rows]}
+        return pa.record_batch(made)
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held: list[pa.RecordBatch] = []
@@ -94,5 +95,6 @@ def write_contents(frame: DataFrame, store: Store, target: ContentsTarget) -> tu
         if held:
             yield save(held)
 
-    found = frame.mapInArrow(write, "file string, rows bigint, bytes bigint").toArrow().to_pylist()
-    return tuple(sorted((Written(**row) for row in found), key=lambda written: written.file))
+    found = frame.mapInArrow(write, "file string, bytes bigint, root bigint, rows bigint").toArrow().to_pylist()
+    made = (Written(StoredFile(row["file"], row["bytes"], row["root"]), row["rows"]) for row in found)
+    return tuple(sorted(made, key=lambda written: written.stored.file))

@@ -179,7 +179,7 @@ class Cutter:
             raise InTheWay(database.name, "the capture of its database makes no progress")
         for log in ledger.logs(spools).values():
             for piece in log.changes(after, upto):
-                times = self.reader.store.read(log.site, piece.file, [TIME]).column(TIME)
+                times = self.reader.store.read(log.site, piece.stored, [TIME]).column(TIME)
                 if pc.any(pc.and_(pc.greater(times, after), pc.less_equal(times, upto))).as_py():
                     return True
         return False

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from headrace.model.log import Commit, CommitMark, Edit, Piece, PieceKind
+from headrace.model.log import Commit, CommitMark, Edit, PieceKind, StoredFile
 from headrace.model.notes import CapturedUpTo, NoteChange
 from headrace.run.capture.clock import next_time
 from headrace.run.capture.spool import KEPT_TYPE, spool_log
@@ -37,7 +37,7 @@ class StreamSpool:
         self._lease = ledger.acquire(f"capture:{database}", f"{platform.node()}:{os.getpid()}", LEASE_S)
         self._log = spool_log(source)
         self._t = ledger.times().get(self._log)
-        self._written: list[tuple[str, int, int]] = []
+        self._written: list[tuple[StoredFile, int]] = []
 
     def renew(self) -> None:
         """Raises `Fenced` if someone else has taken over."""
@@ -49,9 +49,9 @@ class StreamSpool:
 
     def write(self, rows: pa.Table, t: int) -> None:
         """Rows with columns named `source.column`, to be committed at time t."""
-        first = sum(count for _, count, _ in self._written)
-        file, size = self._store.write(self._site, _stamp_rows(rows, t, first), self._log)
-        self._written.append((file, rows.num_rows, size))
+        first = sum(count for _, count in self._written)
+        stored = self._store.write(self._site, _stamp_rows(rows, t, first), self._log)
+        self._written.append((stored, rows.num_rows))
 
     def discard(self) -> None:
         """Forgets what was written since the last commit: its files are garbage."""
@@ -71,7 +71,7 @@ class StreamSpool:
         microseconds of our clock. `place` is where the next capture goes on.
         """
         after = t - 1 if self._t is None else self._t
-        pieces = tuple(Piece(PieceKind.CHANGE, file, after, t, rows, size) for file, rows, size in self._written)
+        pieces = tuple(stored.as_piece(PieceKind.CHANGE, after, t, rows) for stored, rows in self._written)
         edit = Edit(self._log, self._t, t, pieces, start=after if self._t is None else None, site=self._site)
         position = CapturedUpTo(self._database, t, reached, dict(place or {}))
         mark = CommitMark(self._database, t, commit_time)

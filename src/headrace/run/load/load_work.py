@@ -63,7 +63,7 @@ def _read_contents(item: LoadItem, name: str) -> pa.Table | None:
     if files is None:
         return None
     schema = schema_of(item.program.logs[name].columns)
-    tables = [item.store.read(files.site, file, schema.names) for file in files.names]
+    tables = [item.store.read(files.site, piece.stored, schema.names) for piece in files.pieces]
     return contents([schema.empty_table(), *tables], item.t)
 
 
@@ -82,8 +82,8 @@ def _base(item: LoadItem, spec: LogSpec, table: pa.Table) -> Iterator[Piece]:
     if spec.name in item.before:
         yield from _write_change(item, spec, table, item.before[spec.name])
         return
-    name, size = item.store.write(spec.site, table, f"base-{spec.name}-{item.t}", durable=False)
-    yield Piece(PieceKind.BASE, name, NEVER, item.t, table.num_rows, size)
+    stored = item.store.write(spec.site, table, f"base-{spec.name}-{item.t}", durable=False)
+    yield stored.as_piece(PieceKind.BASE, NEVER, item.t, table.num_rows)
     if table.num_rows:
         shards = {(spec.name, key.columns): shards_wanted((), key.columns, table.num_rows) for key in spec.keys}
         yield from write_indexes(
@@ -94,12 +94,12 @@ def _base(item: LoadItem, spec: LogSpec, table: pa.Table) -> Iterator[Piece]:
 def _write_change(item: LoadItem, spec: LogSpec, table: pa.Table, log: Log) -> Iterator[Piece]:
     """What turns that which a log holds into a table, all at the time of loading."""
     names = schema_of(spec.columns).names
-    tables = [item.store.read(log.site, piece.file, names) for piece in log.contents]
+    tables = [item.store.read(log.site, piece.stored, names) for piece in log.contents]
     before = contents([table.slice(0, 0), *tables], log.t)
     made = difference(consolidate(stamp_rows(table, item.t)).select(names).cast(table.schema), before, item.t)
     if made.num_rows:
         span = log.t, item.t
-        name, size = item.store.write(spec.site, made, f"{spec.name}-{item.t}", durable=False)
-        yield Piece(PieceKind.CHANGE, name, *span, made.num_rows, size)
+        stored = item.store.write(spec.site, made, f"{spec.name}-{item.t}", durable=False)
+        yield stored.as_piece(PieceKind.CHANGE, *span, made.num_rows)
         shards = {(spec.name, key.columns): shards_wanted(log.pieces, key.columns, made.num_rows) for key in spec.keys}
         yield from write_indexes(item.store, spec, made, span, shards, around=surroundings_of(item.program.functions))

@@ -127,12 +127,12 @@ class GatherItem:
 
 def perform_gather(item: GatherItem) -> ReplacedPieces:
     """One file, or one for each set of columns if these changed meanwhile."""
-    read = [(piece, item.store.read(item.site, piece.file)) for piece in item.gather.pieces]
+    read = [(piece, item.store.read(item.site, piece.stored)) for piece in item.gather.pieces]
     made = []
     for _, group in groupby(read, key=lambda one: one[1].schema.names):
         pieces, tables = zip(*group, strict=True)
         table = pa.concat_tables(tables, promote_options="permissive")
         span = min(piece.after for piece in pieces), max(piece.upto for piece in pieces)
-        file, size = item.store.write(item.site, table, f"{item.gather.logs[0]}-{span[1]}")
-        made.append(Piece(PieceKind.CHANGE, file, *span, table.num_rows, size))
+        stored = item.store.write(item.site, table, f"{item.gather.logs[0]}-{span[1]}")
+        made.append(stored.as_piece(PieceKind.CHANGE, *span, table.num_rows))
     return ReplacedPieces(tuple(made), tuple(piece.file for piece in item.gather.pieces))

@@ -64,17 +64,17 @@ def perform_upkeep(item: UpkeepItem) -> ReplacedPieces:
 def _tables(item: UpkeepItem, pieces: tuple[Piece, ...]) -> list[pa.Table]:
     """Base and changes."""
     names = schema_of(item.spec.columns).names
-    return [item.store.read(item.spec.site, piece.file, names) for piece in pieces]
+    return [item.store.read(item.spec.site, piece.stored, names) for piece in pieces]
 
 
 def _merge_indexes(item: UpkeepItem, wanted: Merge) -> Iterator[Piece]:
     indexes = wanted.indexes
-    table = merge([item.store.read(item.spec.site, piece.file) for piece in indexes], item.since)
+    table = merge([item.store.read(item.spec.site, piece.stored) for piece in indexes], item.since)
     span = indexes[0].after, max(piece.upto for piece in indexes)
     for shard, part in enumerate(cut_index(table, wanted.shards)):
         if part.num_rows:
-            file, size = item.store.write(item.spec.site, part, f"index-{item.spec.name}-{span[1]}", durable=False)
-            yield Piece(PieceKind.INDEX, file, *span, part.num_rows, size, indexes[0].key, shard, wanted.shards)
+            stored = item.store.write(item.spec.site, part, f"index-{item.spec.name}-{span[1]}", durable=False)
+            yield stored.as_piece(PieceKind.INDEX, *span, part.num_rows, indexes[0].key, shard, wanted.shards)
 
 
 def _make_indexes(item: UpkeepItem) -> Iterator[Piece]:
@@ -92,7 +92,6 @@ def _base(item: UpkeepItem) -> ReplacedPieces:
     table = compact(
         [schema_of(item.spec.columns).empty_table(), *_tables(item, old)], _tables(item, changes), item.since
     )
-    file, size = item.store.write(item.spec.site, table, f"base-{item.spec.name}-{item.since}")
-    return ReplacedPieces(
-        (Piece(PieceKind.BASE, file, NEVER, item.since, table.num_rows, size),), tuple(piece.file for piece in old)
-    )
+    stored = item.store.write(item.spec.site, table, f"base-{item.spec.name}-{item.since}")
+    base = stored.as_piece(PieceKind.BASE, NEVER, item.since, table.num_rows)
+    return ReplacedPieces((base,), tuple(piece.file for piece in old))

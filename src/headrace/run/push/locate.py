@@ -70,7 +70,7 @@ def _agreeing(
     if log is None or not step.key or all(name in known for name in step.key):
         return []
     schema = schema_of(step.columns)
-    found = [_filter_rows(store.read(log.site, piece.file, schema.names), step, known) for piece in log.contents]
+    found = [_filter_rows(store.read(log.site, piece.stored, schema.names), step, known) for piece in log.contents]
     rows = pa.concat_tables([schema.empty_table(), *found])
     keys = {row[:-2] for row in rows_of_arrow(rows.select([*step.key, TIME, WEIGHT])) if row[-2] in came and row[-1]}
     there = set(rows_of_arrow(contents([rows], log.t).select(list(step.key))))

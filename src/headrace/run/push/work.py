@@ -313,8 +313,8 @@ class _Work:
         self.rows_in += table.num_rows
         return read_rows(reading, table, self.item.around)
 
-    def _tables(self, files: Files, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        return (self.item.store.read(files.site, name, columns) for name in files.names)
+    def _tables(self, files: Files, columns: Sequence[str] | None = None, whole: bool = True) -> Iterator[pa.Table]:
+        return (self.item.store.read(files.site, piece.stored, columns, whole) for piece in files.pieces)
 
     def _contents(self, reading: LogReading) -> Contents:
         assert reading.key is not None, f'"{reading.log}" is looked up without a key'
@@ -330,7 +330,7 @@ class _Work:
     def _key_index(self, log: str, key: LookupKey, schema: pa.Schema) -> KeyIndex:
         schema = with_key(key, schema.empty_table(), self.item.around).schema
         files = self.item.indexes.get((log, key.columns), Files(self.item.log.site))
-        return KeyIndex(key.columns, tuple(self._tables(files)), schema)
+        return KeyIndex(key.columns, tuple(self._tables(files, whole=False)), schema)
 
     # Writing
 
@@ -338,8 +338,8 @@ class _Work:
         if table.num_rows:
             item = self.item
             durable = isinstance(item.task.step, Ingest)  # all else is derived from sources
-            name, size = item.store.write(spec.site, table, f"{spec.name}-{item.upto}", durable)
-            yield Piece(PieceKind.CHANGE, name, item.after, item.upto, table.num_rows, size)
+            stored = item.store.write(spec.site, table, f"{spec.name}-{item.upto}", durable)
+            yield stored.as_piece(PieceKind.CHANGE, item.after, item.upto, table.num_rows)
             yield from write_indexes(item.store, spec, table, (item.after, item.upto), item.shards, around=item.around)
 
 
@@ -357,5 +357,5 @@ def write_indexes(
         count = shards.get((spec.name, key.columns), 1)
         for shard, index in enumerate(make_indexes(with_key_if_any(key, table, around), key.columns, count)):
             if index.num_rows:
-                name, size = store.write(spec.site, index, f"index-{spec.name}-{span[1]}", durable=False)
-                yield Piece(PieceKind.INDEX, name, *span, index.num_rows, size, key.columns, shard, count)
+                stored = store.write(spec.site, index, f"index-{spec.name}-{span[1]}", durable=False)
+                yield stored.as_piece(PieceKind.INDEX, *span, index.num_rows, key.columns, shard, count)

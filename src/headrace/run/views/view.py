@@ -28,7 +28,7 @@ def rows_at(
     base = log.base_t
     assert t <= log.t and (base is None or t >= base), f'"{log.name}" is known from {base} to {log.t}, not at {t}'
     schema = schema_of(columns)
-    tables = [store.read(log.site, piece.file, schema.names) for piece in log.contents]
+    tables = [store.read(log.site, piece.stored, schema.names) for piece in log.contents]
     rows = contents([schema.empty_table(), *tables], t)
     repeated = np.repeat(np.arange(rows.num_rows), rows.column(WEIGHT).to_numpy())
     return _compute_outputs(rows.take(pa.array(repeated)), outputs, functions)
@@ -50,13 +50,15 @@ def parts_at(
     """
     schema = schema_of(columns)
     names = [field.name for field in columns]
-    later = [store.read(log.site, piece.file, schema.names) for piece in log.contents if piece.kind is PieceKind.CHANGE]
+    later = [
+        store.read(log.site, piece.stored, schema.names) for piece in log.contents if piece.kind is PieceKind.CHANGE
+    ]
     changes = interval(pa.concat_tables([schema.empty_table(), *later]), NEVER, t)
     touched = np.unique(hash_of(changes, names))
     held = [changes]
     # All files are opened before the first part goes out: upkeep may delete them while somebody reads for long. What a
     # store opens is mapped, and is not held in memory.
-    for base in [store.read(log.site, piece.file, schema.names) for piece in log.of_kind(PieceKind.BASE)]:
+    for base in [store.read(log.site, piece.stored, schema.names) for piece in log.of_kind(PieceKind.BASE)]:
         for start in range(0, base.num_rows, part_rows):
             part = base.slice(start, part_rows)
             if len(touched):
@@ -118,7 +120,7 @@ def _read_changes(
 ) -> pa.Table:
     """The view's columns, time, order and weight of all changes in (after, upto]."""
     schema = schema_of(columns)
-    tables = [store.read(log.site, piece.file, schema.names) for piece in log.changes(after, upto)]
+    tables = [store.read(log.site, piece.stored, schema.names) for piece in log.changes(after, upto)]
     rows = interval(pa.concat_tables([schema.empty_table(), *tables]), after, upto)
     view = _compute_outputs(rows, outputs, functions)
     stamps = {TIME: rows.column(TIME), ORDER: pa.array(np.zeros(rows.num_rows, np.int32)), WEIGHT: rows.column(WEIGHT)}
