@@ -6,13 +6,14 @@ Spark workers are processes, perhaps on other machines, that see the project's f
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
+from headrace.model.damage import FileDamage
 from headrace.model.log import StoredFile
 from headrace.run.ports import Store
 
@@ -63,6 +64,18 @@ class MarkingStore:
 
     def pin(self, site: str, files: Sequence[str], folder: Path) -> Store:
         return self.inner.pin(site, files, folder)
+
+    def check(self, site: str, file: StoredFile) -> None:
+        self.inner.check(site, file)
+
+    def check_slowly(self, site: str, file: StoredFile) -> Generator[int, None, int | None]:
+        return self.inner.check_slowly(site, file)
+
+    def damaged(self) -> Sequence[FileDamage]:
+        return self.inner.damaged()
+
+    def forget_damage(self, site: str, file: str) -> None:
+        self.inner.forget_damage(site, file)
 
     def list(self) -> Iterable[tuple[str, str, float]]:
         return self.inner.list()

@@ -44,7 +44,7 @@ from headrace.model.steps import (
 )
 from headrace.plan.document import plan_document
 from headrace.run.capture.spool import SPOOL
-from headrace.run.load.transition import between, find_made_from, make_tidying_commit
+from headrace.run.load.transition import between, make_tidying_commit
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.program import Program
 from headrace.run.push.engine import Engine
@@ -138,13 +138,9 @@ class ServiceActs:
 
     def _forget_made_from(self, sources: Collection[str]) -> None:
         """Forgets what is made by what runs or ran last, and by what is wanted: it may have been on its way before."""
-        service, spools = self.service, [SPOOL + source for source in sources]
+        service = self.service
         programs = [program for program in (self._pushed(), self.wanted.program) if program is not None]
-        made = frozenset[str]().union(*(find_made_from(program, spools) for program in programs))
-        known = service.ledger.times()
-        gone = tuple(name for name in (*spools, *sorted(made)) if name in known)
-        notes = service.sources.forget_notes_about(sources)
-        service.ledger.commit(service.lease, Commit(notes=notes, forget=gone))
+        made = service.sources.forget_made_from(sources, programs, service.lease)
         state = service.rounds.state
         if state is not None:
             service.unloaded.leave_out(state.running.plan, state.program, made, "its sources are being read again")

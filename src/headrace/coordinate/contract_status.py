@@ -109,6 +109,8 @@ def _state(
     unloaded, failing = seen.unloaded.get(name), pushing.why_failing(name)
     if unloaded is not None:
         return "failing", unloaded.splitlines()[0]
+    if name in seen.damaged:
+        return "failing", seen.damaged[name]
     if name in pushing.halted:
         return "failing", pushing.halted[name]
     if failing is not None:

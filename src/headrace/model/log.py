@@ -108,6 +108,11 @@ class Log:
         after = (piece for piece in self.of_kind(PieceKind.CHANGE) if base is None or piece.after >= base)
         return (*self.of_kind(PieceKind.BASE), *after)
 
+    def without_changes_up_to(self, start: int) -> Edit:
+        """Changes up to this time are gone."""
+        gone = tuple(sorted(piece.file for piece in self.of_kind(PieceKind.CHANGE) if piece.upto <= start))
+        return Edit(self.name, self.t, self.t, drop=gone, start=max(start, self.start))
+
     def indexes(self, key: tuple[str, ...]) -> tuple[Piece, ...]:
         found = [p for p in self.of_kind(PieceKind.INDEX) if p.key == key]
         return tuple(sorted(found, key=lambda piece: (piece.shard, piece.after, piece.upto)))

@@ -19,6 +19,7 @@ class TroubleKind(StrEnum):
     ENGINE = "engine:"
     STANDSTILL = "standstill:"
     LINKS = "links:"
+    FILE = "file:"
 
     @property
     def begins(self) -> str:
@@ -44,6 +45,7 @@ _EVENTS: Mapping[TroubleKind, tuple[str, str, str | None]] = {
     TroubleKind.ENGINE: ("engine lost", "engine replaced", None),
     TroubleKind.STANDSTILL: ("stuck", "unstuck", "contracts"),
     TroubleKind.LINKS: ("link slow", "link recovered", None),
+    TroubleKind.FILE: ("file damaged", "file rebuilt", None),
 }
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
 from headrace.meaning.python_functions import Functions
+from headrace.model.damage import FileDamage
 from headrace.model.event_wire import EventsAsked, NumberedEvent
 from headrace.model.full_query import FullQuery
 from headrace.model.log import Commit, CommitMark, Lease, Log, StoredFile
@@ -81,6 +82,20 @@ class Store(Protocol):
 
     def pin(self, site: str, files: Sequence[str], folder: Path) -> Store:
         """A store of these files alone, in a folder on the same disk: what is deleted here can still be read there."""
+
+    def check(self, site: str, file: StoredFile) -> None:
+        """Looks whether a file is there, and as large as it was written; raises `DamagedFile` if not. Cheap."""
+
+    def check_slowly(self, site: str, file: StoredFile) -> Generator[int, None, int | None]:
+        """Checks a whole file, and yields the bytes of every part of it. In the end returns the root of its checksums,
+        or None if it cannot be read just now. Raises `DamagedFile`.
+        """
+
+    def damaged(self) -> Sequence[FileDamage]:
+        """Files that anybody found to be damaged, in any process, until they are forgotten."""
+
+    def forget_damage(self, site: str, file: str) -> None:
+        """Forgets that a file is damaged: it was replaced, or nobody needs it any more."""
 
     def list(self) -> Iterable[tuple[str, str, float]]:
         """Site, file and age in seconds of all that is there."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from headrace.model.damage import DamagedFile
 from headrace.model.events import Event
 from headrace.model.log import Commit, CommitMark, Lease, Log
 from headrace.model.note_texts import RemovedNote
@@ -211,7 +212,10 @@ class Auditor:
             if one.vertex in vertices and one.contract in self.judged:
                 log = self.ledger.logs([one.vertex])[one.vertex]
                 after = max(self.judged[one.contract], log.start)
-                rows, late = _count_changes(store, log, after, now, one.freshness_s)
+                try:
+                    rows, late = _count_changes(store, log, after, now, one.freshness_s)
+                except DamagedFile:
+                    continue  # the store has noted it; they are judged when they are there again
                 self.judged[one.contract] = log.t
                 with self._turn:
                     record = self.records.get(one.contract, Record())

@@ -20,6 +20,7 @@ from headrace.site.auditor import Auditor
 from headrace.site.gaps import Gaps
 from headrace.site.journal import KEEP_FOR_S, KEEP_OTHER_BYTES, KEEP_ROUTINE_BYTES
 from headrace.site.mending import Mending
+from headrace.site.repairs import Repairs
 from headrace.site.rounds import Rounds
 from headrace.site.running import Running
 from headrace.site.sources.sources import Sources
@@ -60,6 +61,7 @@ class Housekeeping:
     sources: Sources
     auditor: Auditor
     accounts: Accounts
+    repairs: Repairs
     mending: Mending
     unloaded: Unloaded
     clock: Callable[[], int]
@@ -95,6 +97,7 @@ class Housekeeping:
 
     def _keep_up(self, kept: KeptUp) -> float:
         """One piece of work. Returns the seconds until the next."""
+        self.repairs.mend(kept.upkeep, kept.running)
         self.mending.try_again(kept.engine, kept.running)
         began = time.monotonic()
         worked = kept.upkeep.step() is not None

@@ -1,8 +1,8 @@
 """The service of a project: wires what keeps its promises, starts the threads, and ends them.
 
-One thread pushes (`rounds.py`), one does upkeep (`housekeeping.py`), one audits, one watches slots, and one loads what
-a new plan adds; captures are separate processes. Everything needed to continue after a crash is in the ledger and in
-files.
+One thread pushes (`rounds.py`), one does upkeep (`housekeeping.py`), one audits, one checks files (`scrub.py`), one
+watches slots, and one loads what a new plan adds; captures are separate processes. Everything needed to continue after
+a crash is in the ledger and in files.
 
 Whatever changes while the service runs has one owner among the parts below, and only methods of the owner change it.
 What threads share of it is a frozen value that the owner swaps whole: what runs and how pushing goes (`rounds.state`),
@@ -42,8 +42,10 @@ from headrace.site.housekeeping import Housekeeping
 from headrace.site.journal import Journal
 from headrace.site.loading import Loader, Loading
 from headrace.site.mending import Mending, report_bad_rows
+from headrace.site.repairs import Repairs
 from headrace.site.rounds import IDLE_S, Rounds
 from headrace.site.running import Running
+from headrace.site.scrub import Scrub
 from headrace.site.sources.captures import Captures
 from headrace.site.sources.kept_logs import KeptLogs
 from headrace.site.sources.sources import Sources
@@ -107,7 +109,7 @@ class Service:
         holder = f"{platform.node()}:{os.getpid()}"
         self.lease: Lease = self.ledger.acquire("service", holder, LEASE_S)
         self._make_parts()
-        own = {"push": self.rounds.run, "audit": self._audit, "upkeep": self.housekeeping.run}
+        own = {"push": self.rounds.run, "audit": self._audit, "upkeep": self.housekeeping.run, "scrub": self.scrub.run}
         self._own_threads = [self.threads.start(target, name) for name, target in own.items()]
         self._watching = self.threads.start(self._watch_slots, "watch slots")
 
@@ -126,6 +128,18 @@ class Service:
         self.rounds = Rounds(
             ledger, self.auditor, self.gaps, turns, beside, stop, self.clock, self._account, slots=self.cores
         )
+        self.repairs = Repairs(
+            ledger=ledger,
+            lease=lease,
+            store=self.store,
+            turns=turns,
+            sources=self.sources,
+            unloaded=self.unloaded,
+            troubles=self.troubles,
+            journal=self.journal,
+            clock=self.clock,
+        )
+        self.scrub = Scrub(ledger, lease, self.store, stop)
         self.housekeeping = Housekeeping(
             ledger=ledger,
             lease=lease,
@@ -135,6 +149,7 @@ class Service:
             sources=self.sources,
             auditor=self.auditor,
             accounts=self.accounts,
+            repairs=self.repairs,
             mending=Mending(self.loader, self.unloaded, self.deliveries, turns, stop),
             unloaded=self.unloaded,
             clock=self.clock,
@@ -253,5 +268,6 @@ class Service:
             self.captures.check()
             report_source_troubles(self.troubles, self.ledger, self.captures)
             state = self.rounds.state
+            self.repairs.look(state)
             if state is not None:
                 report_bad_rows(self.troubles, self.ledger, state)

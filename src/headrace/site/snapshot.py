@@ -37,8 +37,9 @@ class ServiceSnapshot:
     """A service at `now` (microseconds).
 
     `pushing` is None before anything runs. `starts` are the times of the next pushes, by contract. `unloaded` says why
-    contracts have no rows. `looked` is what the last look found, `records` what became of promises until then.
-    `last_push_s` is by vertex. `sent` are bytes by link, (from, to); `simulated` if links are.
+    contracts have no rows, `damaged` what is wrong with a file that they need. `looked` is what the last look found,
+    `records` what became of promises until then. `last_push_s` is by vertex. `sent` are bytes by link, (from, to);
+    `simulated` if links are.
     """
 
     now: int
@@ -47,6 +48,7 @@ class ServiceSnapshot:
     counts: PushCounts
     loading: LoadingSnapshot | None
     unloaded: Mapping[str, str]
+    damaged: Mapping[str, str]
     troubles: Mapping[str, Trouble]
     looked: ContractReadings | None
     records: Mapping[str, Record]
@@ -69,6 +71,7 @@ def take_snapshot(service: Service) -> ServiceSnapshot:
         counts=service.rounds.counts,
         loading=None if loading is None else _look_at(loading),
         unloaded=service.unloaded.why,
+        damaged=service.repairs.concerned,
         troubles=service.troubles.all(),
         looked=service.auditor.looked,
         records=service.auditor.records.copy(),

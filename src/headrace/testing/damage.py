@@ -27,6 +27,8 @@ def empty_file(path: Path) -> None:
 
 
 def swap_files(one: Path, other: Path) -> None:
+    if one == other:
+        return
     aside = one.with_name(f"{one.name}.aside")
     one.rename(aside)
     other.rename(one)

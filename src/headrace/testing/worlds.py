@@ -7,8 +7,8 @@ ledger in SQLite, Arrow files, work items.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from headrace.model.types import BIGINT, STRING, Array, Row, Type
 from headrace.run.capture.spool import SPOOL, spool_log
 from headrace.run.compile.columns import serving_log, source_fields, view_outputs
 from headrace.run.compile.compile_plan import compile_plan
+from headrace.run.load.transition import find_made_from
 from headrace.run.operators.ingest import KEPT, NUMBER, OPERATION
 from headrace.run.ports import Ledger, Runner
 from headrace.run.push.engine import Engine
@@ -110,6 +111,19 @@ class RunningWorld:
             for source in self.sources
         ]
         self.ledger.commit(self.lease, Commit(tuple(edits)))
+
+    def read_again(self, sources: Collection[str]) -> None:
+        """Forgets what was captured of sources and all that was made from it, and reads them as they are now."""
+        spools = [spool_log(source) for source in sorted(sources)]
+        known = self.ledger.times()
+        made = [name for name in (*spools, *sorted(find_made_from(self.program, spools))) if name in known]
+        self.ledger.commit(self.lease, Commit(forget=tuple(made)))
+        now, before = self.now, self.now - 1
+        for source in sorted(sources):
+            rows = [(row, "i") for row, weight in self.history[now][source].items() for _ in range(weight)]
+            pieces = tuple(replace(piece, after=before) for piece in self._piece(source, rows, now))
+            edit = Edit(spool_log(source), None, now, pieces, start=before, site=self._site(source))
+            self.ledger.commit(self.lease, Commit((edit,)))
 
     def _piece(self, source: str, rows: Sequence[tuple[Row, str]], t: int) -> list[Piece]:
         if not rows:

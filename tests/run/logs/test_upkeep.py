@@ -121,19 +121,6 @@ def test_files_stay_few_however_often_the_same_rows_change(tmp_path):
     assert world.wrong() == []
 
 
-def test_runs_that_are_lost_are_built_again(tmp_path):
-    world = world_of(VIEWS, "m1", tmp_path)
-    world.capture({"r": ZSet([((1, 1, 1, 1.0, None, "a", None, None, True), 1)])})
-    world.engine.load()
-    for log in world.ledger.logs().values():
-        for piece in log.of_kind(PieceKind.INDEX):
-            world.store.delete(log.site, piece.file)
-    Upkeep(world.engine).repair()
-    world.capture({"s": ZSet([((1, 1, None, "x", None), 1)])})
-    check(world.engine.push(list(world.program.tasks), world.now))
-    assert world.wrong() == []
-
-
 def test_the_spool_of_a_table_that_is_being_read_is_kept(tmp_path):
     world = world_of(VIEWS, "m1", tmp_path)
     row = (1, 1, 1, 1.0, None, "a", None, None, True)

@@ -179,23 +179,6 @@ class Upkeep:
                 if attempt == ATTEMPTS - 1:
                     return  # they move on too quickly: next time
 
-    def repair(self) -> list[str]:
-        """Builds indexes again of which a file is gone; the logs concerned. Files of other kinds cannot be replaced."""
-        there = {f"{site}/{file}" for site, file, _ in self.engine.store.list()}
-        broken = []
-        for name, log in self.engine.ledger.logs(self.engine.program.logs).items():
-            gone = [p for p in log.of_kind(PieceKind.INDEX) if f"{log.site}/{p.file}" not in there]
-            lost = {p.key for p in gone}
-            if lost:
-                keys = self.engine.program.logs[name].keys
-                kept = LogKeys(name, tuple(key.columns for key in keys if key.columns not in lost))
-                drop = tuple(p.file for p in log.of_kind(PieceKind.INDEX) if p.key in lost)
-                self.engine.ledger.commit(self.engine.lease, Commit((Edit(name, log.t, log.t, drop=drop),), (kept,)))
-                broken.append(name)
-        while broken and self._build_missing():
-            pass
-        return broken
-
     def build_keys(self) -> None:
         """Builds all indexes that logs are looked up by and do not have: without them, pushes would find nothing."""
         while self._build_missing():

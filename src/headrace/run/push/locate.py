@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.model.bad_row import BadRow, names_by_alias, say_bad_row, say_values
+from headrace.model.damage import DamagedFile
 from headrace.model.types import Array, Value
 from headrace.run.capture.spool import SPOOL
 from headrace.run.operators.reading import schema_of
@@ -70,7 +71,10 @@ def _agreeing(
     if log is None or not step.key or all(name in known for name in step.key):
         return []
     schema = schema_of(step.columns)
-    found = [_filter_rows(store.read(log.site, piece.stored, schema.names), step, known) for piece in log.contents]
+    try:
+        found = [_filter_rows(store.read(log.site, piece.stored, schema.names), step, known) for piece in log.contents]
+    except DamagedFile:
+        return []  # the store has noted it; to name the row is a courtesy
     rows = pa.concat_tables([schema.empty_table(), *found])
     keys = {row[:-2] for row in rows_of_arrow(rows.select([*step.key, TIME, WEIGHT])) if row[-2] in came and row[-1]}
     there = set(rows_of_arrow(contents([rows], log.t).select(list(step.key))))

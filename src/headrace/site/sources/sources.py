@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from headrace.model.log import Commit, Lease
@@ -16,7 +16,9 @@ from headrace.model.note_texts import RemovedNote
 from headrace.model.notes import SourceShape, remove_notes_about
 from headrace.model.source_shape import shape_of
 from headrace.run.capture.spool import SPOOL
+from headrace.run.load.transition import find_made_from
 from headrace.run.ports import Ledger
+from headrace.run.program import Program
 from headrace.site.running import Running
 from headrace.site.sources.captures import Captures
 from headrace.site.sources.databases import databases_of
@@ -54,6 +56,18 @@ class Sources:
     def forget_notes_about(self, sources: Collection[str]) -> tuple[RemovedNote, ...]:
         """Removes all notes about sources; they go with their spools."""
         return remove_notes_about(self.ledger, frozenset(sources))
+
+    def forget_made_from(self, sources: Collection[str], programs: Iterable[Program], lease: Lease) -> frozenset[str]:
+        """Forgets what was read of sources and all that programs make from it, in one commit; returns what they make.
+
+        Nobody captures these sources, pushes or compacts meanwhile.
+        """
+        spools = [SPOOL + source for source in sources]
+        made = frozenset[str]().union(*(find_made_from(program, spools) for program in programs))
+        known = self.ledger.times()
+        gone = tuple(name for name in (*spools, *sorted(made)) if name in known)
+        self.ledger.commit(lease, Commit(notes=self.forget_notes_about(sources), forget=gone))
+        return made
 
     # Sources that nobody reads
 

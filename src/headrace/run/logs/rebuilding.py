@@ -1,0 +1,40 @@
+"""Carries out what `rebuild.py` decides about logs of vertices. What is forgotten here, others load again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from headrace.model.errors import Conflict
+from headrace.model.log import Commit
+from headrace.model.notes import LogKeys, read_notes
+from headrace.run.logs.rebuild import Rebuild
+from headrace.run.logs.upkeep import Upkeep
+from headrace.run.push.engine import Engine
+
+
+def forget_damaged(engine: Engine, rebuild: Rebuild) -> list[str]:
+    """Forgets vertices and history; returns the vertices, with all that was made from them. Nobody else may push."""
+    for name, start in rebuild.starts.items():
+        found = engine.ledger.logs([name]).get(name)
+        if found is not None:
+            try:
+                engine.ledger.commit(engine.lease, Commit((found.without_changes_up_to(start),)))
+            except Conflict:
+                continue  # a capture moved its spool on: next time
+    return engine.forget(rebuild.vertices) if rebuild.vertices else []
+
+
+def rebuild_indexes(upkeep: Upkeep, indexes: Mapping[str, Collection[tuple[str, ...]]]) -> None:
+    """Builds indexes again from the rows of their logs.
+
+    The damaged ones stay until then: whoever looks something up must not find nothing.
+    """
+    engine = upkeep.engine
+    noted = read_notes(engine.ledger, LogKeys)
+    notes = [
+        LogKeys(name, tuple(key for key in noted[name].keys if key not in keys))
+        for name, keys in indexes.items()
+        if name in noted
+    ]
+    engine.ledger.commit(engine.lease, Commit(notes=tuple(notes)))
+    upkeep.build_keys()
