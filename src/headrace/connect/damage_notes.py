@@ -30,8 +30,9 @@ class DamageNotes:
         """`folder` is the name of the site's folder. A note that is there stays: it says since when."""
         noted = self.root / NOTED / folder
         with suppress(OSError):  # on a full disk, say
-            noted.mkdir(parents=True, exist_ok=True)
+            noted.mkdir(mode=0o700, parents=True, exist_ok=True)
             unfinished = noted / f".{damage.file}.{os.getpid()}"
+            unfinished.touch(mode=0o600)
             unfinished.write_text(json.dumps({"kind": damage.kind, "why": damage.why, "since": damage.since}))
             try:
                 os.link(unfinished, noted / damage.file)

@@ -10,6 +10,7 @@ from headrace.coordinate.contract_status import contract_documents
 from headrace.coordinate.replanning import ContractMove
 from headrace.site.engine.late_runner import Absence
 from headrace.site.last_status import State
+from headrace.site.scrub import ScrubProgress
 from headrace.site.snapshot import ServiceSnapshot
 
 MOVES_TOLD = 5
@@ -24,6 +25,7 @@ def status_document(
         "contracts": contract_documents(seen, state),
         "troubles": [trouble.to_json() for trouble in seen.troubles.values()],
         "slots": list(seen.slots),
+        "files": _files(seen.files),
         "links": _links(seen),
         "moves": [_move(move) for move in moves[-MOVES_TOLD:]],
         "service": {
@@ -46,6 +48,16 @@ def _engine(absence: Absence | None) -> dict[str, Any]:
         return {"state": "running"}
     state = "restarting" if absence.died else "starting"
     return {"state": state, "name": absence.engine, "away_s": absence.seconds, "error": absence.error}
+
+
+def _files(progress: ScrubProgress) -> dict[str, Any]:
+    """The files of logs, and in how many seconds the service has checked every byte of them."""
+    return {
+        "count": progress.files,
+        "bytes": progress.bytes,
+        "without_checksums": progress.unsummed,
+        "checked_within_s": progress.round_s,
+    }
 
 
 def _links(seen: ServiceSnapshot) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ class TroubleKind(StrEnum):
     ENGINE = "engine:"
     STANDSTILL = "standstill:"
     LINKS = "links:"
-    FILE = "file:"
+    DAMAGE = "damage:"
 
     @property
     def begins(self) -> str:
@@ -45,7 +45,7 @@ _EVENTS: Mapping[TroubleKind, tuple[str, str, str | None]] = {
     TroubleKind.ENGINE: ("engine lost", "engine replaced", None),
     TroubleKind.STANDSTILL: ("stuck", "unstuck", "contracts"),
     TroubleKind.LINKS: ("link slow", "link recovered", None),
-    TroubleKind.FILE: ("file damaged", "file rebuilt", None),
+    TroubleKind.DAMAGE: ("file damaged", "file rebuilt", None),
 }
 
 

@@ -24,7 +24,7 @@ from headrace.site.journal import Journal
 from headrace.site.push_state import PushState
 from headrace.site.running import Running
 from headrace.site.sources.sources import Sources
-from headrace.site.troubles import FILE, Troubles
+from headrace.site.troubles import DAMAGE, Troubles
 from headrace.site.turns import Turns
 from headrace.site.unloaded import Unloaded
 
@@ -58,16 +58,16 @@ class Repairs:
     def look(self, state: PushState | None) -> None:
         """Reports the files that are damaged, and the contracts that they concern."""
         damaged = self.store.damaged()
-        if not damaged and not self.concerned and not any(key.startswith(FILE) for key in self.troubles.all()):
+        if not damaged and not self.concerned and not any(key.startswith(DAMAGE) for key in self.troubles.all()):
             return
         logs = self.ledger.logs() if damaged else {}
         named = _find_logs(damaged, logs)
         known = [one for one in damaged if one.name in named]
-        for key in [key for key in self.troubles.all() if key.startswith(FILE)]:
-            if key.removeprefix(FILE) not in named:
+        for key in [key for key in self.troubles.all() if key.startswith(DAMAGE)]:
+            if key.removeprefix(DAMAGE) not in named:
                 self.troubles.clear(key)
         for one in known:
-            self.troubles.report(FILE + one.name, say_damage(one, named[one.name]), MEND_FILE, since=one.since)
+            self.troubles.report(DAMAGE + one.name, say_damage(one, named[one.name]), MEND_FILE, since=one.since)
         self.concerned = {} if state is None else _find_contracts(known, state, logs)
 
     # Mending

@@ -17,6 +17,7 @@ from headrace.site.engine.late_runner import Absence
 from headrace.site.loading import Loading
 from headrace.site.push_state import PushCounts, PushState
 from headrace.site.running import Running
+from headrace.site.scrub import ScrubProgress
 
 if TYPE_CHECKING:
     from headrace.site.service import Service
@@ -50,6 +51,7 @@ class ServiceSnapshot:
     unloaded: Mapping[str, str]
     damaged: Mapping[str, str]
     troubles: Mapping[str, Trouble]
+    files: ScrubProgress
     looked: ContractReadings | None
     records: Mapping[str, Record]
     last_push_s: Mapping[str, float]
@@ -73,6 +75,7 @@ def take_snapshot(service: Service) -> ServiceSnapshot:
         unloaded=service.unloaded.why,
         damaged=service.repairs.concerned,
         troubles=service.troubles.all(),
+        files=service.scrub.progress,
         looked=service.auditor.looked,
         records=service.auditor.records.copy(),
         last_push_s=service.accounts.last_s.copy(),
