@@ -164,7 +164,7 @@ def _find_wrong_end(path: Path, sums: bytes) -> int | None:
 
 
 def _find_wrong(path: Path, root: int, expected: bytes) -> int | None:
-    """Without the checksums beside it nobody can say which block it is: then the first."""
+    """Checks a whole file. Which block is wrong only the checksums beside it tell; without them it is the first."""
     with path.open("rb", buffering=0) as file:
         sums = b"".join(_SUM.pack(zlib.crc32(block)) for block in iter(lambda: file.read(BLOCK), b""))
     if root_of(sums) == root:
@@ -184,5 +184,5 @@ def _remember(who: _Identity, is_whole: bool) -> None:
 
 
 def forget_known() -> None:
-    """As in a process that has just started."""
+    """Forgets what this process has checked, as if it had just started."""
     _known.clear()

@@ -111,7 +111,7 @@ class Repairs:
 
 
 def say_damage(damage: FileDamage, logs: Sequence[str]) -> str:
-    """In words: which file, what is wrong, and what it holds."""
+    """Says which file is damaged, what is wrong with it, and what it holds."""
     spools = [f"captured changes of {name.removeprefix(SPOOL)}" for name in logs if name.startswith(SPOOL)]
     others = name_ids(name for name in logs if not name.startswith(SPOOL))
     return f'the file ".headrace/data/{damage.name}" {damage.why}; it holds {", ".join([*spools, *others])}'
