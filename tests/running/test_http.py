@@ -85,6 +85,8 @@ def test_every_answer_is_one_that_the_interface_describes(project: RunningProjec
         f"Authorization: Bearer {process['token']}",
     ]
     command += ["--exclude-path", "/down", "--max-examples", "100", "--seed", "1", "--suppress-health-check", "all"]
+    # Conditions are SQL, and times are times: OpenAPI cannot say which texts are right.
+    command += ["--exclude-checks", "positive_data_acceptance"]
     ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert ran.returncode == 0, ran.stdout[-6000:]
     assert ask(project, "/healthz")[0] == 200

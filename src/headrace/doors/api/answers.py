@@ -86,7 +86,9 @@ def _refuse_form(request: Request, error: Exception) -> Response:
 
 
 def _refuse_path(request: Request, error: Exception) -> Response:
-    """A path that is not there, or a method that it does not take."""
+    """A path that is not there, a method that it does not take, or a body that is no text (400)."""
     assert isinstance(error, HTTPException)
+    if error.status_code == HTTPStatus.BAD_REQUEST:
+        return _answer(422, [Problem("the body of the request cannot be read", None, "see /docs")])
     what = f"{request.method} {request.url.path}: {HTTPStatus(error.status_code).phrase.lower()}"
     return _answer(error.status_code, [Problem(what, None, "see /docs")], dict(error.headers or {}))

@@ -40,8 +40,9 @@ ROWS_AT_ONCE = 1000
 MOST_ROWS = 1_000_000
 EVENTS_AT_ONCE, MOST_EVENTS = 50, 10_000
 LAST_EVENT = 2**63 - 1
-LONGEST_SQL, LONGEST_MOMENT = 10_000, 100
-"""Characters."""
+LONGEST_SQL, LONGEST_NAME = 2_000, 200
+"""Characters: all that a request may hold fits into the 64 kB that the server reads of its head."""
+JSON_LINES = {**NAMES_SOMETHING, 200: {"description": "JSON lines", "content": {"application/x-ndjson": {}}}}
 NEWEST = EventsAsked(limit=1, routine=True, latest=True)
 
 
@@ -125,14 +126,15 @@ def _reading_routes(api: APIRouter, host: ServiceHost) -> None:
 
     @api.get(
         "/views/{view}/changes",
-        responses=NAMES_SOMETHING,
+        response_class=StreamingResponse,
+        responses=JSON_LINES,
         summary="Changes after a time, as JSON lines {t, op, row}; the header X-Headrace-Upto says up to which time",
     )
     def changes(
         view: str,
         after: Annotated[
             str | None,
-            Query(alias="from", max_length=LONGEST_MOMENT, description="an age (10s), a time, or `beginning`"),
+            Query(alias="from", max_length=LONGEST_NAME, description="an age (10s), a time, or `beginning`"),
         ] = None,
     ) -> StreamingResponse:
         upto, found = reading.changes_as_json(host.reader(), view, reading.read_moment(after))
@@ -154,7 +156,8 @@ def _reading_routes(api: APIRouter, host: ServiceHost) -> None:
 
     @api.get(
         "/events",
-        responses=NAMES_SOMETHING,
+        response_class=StreamingResponse,
+        responses=JSON_LINES,
         summary="What happened, as JSON lines {at, kind, about, text, reason, numbers}, oldest first; "
         "the header X-Headrace-Next says after which event to go on",
     )
@@ -163,7 +166,9 @@ def _reading_routes(api: APIRouter, host: ServiceHost) -> None:
             int | None, Query(ge=0, le=LAST_EVENT, description="only events after this one; the last if left out")
         ] = None,
         limit: Annotated[int, Query(ge=1, le=MOST_EVENTS)] = EVENTS_AT_ONCE,
-        contract: Annotated[str | None, Query(description="only events about this contract")] = None,
+        contract: Annotated[
+            str | None, Query(description="only events about this contract", max_length=LONGEST_NAME)
+        ] = None,
         routine: Annotated[
             Flag, Query(alias="all", description="also every push and every capture of changes")
         ] = Flag.FALSE,
@@ -175,7 +180,7 @@ def _reading_routes(api: APIRouter, host: ServiceHost) -> None:
         lines = (json.dumps(event_document(event), ensure_ascii=False) + "\n" for event in found)
         return StreamingResponse(lines, media_type="application/x-ndjson", headers={"X-Headrace-Next": str(upto)})
 
-    @api.get("/metrics", summary="The same for Prometheus")
+    @api.get("/metrics", summary="The same for Prometheus", response_class=PlainTextResponse)
     def metrics() -> PlainTextResponse:
         return PlainTextResponse(metrics_text(host), media_type="text/plain; version=0.0.4; charset=utf-8")
 
