@@ -1,0 +1,138 @@
+"""Faults of processes: the service, its captures and Spark are suspended, killed or starved."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from bench.faults_database import change_both
+from bench.faults_model import CannotTry, Expected, Fault, Part, fault
+from bench.faults_world import World
+from bench.kills_world import MARKS, descendants
+
+READ_ANEW, STOPPED, UNTOUCHED = Expected.READ_ANEW, Expected.STOPPED, Expected.UNTOUCHED
+ON_SPARK = Part(engine="spark")
+FOUND_WITHIN_S = 30.0
+LITTLE_MEMORY = 200_000_000
+
+
+def _find(world: World, kind: str) -> list[int]:
+    """Processes of the service of a kind; waits for the first."""
+    until = time.monotonic() + FOUND_WITHIN_S
+    while time.monotonic() < until:
+        found = [pid for pid in descendants(world.service().pid) if MARKS[kind] in _command_line(pid)]
+        if found:
+            return found
+        time.sleep(0.1)
+    raise CannotTry(f"there is no process of kind {kind}")
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _signal(pids: list[int], what: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, what)
+
+
+@fault("the service is suspended, and continues", STOPPED)
+def suspend_service(world: World) -> Iterator[None]:
+    pid = world.service().pid
+    os.kill(pid, signal.SIGSTOP)
+    yield
+    os.kill(pid, signal.SIGCONT)
+
+
+@fault("the captures are suspended", STOPPED)
+def suspend_captures(world: World) -> Iterator[None]:
+    pids = _find(world, "capture")
+    _signal(pids, signal.SIGSTOP)
+    yield
+    _signal(pids, signal.SIGCONT)
+
+
+@fault("the captures are killed", UNTOUCHED)
+def kill_captures(world: World) -> Iterator[None]:
+    _signal(_find(world, "capture"), signal.SIGKILL)
+    yield
+
+
+@fault("the service is killed, and started again", STOPPED)
+def kill_service(world: World) -> Iterator[None]:
+    os.kill(world.service().pid, signal.SIGKILL)
+    yield
+    world.up()
+
+
+@fault("the service is killed, a table is renamed, and `up` is started", STOPPED)
+def start_without_table(world: World) -> Iterator[None]:
+    os.kill(world.service().pid, signal.SIGKILL)
+    world.us("ALTER TABLE orders RENAME TO sold")
+    world.up()
+    yield
+    world.us("ALTER TABLE sold RENAME TO orders")
+    world.up()
+
+
+@fault("the project's folder is copied, and `down` is run on the copy", UNTOUCHED)
+def stop_copied_folder(world: World) -> Iterator[None]:
+    copy = world.root / "copied"
+    shutil.copytree(world.project, copy)
+    world.headrace("down", str(copy))
+    yield
+
+
+@fault("Spark is killed", UNTOUCHED, ON_SPARK)
+def kill_spark(world: World) -> Iterator[None]:
+    _signal(_find(world, "spark"), signal.SIGKILL)
+    yield
+
+
+@fault("Spark's workers are killed in the middle of a push", UNTOUCHED, ON_SPARK)
+def kill_workers(world: World) -> Iterator[None]:
+    for _ in range(5):
+        world.us("UPDATE orders SET amount = amount + 1")
+        _signal(_find(world, "daemon"), signal.SIGKILL)
+        time.sleep(1.0)
+    yield
+
+
+@fault("Spark's workers run out of memory", STOPPED, ON_SPARK)
+def starve_workers(world: World) -> Iterator[None]:
+    pids = _find(world, "daemon")
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_AS, (LITTLE_MEMORY, resource.RLIM_INFINITY))
+    world.us("UPDATE orders SET amount = amount + 1")
+    yield
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+@fault("captures are killed while the clock of one database is wrong", UNTOUCHED, Part(other_clock=True))
+def kill_captures_with_skew(world: World) -> Iterator[None]:
+    for number, ahead_s in enumerate((1800.0, -1800.0)):
+        world.set_clock(ahead_s)
+        change_both(world, number)
+        _signal(_find(world, "capture"), signal.SIGKILL)
+    yield
+    world.set_clock(0.0)
+
+
+FAULTS: tuple[Fault, ...] = (
+    *(suspend_service, suspend_captures, kill_captures, kill_service, start_without_table, stop_copied_folder),
+    kill_captures_with_skew,
+    *(kill_spark, kill_workers, starve_workers),
+)
