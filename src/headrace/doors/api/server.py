@@ -180,7 +180,7 @@ def _reading_routes(api: APIRouter, host: ServiceHost) -> None:
         lines = (json.dumps(event_document(event), ensure_ascii=False) + "\n" for event in found)
         return StreamingResponse(lines, media_type="application/x-ndjson", headers={"X-Headrace-Next": str(upto)})
 
-    @api.get("/metrics", summary="The same for Prometheus", response_class=PlainTextResponse)
+    @api.get("/metrics", summary="The same for Prometheus", responses={200: {"content": {"text/plain": {}}}})
     def metrics() -> PlainTextResponse:
         return PlainTextResponse(metrics_text(host), media_type="text/plain; version=0.0.4; charset=utf-8")
 
