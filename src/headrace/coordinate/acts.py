@@ -41,12 +41,13 @@ from headrace.model.steps import (
     SwitchPlan,
     TakeOver,
     WriteCopy,
+    join_names,
 )
 from headrace.plan.document import plan_document
 from headrace.run.capture.spool import SPOOL
 from headrace.run.load.transition import between, make_tidying_commit
 from headrace.run.logs.upkeep import Upkeep
-from headrace.run.program import Program
+from headrace.run.program import Ingest, Program
 from headrace.run.push.engine import Engine
 from headrace.site.deliver.leftovers import Noted, captures_of
 from headrace.site.loading import Loading
@@ -177,6 +178,7 @@ class ServiceActs:
         """
         if self._between is None:
             service, program = self.service, self.wanted.program
+            self._mend_what_ran()
             self._capture()
             self.loading.say("starting the engine")
             service.runner.run([])  # returns once it has started: what views start from is then not old already
@@ -193,6 +195,18 @@ class ServiceActs:
             self.loading.say("building indexes")
             Upkeep(self._between).build_keys()
         return self._between
+
+    def _mend_what_ran(self) -> None:
+        """Forgets what a service that died left in a state from which it cannot go on: it is loaded again."""
+        program = self._pushed()
+        if self.service.running is not None or program is None:
+            return
+        engine = self._engine(program, running=False)
+        steps = [program.tasks[name].step for name in engine.find_cut_off()]
+        sources = {step.spool.removeprefix(SPOOL) for step in steps if isinstance(step, Ingest)}
+        if sources:
+            self.read_again(sources)
+        self._forget_cut_off(engine)
 
     def _engine(self, program: Program, running: bool, charging: bool = True) -> Engine:
         service = self.service
@@ -230,6 +244,7 @@ class ServiceActs:
         self._note_copies()
         with service.turns.pushing:
             engine = self._engine(wanted.program, running=True)
+            self._forget_cut_off(engine)
             self._leave_out(engine)
             self._start_states(engine, wanted.plan)
             service.folder.save_running(wanted.plan, plan_document(wanted.plan))
@@ -237,6 +252,32 @@ class ServiceActs:
             service.switch(wanted, engine)
         self.held.close()
         self._deliver()
+
+    def _forget_cut_off(self, engine: Engine) -> None:
+        """Forgets vertices that could not go on by the plan: what they lack will not come. Upkeep loads them again.
+
+        Raises RuntimeError where what runs can go on with them: its views are better than none.
+        """
+        lost = engine.find_cut_off()
+        if self.service.running is not None and self._between is not None:
+            halted = self._between.waiting()
+            going_on = [name for name in lost if name not in halted]
+            if going_on:
+                names = find_left_out(self.wanted.plan, engine.program, going_on)
+                raise RuntimeError(
+                    f"contracts {join_names(names)} would have no rows for some time: some of their sources are not"
+                    " captured as far as others now"
+                )
+        if lost:
+            gone = engine.forget(lost)
+            log.warning("to be loaded again, because changes that they lack are gone: %s", ", ".join(gone))
+
+    def leave_cut_off(self) -> None:
+        """Forgets what cannot go on by the plan that runs, after another one was given up. The caller has the turns."""
+        engine, plan = self._engine(self.wanted.program, running=True), self.wanted.plan
+        lost = engine.find_cut_off()
+        if lost:
+            self.service.unloaded.leave_out(plan, engine.program, engine.forget(lost), NOT_LOADED)
 
     def _leave_out(self, engine: Engine) -> None:
         """Contracts whose views could not be loaded: upkeep tries again. A service before this one may have tried."""

@@ -163,10 +163,12 @@ def take_back(service: Service, loading: Loading) -> None:
     if running is None:
         return
     again = [step.source for step in find_steps(service, running) if isinstance(step, ReadAgain)]
+    acts = ServiceActs(service, Loading(running))
     if again:
-        ServiceActs(service, Loading(running)).read_again(again)
+        acts.read_again(again)
     with service.turns.upkeep_and_pushing():
         service.rounds.push_program(running.program)
         tidy(service, running.program)
+        acts.leave_cut_off()
     service.sources.capture_only(running)
     withdraw_others(service, running)

@@ -7,7 +7,7 @@ that `LogReading.values` has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from headrace.meaning.python_functions import Functions
@@ -178,3 +178,13 @@ class Program:
     def answers_of(self, vertex: str) -> list[str]:
         """Logs that hold what views compute of a vertex's rows."""
         return [name for name in dict.fromkeys(self.answers.values()) if self.tasks[name].reads == (vertex,)]
+
+    def upstream(self, vertices: Collection[str]) -> list[str]:
+        """Vertices and all they are made from, inputs first."""
+        wanted, todo = set[str](), list(vertices)
+        while todo:
+            name = todo.pop()
+            if name in self.tasks and name not in wanted:
+                wanted.add(name)
+                todo.extend(self.tasks[name].reads)
+        return [name for name in self.tasks if name in wanted]

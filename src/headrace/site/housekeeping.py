@@ -111,7 +111,9 @@ class Housekeeping:
     def _trim(self, kept: KeptUp) -> None:
         self.accounts.keep(self.clock())
         self._keep_learnt()
-        self._cut_off(kept, kept.upkeep.trim(self.clock()))
+        if cut_off := kept.upkeep.trim(self.clock()):
+            self._cut_off(kept, cut_off)
+            kept.upkeep.trim(self.clock())
         kept.upkeep.sweep(time.time(), grace=GRACE_S)
         self._forget_withdrawn(kept.running)
         self.auditor.forget_commit_marks(self.lease)
@@ -123,8 +125,6 @@ class Housekeeping:
 
     def _cut_off(self, kept: KeptUp, vertices: tuple[str, ...]) -> None:
         """Vertices that lagged behind what the budget of their site keeps start anew, and what builds on them."""
-        if not vertices:
-            return
         with self.turns.pushing:
             gone = kept.engine.forget(vertices)
         log.warning("cut off by the budget of their site, to be loaded again: %s", ", ".join(gone))

@@ -119,7 +119,9 @@ class Loader:
         log.warning("loading one by one: %s", error)
         unloaded = {}
         for entry in contracts:
-            error = self.load_if_read(engine, [serving_log(program, entry)])
+            # With all that its view will be made from, also if it is made in another way until then: whoever loads that
+            # later would start it at a time that the view has not reached.
+            error = self.load_if_read(engine, program.upstream([serving_log(program, entry)]))
             if error is not None:
                 unloaded[entry.contract] = error
         if len(unloaded) == len(contracts) and not any(isinstance(why, NoAnswer) for why in unloaded.values()):

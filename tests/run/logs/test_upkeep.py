@@ -181,6 +181,23 @@ def test_a_reader_that_a_budget_cuts_off_is_named_and_loaded_anew(tmp_path):
     assert world.wrong() == []
 
 
+def test_no_change_is_dropped_before_the_readers_that_need_it_are_forgotten(tmp_path):
+    """A service that is killed between the two would leave a view behind that can never go on."""
+    world = world_of(VIEWS, "m1", tmp_path)
+    world.capture({"r": ZSet([((n, n, n, 1.0, None, "a", None, None, True), 1) for n in range(20)])})
+    world.engine.load()
+    slow = world.plan.contracts[0].vertex
+    for number in range(8):
+        world.capture({"s": ZSet([((number, 1, None, "x", None), 1)])})
+        ahead = [name for name in world.program.tasks if name != slow and slow not in world.engine.upstream([name])]
+        check(world.engine.push(ahead, world.now))
+    assert slow in Upkeep(world.engine, keep=0, budgets=dict.fromkeys(("m1", "m2", "m3"), 1)).trim(world.now)
+    world.open()
+    assert world.engine.find_cut_off() == []
+    check(world.engine.push(list(world.program.tasks), world.now))
+    assert world.wrong() == []
+
+
 def test_changes_that_are_all_a_source_holds_are_not_forgotten(tmp_path):
     """A source without a key that was never compacted: what is loaded from it later lacks no row."""
     world = world_of(["SELECT r.k, count(*) AS c FROM r GROUP BY r.k"], "m1", tmp_path)

@@ -192,7 +192,11 @@ class Upkeep:
     # Forgetting
 
     def trim(self, now: int) -> tuple[str, ...]:
-        """Drops changes that nobody needs; names of readers that were cut off, and must be loaded again."""
+        """Drops changes that nobody needs; or names readers that there is no room for, and drops nothing.
+
+        Whoever calls forgets these readers, then trims again. In this order, so that no crash leaves a reader behind
+        whose changes are gone.
+        """
         logs, waiting = self.engine.ledger.logs(), self.engine.waiting()
         readers = [
             ChangeReader(task.vertex, dict.fromkeys(task.reads, logs[task.vertex].t))
@@ -206,7 +210,7 @@ class Upkeep:
         decided = retain(held, readers, now, self.budgets, self.keep)
         # What was captured is never given up: it cannot be computed again.
         captured = retain((log for log in logs.values() if log.name in spools), readers, now, {}, self.keep_captured)
-        for trim in (*decided.trims, *captured.trims):
+        for trim in (*(() if decided.cut_off else decided.trims), *captured.trims):
             try:
                 self.engine.ledger.commit(self.engine.lease, Commit((trim.edit(logs[trim.log]),)))
             except Conflict:

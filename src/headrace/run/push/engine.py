@@ -129,6 +129,23 @@ class Engine(Pusher):
             self._bring([name for name, start in behind.items() if start == t], t)
         return list(behind)
 
+    def find_cut_off(self) -> list[str]:
+        """Vertices that cannot go on from where they are: changes that they lack are gone from a log that they read, or
+        that log is not there and will start later.
+
+        Nothing gets into this state while a plan runs. A crash, or a plan whose views could not all be loaded, may
+        leave it behind; these vertices have to be loaded again.
+        """
+        tasks, waiting = self.program.tasks, self.waiting()
+        logs = self.ledger.logs({*tasks, *(read for task in tasks.values() for read in task.reads)})
+        return [
+            name
+            for name, task in tasks.items()
+            if name in logs and name not in waiting
+            for log in [logs[name]]
+            if any(read not in logs or logs[read].start > log.t for read in task.reads)
+        ]
+
     def without_state(self) -> list[str]:
         """Vertices that lack the state of their operator, because they were made in another way."""
         return _without_state(self.program, self.ledger.times())

@@ -102,13 +102,7 @@ class Pusher:
 
     def upstream(self, vertices: Collection[str]) -> list[str]:
         """Vertices and all they need, inputs first."""
-        wanted, todo = set[str](), list(vertices)
-        while todo:
-            name = todo.pop()
-            if name in self.program.tasks and name not in wanted:
-                wanted.add(name)
-                todo.extend(self.program.tasks[name].reads)
-        return [name for name in self.program.tasks if name in wanted]
+        return self.program.upstream(vertices)
 
     # Pushing
 
