@@ -6,6 +6,10 @@ daemon or a worker, a capture, a database. A killed database comes back after tw
 started again at once; everything else the service has to mend. In the end every view is compared with its query.
 
     headrace bench kills [--minutes 10] [--every 60] [--rate 40] [--seed 1] [--only KIND,KIND] [--keep FOLDER]
+                         [--applies]
+
+With `--applies` somebody adds and removes contracts all the time. Promises are then not judged, since most views are
+being loaded; what counts is that every service starts, no command ends with an error of ours, and the rows are right.
 
 Ends with status 1 if a view differs from its query, a recovery takes longer than 30 s, or a promise is broken that no
 kill explains.
@@ -22,10 +26,11 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench.kills_applies import Applier
 from bench.kills_watch import AROUND_S, Episode, Watch, elsewhere, episodes
 from bench.kills_world import KINDS, OF_SPARK, World, world
 from bench.workloads.posts_and_people import DATABASES, Writer
@@ -62,6 +67,9 @@ class Findings:
     episodes: int
     written: dict[str, int]
     audit: dict[str, Any]
+    faults: list[str] = field(default_factory=list)
+    judged: bool = True
+    """Whether it matters how soon the project is well again."""
 
     @property
     def unequal(self) -> list[str]:
@@ -69,13 +77,14 @@ class Findings:
 
     def wrong(self) -> Iterator[str]:
         for kill in self.kills:
-            if kill.recovery_s > RECOVERED_WITHIN_S:
+            if self.judged and kill.recovery_s > RECOVERED_WITHIN_S:
                 yield f"{kill.kind} (pid {kill.pid}): not well again within {RECOVERED_WITHIN_S:g} s"
         for name in self.unequal:
             yield f"the view of {name} is not equal to its query"
         if len(self.audit["recompute"]) < len(self.audit["contracts"]):
             yield "not all views could be compared with their queries"
-        for one in self.unexplained:
+        yield from self.faults
+        for one in self.unexplained if self.judged else ():
             yield f"{one.contract} was late without a kill in the {AROUND_S:g} s before"
 
 
@@ -110,15 +119,24 @@ def _run(here: World, options: argparse.Namespace, count: int) -> Findings:
     if not watch.wait_until_well(STARTED_WITHIN_S):
         raise RuntimeError(f"the project does not run: {here.output.read_text()}")
     print(f"all views are there after {time.monotonic() - began:.1f} s", flush=True)
-    for writer in writers:
-        writer.start()
+    applier = Applier(here, options.seed)
+    for one in (*writers, *([applier] if options.applies else [])):
+        one.start()
     time.sleep(options.every / 2)
     started, kills = time.time(), list[Kill]()
     for kind in _chosen(chance, options.only, count):
         kills.append(_kill(here, watch, chance, kind, options.every))
         print(kills[-1].line(started), flush=True)
-    for writer in writers:
-        writer.stop()
+        if (said := here.read_ended()) is not None:
+            applier.faults.append(f"the service ended: {said}")
+            print(applier.faults[-1], flush=True)
+            here.start()
+    for one in (*writers, applier):
+        one.stop()
+    if options.applies:
+        watch.wait_until_well(SETTLED_WITHIN_S)
+        applier.apply_all()
+        print(f"{applier.applied} plans were applied", flush=True)
     watch.wait_until_well(SETTLED_WITHIN_S)
     watch.stop()
     watch.write(here.root / "looks")
@@ -128,7 +146,8 @@ def _run(here: World, options: argparse.Namespace, count: int) -> Findings:
     for writer in writers:
         if writer.error is not None:
             raise RuntimeError(f"nobody could write to {writer.database}: {writer.error}")
-    return Findings(kills, elsewhere(late, [kill.at for kill in kills]), len(late), written, audit)
+    unexplained = elsewhere(late, [kill.at for kill in kills])
+    return Findings(kills, unexplained, len(late), written, audit, applier.faults, not options.applies)
 
 
 def _chosen(chance: random.Random, kinds: tuple[str, ...], count: int) -> Iterator[str]:
@@ -186,6 +205,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", type=_kinds, help=f"of {', '.join(KINDS)}")
     parser.add_argument("--engine", choices=("spark", "local"), default="spark")
+    parser.add_argument("--applies", action="store_true", help="add and remove contracts all the time")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="copies the project with its logs there")
     options = parser.parse_args(arguments)
     spark = options.engine == "spark"

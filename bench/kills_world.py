@@ -67,6 +67,11 @@ class World:
     def output(self) -> Path:
         return self.root / f"up.{self.starts}"
 
+    def read_ended(self) -> str | None:
+        """What a service said that ended without being killed; None if it runs."""
+        ended = self.up is not None and self.up.poll() is not None
+        return self.output.read_text().strip() if ended else None
+
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "headrace", *words], env=self.environment, capture_output=True, text=True
