@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.connect.ledger.holder import this_holder
 from headrace.model.catalogue import OtherOrigin, Source
 from headrace.model.notes import CapturedUpTo, SourceLoaded, read_note
 from headrace.run.capture.clock import clock_now
@@ -56,7 +57,7 @@ class SimulatedTask(CaptureTask):
 class SimulatedCapture:
     def __init__(self, task: SimulatedTask, ledger: Ledger, store: Store) -> None:
         self._task = task
-        self._spool = StreamSpool(task.source, task.site, task.name, ledger, store, clock_now)
+        self._spool = StreamSpool(task.source, task.site, task.name, ledger, store, clock_now, this_holder())
         position = read_note(ledger, CapturedUpTo, task.name)
         self._taken = 0 if position is None else int(position.place["rows"])
 

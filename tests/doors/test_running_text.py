@@ -131,7 +131,7 @@ def test_a_service_that_is_gone_without_a_word_has_failed(tmp_path: Path) -> Non
 def test_a_service_that_stands_still_is_unresponsive_and_says_how_old_its_numbers_are(tmp_path: Path) -> None:
     folder, now = Folder(tmp_path), time.time()
     folder.prepare()
-    write_process(folder, this_process(Lease("service", "me", 1), 0, ""))
+    write_process(folder, this_process(Lease("service", "me", 1), 0, "", folder))
     service = {**SERVICE, "pid": os.getpid(), "written": now - 4.0}
     document: dict[str, object] = {"contracts": [dict(CONTRACT)], "slots": [], "troubles": [], "service": service}
     folder.write_json("status.json", document)

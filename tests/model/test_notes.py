@@ -34,6 +34,7 @@ from headrace.model.notes import (
     LogKeys,
     Note,
     PlanMoves,
+    ProjectHome,
     RejectedFile,
     SourceLoaded,
     SourceLoading,
@@ -132,6 +133,11 @@ STORED: list[tuple[Note, str, str]] = [
         CaptureSlot(SLOT, "shop:/here", "main", "${DSN}"),
         f"slot:{SLOT}",
         '{"project": "shop:/here", "database": "main", "dsn": "${DSN}"}',
+    ),
+    (
+        ProjectHome("vm", "/shop/.headrace", 5, 6),
+        "home",
+        '{"machine": "vm", "folder": "/shop/.headrace", "folder_number": 5, "ledger_number": 6}',
     ),
 ]
 """Notes, and their names and texts as version 0.1.0 wrote them."""

@@ -103,7 +103,7 @@ def test_a_service_that_lost_its_project_meanwhile_ends_and_leaves_it_to_the_oth
         with suspended(pid):
             lease = an_hour_later.acquire("service", "another", 3600)
             times = an_hour_later.times()
-            write_process(folder, this_process(lease, 0, ""))
+            write_process(folder, this_process(lease, 0, "", folder))
             project.change_something(1000)
         until(lambda: birth_of(pid) is None, "it has ended")
         assert all(birth_of(one) is None for one in captures(pid))

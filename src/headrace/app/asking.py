@@ -33,12 +33,19 @@ QUIET_S = 1.0
 def stop_project(directory: Path) -> ServiceProcess | None:
     """Ends the service of a project, and waits until it has; None if none runs."""
     process = running_process(Folder(directory))
+    if process is not None:
+        _refuse_elsewhere(process)
     if process is not None and not end_process(process, END_WITHIN_S):
         raise ConnectError(
             f"process {process.pid} did not end within {END_WITHIN_S:.0f} s",
             f"end it with `kill -9 {process.pid}`: nothing that is committed is lost",
         )
     return process
+
+
+def _refuse_elsewhere(process: ServiceProcess) -> None:
+    if not process.is_here:
+        raise UsageError(f"the project is run by {process.words}", "run the command there")
 
 
 def is_running(directory: Path) -> bool:
@@ -60,6 +67,7 @@ def _ask_and_tell(directory: Path, path: str, body: Mapping[str, Any], say: Call
     process = running_process(Folder(directory))
     if process is None:
         raise UsageError(f'the project in "{directory}" does not run', "start it with `headrace up`")
+    _refuse_elsewhere(process)
     answer: Future[dict[str, Any]] = Future()
     # Not a thread that is waited for: to interrupt the command must not interrupt the service.
     threading.Thread(target=_ask, args=(answer, process, path, body), daemon=True).start()

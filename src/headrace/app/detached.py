@@ -6,8 +6,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.app.limits import say_signal
 from headrace.app.project import load_project
-from headrace.app.running import Say, UpSettings, closed_now, refuse_second
+from headrace.app.refusing import refuse_second
+from headrace.app.running import Say, UpSettings, closed_now
 from headrace.connect.files import open_private
 from headrace.coordinate.telling import Progress
 from headrace.declare.project_text import PROJECT_FILE
@@ -39,7 +41,7 @@ def start_detached(directory: Path, settings: UpSettings, say: Say) -> Detached:
     Also returns when it has waited for some minutes for something that somebody has to mend.
     """
     folder = Folder(directory)
-    refuse_second(folder)
+    refuse_second(folder, say)
     if not (directory / PROJECT_FILE).is_file():
         load_project(directory, {})  # raises what is wrong: nothing is made where there is no project
     if folder.prepare():
@@ -48,6 +50,7 @@ def start_detached(directory: Path, settings: UpSettings, say: Say) -> Detached:
     words = ["up", str(directory), "--port", str(settings.port)]
     words += [] if settings.engine is None else ["--engine", settings.engine.value]
     words += ["--shape-links"] if settings.shape_links else []
+    words += ["--moved"] if settings.moved else []
     with open_private(output) as out, open_private(errors) as err:
         child = spawn_detached(module_command("headrace", *words), out, err)
     told, process, status, progress, waits_for = 0, None, None, Progress(), None
@@ -58,6 +61,9 @@ def start_detached(directory: Path, settings: UpSettings, say: Say) -> Detached:
         process, waits_for = _look_at(folder, child, progress)
     _tell_more(output, told, say)
     seconds = time.monotonic() - began
+    if process is None and status is not None and status < 0:
+        said = errors.read_text().strip()
+        return Detached(None, seconds, None, "\n".join(filter(None, (said, f"error: {say_signal(-status)}"))))
     if process is None:
         return Detached(None, seconds, status, errors.read_text().strip())
     return Detached(process, seconds, waits_for=waits_for)

@@ -23,7 +23,10 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Protocol
 
+from headrace.app.limits import need_for_heap
 from headrace.app.preparing import prepare, prepare_or_resume, runnable
+from headrace.app.refusing import refuse_second
+from headrace.connect.machine import memory_bytes
 from headrace.connect.signals import note_signals
 from headrace.coordinate.host import Prepared, ServiceHost
 from headrace.coordinate.old_state import OLD_STATE, forget_old_views
@@ -33,24 +36,26 @@ from headrace.declare.engine import OPEN_CLUSTER, exposing, is_open_cluster
 from headrace.declare.variables import project_environment
 from headrace.model.errors import ConnectError, Fenced, LeaseHeld, UnreadableState, UsageError
 from headrace.model.events import ServiceRecovered, ServiceStarted
+from headrace.model.log import Commit
 from headrace.model.options import RunEngine
 from headrace.run.push.simulated_links import SimulatedLinksRunner
-from headrace.site.engine.settings import engine_to_start
+from headrace.site.engine.settings import engine_to_start, heap_bytes
 from headrace.site.engine.start import StartedEngine, start_engine
 from headrace.site.engine.watchdog import EngineWatch, Watchdog
 from headrace.site.folder import Folder
+from headrace.site.home import home_of, refuse_copy
 from headrace.site.last_status import State, last_status
 from headrace.site.log_words import LOG_WORDS
 from headrace.site.process import (
     forget_process,
     read_process,
     release_remains,
-    running_process,
     this_process,
     write_process,
 )
 from headrace.site.service import Service, clock_now
 from headrace.site.snapshot import find_error
+from headrace.site.troubles import DISK
 
 __all__ = [
     "Say",
@@ -62,11 +67,11 @@ __all__ = [
     "keep_promises",
     "log_to",
     "open_host",
-    "refuse_second",
     "run_project",
 ]
 
 STATUS_EVERY_S = 1.0
+MEND_DISK = "make room on its disk, and allow writing there; everything continues by itself then"
 LOG_BYTES = 10_000_000
 
 log = logging.getLogger("headrace.service")
@@ -78,12 +83,14 @@ Say = Callable[[str], None]
 class UpSettings:
     """Port 0 is any that is free. With `shape_links`, transfers between sites take as long as links are declared to.
 
-    `engine` is of the kind that the project says unless another is named.
+    `engine` is of the kind that the project says unless another is named. `moved` takes the state in the folder for its
+    own, wherever it was made.
     """
 
     port: int = 0
     engine: RunEngine | None = None
     shape_links: bool = False
+    moved: bool = False
 
 
 class Server(Protocol):
@@ -109,10 +116,14 @@ def run_project(
 ) -> Prepared:
     """Runs until the process is told to end, or someone asks for it. Raises what keeps the project from running."""
     folder = Folder(directory)
-    refuse_second(folder)
+    refuse_second(folder, say)
+    if not settings.moved:
+        refuse_copy(folder)
     say("planning")
     resumed = prepare_or_resume(folder, environment, say)
     declared = engine_to_start(resumed.plan.catalogue.engine, settings.engine)
+    if declared.kind is RunEngine.SPARK:
+        need_for_heap(heap_bytes(declared, memory_bytes()))
     prepared = runnable(resumed, declared.kind)
     tell_plan(prepared)
     if not prepared.plan.contracts:
@@ -159,11 +170,12 @@ def open_host(
         service, folder, lambda wishes: runnable(prepare(folder.project, environment, wishes), engine.kind)
     )
     try:
+        service.ledger.commit(service.lease, Commit(notes=(home_of(folder),)))
         forget_old_views(folder, service.ledger, service.lease)
         token = secrets.token_urlsafe(24)
         server = serve(host, token, settings.port)
         try:
-            write_process(folder, this_process(service.lease, server.port, token))
+            write_process(folder, this_process(service.lease, server.port, token, folder))
             with host.replanning():
                 yield host
         finally:
@@ -241,8 +253,21 @@ def keep_promises(host: ServiceHost, say: Say, tell_phase: Say) -> None:
             host.become(State.FAILED)
             raise _failure(host)
         if time.monotonic() - written >= STATUS_EVERY_S:
-            host.write_status()
+            _write_status(host)
             written = time.monotonic()
+
+
+def _write_status(host: ServiceHost) -> None:
+    """Writes the status, and tells of a disk that does not take it: then `status` asks for it over HTTP."""
+    service, hindrance = host.service, host.service.threads.hindrance
+    found = {} if hindrance is None else {f"{DISK}ledger": (hindrance.message, hindrance.hint or MEND_DISK)}
+    try:
+        host.write_status()
+    except OSError as error:
+        found[f"{DISK}status"] = f'"{host.folder.root}" cannot be written: {error.strerror}', MEND_DISK
+    except ConnectError as error:  # the ledger, which the status is read from
+        found[f"{DISK}ledger"] = error.message, error.hint or MEND_DISK
+    service.troubles.report_exactly(DISK, found)
 
 
 def _say_phase(phase: str, host: ServiceHost, began: float) -> str:
@@ -286,15 +311,6 @@ def _write_last_status(host: ServiceHost) -> None:
 
 def closed_now(folder: Folder) -> str:
     return f'other users could read "{folder.root}"; it is closed to them now'
-
-
-def refuse_second(folder: Folder) -> None:
-    running = running_process(folder)
-    if running is not None:
-        raise UsageError(
-            f'the project in "{folder.project}" is already running, as process {running.pid}',
-            "`headrace apply` makes it match its files; `headrace down` stops it",
-        )
 
 
 def _tell_remains(folder: Folder, say: Say) -> ServiceRecovered | None:

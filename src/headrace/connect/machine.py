@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 UNLIMITED = 1 << 60
@@ -15,6 +16,12 @@ def memory_bytes(root: Path = Path("/")) -> int:
     """
     limits = [*_group_limits(root), *_total(root)]
     return min(limits, default=0)
+
+
+def address_space_bytes() -> int | None:
+    """What `ulimit -v` allows a process; None if there is no limit."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if limit == resource.RLIM_INFINITY else limit
 
 
 def core_count() -> int:

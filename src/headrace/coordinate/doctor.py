@@ -19,7 +19,7 @@ from headrace.run.source_port import Looked, ProjectPlace
 from headrace.site.folder import Folder
 from headrace.site.forced import read_forced
 from headrace.site.last_status import last_status
-from headrace.site.process import read_process
+from headrace.site.process import read_process, running_process
 from headrace.site.sources.databases import databases_of
 
 MEND_FAILING = "it resumes by itself once this is fixed; `headrace show` shows its last good rows"
@@ -102,12 +102,14 @@ def _look_at_files(folder: Folder) -> Iterator[Looked]:
 
 def _look_at_service(folder: Folder) -> Iterator[Looked]:
     process = read_process(folder)
-    if process is not None and not process.is_alive:
+    if process is not None and not process.belongs_to(folder):
+        yield Looked("service", f"none; {process.words} runs the folder that this one is a copy of")
+    elif process is not None and running_process(folder) is None:
         hint = "`headrace up` continues from its last commit"
         gone = Problem(f"the service (process {process.pid}) ended unexpectedly", None, hint)
         yield Looked("service", "gone", gone)
     elif process is not None:
-        yield Looked("service", f"runs as process {process.pid}")
+        yield Looked("service", f"runs as {process.words}")
         last = last_status(folder)
         if last is not None:
             yield from _repeat_told(last)

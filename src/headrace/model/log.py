@@ -163,3 +163,16 @@ class Lease:
     name: str
     holder: str
     epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLease:
+    """A lease and when it runs out unless it is renewed; both times are of the ledger's clock, in seconds."""
+
+    lease: Lease
+    until: float
+    now: float
+
+    @property
+    def left_s(self) -> float:
+        return self.until - self.now

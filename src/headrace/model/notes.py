@@ -487,6 +487,34 @@ class CaptureSlot(StoredNote):
         return cls(key, *(as_text(found[name]) for name in ("project", "database", "dsn", "kind")))
 
 
+@dataclass(frozen=True, slots=True)
+class ProjectHome(StoredNote):
+    """The folder whose state this is: the machine's name, the folder, and the numbers that the disk gives the folder
+    and the ledger. A copy has other numbers; 0 is not known.
+    """
+
+    stored_as: ClassVar[str] = "home"
+    machine: str
+    folder: str
+    folder_number: int
+    ledger_number: int
+
+    def is_same(self, other: ProjectHome) -> bool:
+        """Whether it is the same state: at the same place, or moved."""
+        numbers = self.folder_number, self.ledger_number
+        is_moved = 0 not in numbers and numbers == (other.folder_number, other.ledger_number)
+        return is_moved or (self.machine == other.machine and self.folder == other.folder)
+
+    def to_text(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_text(cls, key: str, text: str) -> Self:
+        found = read_object(text)
+        numbers = (as_integer(found[name]) for name in ("folder_number", "ledger_number"))
+        return cls(as_text(found["machine"]), as_text(found["folder"]), *numbers)
+
+
 Note = (
     CapturedUpTo
     | CapturingTables
@@ -517,6 +545,7 @@ Note = (
     | StepsBegun
     | DeliveredCopy
     | CaptureSlot
+    | ProjectHome
 )
 """Every kind of note."""
 

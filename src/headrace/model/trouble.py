@@ -20,6 +20,7 @@ class TroubleKind(StrEnum):
     STANDSTILL = "standstill:"
     LINKS = "links:"
     DAMAGE = "damage:"
+    DISK = "disk:"
 
     @property
     def begins(self) -> str:
@@ -46,6 +47,7 @@ _EVENTS: Mapping[TroubleKind, tuple[str, str, str | None]] = {
     TroubleKind.STANDSTILL: ("stuck", "unstuck", "contracts"),
     TroubleKind.LINKS: ("link slow", "link recovered", None),
     TroubleKind.DAMAGE: ("file damaged", "file rebuilt", None),
+    TroubleKind.DISK: ("disk failed", "disk recovered", None),
 }
 
 

@@ -12,7 +12,7 @@ from headrace.meaning.python_functions import Functions
 from headrace.model.damage import FileDamage
 from headrace.model.event_wire import EventsAsked, NumberedEvent
 from headrace.model.full_query import FullQuery
-from headrace.model.log import Commit, CommitMark, Lease, Log, StoredFile
+from headrace.model.log import Commit, CommitMark, HeldLease, Lease, Log, StoredFile
 from headrace.run.push.items import Item, ItemOutcome
 
 Made = TypeVar("Made")
@@ -23,6 +23,9 @@ class Ledger(Protocol):
 
     def acquire(self, name: str, holder: str, seconds: float) -> Lease:
         """The lease if nobody holds it or it ran out; raises `LeaseHeld` else. Each acquisition has a new epoch."""
+
+    def find_lease(self, name: str) -> HeldLease | None:
+        """Who holds a lease, or held it until it ran out; None if it was released, or never held."""
 
     def renew(self, lease: Lease, seconds: float) -> None:
         """Raises `Fenced` if someone else has it now."""

@@ -38,6 +38,7 @@ def last_status(folder: Folder) -> dict[str, Any] | None:
         raise folder.unreadable(FILE, "it is not the status of a service")
     alive = running_process(folder)
     about = found["service"]
+    about["age_s"] = max(0.0, time.time() - about["written"])
     if about["state"] in (State.LOADING, State.RUNNING):
         if alive is None or alive.pid != about["pid"]:
             about["state"] = State.FAILED.value

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import logging
 import os
-import platform
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace.connect.ledger.holder import this_holder
 from headrace.model.catalogue import Link
 from headrace.model.events import ServiceStopped, ServiceSuspended
 from headrace.model.log import Commit, Lease
@@ -42,6 +42,7 @@ from headrace.site.housekeeping import Housekeeping
 from headrace.site.journal import Journal
 from headrace.site.loading import Loader, Loading
 from headrace.site.mending import Mending, report_bad_rows
+from headrace.site.process import SERVICE
 from headrace.site.repairs import Repairs
 from headrace.site.rounds import IDLE_S, Rounds
 from headrace.site.running import Running
@@ -106,8 +107,7 @@ class Service:
         self.folder.prepare()
         self.ledger: Ledger = self.folder.ledger()
         self.store: Store = self.folder.store()
-        holder = f"{platform.node()}:{os.getpid()}"
-        self.lease: Lease = self.ledger.acquire("service", holder, LEASE_S)
+        self.lease: Lease = self.ledger.acquire(SERVICE, this_holder(), LEASE_S)
         self._make_parts()
         own = {"push": self.rounds.run, "audit": self._audit, "upkeep": self.housekeeping.run, "scrub": self.scrub.run}
         self._own_threads = [self.threads.start(target, name) for name, target in own.items()]
@@ -266,6 +266,7 @@ class Service:
             self.look()
             self.rounds.wake()  # a capture may have fallen behind, which nobody could foresee
             self.captures.check()
+            self.captures.look_at_steps(self.ledger)
             report_source_troubles(self.troubles, self.ledger, self.captures)
             state = self.rounds.state
             self.repairs.look(state)

@@ -24,7 +24,7 @@ SOURCE, CAPTURE, DELIVERY, WITHDRAWAL, ROW = (
     TroubleKind.ROW,
 )
 ENGINE, STANDSTILL, LINKS = TroubleKind.ENGINE, TroubleKind.STANDSTILL, TroubleKind.LINKS
-DAMAGE = TroubleKind.DAMAGE
+DAMAGE, DISK = TroubleKind.DAMAGE, TroubleKind.DISK
 """What keys begin with; the rest is the name of the source, database, contract or note that a trouble is about."""
 LOOK_AT_LOGS = "see the logs in .headrace/"
 

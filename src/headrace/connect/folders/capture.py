@@ -36,6 +36,7 @@ from headrace.connect.folders.known_files import (
     digest_file,
     find_missing,
 )
+from headrace.connect.ledger.holder import this_holder
 from headrace.connect.tables.files import Format, batches, columns_of, readable
 from headrace.model.errors import ConnectError, InputError, Location, Problem
 from headrace.model.notes import (
@@ -113,7 +114,7 @@ class FolderCapture:
         self._stream = stream
         self._ledger = ledger
         self._now = now
-        self._spool = StreamSpool(stream.source, stream.site, stream.database, ledger, store, now)
+        self._spool = StreamSpool(stream.source, stream.site, stream.database, ledger, store, now, this_holder())
         # A file whose note cannot be read was taken all the same: taken again, its rows would count twice.
         self._taken: dict[str, TakenFile | None] = {
             key.partition(":")[2]: None for key in note_keys(ledger, TakenFile, stream.source)

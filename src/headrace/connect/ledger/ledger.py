@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from headrace.connect.ledger import statements as sql
 from headrace.connect.ledger.database import LedgerDatabase, Row, Transaction
 from headrace.connect.ledger.event_rows import add_events, forget_events, read_events
-from headrace.connect.ledger.holder import is_gone
+from headrace.connect.ledger.holder import is_gone, say_holder
 from headrace.connect.ledger.rows import logs_of, row_to_add, row_to_create, row_to_move
 from headrace.model.errors import Conflict, ConnectError, Fenced, LeaseHeld
 from headrace.model.event_wire import EventsAsked, NumberedEvent
-from headrace.model.log import Commit, CommitMark, Edit, Lease, Log
+from headrace.model.log import Commit, CommitMark, Edit, HeldLease, Lease, Log
 from headrace.model.note_texts import RemovedNote
 from headrace.model.notes import NoteChange
 
@@ -62,8 +62,17 @@ class SqlLedger:
             ((current, epoch, until),) = transaction.rows(sql.READ_LEASE, [name])
         assert isinstance(epoch, int) and isinstance(until, float)
         if not taken:
-            raise LeaseHeld(f'"{current}" holds the lease "{name}" for another {until - now:.0f} s')
+            raise LeaseHeld(f'{say_holder(str(current))} holds the lease "{name}" for another {until - now:.0f} s')
         return Lease(name, holder, epoch)
+
+    def find_lease(self, name: str) -> HeldLease | None:
+        now = self._now()
+        with self._database.read() as transaction:
+            rows = transaction.rows(sql.READ_LEASE, [name])
+        for holder, epoch, until in rows:
+            if holder is not None:
+                return HeldLease(Lease(name, str(holder), int(epoch or 0)), float(until or 0.0), now)
+        return None
 
     def renew(self, lease: Lease, seconds: float) -> None:
         until = self._now() + seconds
@@ -190,8 +199,8 @@ def _hold(transaction: Transaction, lease: Lease) -> None:
 def _say_fenced(transaction: Transaction, lease: Lease) -> Fenced:
     rows = transaction.rows(sql.READ_LEASE, [lease.name])
     holder, epoch, _ = rows[0] if rows else (None, 0, 0)
-    now = f'"{holder}" holds epoch {epoch}' if holder is not None else "nobody holds it"
-    return Fenced(f'"{lease.holder}" lost the lease "{lease.name}" of epoch {lease.epoch}: {now}')
+    now = f"{say_holder(str(holder))} holds epoch {epoch}" if holder is not None else "nobody holds it"
+    return Fenced(f'{say_holder(lease.holder)} lost the lease "{lease.name}" of epoch {lease.epoch}: {now}')
 
 
 def _check(edits: list[Edit]) -> None:

@@ -5,12 +5,11 @@ Audits are commands of their own, beside the service. They commit under a lease 
 
 from __future__ import annotations
 
-import os
-import platform
 import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from headrace.connect.ledger.holder import this_holder
 from headrace.coordinate.compare.compare import ComparedViews
 from headrace.coordinate.compare.cut import LOOK_EVERY_S
 from headrace.model.errors import HeadraceError, LeaseHeld
@@ -39,7 +38,7 @@ def _commit(ledger: Ledger, commit: Commit) -> None:
     until = time.monotonic() + LEASE_S
     while True:
         try:
-            lease = ledger.acquire("audit", f"{platform.node()}:{os.getpid()}", LEASE_S)
+            lease = ledger.acquire("audit", this_holder(), LEASE_S)
             break
         except LeaseHeld:  # another audit commits, or one was killed while it did
             if time.monotonic() > until:

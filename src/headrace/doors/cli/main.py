@@ -47,6 +47,8 @@ COMMANDS = (
 PASSED_ON = {"allow_extra_args": True, "allow_interspersed_args": False}
 """What follows the name of a benchmark is for the benchmark."""
 
+RUN_THEMSELVES = frozenset({"demo", "up"})
+"""Commands whose process runs a project."""
 STAY = ("up", "demo", "bench", "audit", "changes", "events")
 """Commands that may run for long, or read much."""
 
@@ -115,6 +117,7 @@ def run(arguments: Sequence[str], commands: typer.Typer | None = None) -> int:
     try:
         if "--help" not in arguments:
             need_extras(wanted)
+            _need_memory(wanted)
         # Only the command that is asked for is imported: people wait for it. A word that is none of them needs all,
         # to be told which there are.
         commands = commands or make_commands([wanted] if wanted in COMMANDS else COMMANDS)
@@ -135,6 +138,14 @@ def run(arguments: Sequence[str], commands: typer.Typer | None = None) -> int:
             return Exit.OUR_FAULT
         show_errors(as_json, [missing])
     return Exit.WRONG_USE
+
+
+def _need_memory(command: str) -> None:
+    """Looks before a command that runs a project is imported: even that may fail without a word."""
+    if command in RUN_THEMSELVES:
+        from headrace.app.limits import need_address_space
+
+        need_address_space(command)
 
 
 def _command_in(arguments: Sequence[str]) -> str:

@@ -20,7 +20,9 @@ EVERY_S = 1.0
 
 
 def status(directory: Directory = Path(), watch: Watch = False, json: Json = False) -> int:
-    """Show lag, violations and cost of each contract, as of now or of the last run."""
+    """Show lag, violations and cost of each contract, as of now or of the last run. Exits with 1 if the service does
+    not respond.
+    """
     from headrace.app import reading
     from headrace.doors.cli.status_text import status_text
 
@@ -29,7 +31,13 @@ def status(directory: Directory = Path(), watch: Watch = False, json: Json = Fal
 
     if not watch:
         document = found()
-        return show(json, Exit.DONE, text=lambda: status_text(document, time.time()), document=lambda: document)
+        silent = document["service"]["state"] == "unresponsive"
+        return show(
+            json,
+            Exit.NO if silent else Exit.DONE,
+            text=lambda: status_text(document, time.time()),
+            document=lambda: document,
+        )
     start = CLEAR if sys.stdout.isatty() and not json else ""
     while write(start + (json_text.dumps(found()) if json else status_text(found(), time.time())), sys.stdout):
         time.sleep(EVERY_S)

@@ -42,18 +42,27 @@ ShapeLinks = Annotated[
 ]
 
 
+Moved = Annotated[
+    bool,
+    typer.Option(
+        "--moved", help="Continue with state that was copied from another folder, which nobody runs any more."
+    ),
+]
+
+
 def up(
     directory: Directory = Path(),
     detach: Detach = False,
     port: Port = 0,
     engine: EngineOption = None,
     shape_links: ShapeLinks = False,
+    moved: Moved = False,
     json: Json = False,
 ) -> int:
     """Run the project: load its views and keep them fresh."""
     from headrace.app.running import UpSettings, run_project
 
-    settings = UpSettings(port, engine, shape_links)
+    settings = UpSettings(port, engine, shape_links, moved)
     say = _say_json if json else _say
     if detach:
         from headrace.app.detached import start_detached

@@ -6,8 +6,6 @@ fences off whoever captured the source before.
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -25,16 +23,24 @@ LEASE_S = 15.0
 class StreamSpool:
     """One at a time for each source: raises `LeaseHeld` while there is another one.
 
-    `database` is the name of the source's clock. Call `renew` at least every few seconds.
+    `database` is the name of the source's clock, `holder` that of this process in leases. Call `renew` at
+    least every few seconds.
     """
 
     def __init__(
-        self, source: str, site: str, database: str, ledger: Ledger, store: Store, now: Callable[[], int]
+        self,
+        source: str,
+        site: str,
+        database: str,
+        ledger: Ledger,
+        store: Store,
+        now: Callable[[], int],
+        holder: str,
     ) -> None:
         self.source = source
         self._site, self._database = site, database
         self._ledger, self._store, self._now = ledger, store, now
-        self._lease = ledger.acquire(f"capture:{database}", f"{platform.node()}:{os.getpid()}", LEASE_S)
+        self._lease = ledger.acquire(f"capture:{database}", holder, LEASE_S)
         self._log = spool_log(source)
         self._t = ledger.times().get(self._log)
         self._written: list[tuple[StoredFile, int]] = []

@@ -24,6 +24,7 @@ from headrace.site.folder import Folder
 from headrace.site.journal import Journal
 from headrace.site.process import module_command
 from headrace.site.sources.databases import place_of
+from headrace.site.sources.still import StillSince, compare_marks, judge_captures, take_marks
 
 log = logging.getLogger("headrace.capture")
 
@@ -50,6 +51,8 @@ class RunningCapture:
     retry_at: float = 0.0
     error: str | None = None
     hint: str | None = None
+    still_since: float | None = None
+    """Since when its process makes no step, in seconds since 1970; None if it does, or has said why it does not."""
 
     @property
     def is_alive(self) -> bool:
@@ -78,6 +81,8 @@ class Captures:
         # audit for whoever loads. Nobody who has the turn to push takes it.
         self._turn = threading.Lock()
         self._ending = False
+        self._seen: dict[str, StillSince] = {}
+        self._seen_of: dict[str, subprocess.Popen[bytes] | None] = {}
 
     def run(self, catalogue: Catalogue, databases: tuple[SourceDatabase, ...]) -> None:
         """Captures these, beside what is captured already; a process goes over to other tables as it runs."""
@@ -132,6 +137,23 @@ class Captures:
                     self._look_at_process(running, running.process)
                 if not running.is_alive and time.monotonic() >= running.retry_at:
                     self._start(running)
+
+    def look_at_steps(self, ledger: Ledger) -> None:
+        """Notes which processes stand still, and kills those that have for long: `check` starts others."""
+        now_s = time.monotonic()
+        with self._turn:
+            here = {name: one for name, one in self.running.items() if one.process is not None}
+            marks = take_marks(ledger, here)
+            fresh = {name for name, one in here.items() if self._seen_of.get(name) is not one.process}
+            self._seen = compare_marks({k: v for k, v in self._seen.items() if k not in fresh}, marks, now_s)
+            self._seen_of = {name: one.process for name, one in here.items()}
+            verdict = judge_captures(self._seen, now_s)
+            for name, one in here.items():
+                still_s = verdict.still_s.get(name)
+                one.still_since = None if still_s is None else (one.still_since or time.time() - still_s)
+                if name in verdict.replace and one.process is not None:
+                    log.warning("capture of %s makes no step, and is replaced", name)
+                    one.process.kill()
 
     def _look_at_process(self, running: RunningCapture, process: subprocess.Popen[bytes]) -> None:
         if process.poll() is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 
 from headrace.model.notes import CaptureFailing, SourceMend, SourceStopped, read_notes
@@ -10,6 +11,10 @@ from headrace.site.sources.captures import Captures, RunningCapture
 from headrace.site.troubles import CAPTURE, SOURCE, Troubles
 
 MEND_TABLE = "fix its table, or change the project's files and run `headrace apply`"
+STILL = (
+    "`kill -CONT PID` if somebody suspended it; otherwise its database, or the disk, does not answer it. The service "
+    "replaces it after a while"
+)
 MEND_CAPTURE = "it resumes by itself once this is fixed; `headrace doctor` checks the database"
 
 
@@ -29,7 +34,11 @@ def _process_troubles(ledger: Ledger, running: Mapping[str, RunningCapture]) -> 
     """Troubles of captures that are processes: what they have told the ledger, else how they end again and again."""
     failing = read_notes(ledger, CaptureFailing)
     for name, one in running.items():
-        if name in failing:
+        if one.still_since is not None and one.process is not None:
+            since = time.strftime("%H:%M:%S UTC", time.gmtime(one.still_since))
+            what = f"capture of {name}: its process {one.process.pid} has stood still since {since}"
+            yield CAPTURE + name, (what, STILL.replace("PID", str(one.process.pid)))
+        elif name in failing:
             yield CAPTURE + name, (f"capture of {name}: {failing[name].why}", failing[name].hint or MEND_CAPTURE)
         elif one.task.in_own_process and (why := one.standstill) is not None:
             yield (
@@ -58,7 +67,8 @@ def find_held_up_sources(ledger: Ledger, captures: Captures) -> dict[str, str]:
     found = {name: stopped.why for name, stopped in read_notes(ledger, SourceStopped).items()}
     failing = read_notes(ledger, CaptureFailing)
     for name, running in list(captures.running.items()):
-        why = running.standstill or (failing[name].why if name in failing else None)
+        still = None if running.still_since is None else "its capture stands still"
+        why = still or running.standstill or (failing[name].why if name in failing else None)
         if why is not None:
             found = {**dict.fromkeys(running.task.sources, why), **found}
     return found
