@@ -79,7 +79,7 @@ def postgres() -> Iterator[EmbeddedPostgres]:
     # Not below pytest's folders: these are closed to the user that the server runs as when the tests run as root.
     folder = Path(tempfile.mkdtemp(prefix="headrace-tests-"))
     try:
-        with EmbeddedPostgres(folder, {"fsync": "off"}) as server:
+        with EmbeddedPostgres(folder, {"fsync": "off", "max_prepared_transactions": "5"}) as server:
             yield server
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -11,8 +11,6 @@ database was restored) is noticed when opening, and all tables are read again; s
 from __future__ import annotations
 
 import hashlib
-import os
-import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,13 +19,21 @@ from typing import Protocol
 
 import psycopg
 
+from headrace.connect.ledger.holder import this_holder
 from headrace.connect.postgres.cut import CUT_MARK
 from headrace.connect.postgres.drift import columns_of_relation, find_drift, find_identity_drift, find_name_drift
 from headrace.connect.postgres.facts import TableFacts
 from headrace.connect.postgres.inspect import ask_table
 from headrace.connect.postgres.intake import Intake, Outside, SpoolTarget
 from headrace.connect.postgres.load import Load, LoadProgress, Loads
-from headrace.connect.postgres.publications import ALL_CHANGES, INSERTIONS, Hindrance, find_unpublishable, publish
+from headrace.connect.postgres.publications import (
+    ALL_CHANGES,
+    INSERTIONS,
+    Hindrance,
+    explain_lock,
+    find_unpublishable,
+    publish,
+)
 from headrace.connect.postgres.reading import clock_of, emit, writers_of
 from headrace.connect.postgres.reading_rights import find_unreadable
 from headrace.connect.postgres.replication import LogStream
@@ -41,7 +47,9 @@ from headrace.connect.postgres.slots import (
     slot_state,
 )
 from headrace.connect.postgres.spill import SpillFolder
+from headrace.connect.postgres.waits import say_silence, watch_open_transactions
 from headrace.model.errors import Conflict, ConnectError
+from headrace.model.log import Commit
 from headrace.model.notes import (
     CapturedUpTo,
     CaptureFailing,
@@ -69,10 +77,9 @@ LEASE_S = 15.0
 HEARTBEAT_EVERY_S = 1.0
 LOOK_AT_TABLES_EVERY_S = 10.0
 LOADING_WAIT_S = 0.02
-SLOT_WITHIN_S = 10.0
-"""How long the first attempt to make a slot may wait for open transactions; the next waits as long as it takes."""
-LOCKED_FOR = "2s"
-"""A table that others have locked for longer is looked at another time."""
+SILENT_S, LONGEST_SILENCE_S = 4.0, 120.0
+"""When a server that sends nothing is named, and when it is asked anew. A server that goes through much log that is of
+no interest to us may send nothing for half of `wal_sender_timeout`, 30 s by default."""
 BEAT = "beat:"
 """Marks of heartbeats begin so, and end with our time when we asked for them."""
 ROWS_AT_ONCE = 200_000
@@ -82,8 +89,13 @@ BYTES_IN_MEMORY = 64_000_000
 
 
 class MessageStream(Protocol):
-    """Where messages come from. `receive` gives None when no more come within the time, or before `confirm`."""
+    """Where messages come from. `receive` gives None when no more come within the time, or before `confirm`.
 
+    `silent_s` is for how many seconds nobody has answered our question whether somebody is there.
+    """
+
+    @property
+    def silent_s(self) -> float: ...
     def receive(self, wait_s: float) -> bytes | None: ...
     def confirm(self, lsn: int) -> None: ...
     def answer(self, at_once: bool = False) -> None: ...
@@ -130,7 +142,7 @@ class CaptureProgress:
 class Capture:
     """One at a time for each database and each slot: leases say who. After an error, close it and open a new one.
 
-    One that is not `patient` says so if transactions of others keep it from making its slot.
+    While transactions of others keep it from making its slot, it notes which.
     """
 
     def __init__(
@@ -139,16 +151,15 @@ class Capture:
         ledger: Ledger,
         store: Store,
         now: Callable[[], int] = clock_now,
-        patient: bool = True,
     ) -> None:
         self._settings = settings
-        self._slot_within_s = None if patient else SLOT_WITHIN_S
         self._ledger = ledger
         self._now = now
         self._stream: MessageStream | None = None
         self._beat = self._looked = 0.0
+        self._silence: ConnectError | None = None
         self._beats: dict[bytes, tuple[int, int]] = {}
-        holder = f"{socket.gethostname()}:{os.getpid()}"
+        holder = this_holder()
         self._lease = ledger.acquire(f"capture:{settings.database}", holder, LEASE_S)
         self._leases = [self._lease]
         self._renewed = time.monotonic()
@@ -242,8 +253,16 @@ class Capture:
         # A slot that does not continue where we stopped is of no use, and would keep log until the disk is full.
         if state is not None:
             self._session.execute("SELECT pg_drop_replication_slot(%s)", [slot])
-        lsn = create_slot(self._session, slot, within_s=self._slot_within_s)
+        with watch_open_transactions(self._settings.dsn, self._note_wait):
+            lsn = create_slot(self._session, slot)
         return Position(lsn, next_time(last.t if last else 0, self._now()), self._now(), slot), True
+
+    def _note_wait(self, why: ConnectError) -> None:
+        """Called by another thread while ours waits: people see what it waits for, and others that it is there."""
+        self._renew()
+        note = CaptureFailing(self._settings.database, why.message, why.hint)
+        if read_note(self._ledger, CaptureFailing, self._settings.database) != note:
+            self._ledger.commit(self._lease, Commit(notes=(note,)))
 
     def _ask_clock(self) -> Skew:
         asked, started = self._now(), time.monotonic()
@@ -327,15 +346,12 @@ class Capture:
     def _find_hindrance(self, captured: CapturedTable, table: SqlTable) -> Hindrance | None:
         try:
             with self._session.transaction(force_rollback=True):
-                self._session.execute(f"SET LOCAL lock_timeout = '{LOCKED_FOR}'".encode())
                 unreadable = find_unreadable(self._session, captured.names, table)
                 if unreadable is not None or captured.static:
                     return unreadable
                 return find_unpublishable(self._session, self._publication(captured.appends), table)
         except psycopg.errors.LockNotAvailable:
-            return Hindrance(
-                f"table {show_table(captured.table)} is locked by another session", "end the session that locks it"
-            )
+            return explain_lock(self._session, table)
 
     def _resolve(self, relation: Relation) -> tuple[Layout, ...]:
         found = [one for one in self._oids.get(relation.oid, ()) if not self._intake.targets[one.source].halted]
@@ -402,7 +418,8 @@ class Capture:
         self._renew()
         if now - self._beat >= HEARTBEAT_EVERY_S:
             self._send_beat()
-            self._withdraw_failure()
+            if not self._note_silence():
+                self._withdraw_failure()
             self._beat = now
         if now - self._looked >= LOOK_AT_TABLES_EVERY_S:
             if self._looked:
@@ -415,6 +432,20 @@ class Capture:
         """This capture works. An earlier one that stood still may have noted its failure after this one took over."""
         if self._settings.database in note_keys(self._ledger, CaptureFailing):
             self._intake.note(CaptureFailing.remove(self._settings.database))
+
+    def _note_silence(self) -> bool:
+        """Whether the server sends nothing although it answers in other sessions; notes who should send."""
+        silent_s = 0.0 if self._stream is None else self._stream.silent_s
+        if silent_s < SILENT_S:
+            self._silence = None
+            return False
+        if self._silence is None:
+            self._silence = say_silence(self._session, self._settings.names.slot, silent_s)
+            note = CaptureFailing(self._settings.database, self._silence.message, self._silence.hint)
+            self._ledger.commit(self._lease, Commit(notes=(note,)))
+        if silent_s > LONGEST_SILENCE_S:
+            raise self._silence
+        return True
 
     def _send_beat(self) -> None:
         """It is committed between now and the answer, which tells the database's clock when it comes by in the log."""

@@ -9,7 +9,11 @@ import psycopg
 
 from headrace.connect.postgres.sessions import connect_reading, reason
 from headrace.connect.postgres.slots import SlotState, slot_state
+from headrace.connect.postgres.waits import find_open_transactions
 from headrace.model.errors import ConnectError
+
+LONG_S = 5.0
+"""A transaction that has been open for longer may keep a slot from being made for longer still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,8 @@ class Checkup:
     ahead_s: float
     round_trip_s: float
     slot: SlotState | None
+    waits_for: ConnectError | None = None
+    """What keeps the slot from being made."""
 
 
 def check_up(address: str, slot: str) -> Checkup:
@@ -35,6 +41,8 @@ def check_up(address: str, slot: str) -> Checkup:
             assert row is not None
             version = " ".join(str(row["version"]).split()[:2])
             ahead = float(row["now"]) - (asked + answered) / 2
-            return Checkup(version, ahead, answered - asked, slot_state(session, slot))
+            state = slot_state(session, slot)
+            waits_for = find_open_transactions(session, LONG_S) if state is None else None
+            return Checkup(version, ahead, answered - asked, state, waits_for)
     except psycopg.Error as error:
         raise ConnectError(f"it stopped answering: {reason(error, address)}") from None

@@ -5,10 +5,9 @@ The slot's lease prevents dropping and capturing at the same time: the second pr
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Callable
 
+from headrace.connect.ledger.holder import this_holder
 from headrace.connect.postgres.sessions import connect_session, database_errors
 from headrace.connect.postgres.slots import CaptureNames, remove_capture, slot_state
 from headrace.run.ports import Ledger
@@ -24,7 +23,7 @@ def give_back(names: CaptureNames, dsn: str, ledger: Ledger, called_off: Callabl
 
     Safe to repeat: what is gone already is not missed. What was called off may have been done in part.
     """
-    lease = ledger.acquire(names.lease, f"{socket.gethostname()}:{os.getpid()}", LEASE_S)
+    lease = ledger.acquire(names.lease, this_holder(), LEASE_S)
     try:
         with connect_session(dsn) as session, database_errors(dsn):
             session.execute(STATEMENT_TIMEOUT)

@@ -76,8 +76,8 @@ def ask_table(connection: Connection, table: str, count: bool = True) -> TableFa
         rows=row["rows"] if row["rows"] >= 0 else None,
         columns=tuple(ColumnFacts(**column) for column in columns),
     )
-    if count and facts.rows is None and facts.may_select and row["bytes"] <= COUNT_UP_TO_BYTES:
-        return replace(facts, rows=_count_rows(connection, facts))
+    if count and facts.rows is None and facts.may_select:
+        return replace(facts, rows=_count_small_table(connection, facts, row["oid"]))
     return facts
 
 
@@ -88,6 +88,15 @@ def _inspect_source(connection: Connection, source: Source) -> tuple[Source, tup
         tables = [TableName(row["schema"], row["name"]) for row in connection.execute(_TABLE_NAMES)]
         return source, (missing_table(source, tables),)
     return fill_source(source, facts), tuple(check_table(source, facts))
+
+
+def _count_small_table(connection: Connection, facts: TableFacts, oid: int) -> float | None:
+    """The rows of a table, unless it is large or somebody has locked it: both its size and its rows wait for locks."""
+    try:
+        size = _one(connection, "SELECT pg_relation_size(%(oid)s::oid) AS bytes", {"oid": oid}).get("bytes") or 0
+        return _count_rows(connection, facts) if facts.kind != "r" or size <= COUNT_UP_TO_BYTES else None
+    except psycopg.errors.LockNotAvailable:
+        return None
 
 
 def _count_rows(connection: Connection, facts: TableFacts) -> float:
@@ -120,7 +129,6 @@ WITH tables AS (
 )
 SELECT t.oid, t.nspname::text AS schema, t.relname::text AS name, t.relkind::text AS kind,
        t.relpersistence::text AS persistence, t.relreplident::text AS identity, t.reltuples::float AS rows,
-       CASE WHEN t.relkind = 'r' THEN pg_relation_size(t.oid) ELSE 0 END AS bytes,
        has_schema_privilege(t.relnamespace, 'USAGE') AND has_table_privilege(t.oid, 'SELECT') AS may_select,
        (SELECT columns FROM keys WHERE indisprimary) AS primary_key,
        (SELECT columns FROM keys

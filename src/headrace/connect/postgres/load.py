@@ -19,6 +19,7 @@ import psycopg
 from psycopg import sql
 
 from headrace.connect.postgres.intake import Holding, Intake, SpoolTarget
+from headrace.connect.postgres.publications import Hindrance, explain_lock
 from headrace.connect.postgres.reading import Key, TableQueries, emit, snapshot_of, text_rows, writers_of
 from headrace.connect.postgres.reading_rights import explain_unreadable
 from headrace.connect.postgres.sessions import Connection, connect_session
@@ -141,15 +142,21 @@ class Loads:
             self._read_next_rows(load)
 
     def _read_next_rows(self, load: Load) -> None:
-        """A table that we may not read stops its own source."""
+        """A table that we may not read, or that somebody has locked, stops its own source and no other."""
         try:
             if load.captured.keyed:
                 self._read_range(load)
             else:
                 self._read_whole(load)
         except psycopg.errors.InsufficientPrivilege as error:
-            found = explain_unreadable(self._session, load.table, error)
-            self._intake.halt(self._target(load), found.what, mend=found.hint)
+            self._stop(load, explain_unreadable(self._session, load.table, error))
+        except psycopg.errors.LockNotAvailable:
+            self.close()
+            self._cursor = None
+            self._stop(load, explain_lock(self._session, load.table))
+
+    def _stop(self, load: Load, found: Hindrance) -> None:
+        self._intake.halt(self._target(load), found.what, mend=found.hint)
 
     def note_mark(self, content: bytes) -> None:
         """Capture has come to a mark."""

@@ -23,6 +23,9 @@ def look_at_database(database: str, address: str, slot: str) -> Iterator[Looked]
     yield _look_at_clock(database, found)
     if found.slot is not None:
         yield _look_at_slot(database, found)
+    elif found.waits_for is not None:
+        problem = Problem(f"{database}: {found.waits_for.message}", None, found.waits_for.hint)
+        yield Looked(database, "has no slot yet", problem)
 
 
 def _look_at_clock(database: str, found: Checkup) -> Looked:

@@ -36,6 +36,11 @@ class PolledLog:
         self._asked = 0.0
         self.confirm(start_lsn)
 
+    @property
+    def silent_s(self) -> float:
+        """Nothing is sent that was not asked for: a server that does not answer fails."""
+        return 0.0
+
     def receive(self, wait_s: float) -> bytes | None:
         deadline = time.monotonic() + wait_s
         while not self._messages:

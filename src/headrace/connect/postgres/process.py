@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import sys
 import threading
 import time
@@ -24,6 +23,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from headrace.connect.files import FileStore
+from headrace.connect.ledger.holder import this_holder
 from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.postgres.capture import Capture, CaptureSettings, SourceRecovered, StreamFrom
@@ -138,7 +138,7 @@ def run(wanted: Wanted, ledger: Ledger, store: Store, stop: threading.Event, tel
     while not stop.is_set():
         settings = wanted.settings
         try:
-            capture = Capture(settings, ledger, store, patient=failures > 0)
+            capture = Capture(settings, ledger, store)
         except (ConnectError, LeaseHeld) as error:
             _report_failure(ledger, settings.database, error, tell)
             failures = _wait(failures, stop)
@@ -154,7 +154,8 @@ def run(wanted: Wanted, ledger: Ledger, store: Store, stop: threading.Event, tel
             _report_failure(ledger, settings.database, error, tell)
             failures = _wait(failures, stop)
         finally:
-            capture.close()
+            with suppress(ConnectError):  # a ledger that cannot be written: the leases run out
+                capture.close()
 
 
 def _report_failure(ledger: Ledger, database: str, error: Exception, tell: Callable[..., None]) -> None:
@@ -168,7 +169,7 @@ def _report_failure(ledger: Ledger, database: str, error: Exception, tell: Calla
     note = CaptureFailing(database, str(error), getattr(error, "hint", None))
     with suppress(ConnectError, LeaseHeld, Fenced):
         if read_note(ledger, CaptureFailing, database) != note:
-            lease = ledger.acquire(f"failure of {database}", f"{platform.node()}:{os.getpid()}", NOTED_WITHIN_S)
+            lease = ledger.acquire(f"failure of {database}", this_holder(), NOTED_WITHIN_S)
             ledger.commit(lease, Commit(notes=(note,)))
             ledger.release(lease)
 
@@ -199,7 +200,8 @@ def _end_with_parent(parent: int, stop: threading.Event) -> None:
 
 
 def _tell(event: str, **fields: object) -> None:
-    print(json.dumps({"event": event, **fields}), flush=True)
+    with suppress(OSError):  # a full disk: what matters is in the ledger
+        print(json.dumps({"event": event, **fields}), flush=True)
 
 
 def main(arguments: list[str]) -> int:

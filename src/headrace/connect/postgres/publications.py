@@ -18,6 +18,7 @@ from psycopg import sql
 
 from headrace.connect.postgres.sessions import Connection
 from headrace.connect.postgres.slots import SqlTable
+from headrace.connect.postgres.waits import say_locked
 from headrace.model.errors import ConnectError
 from headrace.model.table_name import quote_name
 
@@ -53,6 +54,8 @@ def publish(session: Connection, publication: str, tables: Sequence[SqlTable], o
         try:
             with session.transaction():
                 session.execute(_alter(publication, "DROP", table))
+        except psycopg.errors.LockNotAvailable:
+            continue  # the next capture tries again
         except psycopg.errors.InsufficientPrivilege:
             continue  # somebody made the publication for us: changes of a table that nobody asks for are passed over
     missing = [table for table in tables if table not in present]
@@ -104,7 +107,15 @@ def _add(session: Connection, publication: str, table: SqlTable) -> Hindrance | 
             session.execute(_alter(publication, "ADD", table))
     except psycopg.errors.InsufficientPrivilege as error:
         return _explain_refusal(session, publication, table, error)
+    except psycopg.errors.LockNotAvailable:
+        return explain_lock(session, table)
     return None
+
+
+def explain_lock(session: Connection, table: SqlTable) -> Hindrance:
+    """Who has locked a table that we could not wait for."""
+    found = say_locked(session, table.schema, table.name)
+    return Hindrance(found.message, found.hint or "")
 
 
 def _alter(publication: str, verb: LiteralString, table: SqlTable) -> sql.Composed:

@@ -23,6 +23,8 @@ from headrace.run.capture.position import format_lsn
 HEADER = 25
 """Bytes before a message: its kind, where the log is, its end, the time."""
 
+ASK_AFTER_S = 2.0
+"""A server that has sent nothing for this long is asked whether it is there."""
 ANSWER_EVERY_S = 5.0
 """The server gives up on a client that says nothing for `wal_sender_timeout`, 60 s by default."""
 
@@ -36,6 +38,8 @@ class LogStream:
         self._dsn = dsn
         self._confirmed = start_lsn
         self._answered = 0.0
+        self._heard = time.monotonic()
+        self._asked: float | None = None
         self._connection = connect_replication(dsn)
         try:
             self._start(slot, publications, start_lsn)
@@ -57,6 +61,13 @@ class LogStream:
             if "is active for PID" not in said or time.monotonic() > deadline:
                 raise ConnectError(f'slot "{slot}" cannot be read: {said.removeprefix("ERROR:").strip()}')
             free_slot(self._dsn, slot)
+
+    @property
+    def silent_s(self) -> float:
+        """Counts the seconds for which the server has not answered our question whether it is there."""
+        if self._asked is None or select.select([self._connection.pgconn.socket], [], [], 0.0)[0]:
+            return 0.0  # what came while we stood still has not been read yet
+        return time.monotonic() - self._asked
 
     def receive(self, wait_s: float) -> bytes | None:
         """The next message, or None if none came within the time. Answers the server's questions on the way."""
@@ -82,13 +93,16 @@ class LogStream:
     def answer(self, at_once: bool = False) -> None:
         """Say that we are there, when it is time to. To be called during long work."""
         now = time.monotonic()
-        if not at_once and now - self._answered < ANSWER_EVERY_S:
+        asks = self._asked is None and now - self._heard > ASK_AFTER_S
+        if not at_once and not asks and now - self._answered < ANSWER_EVERY_S:
             return
         self._answered = now
+        if asks:
+            self._asked = now
         clock = int(time.time() * 1e6) - POSTGRES_EPOCH_US
         lsn = self._confirmed
         try:
-            self._connection.pgconn.put_copy_data(struct.pack("!cQQQqB", b"r", lsn, lsn, lsn, clock, 0))
+            self._connection.pgconn.put_copy_data(struct.pack("!cQQQqB", b"r", lsn, lsn, lsn, clock, asks))
             self._connection.pgconn.flush()
         except psycopg.Error as error:
             raise self._say_lost(error) from None
@@ -110,6 +124,7 @@ class LogStream:
     def _consume(self) -> None:
         try:
             self._connection.pgconn.consume_input()
+            self._heard, self._asked = time.monotonic(), None
         except psycopg.Error as error:
             raise self._say_lost(error) from None
 

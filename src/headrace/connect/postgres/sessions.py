@@ -23,11 +23,15 @@ Connection = psycopg.Connection[dict[str, Any]]
 
 CONNECT_WITHIN_S = 10
 ANSWER_WITHIN = "30s"
+TRANSACTION_TIMEOUT_SINCE = 170000
+LOCK_WITHIN = "2s"
+"""How long a statement of ours waits for a lock of somebody else. One table that is locked must not hold up what else a
+session does, and whoever waits in the queue of a lock holds up all who come later."""
 
 TEXT_FORM = (
     "-c datestyle=ISO -c timezone=UTC -c extra_float_digits=1 -c bytea_output=hex "
     "-c lc_monetary=C -c lc_numeric=C -c row_security=off "
-    "-c statement_timeout=0 -c idle_in_transaction_session_timeout=0"
+    f"-c statement_timeout=0 -c idle_in_transaction_session_timeout=0 -c lock_timeout={LOCK_WITHIN}"
 )
 """What `run.capture.text_values` reads. The limits of time that a server sets for people would end a long load. Rows
 that row-level security hides make a query fail: otherwise they would be missing in silence."""
@@ -35,7 +39,10 @@ that row-level security hides make a query fail: otherwise they would be missing
 
 def connect_session(dsn: str) -> Connection:
     """An ordinary session that commits each statement."""
-    return _connect(dsn, {})
+    session = _connect(dsn, {})
+    if session.info.server_version >= TRANSACTION_TIMEOUT_SINCE:  # servers before refuse the name
+        session.execute("SET transaction_timeout = 0")
+    return session
 
 
 def connect_replication(dsn: str) -> Connection:
@@ -70,7 +77,7 @@ def connect_reading(address: str) -> Connection:
         ours = {
             "connect_timeout": CONNECT_WITHIN_S,
             **given,
-            "options": f"{options} -c statement_timeout={ANSWER_WITHIN}",
+            "options": f"{options} -c statement_timeout={ANSWER_WITHIN} -c lock_timeout={LOCK_WITHIN}",
         }
         complete = make_conninfo("", **ours)
     except psycopg.Error:

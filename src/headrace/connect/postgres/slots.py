@@ -11,6 +11,7 @@ import psycopg
 from psycopg import sql
 
 from headrace.connect.postgres.sessions import Connection
+from headrace.connect.postgres.waits import find_open_transactions
 from headrace.model.errors import ConnectError
 from headrace.model.table_name import quote_name
 from headrace.run.capture.position import parse_lsn
@@ -65,11 +66,13 @@ def create_slot(session: Connection, slot: str, temporary: bool = False, within_
     query = "SELECT lsn::text AS lsn FROM pg_create_logical_replication_slot(%s, 'pgoutput', %s)"
     try:
         with session.transaction():
+            session.execute("SET LOCAL lock_timeout = 0")  # it waits for transactions by their locks
             if within_s is not None:
                 session.execute(sql.SQL("SET LOCAL statement_timeout = {}").format(round(within_s * 1000)))
             found = session.execute(query, [slot, temporary]).fetchone()
     except psycopg.errors.QueryCanceled:
-        raise _say_held_up(session) from None
+        slow = ConnectError("creating a replication slot takes a long time", "it continues by itself")
+        raise find_open_transactions(session) or slow from None
     except psycopg.Error as error:
         raise _no_slot(session, error) from error
     assert found is not None
@@ -100,28 +103,10 @@ def free_a_slot(session: Connection) -> str:
     return f"SELECT pg_drop_replication_slot({row['idle']});   if nobody needs it, or {more}"
 
 
-def _say_held_up(session: Connection) -> ConnectError:
-    """The error that names those who have a transaction open since before."""
-    row = session.execute(_OLDEST_WRITER).fetchone()
-    if row is None:
-        return ConnectError("creating a replication slot takes a long time", "it continues by itself")
-    what = (
-        "a replication slot can be created only after all open transactions have ended: "
-        f"process {row['pid']} has had one open since {row['since']}"
-    )
-    return ConnectError(what, f"end it, or: SELECT pg_terminate_backend({row['pid']});")
-
-
 LOGICAL = "ALTER SYSTEM SET wal_level = 'logical';   then restart PostgreSQL"
 _SLOTS = """
 SELECT current_setting('max_replication_slots')::int AS allowed,
        (SELECT quote_literal(slot_name) FROM pg_replication_slots WHERE NOT active ORDER BY slot_name LIMIT 1) AS idle
-"""
-_OLDEST_WRITER = """
-SELECT l.pid, coalesce(to_char(a.xact_start AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') || ' UTC', 'before') AS since
-FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
-WHERE l.locktype = 'transactionid' AND l.granted AND l.mode = 'ExclusiveLock' AND l.pid <> pg_backend_pid()
-ORDER BY a.xact_start LIMIT 1
 """
 
 

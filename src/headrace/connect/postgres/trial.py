@@ -21,7 +21,7 @@ from psycopg import pq
 
 from headrace.connect.postgres.facts import TableFacts
 from headrace.connect.postgres.inspect import ask_table, unreachable
-from headrace.connect.postgres.publications import ALL_CHANGES, INSERTIONS, Hindrance, publish
+from headrace.connect.postgres.publications import ALL_CHANGES, INSERTIONS, Hindrance, explain_lock, publish
 from headrace.connect.postgres.reading import emit
 from headrace.connect.postgres.reading_rights import find_unreadable
 from headrace.connect.postgres.sessions import POOLER, Connection, connect_replication, connect_session, reason
@@ -30,7 +30,6 @@ from headrace.model.catalogue import PostgresTable, Source, SourceKind
 from headrace.model.errors import ConnectError, Problem, Severity
 from headrace.model.table_name import quote_name
 
-LOCKED_FOR_S = 2
 ANSWER_WITHIN_S = 10
 SLOT_WITHIN_S = 5.0
 
@@ -50,7 +49,6 @@ def try_capture(address: str, names: CaptureNames, sources: Sequence[Source]) ->
     """All that keeps a capture from working now. Sources whose tables are not there are passed over."""
     try:
         with connect_session(address) as session:
-            session.execute(f"SET lock_timeout = '{LOCKED_FOR_S}s'".encode())
             session.execute(f"SET statement_timeout = '{ANSWER_WITHIN_S}s'".encode())
             for source in sources:
                 yield from _try_reading(session, source)
@@ -83,7 +81,14 @@ def _try_reading(session: Connection, source: Source) -> Iterator[Problem]:
         return
     present = {column.name for column in facts.columns}
     columns = [column.name for column in source.columns or () if column.name in present]
-    found = find_unreadable(session, columns, SqlTable(facts.schema, facts.name))
+    table = SqlTable(facts.schema, facts.name)
+    try:
+        found = find_unreadable(session, columns, table)
+    except psycopg.errors.LockNotAvailable:
+        locked = explain_lock(session, table)
+        what = f"not everything that a capture needs was tested: {locked.what}"
+        yield Problem(what, source.declared_at, locked.hint, Severity.WARNING)
+        return
     if found is not None:
         yield _finding(source, found)
 
