@@ -166,6 +166,23 @@ def _end_in_silence(session: SparkSession) -> None:
 
 def end_starting(settings: SparkSettings) -> None:
     """Ends a Java that is still starting: `start_session` then raises where it is called, instead of going on."""
+    # Java is launched by a script that forks. All are held still and found before any is killed: one that was forked
+    # after a look would be left, and nobody could tell whose it was.
+    held: set[int] = set()
+    while found := _find_starting(settings) - held:
+        _signal_all(found, signal.SIGSTOP)
+        held |= found
+    _signal_all(held, signal.SIGKILL)
+
+
+def _signal_all(pids: set[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _find_starting(settings: SparkSettings) -> set[int]:
+    """Processes that we launched and whose command names the scratch."""
     mark = os.fsencode(settings.scratch.absolute())
     parents: dict[int, int] = {}
     marked = []
@@ -176,10 +193,7 @@ def end_starting(settings: SparkSettings) -> None:
                 marked.append(int(process.name))
         except OSError:  # it has ended by itself
             continue
-    # All are found before any is killed: Java is launched by a script, and nobody could tell whose its parts were.
-    for pid in [pid for pid in marked if _descends_from(os.getpid(), pid, parents)]:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    return {pid for pid in marked if _descends_from(os.getpid(), pid, parents)}
 
 
 def _descends_from(ancestor: int, pid: int, parents: Mapping[int, int]) -> bool:
