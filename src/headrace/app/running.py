@@ -34,7 +34,7 @@ from headrace.coordinate.resume import say_recovered
 from headrace.coordinate.telling import TroubleLines
 from headrace.declare.engine import OPEN_CLUSTER, exposing, is_open_cluster
 from headrace.declare.variables import project_environment
-from headrace.model.errors import ConnectError, Fenced, LeaseHeld, UnreadableState, UsageError
+from headrace.model.errors import ConnectError, DamagedLedger, Fenced, LeaseHeld, UnreadableState, UsageError
 from headrace.model.events import ServiceRecovered, ServiceStarted
 from headrace.model.log import Commit
 from headrace.model.options import RunEngine
@@ -117,6 +117,7 @@ def run_project(
     """Runs until the process is told to end, or someone asks for it. Raises what keeps the project from running."""
     folder = Folder(directory)
     refuse_second(folder, say)
+    folder.check_ledger()
     if not settings.moved:
         refuse_copy(folder)
     say("planning")
@@ -286,6 +287,8 @@ def _failure(host: ServiceHost) -> Exception:
     if isinstance(why, Fenced):
         what = f'the project in "{host.folder.project}" was taken over while this process was suspended: {why}'
         return UsageError(what, "the other process continues from the last commit of this one")
+    if isinstance(why, DamagedLedger):
+        return why
     failed = RuntimeError("the service failed")
     failed.__cause__ = why
     return failed

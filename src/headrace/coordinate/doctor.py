@@ -14,7 +14,7 @@ from headrace.connect.sources import connector_of, sources_by_kind
 from headrace.connect.spark.java import find_java
 from headrace.model.amounts import format_bytes
 from headrace.model.catalogue import Catalogue
-from headrace.model.errors import ConnectError, Problem, UnreadableState
+from headrace.model.errors import ConnectError, DamagedLedger, Problem, UnreadableState
 from headrace.run.source_port import Looked, ProjectPlace
 from headrace.site.folder import Folder
 from headrace.site.forced import read_forced
@@ -92,10 +92,10 @@ def look_at_state(folder: Folder) -> Iterator[Looked]:
 def _look_at_files(folder: Folder) -> Iterator[Looked]:
     """State that cannot be read, each problem once: reading the status also reads which process runs the project."""
     found: dict[str, str | None] = {}
-    for read in (Folder.running, read_forced, read_process, last_status):
+    for read in (Folder.running, Folder.check_ledger, read_forced, read_process, last_status):
         try:
             read(folder)
-        except UnreadableState as error:
+        except (UnreadableState, DamagedLedger) as error:
             found[error.message] = error.hint
     yield from (Looked("state", "cannot be read", Problem(message, None, hint)) for message, hint in found.items())
 

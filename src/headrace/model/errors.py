@@ -9,6 +9,7 @@
     +-- WireError               a text is no value of ours (`model.wire`)
     +-- EvaluationError         SQL that fails at run time under ANSI rules: overflow, division by zero, bad cast
     +-- ConnectError            something outside (a database, Java) did not answer as it should
+    |   +-- DamagedLedger       the database of the ledger holds what nobody wrote
     |   +-- NotOurs             what is there was made by somebody else, and is not touched
     |   +-- RefusedRow          the place of a copy does not take a row of the view
 
@@ -120,6 +121,17 @@ class ConnectError(HeadraceError):
         self.message = message
         self.hint = hint
         super().__init__(message)
+
+
+class DamagedLedger(ConnectError):
+    """The database of the ledger is damaged: what it says is not what was committed."""
+
+    def __init__(self, name: str, why: str) -> None:
+        hint = (
+            "stop the service, move this file and those beside it that begin with its name away, and run"
+            " `headrace up`: sources are read and views are loaded again"
+        )
+        super().__init__(f'the ledger "{name}" is damaged: {why}', hint)
 
 
 class NotOurs(ConnectError):

@@ -71,6 +71,13 @@ class Folder:
 
         return open_sqlite(self.root / "ledger.db", is_stored=self.store().has)
 
+    def check_ledger(self) -> None:
+        """Raises `DamagedLedger`; does nothing if there is none."""
+        from headrace.connect.ledger.sqlite import check_sqlite
+
+        if self.exists:
+            check_sqlite(self.root / "ledger.db")
+
     def store(self) -> FileStore:
         from headrace.connect.files import FileStore
 

@@ -13,7 +13,7 @@ from headrace.connect.ledger.database import LedgerDatabase, Row, Transaction
 from headrace.connect.ledger.event_rows import add_events, forget_events, read_events
 from headrace.connect.ledger.holder import is_gone, say_holder
 from headrace.connect.ledger.rows import logs_of, row_to_add, row_to_create, row_to_move
-from headrace.model.errors import Conflict, ConnectError, Fenced, LeaseHeld
+from headrace.model.errors import Conflict, ConnectError, DamagedLedger, Fenced, LeaseHeld
 from headrace.model.event_wire import EventsAsked, NumberedEvent
 from headrace.model.log import Commit, CommitMark, Edit, HeldLease, Lease, Log
 from headrace.model.note_texts import RemovedNote
@@ -117,12 +117,15 @@ class SqlLedger:
     def logs(self, names: Iterable[str] | None = None) -> Mapping[str, Log]:
         with self._database.read() as transaction:
             if names is None:
-                return logs_of(transaction.rows(sql.READ_LOGS), transaction.rows(sql.READ_PIECES))
-            wanted = sorted(set(names))
-            return logs_of(
-                _rows_of(transaction, sql.READ_LOGS, "name", wanted),
-                _rows_of(transaction, sql.READ_PIECES, "log", wanted),
-            )
+                found = transaction.rows(sql.READ_LOGS), transaction.rows(sql.READ_PIECES)
+            else:
+                wanted = sorted(set(names))
+                logs = _rows_of(transaction, sql.READ_LOGS, "name", wanted)
+                found = logs, _rows_of(transaction, sql.READ_PIECES, "log", wanted)
+        try:
+            return logs_of(*found)
+        except (ValueError, TypeError) as error:  # a kind that there is not, a text for a number
+            raise DamagedLedger(self._database.name, f"a log or a file of a log cannot be read ({error})") from error
 
     def times(self) -> Mapping[str, int]:
         with self._database.read() as transaction:
