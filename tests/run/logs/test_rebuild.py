@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -153,6 +154,38 @@ def test_indexes_that_are_lost_are_built_again(tmp_path: Path):
     world.capture({"s": ZSet([((1, 1, None, "x", None), 1)])})
     check(world.engine.push(list(world.program.tasks), world.now))
     assert world.wrong() == []
+
+
+def test_what_a_wrong_row_of_a_large_index_led_to_is_made_again(tmp_path: Path):
+    """A lookup checks the ends of a large index alone: the scrub finds the damage, and what was looked up is redone."""
+    world = world_of([VIEWS[0]], "m1", tmp_path)
+    rows = [(n, n, 1, 1.0, None, f"{n:04} {'x' * 500}", None, None, True) for n in range(6_000)]
+    world.capture({"r": ZSet([(row, 1) for row in rows]), "s": ZSet([((-1, -1, None, "x", None), 1)])})
+    world.engine.load()
+    indexes = [
+        (piece.bytes, world.store.root / log.site / piece.file)
+        for log in world.ledger.logs().values()
+        for piece in log.of_kind(PieceKind.INDEX)
+    ]
+    size, path = max(indexes)
+    assert size > 3 * CHECKED_WHOLE
+    number = damage_value(path)
+    world.capture({"s": ZSet([((number, number, None, "x", None), 1)])})
+    check(world.engine.push(list(world.program.tasks), world.now))
+    assert "y" in str(world.wrong()), "a lookup found it"
+    check_all_files(world)
+    assert [one.file for one in world.store.damaged()] == [path.name]
+    mend(world)
+    assert world.wrong() == []
+
+
+def damage_value(path: Path) -> int:
+    """Changes a text in the middle as a disk does it, without anybody who writes; returns whose."""
+    written, content = path.stat(), path.read_bytes()
+    at = content.index(b" x", len(content) // 2)
+    path.write_bytes(content[: at + 1] + b"y" + content[at + 2 :])
+    os.utime(path, ns=(written.st_atime_ns, written.st_mtime_ns))
+    return int(content[at - 4 : at])
 
 
 def test_files_of_an_earlier_version_get_checksums_while_their_logs_move_on(tmp_path: Path):
