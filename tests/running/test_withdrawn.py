@@ -139,7 +139,7 @@ def captured(folder: Path, dsn: str) -> CaptureSlot:
     capture = slot_of(f"shop:{folder.absolute()}", "dsn", "${DSN}")
     with connect_session(dsn) as session:
         for publication in capture_names(capture.project, capture.database).publications:
-            publish(session, publication, (), "insert")
+            publish(session, publication, {}, "insert")
         create_slot(session, capture.slot)
     return capture
 

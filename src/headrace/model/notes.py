@@ -192,6 +192,24 @@ class SourceMissed(NumberNote):
 
 
 @dataclass(frozen=True, slots=True)
+class SourceObsolete(TextNote):
+    """Why the rows that we hold of a source are worthless, so that it is being read again."""
+
+    stored_as: ClassVar[str] = "obsolete:SOURCE"
+    source: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFingerprint(TextNote):
+    """What the table of a source was like when it was read: a `TableFingerprint` of `run.capture`, as JSON."""
+
+    stored_as: ClassVar[str] = "fingerprint:SOURCE"
+    source: str
+    document: str
+
+
+@dataclass(frozen=True, slots=True)
 class SourceShape(TextNote):
     """The shape of the rows in a spool, as `model.source_shape` writes it."""
 
@@ -525,6 +543,8 @@ Note = (
     | SourceStopped
     | SourceMend
     | SourceMissed
+    | SourceObsolete
+    | SourceFingerprint
     | SourceShape
     | Watermark
     | TakenFile
@@ -560,6 +580,8 @@ ABOUT_SOURCES: tuple[type[Note], ...] = (
     SourceStopped,
     SourceMend,
     SourceMissed,
+    SourceObsolete,
+    SourceFingerprint,
     SourceShape,
     Watermark,
     TakenFile,
@@ -569,7 +591,7 @@ ABOUT_SOURCES: tuple[type[Note], ...] = (
 """Kinds whose keys are a source, or a source and one of its files: they go with the source's spool."""
 
 Kind = TypeVar("Kind", bound=StoredNote)
-_Document = AuditRecord | ContractAccount | LastLook | Learnt | PlanMoves
+_Document = SourceFingerprint | AuditRecord | ContractAccount | LastLook | Learnt | PlanMoves
 
 
 def read_notes(ledger: NoteReader, kind: type[Kind], about: str = "") -> dict[str, Kind]:

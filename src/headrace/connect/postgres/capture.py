@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -21,10 +22,14 @@ import psycopg
 
 from headrace.connect.ledger.holder import this_holder
 from headrace.connect.postgres.cut import CUT_MARK
-from headrace.connect.postgres.drift import columns_of_relation, find_drift, find_identity_drift, find_name_drift
-from headrace.connect.postgres.facts import TableFacts
-from headrace.connect.postgres.inspect import ask_table
-from headrace.connect.postgres.intake import Intake, Outside, SpoolTarget
+from headrace.connect.postgres.drift import (
+    columns_of_relation,
+    find_drift,
+    find_identity_drift,
+    find_name_drift,
+    find_table_drift,
+)
+from headrace.connect.postgres.intake import Intake, OtherLog, Outside, SpoolTarget
 from headrace.connect.postgres.load import Load, LoadProgress, Loads
 from headrace.connect.postgres.publications import (
     ALL_CHANGES,
@@ -36,7 +41,7 @@ from headrace.connect.postgres.publications import (
 )
 from headrace.connect.postgres.reading import clock_of, emit, writers_of
 from headrace.connect.postgres.reading_rights import find_unreadable
-from headrace.connect.postgres.replication import LogStream
+from headrace.connect.postgres.replication import LogStream, LogUnreadable
 from headrace.connect.postgres.sessions import connect_session, database_errors
 from headrace.connect.postgres.slots import (
     CaptureNames,
@@ -44,9 +49,12 @@ from headrace.connect.postgres.slots import (
     SqlTable,
     capture_names,
     create_slot,
+    drop_slot,
     slot_state,
 )
 from headrace.connect.postgres.spill import SpillFolder
+from headrace.connect.postgres.table_look import SeenTable
+from headrace.connect.postgres.table_watch import SeenTables, TableWatch
 from headrace.connect.postgres.waits import say_silence, watch_open_transactions
 from headrace.model.errors import Conflict, ConnectError
 from headrace.model.log import Commit
@@ -59,6 +67,7 @@ from headrace.model.notes import (
     SourceLoading,
     SourceMend,
     SourceMissed,
+    SourceObsolete,
     SourceStopped,
     note_keys,
     read_note,
@@ -75,13 +84,13 @@ from headrace.run.ports import Ledger, Store
 
 LEASE_S = 15.0
 HEARTBEAT_EVERY_S = 1.0
-LOOK_AT_TABLES_EVERY_S = 10.0
+LOOK_AT_TABLES_EVERY_S = 5.0
 LOADING_WAIT_S = 0.02
 SILENT_S, LONGEST_SILENCE_S = 4.0, 120.0
 """When a server that sends nothing is named, and when it is asked anew. A server that goes through much log that is of
 no interest to us may send nothing for half of `wal_sender_timeout`, 30 s by default."""
 BEAT = "beat:"
-"""Marks of heartbeats begin so, and end with our time when we asked for them."""
+"""Marks of heartbeats begin so. Our time when we asked for them follows, and what no other mark has."""
 ROWS_AT_ONCE = 200_000
 """A batch ends after this many rows, even if there are more."""
 BYTES_IN_MEMORY = 64_000_000
@@ -91,13 +100,18 @@ BYTES_IN_MEMORY = 64_000_000
 class MessageStream(Protocol):
     """Where messages come from. `receive` gives None when no more come within the time, or before `confirm`.
 
+    Everything up to `lsn` was committed, and everything up to `forget` is never asked for again. `comes_again` is
+    whether what is between the two comes again from a later stream.
+
     `silent_s` is for how many seconds nobody has answered our question whether somebody is there.
     """
+
+    comes_again: bool
 
     @property
     def silent_s(self) -> float: ...
     def receive(self, wait_s: float) -> bytes | None: ...
-    def confirm(self, lsn: int) -> None: ...
+    def confirm(self, lsn: int, forget: int) -> None: ...
     def answer(self, at_once: bool = False) -> None: ...
     def close(self) -> None: ...
 
@@ -128,6 +142,10 @@ class CaptureSettings:
 
 class SourceRecovered(ConnectError):
     """A source that was stopped can be captured again: the next capture, opened anew, reads it. Nothing failed."""
+
+
+class SourceChanged(ConnectError):
+    """A source has to be read again, as is noted: the next capture, opened anew, reads it. Nothing failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +195,15 @@ class Capture:
 
     def _open(self, store: Store) -> None:
         settings = self._settings
-        facts = {one.source: ask_table(self._session, one.table) for one in settings.tables}
-        self._oids = self._ask_oids(facts)
+        self._watch = TableWatch(self._session, settings.tables, settings.names, self._ledger)
+        seen = self._watch.look()
+        obsolete = self._watch.find_obsolete(seen)
+        self._oids = _group_by_oid(settings.tables, seen)
         # Publications come before the slot: it decodes with the catalogue as it was at each place in the log, and
         # fails where a publication did not exist yet.
-        added, refused = self._publish(facts)
-        position, anew = self._position()
+        added, refused = self._publish(seen)
+        position, lost = self._position()
+        self._stopped = frozenset(note_keys(self._ledger, SourceStopped))
         self._clock = DatabaseClock(self._ask_clock(), position.commit_time)
         outside = Outside(
             settings.database,
@@ -196,66 +217,75 @@ class Capture:
         )
         self._intake = Intake(outside, self._targets(), position)
         self._intake.note(CapturingTables(settings.database, settings.digest), CaptureFailing.remove(settings.database))
-        self._loads = Loads(settings.dsn, self._session, self._intake, self._spills)
-        self._stream = settings.stream(settings.dsn, settings.names.slot, settings.names.publications, position.lsn)
+        self._loads = Loads(settings.dsn, self._session, self._intake, self._spills, self._watch)
         self._transactions = Transactions(self._intake)
+        self._start_stream(position)
         for source, why in refused.items():
             self._intake.halt(self._intake.targets[source], why.what, mend=why.hint)
-        self._check_tables(facts)
-        self._plan_loads(facts, added, anew)
+        self._check_tables(seen)
+        self._plan_loads(seen, added, {**dict.fromkeys(self._intake.targets, lost), **obsolete})
 
-    def _ask_oids(self, facts: dict[str, TableFacts | None]) -> dict[int, list[CapturedTable]]:
-        """Several sources may be one table."""
-        query = (
-            "SELECT c.oid::bigint AS oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
-            " WHERE n.nspname = %s AND c.relname = %s"
-        )
-        found: dict[int, list[CapturedTable]] = {}
-        for captured in self._settings.tables:
-            table = facts[captured.source]
-            if table is not None:
-                row = self._session.execute(query, [table.schema, table.name]).fetchone()
-                assert row is not None
-                found.setdefault(row["oid"], []).append(captured)
-        return found
-
-    def _publish(
-        self, facts: dict[str, TableFacts | None]
-    ) -> tuple[dict[SqlTable, frozenset[str]], dict[str, Hindrance]]:
-        """The tables that were not published before, each with the transactions that wrote to it before it was; and
-        the sources whose tables cannot be published.
+    def _publish(self, seen: SeenTables) -> tuple[dict[SqlTable, frozenset[str]], dict[str, Hindrance]]:
+        """The tables that were not published before, or not completely, each with the transactions that wrote to it
+        before it was; and the sources whose tables cannot be published.
         """
         added: list[SqlTable] = []
         refused: dict[str, Hindrance] = {}
         for streams in (False, True):
             chosen = {
-                one.source: SqlTable(table.schema, table.name)
+                one.source: table.table
                 for one in self._settings.tables
-                if one.appends is streams and not one.static and (table := facts[one.source]) is not None
+                if one.appends is streams and not one.static and isinstance(table := seen[one.source], SeenTable)
             }
-            tables, operations = tuple(dict.fromkeys(chosen.values())), INSERTIONS if streams else ALL_CHANGES
-            published = publish(self._session, self._publication(streams), tables, operations)
+            wanted: dict[SqlTable, frozenset[str]] = {}
+            for one in self._settings.tables:
+                if (name := chosen.get(one.source)) is not None:
+                    wanted[name] = wanted.get(name, frozenset()) | _present_columns(one, seen)
+            published = publish(self._session, self._publication(streams), wanted, _operations(streams))
             added += published.added
             refused |= {name: published.refused[one] for name, one in chosen.items() if one in published.refused}
         return {table: writers_of(self._session, table) for table in added}, refused
 
+    def _start_stream(self, position: Position) -> None:
+        settings, names = self._settings, self._settings.names
+        try:
+            self._stream = settings.stream(settings.dsn, names.slot, names.publications, position.start)
+        except LogUnreadable as error:
+            raise self._give_up_log(f"its log cannot be read any more: {error.message}") from error
+        if position.beat is not None and self._stream.comes_again:
+            self._intake.await_beat(position.beat)
+
+    def _give_up_log(self, why: str) -> SourceChanged:
+        """The slot leads nowhere: all sources are read again, by a capture with another slot."""
+        if self._stream is not None:
+            self._stream.close()
+        for target in self._intake.targets.values():
+            if not target.halted:
+                self._intake.set_aside(target, why)
+        commit = self._intake.take_commit()
+        if commit is not None:
+            self._ledger.commit(self._lease, commit)
+        # After the commit: whoever finds no slot reads all sources again, but does not know why.
+        drop_slot(self._session, self._settings.names.slot)
+        return SourceChanged(why)
+
     def _publication(self, streams: bool) -> str:
         return self._settings.names.streams if streams else self._settings.names.tables
 
-    def _position(self) -> tuple[Position, bool]:
-        """Where to go on, and whether the log before that is lost or was never there."""
+    def _position(self) -> tuple[Position, str | None]:
+        """Where to go on, and why the log before that is lost, if it is or was never there."""
         slot = self._settings.names.slot
         note = read_note(self._ledger, CapturedUpTo, self._settings.database)
         state = slot_state(self._session, slot)
         last = None if note is None else Position.from_note(note)
         if last is not None and state is not None and _continues(state, last, self._log_end()):
-            return last, False
+            return last, None
         # A slot that does not continue where we stopped is of no use, and would keep log until the disk is full.
-        if state is not None:
-            self._session.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+        drop_slot(self._session, slot)
         with watch_open_transactions(self._settings.dsn, self._note_wait):
             lsn = create_slot(self._session, slot)
-        return Position(lsn, next_time(last.t if last else 0, self._now()), self._now(), slot), True
+        position = Position(lsn, next_time(last.t if last else 0, self._now()), self._now(), slot)
+        return position, _say_lost(state)
 
     def _note_wait(self, why: ConnectError) -> None:
         """Called by another thread while ours waits: people see what it waits for, and others that it is there."""
@@ -283,55 +313,74 @@ class Capture:
         return {one.source: SpoolTarget(one, times.get(one.log), SpoolRows(one)) for one in self._settings.tables}
 
     def _plan_loads(
-        self, facts: dict[str, TableFacts | None], added: dict[SqlTable, frozenset[str]], anew: bool
+        self, seen: SeenTables, added: Mapping[SqlTable, frozenset[str]], obsolete: Mapping[str, str | None]
     ) -> None:
-        """A table is read if it never was, if its reading was interrupted, or if changes of it were missed."""
-        loading, missed_before = read_notes(self._ledger, SourceLoading), read_notes(self._ledger, SourceMissed)
-        loaded, unreadable = read_notes(self._ledger, SourceLoaded), note_keys(self._ledger, SourceLoading)
+        """A table is read if it never was, if its reading was interrupted, or if what we hold of it is `obsolete`."""
+        loading, missed = read_notes(self._ledger, SourceLoading), read_notes(self._ledger, SourceMissed)
+        loaded, noted = read_notes(self._ledger, SourceLoaded), note_keys(self._ledger, SourceLoading)
+        pending = read_notes(self._ledger, SourceObsolete)
         for target in self._intake.targets.values():
-            captured, table = target.captured, facts[target.captured.source]
-            if target.halted or table is None:
+            captured, table, source = target.captured, seen[target.captured.source], target.captured.source
+            if target.halted or not isinstance(table, SeenTable):
                 continue
-            source = captured.source
+            why = obsolete.get(source)
+            if source in self._stopped:
+                self._intake.note(SourceStopped.remove(source), SourceMend.remove(source))
+            if captured.static and source in loaded and why is None:
+                continue
             # Nobody knows any more how far a reading was whose note cannot be read: it starts again.
-            lost = source in unreadable and source not in loading
-            missed = target.t is not None and (anew or lost or target.t != self._intake.position.t)
-            name = SqlTable(table.schema, table.name)
-            load = Load(captured, name, table.rows, repeats=missed, wait_for=added.get(name, frozenset()))
-            if captured.static and source in loaded:
-                continue
-            if source in loading and not missed:
+            damaged = source in noted and source not in loading
+            if why is None and (damaged or target.t != self._intake.position.t or source in self._stopped):
+                why = "changes of its table were missed"
+            repeats = target.t is not None and why is not None
+            load = Load(captured, table.table, table.rows, repeats, wait_for=added.get(table.table, frozenset()))
+            if source in loading and not repeats:
                 load.resume(loading[source])
-            elif source in loaded and not missed:
+            elif source in loaded and not repeats:
                 continue
+            else:
+                self._watch.forget(source)
             self._loads.add(load)
             # What has to be read is committed with the position that makes it necessary.
+            if repeats and why is not None:
+                self._intake.note_obsolete(target, pending[source].why if source in pending else why,
+                                           missed.get(source), tell=source not in pending)  # fmt: skip
             self._intake.note(load.to_note())
-            if missed and target.t is not None:
-                self._intake.note(missed_before.get(source, SourceMissed(source, target.t)))
 
-    # Tables that change their columns
+    # Tables that are not what they were
 
-    def _check_tables(self, facts: dict[str, TableFacts | None]) -> None:
-        """Stop the sources whose tables are not what is declared, and take those that are again.
+    def _check_tables(self, seen: SeenTables) -> None:
+        """Stop the sources whose tables cannot be captured as declared, and take those that can again.
 
         Raises SourceRecovered if one of those that were stopped can be captured again: who opens us anew reads it.
         """
         for target in self._intake.targets.values():
             if target.halted and not (target.drifted or target.mend):
                 continue
-            table = facts[target.captured.source]
-            why = f'table {show_table(target.captured.table)} of source "{target.captured.source}" no longer exists'
-            drift = why if table is None else find_drift(target.captured, table.columns)
-            if table is None or drift is not None:
-                if not target.halted:
-                    self._intake.halt(target, drift or why, drifted=True)
+            table = seen[target.captured.source]
+            found = find_table_drift(target.captured, table)
+            if found is not None:
+                if found.what != target.halted:
+                    self._intake.halt(target, found.what, drifted=True, mend=found.hint or None)
             elif target.halted:
-                self._look_again(target, SqlTable(table.schema, table.name))
+                assert isinstance(table, SeenTable), "a table that is missing has drifted"
+                self._look_again(target, table.table)
+
+    def _compare_tables(self, seen: SeenTables) -> None:
+        """Has tables read again that are not the ones that were read. Others may have changed in what does not matter.
+
+        Those that are still to be read are left out: what they are is noted with their first rows.
+        """
+        obsolete = self._watch.find_obsolete(seen)
+        settled = {}
+        for source, target in self._intake.targets.items():
+            if target.halted or self._loads.is_to_begin(source):
+                continue
+            if source in obsolete:
+                self._intake.set_aside(target, obsolete[source])
             else:
-                source = target.captured.source
-                if source in note_keys(self._ledger, SourceStopped):
-                    self._intake.note(SourceStopped.remove(source), SourceMend.remove(source))
+                settled[source] = seen[source]
+        self._intake.note(*self._watch.learn_harmless(settled))
 
     def _look_again(self, target: SpoolTarget, table: SqlTable) -> None:
         """Looks again at a table that is as declared, and was stopped."""
@@ -349,35 +398,59 @@ class Capture:
                 unreadable = find_unreadable(self._session, captured.names, table)
                 if unreadable is not None or captured.static:
                     return unreadable
-                return find_unpublishable(self._session, self._publication(captured.appends), table)
+                publication, operations = self._publication(captured.appends), _operations(captured.appends)
+                return find_unpublishable(self._session, publication, table, frozenset(captured.names), operations)
         except psycopg.errors.LockNotAvailable:
             return explain_lock(self._session, table)
 
     def _resolve(self, relation: Relation) -> tuple[Layout, ...]:
+        """The sources that a table of the log is. The log tells of a table again after it was changed: a reason to look
+        at once.
+        """
         found = [one for one in self._oids.get(relation.oid, ()) if not self._intake.targets[one.source].halted]
         columns = columns_of_relation(self._session, relation) if found else ()
         layouts = []
         for captured in found:
+            self._looked = min(self._looked, time.monotonic() - LOOK_AT_TABLES_EVERY_S)
+            target = self._intake.targets[captured.source]
             drift = find_name_drift(captured, relation) or find_drift(captured, columns)
-            why = drift or find_identity_drift(captured, relation)
-            if why is not None:
-                self._intake.halt(self._intake.targets[captured.source], why, drifted=drift is not None)
-            else:
+            drift = drift or find_identity_drift(captured, relation)
+            obsolete = self._watch.why_obsolete_in_log(captured, relation)
+            if drift is None and obsolete is None:
                 padded = {column.name for column in columns if column.is_padded}
                 layouts.append(layout_of(captured, relation, padded))
+            elif target.unread:
+                continue  # as the table was before it is read again
+            elif drift is not None:
+                self._intake.halt(target, drift, drifted=True)
+            elif obsolete is not None:
+                self._intake.set_aside(target, obsolete)
         return tuple(layouts)
 
     # The loop
 
     def step(self, wait_s: float = 0.5) -> CaptureProgress:
-        """Take what comes within the time, commit it, confirm it."""
+        """Take what comes within the time, commit it, confirm it.
+
+        Raises SourceChanged after the commit if a source has to be read again: who opens us anew reads it.
+        """
         with database_errors(self._settings.dsn):
             self._keep_up()
             self._intake.reached = max(self._ledger.times().values(), default=self._intake.t)
             self._loads.advance()
-            # While tables are read every mark in the log is waited for: at once, not at the end of a batch.
-            self._take(min(wait_s, LOADING_WAIT_S) if self._loads.waiting else wait_s)
-            return self._commit()
+            try:
+                # While tables are read every mark in the log is waited for: at once, not at the end of a batch. And
+                # nobody is left to believe what is known to be wrong.
+                soon = self._loads.waiting or self._intake.aside
+                self._take(min(wait_s, LOADING_WAIT_S) if soon else wait_s)
+            except OtherLog as error:
+                raise self._give_up_log("its database was restored to an earlier state") from error
+            except LogUnreadable as error:
+                raise self._give_up_log(f"its log cannot be read any more: {error.message}") from error
+            done = self._commit()
+        if self._intake.aside:
+            raise SourceChanged(" and ".join(self._intake.aside))
+        return done
 
     def catch_up(self) -> CaptureProgress:
         """Steps until everything that is committed now in the database is in the spools, and all tables are read."""
@@ -422,10 +495,10 @@ class Capture:
                 self._withdraw_failure()
             self._beat = now
         if now - self._looked >= LOOK_AT_TABLES_EVERY_S:
-            if self._looked:
-                self._check_tables(
-                    {t.source: ask_table(self._session, t.table, count=False) for t in self._settings.tables}
-                )
+            seen = self._watch.look_if_free() if self._looked else None
+            if seen is not None:
+                self._check_tables(seen)
+                self._compare_tables(seen)
             self._looked = now
 
     def _withdraw_failure(self) -> None:
@@ -450,7 +523,7 @@ class Capture:
     def _send_beat(self) -> None:
         """It is committed between now and the answer, which tells the database's clock when it comes by in the log."""
         asked, started = self._now(), time.monotonic()
-        mark = f"{BEAT}{asked}"
+        mark = f"{BEAT}{asked}:{uuid.uuid4().hex}"
         # Noted after the answer is there. The mark cannot come by before that: the log is read by this thread, later.
         emit(self._session, mark)
         self._beats[mark.encode()] = asked, self._time_of_answer(asked, started)
@@ -493,11 +566,14 @@ class Capture:
                 ) from error
             # Only now may the database forget: what is confirmed and not committed would be lost with this process.
             self._intake.committed()
-            self._stream.confirm(self._intake.position.lsn)
+            self._stream.confirm(self._intake.position.lsn, self._intake.position.start)
         progress, self._loads.progress = tuple(self._loads.progress), []
         return CaptureProgress(self._intake.position.t, rows, progress)
 
     def _on_mark(self, content: bytes, commit_time: int) -> None:
+        assert self._stream is not None
+        if content.startswith(BEAT.encode()) and self._stream.comes_again:
+            self._intake.note_beat(content.decode())
         if content in self._beats:
             asked, answered = self._beats.pop(content)
             self._clock.measure(measure_skew(asked, commit_time, answered))
@@ -513,10 +589,38 @@ class Capture:
         self._renew()
 
 
+def _group_by_oid(tables: Sequence[CapturedTable], seen: SeenTables) -> dict[int, list[CapturedTable]]:
+    """Several sources may be one table."""
+    found: dict[int, list[CapturedTable]] = {}
+    for captured in tables:
+        table = seen[captured.source]
+        if isinstance(table, SeenTable):
+            found.setdefault(table.fingerprint.oid, []).append(captured)
+    return found
+
+
+def _present_columns(captured: CapturedTable, seen: SeenTables) -> frozenset[str]:
+    table = seen[captured.source]
+    return frozenset(column.name for column in table.columns) if isinstance(table, SeenTable) else frozenset()
+
+
+def _operations(streams: bool) -> str:
+    return INSERTIONS if streams else ALL_CHANGES
+
+
+def _say_lost(state: SlotState | None) -> str:
+    if state is None:
+        return "the database has lost our place in its log"
+    if state.lost:
+        return "the database discarded log before it was read"
+    return "the database was restored, or somebody else moved our place in its log"
+
+
 def _continues(state: SlotState, last: Position, log_end: int) -> bool:
     """Whether the slot has the log from where we stopped.
 
     One that stands later than we do is not the one that we left: it was made after that one was lost, and then nothing
-    was committed any more. A log that ends before where we stopped is of a database that was restored.
+    was committed any more. A log that ends before where we stopped is of a database that was restored. One that has
+    become long enough again is found by the last mark that we met (`Beat`), which it does not have.
     """
-    return not state.lost and state.confirmed_lsn <= last.lsn <= log_end
+    return not state.lost and state.confirmed_lsn <= last.start and last.lsn <= log_end

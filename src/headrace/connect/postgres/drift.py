@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headrace.connect.postgres.facts import ColumnFacts
+from headrace.connect.postgres.publications import Hindrance
 from headrace.connect.postgres.readiness import holds
 from headrace.connect.postgres.sessions import Connection
+from headrace.connect.postgres.table_look import MissingTable, SeenTable
 from headrace.model.table_name import TableName, read_table_name, show_table
 from headrace.run.capture.pgoutput import Relation
 from headrace.run.capture.spool import CapturedTable
@@ -26,6 +28,35 @@ def find_drift(captured: CapturedTable, columns: Sequence[ColumnFacts]) -> str |
                 f'column "{name}" of source "{captured.source}" is declared {type_}, '
                 f"and is now {column.type_name} in table {show_table(captured.table)}"
             )
+    return None
+
+
+def find_table_drift(captured: CapturedTable, table: SeenTable | MissingTable) -> Hindrance | None:
+    """Why a table cannot be captured as declared now; None if it can."""
+    name, source = show_table(captured.table), captured.source
+    if isinstance(table, MissingTable):
+        if table.now_called is None:
+            return Hindrance(f'table {name} of source "{source}" no longer exists', "")
+        return Hindrance(f'table {name} of source "{source}" is now called {show_table(table.now_called)}', "")
+    drift = find_drift(captured, table.columns)
+    if drift is not None:
+        return Hindrance(drift, "")
+    return None if captured.static or captured.appends else _find_key_drift(captured, table)
+
+
+def _find_key_drift(captured: CapturedTable, table: SeenTable) -> Hindrance | None:
+    name, identity = show_table(captured.table), table.fingerprint.identity
+    if not captured.key:
+        what = f'table {name} of source "{captured.source}" has no REPLICA IDENTITY FULL any more'
+        return None if identity == "f" else Hindrance(what, "")
+    listed = ", ".join(captured.key)
+    if not table.fingerprint.key_is_unique:
+        what = f'table {name} of source "{captured.source}" does not keep {listed} unique any more'
+        now = f"its primary key is {', '.join(table.primary_key)} now" if table.primary_key else "it has no primary key"
+        return Hindrance(what, f"{now}: `headrace apply` reads it anew, unless the project's files give another key")
+    if identity != "f" and not set(captured.key) <= set(table.identity_key):
+        what = f'changes of table {name} of source "{captured.source}" do not name rows by {listed} any more'
+        return Hindrance(what, "")
     return None
 
 

@@ -7,19 +7,28 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from headrace.connect.postgres.spill import Spill, SpillFolder
 from headrace.model.log import Commit, CommitMark, Edit, PieceKind, StoredFile
-from headrace.model.notes import NoteChange, SourceMend, SourceStopped
+from headrace.model.notes import (
+    NoteChange,
+    SourceFingerprint,
+    SourceLoading,
+    SourceMend,
+    SourceMissed,
+    SourceObsolete,
+    SourceStopped,
+)
+from headrace.model.plan_events import SourcesReread
 from headrace.model.push_events import ChangesCaptured
 from headrace.run.capture.chunks import SnapshotWindow
 from headrace.run.capture.clock import DatabaseClock, next_time
 from headrace.run.capture.pgoutput import Begin, CommitMessage, Message, Relation, RowChange, StreamCommit
-from headrace.run.capture.position import Position
+from headrace.run.capture.position import Beat, Position
 from headrace.run.capture.row_changes import Layout, add_change, find_touched
 from headrace.run.capture.spool import CapturedTable, SpoolRows
 from headrace.run.capture.text_values import NoSuchValue
@@ -30,6 +39,10 @@ ROWS_PER_FILE = 50_000
 OUR_PREFIX = "headrace"
 RECENT = 10_000
 """Transactions remembered for tables that are about to be read."""
+
+
+class OtherLog(Exception):
+    """The log is not the one that was read before: its database was restored to an earlier state."""
 
 
 @dataclass(slots=True)
@@ -63,7 +76,7 @@ class SpoolTarget:
     """The spool of one source. `t` is where its log is in the ledger, None if it has none there.
 
     `window` is there while the table is read by ranges of its key, `holding` while it is read as a whole.
-    `unread` is a table without key that is to be read: until then its changes say nothing about what we hold.
+    `unread` is a table that is to be read as if we held nothing of it: until then its changes say nothing to us.
     `halted` says why nothing goes to it any more; that is over once the table is as it was, if it `drifted`, or once
     somebody did what `mend` says.
     """
@@ -107,6 +120,9 @@ class Intake:
         self.position = position
         self.recent: deque[int] = deque(maxlen=RECENT)
         self._notes: list[NoteChange] = []
+        self._events: list[SourcesReread] = []
+        self._awaited: str | None = None
+        self.aside: list[str] = []
         self._commit_marks: dict[int, CommitMark] = {}
         self._open: dict[int, Spill] = {}
         self._layouts: dict[int, tuple[Relation, tuple[Layout, ...]]] = {}
@@ -119,12 +135,22 @@ class Intake:
 
     # Transactions that come whole
 
+    def await_beat(self, beat: Beat) -> None:
+        """The log has to bring a mark that it brought before, or it is another log: before anything that is new."""
+        self._awaited = beat.nonce
+
+    def _take_new(self) -> None:
+        """Raises OtherLog."""
+        if self._awaited is not None:
+            raise OtherLog("the log does not have our last mark")
+        self.t = self._next_time()
+
     def begin(self, begin: Begin) -> None:
         self._skip = begin.commit_lsn < self.position.lsn
         self._xid = begin.xid
         self._commit_time = begin.commit_time
         if not self._skip:
-            self.t = self._next_time()
+            self._take_new()
 
     def _next_time(self) -> int:
         """Not before what others have reached: a view over several databases has a change only when all are that far.
@@ -174,8 +200,16 @@ class Intake:
             target.holding.changed.rows_of(target.captured).mark(self._xid, "t")
 
     def message(self, message: Message) -> None:
-        if not self._skip and message.prefix == OUR_PREFIX:
+        if message.prefix != OUR_PREFIX:
+            return
+        if self._skip:
+            self._awaited = None if message.content.decode() == self._awaited else self._awaited
+        else:
             self._outside.on_mark(message.content, self._commit_time)
+
+    def note_beat(self, nonce: str) -> None:
+        """The transaction that comes now has this mark: a later capture has to meet it again."""
+        self.position = replace(self.position, beat=Beat(nonce, self.position.lsn))
 
     def commit(self, commit: CommitMessage) -> None:
         if not self._skip:
@@ -184,7 +218,7 @@ class Intake:
     def _end_transaction(self, xid: int, end_lsn: int, commit_time: int) -> None:
         self.recent.append(xid)
         committed_at = self._outside.clock.committed_at(commit_time, self._outside.now())
-        self.position = Position(end_lsn, self.t, committed_at, self.position.slot)
+        self.position = replace(self.position, lsn=end_lsn, t=self.t, commit_time=committed_at)
         mark = CommitMark(self._outside.database, self.t, committed_at)
         # The first and the last of a batch: what a view lacks is measured from the first that it has not.
         if len(self._commit_marks) == 2:
@@ -219,7 +253,7 @@ class Intake:
     def open_commit(self, commit: StreamCommit) -> None:
         spill = self._open.pop(commit.xid, None)
         if commit.commit_lsn >= self.position.lsn:
-            self.t = self._next_time()
+            self._take_new()
             for source in () if spill is None else spill.sources:
                 self._release_open(self.targets[source], spill, commit.xid)
             self._end_transaction(commit.xid, commit.end_lsn, commit.commit_time)
@@ -296,18 +330,44 @@ class Intake:
     def halt(self, target: SpoolTarget, why: str, drifted: bool = False, mend: str | None = None) -> None:
         """Nothing more goes to this source; what it had in this batch is not committed."""
         source = target.captured.source
-        target.halted, target.drifted, target.mend = why, drifted, mend
+        target.drifted, target.mend = drifted, mend
+        self._end_source(target, why)
+        self.note(SourceStopped(source, why), SourceMend.remove(source) if mend is None else SourceMend(source, mend))
+
+    def set_aside(self, target: SpoolTarget, why: str) -> None:
+        """Nothing more goes to this source in this capture: what we hold of it is worthless, and it is read again."""
+        self._end_source(target, why)
+        self.note_obsolete(target, why)
+        self.aside.append(f'source "{target.captured.source}" is read again: {why}')
+
+    def _end_source(self, target: SpoolTarget, why: str) -> None:
+        target.halted = why
         target.rows = SpoolRows(target.captured)
         target.pieces = []
         target.window = target.holding = None
         for spill in self._open.values():
-            spill.forget_source(source)
+            spill.forget_source(target.captured.source)
         self._layouts.clear()
-        self.note(SourceStopped(source, why), SourceMend.remove(source) if mend is None else SourceMend(source, mend))
+
+    def note_obsolete(
+        self, target: SpoolTarget, why: str, missed: SourceMissed | None = None, tell: bool = True
+    ) -> None:
+        """Has the source read from the start, by this capture or the next. `missed` is since when it was wrong, if that
+        was noted; `tell` whether nobody has told of it.
+        """
+        source, t = target.captured.source, target.t
+        self.note(SourceLoading(source, repeats=t is not None), SourceFingerprint.remove(source))
+        if t is not None:
+            self.note(missed or SourceMissed(source, t), SourceObsolete(source, why))
+            self._events += [SourcesReread(self._outside.now(), (source,), reason=why)] if tell else []
 
     def note(self, *changes: NoteChange) -> None:
         """Commits these with the batch."""
         self._notes += changes
+
+    def forget_layouts(self) -> None:
+        """What tables look like in the log is compared anew with what we know of them."""
+        self._layouts.clear()
 
     def _sources_of(self, relation: Relation) -> tuple[Layout, ...]:
         known = self._layouts.get(id(relation))
@@ -325,9 +385,14 @@ class Intake:
             return None
         edits = tuple(self._edit(target) for target in self.targets.values() if not target.halted)
         position = self.position.to_note(self._outside.database)
-        return Commit(edits, (*self._notes, position), tuple(self._commit_marks.values()), events=self._tell())
+        return Commit(
+            edits,
+            (*self._notes, position),
+            tuple(self._commit_marks.values()),
+            events=(*self._tell_rows(), *self._events),
+        )
 
-    def _tell(self) -> tuple[ChangesCaptured, ...]:
+    def _tell_rows(self) -> tuple[ChangesCaptured, ...]:
         """Tells of each row once: the event is part of the commit that brings the row."""
         waiting = [target for target in self.targets.values() if target.pieces and not target.halted]
         rows_of = {target.captured.source: sum(rows for _, rows in target.pieces) for target in waiting}
@@ -352,6 +417,6 @@ class Intake:
             if not target.halted:
                 target.t = self.position.t
                 target.pieces = []
-        self._notes = []
+        self._notes, self._events = [], []
         self._commit_marks = {}
         self.rows_waiting = 0

@@ -25,7 +25,10 @@ from headrace.connect.postgres.reading_rights import explain_unreadable
 from headrace.connect.postgres.sessions import Connection, connect_session
 from headrace.connect.postgres.slots import SqlTable
 from headrace.connect.postgres.spill import SpillFolder
-from headrace.model.notes import SourceLoaded, SourceLoading, SourceMissed
+from headrace.connect.postgres.table_look import SeenTable
+from headrace.connect.postgres.table_watch import TableWatch
+from headrace.model.notes import SourceLoaded, SourceLoading, SourceMissed, SourceObsolete
+from headrace.model.table_name import show_table
 from headrace.run.capture.chunks import SnapshotWindow, next_size
 from headrace.run.capture.spool import CapturedTable, TextRow
 from headrace.run.capture.text_values import NoSuchValue
@@ -51,7 +54,8 @@ class LoadProgress:
 class Load:
     """One table to read. `again` are keys of which the log had only a part of the row.
 
-    `repeats` is whether we hold rows of the table already; `begun` whether that was written into the spool.
+    `repeats` is whether we hold rows of the table already; `begun` whether that was written into the spool. What the
+    log has of a table before that is not looked at: it may be of another table, or of columns that it had before.
     `wait_for` are transactions that wrote to the table before its changes were published.
     """
 
@@ -91,9 +95,10 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Rows of a range as one snapshot saw them. `last` is whether there are no more after them."""
+    """Rows of a range as one snapshot saw them, and the table. `last` is whether there are no more after them."""
 
     snapshot: Snapshot
+    table: SeenTable
     rows: tuple[TextRow, ...]
     last: bool
     repaired: int
@@ -102,25 +107,31 @@ class Chunk:
 class Loads:
     """The tables that are to be read, one after the other. `advance` reads, `met` is told of marks."""
 
-    def __init__(self, dsn: str, session: Connection, intake: Intake, spills: SpillFolder) -> None:
+    def __init__(self, dsn: str, session: Connection, intake: Intake, spills: SpillFolder, watch: TableWatch) -> None:
         self._dsn = dsn
         self._session = session
         self._intake = intake
         self._spills = spills
+        self._watch = watch
         self._queue: list[Load] = []
         self._mark: tuple[str, str] | None = None
         self._chunk: Chunk | None = None
         self._open = False
         self._cursor: Connection | None = None
+        self._seen: SeenTable | None = None
         self.progress: list[LoadProgress] = []
 
     def add(self, load: Load) -> None:
         self._queue.append(load)
-        self._target(load).unread = not load.captured.keyed
+        self._target(load).unread = not load.captured.keyed or (load.repeats and not load.begun)
 
     @property
     def waiting(self) -> bool:
         return bool(self._queue)
+
+    def is_to_begin(self, source: str) -> bool:
+        """Whether the table is to be read, and nothing of it was."""
+        return any(load.captured.source == source for load in self._queue) and source not in self._watch.known
 
     def close(self) -> None:
         if self._cursor is not None:
@@ -189,13 +200,14 @@ class Loads:
 
     def _note_opened(self, load: Load, target: SpoolTarget) -> None:
         self._open = True
+        target.unread = False
+        self._intake.forget_layouts()
         if load.captured.keyed:
             target.window = SnapshotWindow(tuple(self._intake.recent))
             if load.repeats and not load.begun:
                 target.rows.mark(self._intake.t, "b")
                 load.begun = True
         else:
-            target.unread = False
             target.holding = Holding(self._spills.new(), self._spills.new())
         self._intake.note(load.to_note())
 
@@ -205,26 +217,50 @@ class Loads:
         window = self._target(load).window
         assert window is not None
         chunk = self._chunk_of(load)
-        if window.can_use(chunk.snapshot):
+        if chunk is not None and window.can_use(chunk.snapshot):
             self._chunk = chunk
             self._send("close")
 
-    def _chunk_of(self, load: Load) -> Chunk:
-        """The keys to be read again, if any, else the next range."""
+    def _chunk_of(self, load: Load) -> Chunk | None:
+        """The keys to be read again, if any, else the next range. None if the table is not the one it was."""
         again = load.again[: load.at_once]
         with self._session.transaction():
             self._session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             snapshot = snapshot_of(self._session)
+            table = self._look_at(load, self._session)
+            if table is None:
+                return None
             queries = TableQueries(self._session, load.captured, load.table)
             query = queries.some_keys(again) if again else queries.next_range(load.last, load.at_once)
             rows = tuple(text_rows(self._session, query))
-        chunk = Chunk(snapshot, rows, not again and len(rows) < load.at_once, len(again))
+        chunk = Chunk(snapshot, table, rows, not again and len(rows) < load.at_once, len(again))
         load.read(rows)
         return chunk
+
+    def _look_at(self, load: Load, session: Connection) -> SeenTable | None:
+        """The table as the session's snapshot sees it; None if it is not the one that was read so far, or that the log
+        tells of: then it is read again from the start.
+
+        Statements find tables by their present names, which may be later than the snapshot. Then the next look finds
+        that the table is another one.
+        """
+        seen, source = self._watch.look_at(session, load.captured), load.captured.source
+        gone = f"table {show_table(load.captured.table)} was not there for a while"
+        why = self._watch.why_obsolete(source, seen) if isinstance(seen, SeenTable) else gone
+        if why is not None:
+            self._intake.set_aside(self._target(load), why)
+        return seen if isinstance(seen, SeenTable) and why is None else None
+
+    def _note_table(self, load: Load, table: SeenTable) -> None:
+        """From the first rows on: those that come later have to be of the same table."""
+        if load.captured.source not in self._watch.known:
+            self._intake.note(self._watch.learn(load.captured.source, table.fingerprint))
+            self._intake.forget_layouts()
 
     def _merge(self, load: Load, target: SpoolTarget) -> None:
         chunk, self._chunk = self._chunk, None
         assert chunk is not None and target.window is not None
+        self._note_table(load, chunk.table)
         positions = load.captured.key_positions
         keys = [tuple([row[position] for position in positions]) for row in chunk.rows]
         merged = target.window.merge(keys, chunk.snapshot)
@@ -274,6 +310,10 @@ class Loads:
         if not all(map(snapshot.sees, self._intake.recent)):
             cursor.close()  # A transaction is in the log that readers cannot see yet: in a moment they can.
             return
+        self._seen = self._look_at(load, cursor)
+        if self._seen is None:
+            cursor.close()
+            return
         self._cursor = cursor
         whole = TableQueries(cursor, load.captured, load.table).whole()
         cursor.execute(sql.SQL("DECLARE headrace_load NO SCROLL CURSOR FOR {}").format(whole))
@@ -282,7 +322,8 @@ class Loads:
 
     def _release(self, load: Load, target: SpoolTarget) -> None:
         """All of it at once, with one time: before, the table was as it was."""
-        assert target.holding is not None and self._cursor is not None
+        assert target.holding is not None and self._cursor is not None and self._seen is not None
+        self._note_table(load, self._seen)
         holding, target.holding = target.holding, None
         self._cursor.close()
         self._cursor = None
@@ -299,7 +340,8 @@ class Loads:
         target.window = None
         source = load.captured.source
         loaded = SourceLoaded(source, self._intake.t)
-        self._intake.note(SourceLoading.remove(source), loaded, SourceMissed.remove(source))
+        over = SourceLoading.remove(source), SourceMissed.remove(source), SourceObsolete.remove(source)
+        self._intake.note(*over, loaded)
         self.progress.append(load.progress(complete=True))
         self._leave()
 

@@ -26,6 +26,8 @@ LOOK_EVERY_S = 0.2
 class PolledLog:
     """Messages in the order of the log, transactions only when they are committed."""
 
+    comes_again = False
+
     def __init__(self, dsn: str, slot: str, publications: Sequence[str], start_lsn: int) -> None:
         self._dsn = dsn
         self._slot = slot
@@ -34,7 +36,7 @@ class PolledLog:
         self._confirmed = self._given = start_lsn
         self._session = connect_session(dsn)
         self._asked = 0.0
-        self.confirm(start_lsn)
+        self.confirm(start_lsn, start_lsn)
 
     @property
     def silent_s(self) -> float:
@@ -54,8 +56,11 @@ class PolledLog:
                 time.sleep(min(LOOK_EVERY_S, deadline - now))
         return self._messages.popleft()
 
-    def confirm(self, lsn: int) -> None:
-        """Lets the server forget the log up to here; then there may be another look."""
+    def confirm(self, lsn: int, forget: int) -> None:
+        """Lets the server forget the log up to here; then there may be another look.
+
+        All of it: a look always begins there, and ends after so many messages.
+        """
         self._confirmed = max(self._confirmed, lsn)
         query = (
             "SELECT pg_replication_slot_advance(slot_name, %(lsn)s::pg_lsn) FROM pg_replication_slots"

@@ -26,7 +26,7 @@ from headrace.connect.files import FileStore
 from headrace.connect.ledger.holder import this_holder
 from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.connect.postgres.capture import Capture, CaptureSettings, SourceRecovered, StreamFrom
+from headrace.connect.postgres.capture import Capture, CaptureSettings, SourceChanged, SourceRecovered, StreamFrom
 from headrace.connect.postgres.polling import PolledLog
 from headrace.connect.postgres.replication import LogStream
 from headrace.connect.signals import note_signals
@@ -162,7 +162,7 @@ def _report_failure(ledger: Ledger, database: str, error: Exception, tell: Calla
     """Tells of a failure, and notes it under a lease of its own: that of the capture may be what is missing. A ledger
     that fails too is asked later.
     """
-    if isinstance(error, SourceRecovered):
+    if isinstance(error, SourceRecovered | SourceChanged):
         tell("recovered", message=str(error))
         return
     tell("failed", message=str(error), hint=getattr(error, "hint", None))

@@ -4,7 +4,8 @@ Two publications, because a table without a key could not be updated any more if
 published with all changes, streams with insertions only.
 
 A table that cannot be added stops nobody but its own source. Publications may also be made by somebody else, for whom
-we then have no right to change them: that is fine as long as they hold what we need.
+we then have no right to change them: that is fine as long as they hold what we need. A publication that somebody gave a
+row filter, too few columns or too few operations is put right; what it left out meanwhile has to be read again.
 """
 
 from __future__ import annotations
@@ -36,21 +37,50 @@ class Hindrance:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The tables that were added to a publication, and those that could not be."""
+    """The tables that were added to a publication, or put right in it, and those that could not be.
+
+    `created` is whether there was no such publication.
+    """
 
     added: tuple[SqlTable, ...]
     refused: Mapping[SqlTable, Hindrance]
+    created: bool = False
 
 
-def publish(session: Connection, publication: str, tables: Sequence[SqlTable], operations: str) -> Published:
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """How a publication publishes a table: `columns` is None for all of them.
+
+    `listed` is False where it publishes all tables, or all of a schema: such a table cannot be taken out.
+    """
+
+    listed: bool
+    filtered: bool
+    columns: frozenset[str] | None
+
+    def lacks(self, columns: frozenset[str]) -> bool:
+        return self.filtered or (self.columns is not None and not columns <= self.columns)
+
+
+WantedTables = Mapping[SqlTable, frozenset[str]]
+"""Tables to publish, each with the columns that have to be among those that are published."""
+
+
+def publish(session: Connection, publication: str, tables: WantedTables, operations: str) -> Published:
     """Make the publication hold these tables and no others. Raises ConnectError if there can be no publication at all.
 
     May be called within a transaction.
     """
     present = _tables_in(session, publication)
-    if not _exists(session, publication):
-        _create(session, publication, tables, operations)
-    for table in sorted(present - set(tables), key=str):
+    created = not _exists(session, publication)
+    if created:
+        _create(session, publication, tuple(tables), operations)
+    elif not _publishes(session, publication, operations):
+        refused = _set_operations(session, publication, operations)
+        if refused is not None:
+            return Published((), dict.fromkeys(tables, refused))
+        present = {table: one for table, one in present.items() if table not in tables}
+    for table in sorted((one for one in present if present[one].listed and one not in tables), key=str):
         try:
             with session.transaction():
                 session.execute(_alter(publication, "DROP", table))
@@ -58,26 +88,50 @@ def publish(session: Connection, publication: str, tables: Sequence[SqlTable], o
             continue  # the next capture tries again
         except psycopg.errors.InsufficientPrivilege:
             continue  # somebody made the publication for us: changes of a table that nobody asks for are passed over
-    missing = [table for table in tables if table not in present]
-    refused = {table: why for table in missing if (why := _add(session, publication, table)) is not None}
-    return Published(tuple(table for table in missing if table not in refused), refused)
+    wrong = [table for table, columns in tables.items() if table not in present or present[table].lacks(columns)]
+    refused_tables = {table: why for table in wrong if (why := _add(session, publication, table)) is not None}
+    return Published(tuple(table for table in wrong if table not in refused_tables), refused_tables, created)
 
 
-def find_unpublishable(session: Connection, publication: str, table: SqlTable) -> Hindrance | None:
+def find_unpublishable(
+    session: Connection, publication: str, table: SqlTable, columns: frozenset[str], operations: str
+) -> Hindrance | None:
     """Why a table could not be added to a publication now; None if it could, or is in it."""
-    if table in _tables_in(session, publication):
-        return None
     with session.transaction(force_rollback=True):
-        return _add(session, publication, table)
+        if not _publishes(session, publication, operations):
+            return _set_operations(session, publication, operations)
+        present = _tables_in(session, publication).get(table)
+        return _add(session, publication, table) if present is None or present.lacks(columns) else None
 
 
-def _tables_in(session: Connection, publication: str) -> set[SqlTable]:
-    query = "SELECT schemaname AS schema, tablename AS name FROM pg_publication_tables WHERE pubname = %s"
-    return {SqlTable(**row) for row in session.execute(query, [publication])}
+def _tables_in(session: Connection, publication: str) -> dict[SqlTable, PublishedTable]:
+    return {
+        SqlTable(row["schema"], row["name"]): PublishedTable(
+            row["listed"], row["filtered"], None if row["columns"] is None else frozenset(row["columns"])
+        )
+        for row in session.execute(_TABLES_IN, [publication])
+    }
 
 
 def _exists(session: Connection, publication: str) -> bool:
     return session.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", [publication]).fetchone() is not None
+
+
+def _publishes(session: Connection, publication: str, operations: str) -> bool:
+    """Whether the publication publishes these operations, or does not exist."""
+    row = _one(session, _OPERATIONS, {"publication": publication})
+    return not row or all(row[operation] for operation in operations.split(", "))
+
+
+def _set_operations(session: Connection, publication: str, operations: str) -> Hindrance | None:
+    statement = sql.SQL("ALTER PUBLICATION {} SET (publish = {})")
+    try:
+        with session.transaction():
+            session.execute(statement.format(sql.Identifier(publication), sql.Literal(operations)))
+    except psycopg.errors.InsufficientPrivilege:
+        alter = f"ALTER PUBLICATION {quote_name(publication)} SET (publish = '{operations}');"
+        return Hindrance(f'publication "{publication}" does not publish {operations}', alter)
+    return None
 
 
 def _create(session: Connection, publication: str, tables: Sequence[SqlTable], operations: str) -> None:
@@ -102,8 +156,12 @@ def _create(session: Connection, publication: str, tables: Sequence[SqlTable], o
 
 
 def _add(session: Connection, publication: str, table: SqlTable) -> Hindrance | None:
+    """Adds a table with all its rows and columns; one that is listed with fewer is taken out first."""
     try:
         with session.transaction():
+            present = _tables_in(session, publication).get(table)
+            if present is not None and present.listed:
+                session.execute(_alter(publication, "DROP", table))
             session.execute(_alter(publication, "ADD", table))
     except psycopg.errors.InsufficientPrivilege as error:
         return _explain_refusal(session, publication, table, error)
@@ -152,6 +210,23 @@ def _sql_name(table: SqlTable) -> str:
 def _one(session: Connection, query: LiteralString, parameters: Mapping[str, object] | None = None) -> dict[str, Any]:
     return session.execute(query, parameters).fetchone() or {}
 
+
+_OPERATIONS: LiteralString = """
+SELECT pubinsert AS insert, pubupdate AS update, pubdelete AS delete, pubtruncate AS truncate
+FROM pg_publication WHERE pubname = %(publication)s
+"""
+
+# Not the view pg_publication_tables: it opens each table, and waits for whoever has locked one.
+_TABLES_IN: LiteralString = """
+SELECT n.nspname::text AS schema, c.relname::text AS name, r.oid IS NOT NULL AS listed,
+       r.prqual IS NOT NULL AS filtered,
+       (SELECT array_agg(a.attname::text) FROM pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attnum = ANY(r.prattrs::int2[])) AS columns
+FROM pg_publication p JOIN pg_class c ON c.relkind IN ('r', 'p') JOIN pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = c.oid
+WHERE p.pubname = %s AND (r.oid IS NOT NULL OR p.puballtables OR EXISTS (
+    SELECT FROM pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid = c.relnamespace))
+"""
 
 _ABOUT_TABLE: LiteralString = """
 SELECT current_user::text AS role, pg_get_userbyid(c.relowner)::text AS owner,

@@ -31,8 +31,19 @@ ANSWER_EVERY_S = 5.0
 FREE_WITHIN_S = 15.0
 
 
+LOST_STATES = ("42704", "58P01")
+"""What the server says of a publication that did not exist at this place of the log, and of log that is gone. Asking
+again would get the same answer for ever."""
+
+
+class LogUnreadable(ConnectError):
+    """The slot cannot be read any more, however often one tries."""
+
+
 class LogStream:
     """Streams from a slot, from `start_lsn` on. `confirm` says what may be forgotten; nothing else does."""
+
+    comes_again = True
 
     def __init__(self, dsn: str, slot: str, publications: Sequence[str], start_lsn: int) -> None:
         self._dsn = dsn
@@ -59,7 +70,8 @@ class LogStream:
                 return
             said = result.error_message.decode(errors="replace").strip()
             if "is active for PID" not in said or time.monotonic() > deadline:
-                raise ConnectError(f'slot "{slot}" cannot be read: {said.removeprefix("ERROR:").strip()}')
+                what = f'slot "{slot}" cannot be read: {said.removeprefix("ERROR:").strip()}'
+                raise _say_unreadable(result, what)
             free_slot(self._dsn, slot)
 
     @property
@@ -86,8 +98,8 @@ class LogStream:
                     return None
                 self._consume()
 
-    def confirm(self, lsn: int) -> None:
-        self._confirmed = max(self._confirmed, lsn)
+    def confirm(self, lsn: int, forget: int) -> None:
+        self._confirmed = max(self._confirmed, forget)
         self.answer(at_once=True)
 
     def answer(self, at_once: bool = False) -> None:
@@ -137,10 +149,15 @@ class LogStream:
         result = self._connection.pgconn.get_result()
         said = result.error_message.decode(errors="replace").strip() if result else ""
         first = said.splitlines()[0] if said else "without a word, as when it shuts down"
-        return ConnectError(f"the server ended the stream of changes: {first}", "its log says more")
+        return _say_unreadable(result, f"the server ended the stream of changes: {first}", "its log says more")
 
     def _say_lost(self, error: psycopg.Error) -> ConnectError:
         return ConnectError(f"the stream of changes broke off: {reason(error, self._dsn)}")
+
+
+def _say_unreadable(result: pq.abc.PGresult | None, what: str, hint: str | None = None) -> ConnectError:
+    state = b"" if result is None else result.error_field(pq.DiagnosticField.SQLSTATE) or b""
+    return LogUnreadable(what, hint) if state.decode() in LOST_STATES else ConnectError(what, hint)
 
 
 def free_slot(dsn: str, slot: str) -> None:

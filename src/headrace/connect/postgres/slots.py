@@ -116,13 +116,22 @@ def remove_capture(session: Connection, names: CaptureNames, called_off: Callabl
     May be called off between any two steps. The slot goes first: one that outlived its publications could not be read
     any more. Publications that the owner of the tables made for us are not ours to drop.
     """
-    slot = sql.Literal(names.slot)
     rows = session.execute(_OUR_PUBLICATIONS, [list(names.publications)])
     drops = [sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(row["name"])) for row in rows]
-    for statement in (_FREE_SLOT.format(slot), _DROP_SLOT.format(slot), *drops):
+    for statement in (*_dropping(names.slot), *drops):
         if called_off():
             return
         session.execute(statement)
+
+
+def drop_slot(session: Connection, slot: str) -> None:
+    """Does nothing where there is no such slot. A session that still reads it is ended."""
+    for statement in _dropping(slot):
+        session.execute(statement)
+
+
+def _dropping(slot: str) -> tuple[sql.Composed, ...]:
+    return tuple(statement.format(sql.Literal(slot)) for statement in (_FREE_SLOT, _DROP_SLOT))
 
 
 _FREE_SLOT = sql.SQL(

@@ -166,7 +166,8 @@ def _try_publishing(trial: _Trial) -> Iterator[Problem]:
 
 def _try_publication(trial: _Trial, name: str, sources: Sequence[Source], operations: str) -> Iterator[Problem]:
     found = {one.name: SqlTable(facts.schema, facts.name) for one in sources if (facts := trial.tables.get(one.name))}
-    refused = publish(trial.session, name, tuple(dict.fromkeys(found.values())), operations).refused
+    wanted = dict.fromkeys(found.values(), frozenset[str]())
+    refused = publish(trial.session, name, wanted, operations).refused
     for source in sources:
         if (table := found.get(source.name)) in refused and table is not None:
             yield _finding(source, refused[table])
