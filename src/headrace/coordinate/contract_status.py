@@ -2,7 +2,7 @@
 
 kept          the view is no further behind than promised, and can be read
 late          the view is further behind; the reason names the cause where it is known
-loading       the view has no rows yet, but is being loaded
+loading       the view has no rows yet, but is being loaded; or a source of it is being read again
 failing       the view cannot be computed or delivered now; it resumes by itself once the cause is fixed
 stopped       the service is not running
 unresponsive  the service runs, but does not respond (`site/last_status.py`)
@@ -121,6 +121,9 @@ def _state(
     lag_s, freshness_s = described["lag_s"], described["freshness_s"]
     if lag_s is None or state is State.LOADING:
         return "loading", "it has no rows yet" if loading is None or loading.is_done else loading.phase
+    unsound = seen.unsound.get(name)
+    if unsound is not None:
+        return "loading" if unsound.is_mending else "failing", unsound.reason
     if lag_s <= freshness_s:
         return "kept", None
     behind = f"it is {format_seconds(round(lag_s, 1))} behind; the promise is {format_seconds(freshness_s)}"

@@ -12,6 +12,7 @@ class TroubleKind(StrEnum):
     """What a trouble is about. The value is what its key begins with; the rest of a key is a name."""
 
     SOURCE = "source:"
+    REREAD = "reread:"
     CAPTURE = "capture:"
     DELIVERY = "delivery:"
     WITHDRAWAL = "withdrawal:"
@@ -39,6 +40,7 @@ class TroubleKind(StrEnum):
 
 _EVENTS: Mapping[TroubleKind, tuple[str, str, str | None]] = {
     TroubleKind.SOURCE: ("source stopped", "source mended", "sources"),
+    TroubleKind.REREAD: ("source obsolete", "source current", "sources"),
     TroubleKind.CAPTURE: ("capture failed", "capture recovered", "databases"),
     TroubleKind.DELIVERY: ("copy failed", "copy recovered", "contracts"),
     TroubleKind.WITHDRAWAL: ("drop failed", "dropped", None),

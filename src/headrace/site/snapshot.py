@@ -18,6 +18,7 @@ from headrace.site.loading import Loading
 from headrace.site.push_state import PushCounts, PushState
 from headrace.site.running import Running
 from headrace.site.scrub import ScrubProgress
+from headrace.site.sources.soundness import Unsound, find_unsound, read_source_states
 
 if TYPE_CHECKING:
     from headrace.site.service import Service
@@ -38,9 +39,9 @@ class ServiceSnapshot:
     """A service at `now` (microseconds).
 
     `pushing` is None before anything runs. `starts` are the times of the next pushes, by contract. `unloaded` says why
-    contracts have no rows, `damaged` what is wrong with a file that they need. `looked` is what the last look found,
-    `records` what became of promises until then. `last_push_s` is by vertex. `sent` are bytes by link, (from, to);
-    `simulated` if links are.
+    contracts have no rows, `damaged` what is wrong with a file that they need, `unsound` that their sources are wrong
+    or incomplete. `looked` is what the last look found, `records` what became of promises until then. `last_push_s` is
+    by vertex. `sent` are bytes by link, (from, to); `simulated` if links are.
     """
 
     now: int
@@ -50,6 +51,7 @@ class ServiceSnapshot:
     loading: LoadingSnapshot | None
     unloaded: Mapping[str, str]
     damaged: Mapping[str, str]
+    unsound: Mapping[str, Unsound]
     troubles: Mapping[str, Trouble]
     files: ScrubProgress
     looked: ContractReadings | None
@@ -65,6 +67,7 @@ class ServiceSnapshot:
 def take_snapshot(service: Service) -> ServiceSnapshot:
     pushing, loading = service.rounds.state, service.loading
     now, times = service.clock(), service.ledger.times()
+    watched = () if pushing is None else pushing.running.watched
     starts = {} if pushing is None else pushing.next_starts(now, times, service.auditor.lags_of(times))
     return ServiceSnapshot(
         now=now,
@@ -74,6 +77,7 @@ def take_snapshot(service: Service) -> ServiceSnapshot:
         loading=None if loading is None else _look_at(loading),
         unloaded=service.unloaded.why,
         damaged=service.repairs.concerned,
+        unsound=find_unsound(watched, times, read_source_states(service.ledger)),
         troubles=service.troubles.all(),
         files=service.scrub.progress,
         looked=service.auditor.looked,

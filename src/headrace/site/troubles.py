@@ -24,7 +24,7 @@ SOURCE, CAPTURE, DELIVERY, WITHDRAWAL, ROW = (
     TroubleKind.ROW,
 )
 ENGINE, STANDSTILL, LINKS = TroubleKind.ENGINE, TroubleKind.STANDSTILL, TroubleKind.LINKS
-DAMAGE, DISK = TroubleKind.DAMAGE, TroubleKind.DISK
+DAMAGE, DISK, REREAD = TroubleKind.DAMAGE, TroubleKind.DISK, TroubleKind.REREAD
 """What keys begin with; the rest is the name of the source, database, contract or note that a trouble is about."""
 LOOK_AT_LOGS = "see the logs in .headrace/"
 
@@ -61,12 +61,14 @@ class Troubles:
     def _now(self) -> int:
         return round(self._clock_s() * 1e6)
 
-    def report_exactly(self, kind: str, found: Mapping[str, tuple[str, str]]) -> None:
+    def report_exactly(
+        self, kind: str, found: Mapping[str, tuple[str, str]], since: Mapping[str, float] | None = None
+    ) -> None:
         """What is wrong and its hint, by key: all that there is of a kind (`capture:`); the rest of it is over."""
         for key in [key for key in self.all() if key.startswith(kind) and key not in found]:
             self.clear(key)
         for key, (what, hint) in found.items():
-            self.report(key, what, hint)
+            self.report(key, what, hint, None if since is None else since.get(key))
 
     def get(self, key: str) -> Trouble | None:
         return self._found.get(key)
@@ -88,7 +90,8 @@ def find_cause(
     absence: Absence | None,
 ) -> str | None:
     """What holds up a view that reads these, as far as somebody has told."""
-    keys = [*(SOURCE + name for name in sorted(sources)), *(CAPTURE + name for name in databases)]
+    of_sources = [kind + name for kind in (SOURCE, REREAD) for name in sorted(sources)]
+    keys = [*of_sources, *(CAPTURE + name for name in databases)]
     told = next((one.what for key in keys if (one := told_of(key)) is not None), None)
     if told is not None or absence is None:
         return told

@@ -8,13 +8,15 @@ from collections.abc import Iterator, Mapping
 from headrace.model.notes import CaptureFailing, SourceMend, SourceStopped, read_notes
 from headrace.run.ports import Ledger
 from headrace.site.sources.captures import Captures, RunningCapture
-from headrace.site.troubles import CAPTURE, SOURCE, Troubles
+from headrace.site.sources.soundness import read_source_states
+from headrace.site.troubles import CAPTURE, REREAD, SOURCE, Troubles
 
 MEND_TABLE = "fix its table, or change the project's files and run `headrace apply`"
 STILL = (
     "`kill -CONT PID` if somebody suspended it; otherwise its database, or the disk, does not answer it. The service "
     "replaces it after a while"
 )
+MEND_REREAD = "wait: its views are right again once it is read"
 MEND_CAPTURE = "it resumes by itself once this is fixed; `headrace doctor` checks the database"
 
 
@@ -26,6 +28,9 @@ def report_source_troubles(troubles: Troubles, ledger: Ledger, captures: Capture
         for name, stopped in read_notes(ledger, SourceStopped).items()
     }
     running = dict(captures.running)
+    states = read_source_states(ledger)
+    reread = {REREAD + name: (states.say_reread(name), MEND_REREAD) for name in states.missed}
+    troubles.report_exactly(REREAD, reread, {REREAD + name: t / 1e6 for name, t in states.missed.items()})
     troubles.report_exactly(SOURCE, dict(_thread_troubles(ledger, running)) | sources)
     troubles.report_exactly(CAPTURE, dict(_process_troubles(ledger, running)))
 
