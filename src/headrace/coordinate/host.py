@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from headrace.coordinate.audit_document import audit_document
+from headrace.coordinate.changed_sources import StoppedSources
 from headrace.coordinate.measured import write_measured
 from headrace.coordinate.perform import find_steps, load_running, start_going
 from headrace.coordinate.refused import RefusedVersions
@@ -25,6 +26,7 @@ from headrace.model.errors import HeadraceError, UnknownName, UsageError, neares
 from headrace.model.event_wire import EventsAsked
 from headrace.model.events import Event
 from headrace.model.going_over import GoingOver
+from headrace.model.notes import SourceStopped, read_notes
 from headrace.model.options import ApplyWishes
 from headrace.model.plan import Plan, Rejection
 from headrace.model.steps import Steps
@@ -116,6 +118,7 @@ class ServiceHost:
         self._writing = threading.Lock()  # held while the status file is written: an older status never comes last
         self._replanning: Replanning | None = None
         self._refused = RefusedVersions()
+        self._stopped = StoppedSources()
         self._files = ""  # a digest of the files that what runs was made from; a move keeps it
 
     def become(self, state: State) -> None:
@@ -275,7 +278,7 @@ class ServiceHost:
             return
         try:
             running = service.running
-            if running is not None:
+            if running is not None and not self._follow_sources(running, end):
                 assert self._replanning is not None
                 measured = self._measure(measure)
                 write_measured(self.folder, measured)
@@ -285,6 +288,27 @@ class ServiceHost:
                     self._refused.step(running.plan, measured, go_over)
         finally:
             self._turn.release()
+
+    def _follow_sources(self, running: Running, end: threading.Event) -> bool:
+        """Goes over to what the project's files mean now if tables of stopped sources have another key or other columns
+        than they had; returns whether it did.
+        """
+        noted = read_notes(self.service.ledger, SourceStopped)
+        stopped = {name: one.why for name, one in noted.items() if name in running.sources}
+        if not self._files or not self._stopped.is_worth_planning(stopped):
+            return False
+        try:
+            prepared = self.prepare(ApplyWishes())
+        except HeadraceError as error:  # a table that cannot be captured at all: the source stays stopped
+            log.info("sources are stopped, and planning the files again does not help", extra={"why": str(error)})
+            return False
+        followed = () if prepared.change is None else prepared.change.reread
+        if prepared.files != self._files or not stopped.keys() & set(followed):
+            return False
+        loading = self.start(prepared)
+        while not loading.done.wait(ENDED_EVERY_S) and not end.is_set():
+            pass
+        return True
 
     def _try_to_go_over(self, running: Running, end: threading.Event, plan: Plan) -> str | None:
         """Returns why a plan cannot be gone over to, whatever it is: a move that fails is noted, and backs off."""

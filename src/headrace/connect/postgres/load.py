@@ -252,7 +252,7 @@ class Loads:
         return seen if isinstance(seen, SeenTable) and why is None else None
 
     def _note_table(self, load: Load, table: SeenTable) -> None:
-        """From the first rows on: those that come later have to be of the same table."""
+        """Notes the fingerprint with the first rows: those that come later have to be of the same table."""
         if load.captured.source not in self._watch.known:
             self._intake.note(self._watch.learn(load.captured.source, table.fingerprint))
             self._intake.forget_layouts()

@@ -65,7 +65,7 @@ class MissingTable:
 
 
 def look_at_tables(session: Connection, tables: Iterable[AskedTable]) -> dict[str, SeenTable | MissingTable]:
-    """By source."""
+    """Finds what is known of each source's table."""
     asked = json.dumps([table.to_json() for table in tables])
     return {row["source"]: _read_row(row) for row in session.execute(_LOOK, {"asked": asked})}
 

@@ -87,7 +87,7 @@ class TableFingerprint:
 
 
 def make_fingerprint(found: Mapping[str, Any]) -> TableFingerprint:
-    """From lists and objects, as JSON has them."""
+    """Makes a fingerprint from lists and objects, as JSON has them."""
     published = found["published"]
     return TableFingerprint(
         system=str(found["system"]),

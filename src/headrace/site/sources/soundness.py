@@ -50,7 +50,7 @@ def read_source_states(ledger: Ledger) -> SourceStates:
 def find_unsound(
     watched: Iterable[WatchedContract], times: Mapping[str, int], states: SourceStates
 ) -> dict[str, Unsound]:
-    """By contract; `times` are those that logs have reached."""
+    """Finds the contracts that are not kept, and why; `times` are those that logs have reached."""
     found = ((one.contract, next(_find_reasons(one, times.get(one.vertex), states), None)) for one in watched)
     return {contract: unsound for contract, unsound in found if unsound is not None}
 

@@ -1,0 +1,89 @@
+"""Tables of a running project are dropped, swapped, migrated and published otherwise, and it knows."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tests.running.running_project import RunningProject, recomputed, until
+
+LIKE_BEFORE = "CREATE TABLE users (uid bigint PRIMARY KEY, name text, country text)"
+FAULTS = {
+    "created again": (
+        f"BEGIN; DROP TABLE users; {LIKE_BEFORE};"
+        "INSERT INTO users SELECT i, 'name ' || i, 'new' FROM generate_series(0, 9) i; COMMIT"
+    ),
+    "row filter": (
+        "ALTER PUBLICATION {publication} SET TABLE users WHERE (uid > 5); UPDATE users SET country = 'c' || uid % 2"
+    ),
+    "rewritten": "ALTER TABLE users ALTER country TYPE text USING upper(country)",
+    "publication dropped": "DROP PUBLICATION {publication}; UPDATE users SET country = 'd' || uid % 3",
+    "slot dropped": (
+        "SELECT pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots WHERE database = current_database();"
+        "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = current_database();"
+        "UPDATE users SET country = 'e' || uid % 3"
+    ),
+}
+
+
+def execute(project: RunningProject, statements: str) -> None:
+    query = "SELECT pubname FROM pg_publication WHERE pubname NOT LIKE '%streams%'"
+    publication = next((name for (name,) in project.us.execute(query)), "")
+    project.us.execute(statements.replace("{publication}", f'"{publication}"').encode())
+
+
+def rereads(project: RunningProject) -> list[dict[str, Any]]:
+    return [one for one in project.events() if one["kind"] == "read again"]
+
+
+def until_kept_and_right(project: RunningProject) -> None:
+    """From the moment at which a change is told, a view that is called kept is right."""
+    told = time.time()
+
+    def is_kept() -> bool:
+        status = project.document("status")
+        states = {one["id"]: one["state"] for one in status["contracts"]}
+        if states["counts"] != "kept" or status["service"]["written"] <= told:
+            return False
+        assert project.rows("counts") == project.expected("counts"), "kept, and wrong"
+        return True
+
+    until(is_kept, "it is kept again")
+
+
+def test_a_running_project_reads_again_what_the_log_did_not_tell(project: RunningProject) -> None:
+    project.declare("counts", "by_pid")
+    project.up()
+    project.until_equal("counts")
+    for fault, statements in FAULTS.items():
+        known = len(rereads(project))
+        execute(project, statements)
+        until(lambda known=known: len(rereads(project)) > known, f"it is told: {fault}", 30.0)  # type: ignore[misc]
+        until_kept_and_right(project)
+    project.us.execute("VACUUM FULL users")
+    project.change_something(1001)
+    project.until_equal("counts")
+    told = rereads(project)
+    project.headrace("down")
+    project.us.execute("ALTER TABLE users RENAME name TO x")
+    project.us.execute("ALTER TABLE users RENAME country TO name")
+    project.us.execute("ALTER TABLE users RENAME x TO country")
+    project.up()
+    until(lambda: len(rereads(project)) == len(told) + 1, "what was done while it was down is seen")
+    until_kept_and_right(project)
+    assert all(one["equal"] for one in recomputed(project))
+
+
+def test_a_source_without_a_declared_key_follows_the_key_of_its_table(project: RunningProject) -> None:
+    project.declare("counts", "by_pid")
+    file = project.folder / "headrace.yml"
+    file.write_text(file.read_text().replace(", key: [uid]", ""))
+    project.up()
+    project.until_equal("counts")
+    project.us.execute("ALTER TABLE users DROP CONSTRAINT users_pkey, ADD PRIMARY KEY (uid, name)")
+    project.us.execute("INSERT INTO users SELECT uid, 'second ' || name, country FROM users")
+    until(lambda: all(one["equal"] for one in recomputed(project)), "it is read with the new key")
+    project.us.execute("ALTER TABLE users DROP CONSTRAINT users_pkey, REPLICA IDENTITY FULL")
+    project.us.execute("INSERT INTO users SELECT * FROM users WHERE uid < 3")
+    until(lambda: all(one["equal"] for one in recomputed(project)), "it is read without a key")
+    assert project.document("status")["troubles"] == []
