@@ -5,6 +5,7 @@ contracts and a real service. The fault is provoked, `status` is watched, every 
 the fault lasts, the fault is undone, and all views are compared again once the project says that it is well.
 
     headrace bench faults [--only NAME ...] [--list] [--json] [--patience 12] [--heal 60] [--engine spark]
+                          [--postgres FOLDER]
 
 Ends with status 1 if rows were wrong while `status` said `kept`.
 """
@@ -14,10 +15,14 @@ from __future__ import annotations
 import argparse
 import json
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+
+import psycopg
 
 from bench.faults_database import FAULTS as OF_DATABASES
 from bench.faults_files import FAULTS as OF_FILES
@@ -54,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _try_fault(one: Fault, options: argparse.Namespace) -> Outcome:
     part = one.part if options.engine is None else replace(one.part, engine=options.engine)
     try:
-        with open_world(part) as world:
+        with open_world(part, options.postgres) as world:
             answer = world.up()
             if answer.returncode != 0:
                 refusal = (answer.stderr or answer.stdout).strip().splitlines()
@@ -64,6 +69,9 @@ def _try_fault(one: Fault, options: argparse.Namespace) -> Outcome:
             return _watch_fault(one, world, options)
     except CannotTry as error:
         return Outcome(one, not_tried=str(error))
+    except (psycopg.Error, OSError, subprocess.SubprocessError) as error:
+        # One that cannot be provoked, or undone, says nothing about the others.
+        return Outcome(one, not_tried=f"{type(error).__name__}: {str(error).splitlines()[0]}")
 
 
 def _watch_fault(one: Fault, world: World, options: argparse.Namespace) -> Outcome:
@@ -148,6 +156,7 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--patience", type=float, default=12.0, help="seconds in which a fault has to be noticed")
     parser.add_argument("--heal", type=float, default=60.0, help="seconds in which a project has to be well again")
     parser.add_argument("--engine", choices=("spark", "local"), help="instead of the one that a fault asks for")
+    parser.add_argument("--postgres", type=Path, metavar="FOLDER", help="with the binaries of another PostgreSQL")
     options = parser.parse_args(arguments)
     known = {one.name: one for one in FAULTS}
     unknown = [name for name in options.only or () if name not in known]

@@ -209,10 +209,10 @@ class Writer(Beside):
 
 
 @contextmanager
-def open_world(part: Part) -> Iterator[World]:
+def open_world(part: Part, binaries: Path | None = None) -> Iterator[World]:
     """A project that is written and does not run yet; nothing of it is left afterwards."""
     root, port = Path(tempfile.mkdtemp(prefix="faults-")), free_port()
-    server = EmbeddedPostgres(root / "server", {"fsync": "off"}, lambda: port)
+    server = EmbeddedPostgres(root / "server", {"fsync": "off"}, lambda: port, binaries)
     world = World(root, server, part)
     with ExitStack() as closing:
         closing.callback(_remove_world, world)

@@ -40,6 +40,9 @@ SETTINGS: Mapping[str, str] = {
 }
 """Small, and ready for change capture. Commits stay synchronous: capture would see asynchronous ones 200 ms late."""
 
+NEW = ("io_method",)
+"""Settings that older versions do not know."""
+
 ATTEMPTS = 5
 """A port that was free may be taken when the server asks for it; a killed server's children may take a moment to go."""
 
@@ -51,17 +54,24 @@ LOOK_EVERY_S = 0.02
 class EmbeddedPostgres:
     """A server over `folder`, made when missing. Use it as a context manager, or call `start` and `stop`.
 
-    `settings` are added to `SETTINGS` and win; changing them takes effect at the next start.
+    `settings` are added to `SETTINGS` and win; changing them takes effect at the next start. `binaries` is the folder
+    of another PostgreSQL, of any version, than the one that comes as a package.
     """
 
     def __init__(
-        self, folder: Path, settings: Mapping[str, str] | None = None, find_port: Callable[[], int] | None = None
+        self,
+        folder: Path,
+        settings: Mapping[str, str] | None = None,
+        find_port: Callable[[], int] | None = None,
+        binaries: Path | None = None,
     ) -> None:
         self._user = server_user()
         self.folder = self._user.reachable(folder.absolute())
         self.port = 0
         self._find_port = find_port or free_port
-        self._settings = {**SETTINGS, **(settings or {})}
+        self._binaries = binaries
+        known = SETTINGS if binaries is None else {name: SETTINGS[name] for name in SETTINGS if name not in NEW}
+        self._settings = {**known, **(settings or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self._lock: IO[str] | None = None
 
@@ -79,7 +89,7 @@ class EmbeddedPostgres:
         if self._process is not None and self._process.poll() is None:
             return
         self.stop()
-        binaries = find_binaries(self._user)
+        binaries = self._binaries or find_binaries(self._user)
         self._user.make_folder(self.folder)
         self._hold_folder()
         try:
