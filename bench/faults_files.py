@@ -77,11 +77,11 @@ def _remount(world: World, how: str) -> None:
 
 
 def _delta_is_equal(world: World) -> bool:
-    """Whether the Delta table holds what its view's query gives, within a minute."""
+    """Whether the Delta table holds what its view's query gives, within some seconds."""
     from deltalake import DeltaTable
 
     wanted = sorted(world.eu("SELECT id, name, country FROM customers"))
-    for _ in range(60):
+    for _ in range(20):
         with suppress(Exception):  # it may not be there, or not whole
             rows = DeltaTable(str(world.project / "out" / "people")).to_pyarrow_table().to_pylist()
             if sorted((row["id"], row["name"], row["country"]) for row in rows) == wanted:

@@ -6,6 +6,8 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -93,6 +95,19 @@ def stop_copied_folder(world: World) -> Iterator[None]:
     yield
 
 
+@fault("`up` is run in another container, which sees other processes", UNTOUCHED)
+def start_elsewhere(world: World) -> Iterator[None]:
+    alone = ["unshare", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode != 0:
+        raise CannotTry("no process can be started in another container here")
+    command = [*alone, sys.executable, "-P", "-m", "headrace", "up", str(world.project), "--engine", "local"]
+    with subprocess.Popen(
+        command, env=world.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as other:
+        yield
+        other.terminate()
+
+
 @fault("Spark is killed", UNTOUCHED, ON_SPARK)
 def kill_spark(world: World) -> Iterator[None]:
     _signal(_find(world, "spark"), signal.SIGKILL)
@@ -133,6 +148,5 @@ def kill_captures_with_skew(world: World) -> Iterator[None]:
 
 FAULTS: tuple[Fault, ...] = (
     *(suspend_service, suspend_captures, kill_captures, kill_service, start_without_table, stop_copied_folder),
-    kill_captures_with_skew,
-    *(kill_spark, kill_workers, starve_workers),
+    *(start_elsewhere, kill_captures_with_skew, kill_spark, kill_workers, starve_workers),
 )

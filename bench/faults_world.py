@@ -171,9 +171,9 @@ class World:
         return Comparison(equal, before, self.look(since))
 
     def copy_is_equal(self) -> bool:
-        """Whether the copy in PostgreSQL holds what its view's query gives, within a minute."""
+        """Whether the copy in PostgreSQL holds what its view's query gives, within some seconds."""
         orders = "SELECT id, customer, amount FROM orders"
-        for _ in range(60):
+        for _ in range(20):
             names = dict(self.eu("SELECT id, name FROM customers"))
             wanted = sorted((id_, names[customer], amount) for id_, customer, amount in self.us(orders))
             with suppress(psycopg.Error):
