@@ -36,6 +36,7 @@ from headrace.doors.cli.output import table, wrap
 FAULTS: tuple[Fault, ...] = (*OF_TABLES, *OF_VALUES, *OF_DATABASES, *OF_FILES, *OF_PROCESSES)
 LOOK_EVERY_S = 0.2
 STARTED_WITHIN_S = 60.0
+LONGEST_WORD = 24
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -131,7 +132,12 @@ def _row(one: Outcome) -> list[str]:
     rows = f"{one.rows_equal}, WRONG" if one.wrong_while_kept else one.rows_equal
     said = one.said or ("read again" if one.read_again else "nothing")
     unlike = "" if one.is_as_expected else f" (expected: {one.fault.expected})"
-    return [one.fault.name, _seconds(one.seen_s), _seconds(one.healed_s), rows, said + unlike]
+    return [one.fault.name, _seconds(one.seen_s), _seconds(one.healed_s), rows, _shorten_words(said) + unlike]
+
+
+def _shorten_words(text: str) -> str:
+    """Paths and ids would leave the other columns no room; the document has them whole."""
+    return " ".join(word if len(word) <= LONGEST_WORD else f"{word[:10]}...{word[-8:]}" for word in text.split())
 
 
 def _seconds(found: float | None) -> str:
