@@ -150,6 +150,7 @@ FAULTS: dict[str, tuple[str, str | None]] = {
         f"ALTER PUBLICATION {NAMES.tables} SET (publish = 'insert');\nUPDATE thing SET n = n + 1;\nDELETE FROM line",
         "its table was not published, or not completely, for a while",
     ),
+    "publication dropped": (f"DROP PUBLICATION {NAMES.tables};\nUPDATE thing SET n = n + 1", "its "),
     "insertions only for a while": (
         f"ALTER PUBLICATION {NAMES.tables} SET (publish = 'insert');\nUPDATE thing SET n = n + 1;\nDELETE FROM line;\n"
         f"ALTER PUBLICATION {NAMES.tables} SET (publish = 'insert, update, delete, truncate')",

@@ -15,8 +15,10 @@ import pytest
 from headrace.connect.files import FileStore
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.sqlite import open_sqlite
+from headrace.connect.postgres.binaries import find_binaries
 from headrace.connect.postgres.capture import Capture, CaptureSettings, SourceChanged
 from headrace.connect.postgres.embedded import EmbeddedPostgres
+from headrace.connect.postgres.server_user import server_user
 from headrace.model.event_wire import EventsAsked
 from headrace.model.plan_events import SourcesReread
 from headrace.run.capture.position import parse_lsn
@@ -71,6 +73,14 @@ class Restorable:
         copy_folder(self.server.folder / "data", self.server.folder / "saved")
         self.server.start()
 
+    def reset_log(self) -> None:
+        """What people do to a server that does not start any more: its log is thrown away."""
+        self.server.stop()
+        user = server_user()
+        done = user.run([str(find_binaries(user) / "pg_resetwal"), "-f", "-D", str(self.server.folder / "data")])
+        assert done.returncode == 0, done.stderr
+        self.server.start()
+
     def restore(self) -> None:
         self.server.stop()
         copy_folder(self.server.folder / "saved", self.server.folder / "data")
@@ -119,3 +129,8 @@ def test_a_server_that_was_restored_is_told_from_one_that_failed_over(restorable
     assert found.catch_up() == [], "a failover is no reason to read"
     found.restore()
     assert found.catch_up() == ["the database was restored, or somebody else moved our place in its log"] * 2
+    found.reset_log()
+    found.execute("UPDATE plain SET v = 'after the reset'", "INSERT INTO loose VALUES ('after the reset', 1)")
+    assert len(found.catch_up()) == 2
+    found.execute("DELETE FROM loose")
+    assert found.catch_up() == []
