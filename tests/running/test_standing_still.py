@@ -163,3 +163,32 @@ def fill_disk(file: Path) -> None:
                 os.write(handle.fileno(), bytes(size))
             except OSError:
                 size //= 2
+
+
+def test_a_folder_that_cannot_be_written_is_named(
+    tmp_path: Path, small_disk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (small_disk / "views").mkdir()
+    (small_disk / "views" / "all.sql").write_text("SELECT who FROM clicks")
+    (small_disk / "headrace.yml").write_text(FOLDERS.format(path=tmp_path))
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    for words in ([], ["--detach"]):
+        assert main.run(["up", str(small_disk), "--engine=local", *words]) == 2
+        said = " ".join(capsys.readouterr().err.split())
+        assert f'"{small_disk / ".headrace"}" cannot be written: Read-only file system' in said
+
+
+FOLDERS = """
+project: clicks
+sites: {{us: {{}}}}
+sources:
+  clicks:
+    kind: stream
+    at: us
+    time: at
+    rate: 1 /s
+    columns: {{at: timestamp, who: string}}
+    files: {{path: "{path}", format: csv}}
+contracts:
+  all: {{view: all, at: us, freshness: 5 s}}
+"""

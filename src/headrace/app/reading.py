@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.model.errors import ConnectError, InputError, UsageError
+from headrace.model.errors import UsageError
 from headrace.site.folder import Folder
-from headrace.site.last_status import State, last_status
+from headrace.site.last_status import current_status, last_status
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +53,6 @@ __all__ = [
 ]
 
 FOLLOW_EVERY_S = 0.5
-ANSWER_WITHIN_S = 2.0
 BEGINNING = "beginning"
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 LAST_MOMENT = (datetime.datetime(9999, 12, 31, tzinfo=datetime.UTC) - EPOCH) // datetime.timedelta(microseconds=1)
@@ -67,26 +66,9 @@ def project_status(directory: Path) -> dict[str, Any]:
 
     A service that runs and has not written it is asked: its disk may be full.
     """
-    folder = Folder(directory)
-    found = last_status(folder)
+    found = current_status(Folder(directory))
     if found is None:
         raise never_ran(directory)
-    return _ask_for_status(folder) or found if found["service"]["state"] == State.UNRESPONSIVE else found
-
-
-def _ask_for_status(folder: Folder) -> dict[str, Any] | None:
-    """What the service says now; None if it does not answer."""
-    from headrace.connect.service_client import ask
-    from headrace.site.process import running_process
-
-    process = running_process(folder)
-    if process is None or not process.is_here:
-        return None
-    try:
-        found: dict[str, Any] = ask(process.port, process.token, "GET", "/status", within_s=ANSWER_WITHIN_S)
-    except (ConnectError, InputError):
-        return None
-    found["service"]["age_s"] = 0.0
     return found
 
 

@@ -300,7 +300,7 @@ def _tell_end(host: ServiceHost) -> None:
     try:
         _write_last_status(host)
         forget_process(host.folder)
-    except UnreadableState as error:
+    except (UnreadableState, OSError) as error:
         log.warning("how the service ended is not written down: %s", error)
 
 

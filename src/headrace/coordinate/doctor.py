@@ -18,7 +18,7 @@ from headrace.model.errors import ConnectError, DamagedLedger, Problem, Unreadab
 from headrace.run.source_port import Looked, ProjectPlace
 from headrace.site.folder import Folder
 from headrace.site.forced import read_forced
-from headrace.site.last_status import last_status
+from headrace.site.last_status import current_status, last_status
 from headrace.site.process import read_process, running_process
 from headrace.site.sources.databases import databases_of
 
@@ -110,7 +110,7 @@ def _look_at_service(folder: Folder) -> Iterator[Looked]:
         yield Looked("service", "gone", gone)
     elif process is not None:
         yield Looked("service", f"runs as {process.words}")
-        last = last_status(folder)
+        last = current_status(folder)
         if last is not None:
             yield from _repeat_told(last)
 

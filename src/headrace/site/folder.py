@@ -22,7 +22,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.model.errors import UnreadableState, WireError
+from headrace.model.errors import ConnectError, UnreadableState, WireError
 from headrace.site.private_folder import close_to_others
 
 if TYPE_CHECKING:
@@ -56,11 +56,15 @@ class Folder:
 
     def prepare(self) -> bool:
         """Makes the folder, or closes one that is there to other users; whether they could read it until now."""
-        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        ignore = self.root / ".gitignore"
-        if not ignore.exists():
-            ignore.write_text("*\n")
-        return close_to_others(self.root)
+        try:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            ignore = self.root / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text("*\n")
+            return close_to_others(self.root)
+        except OSError as error:
+            hint = "is there space on its disk, and may we write there?"
+            raise ConnectError(f'"{self.root}" cannot be written: {error.strerror}', hint) from error
 
     @property
     def exists(self) -> bool:

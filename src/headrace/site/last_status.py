@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from headrace.model.amounts import format_seconds
+from headrace.model.errors import ConnectError, InputError
 from headrace.model.trouble import Trouble
 from headrace.site.folder import Folder
 from headrace.site.process import running_process
@@ -14,6 +15,7 @@ from headrace.site.process import running_process
 FILE = "status.json"
 UNRESPONSIVE_S = 5.0
 """A service writes its status every second: one that has not written it for this long stands still."""
+ANSWER_WITHIN_S = 2.0
 WAKE = "run `kill -CONT PID` if somebody suspended the process, else `kill -9 PID` and `headrace up`: nothing is lost"
 
 
@@ -50,6 +52,31 @@ def last_status(folder: Folder) -> dict[str, Any] | None:
         found["troubles"] = []  # nobody looks after them now: the next service finds those that are left
         failed = about["state"] == State.FAILED
         _mark(found, "stopped", f"the service failed: {about['error']}" if failed else "the service was stopped")
+    return found
+
+
+def current_status(folder: Folder) -> dict[str, Any] | None:
+    """What was written last; or, of a service that runs and has written nothing for some seconds, what it answers: its
+    disk may be full.
+    """
+    found = last_status(folder)
+    if found is None or found["service"]["state"] != State.UNRESPONSIVE:
+        return found
+    return _ask_for_status(folder) or found
+
+
+def _ask_for_status(folder: Folder) -> dict[str, Any] | None:
+    """What the service says now; None if it does not answer."""
+    from headrace.connect.service_client import ask
+
+    process = running_process(folder)
+    if process is None or not process.is_here:
+        return None
+    try:
+        found: dict[str, Any] = ask(process.port, process.token, "GET", "/status", within_s=ANSWER_WITHIN_S)
+    except (ConnectError, InputError):
+        return None
+    found["service"]["age_s"] = 0.0
     return found
 
 
