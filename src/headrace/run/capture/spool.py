@@ -59,6 +59,16 @@ class CapturedTable:
         return tuple(known.get(name) for name in self.names)
 
 
+class UnheldValue(NoSuchValue):
+    """A value of a row that a source's types do not hold. `key` is that of its row, if the source has one."""
+
+    def __init__(self, message: str, column: str, text: bytes, key: TextRow | None) -> None:
+        super().__init__(message)
+        self.column = column
+        self.text = text
+        self.key = key
+
+
 class SpoolRows:
     """Collects rows by reference and makes Arrow columns of them at once. Each row has a stamp.
 
@@ -98,7 +108,7 @@ class SpoolRows:
         self.add(stamp, op, (None,) * len(self.captured.columns))
 
     def take(self) -> pa.Table:
-        """The rows since the last call, stamped in `__t`. Raises NoSuchValue with the column's name."""
+        """The rows since the last call, stamped in `__t`. Raises UnheldValue."""
         count = len(self._rows)
         values = zip(*self._rows, strict=True) if count else ((),) * len(self.captured.columns)
         arrays = [
@@ -116,15 +126,35 @@ class SpoolRows:
         return pa.Table.from_arrays(arrays, schema=spool_schema(self.captured))
 
     def _make_column(self, name: str, type_: Type, texts: tuple[bytes | None, ...]) -> pa.Array:
+        exact = self.captured.keyed and name in self.captured.key
         try:
-            return column_of(texts, type_)
+            return column_of(texts, type_, exact)
         except NoSuchValue as error:
-            raise NoSuchValue(f'column "{name}" of source "{self.captured.source}": {error}') from error
+            message = f'column "{name}" of source "{self.captured.source}": {error}'
+            position = _find_unheld(texts, type_, exact)
+            raise UnheldValue(message, name, texts[position] or b"", self._key_at(position)) from error
+
+    def _key_at(self, position: int) -> TextRow | None:
+        row = self._rows[position]
+        return tuple(row[column] for column in self.captured.key_positions) if self.captured.keyed else None
 
     def _make_kept_column(self, count: int) -> pa.Array:
         if not self._kept:
             return pa.nulls(count, KEPT_TYPE)
         return pa.array([self._kept.get(position) for position in range(count)], KEPT_TYPE)
+
+
+def _find_unheld(texts: Sequence[bytes | None], type_: Type, exact: bool) -> int:
+    """The position of a text that the type does not hold; there is one. By halves: each is read as a column."""
+    first, last = 0, len(texts)
+    while last - first > 1:
+        middle = (first + last) // 2
+        try:
+            column_of(texts[first:middle], type_, exact)
+            first = middle
+        except NoSuchValue:
+            last = middle
+    return first
 
 
 def spool_schema(captured: CapturedTable) -> pa.Schema:

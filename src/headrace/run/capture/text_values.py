@@ -3,6 +3,8 @@
 Whole columns are cast at once. What a cast does not read is read value by value: years beyond four digits and infinity,
 which become the nearest time that our types have (0001-01-01 to 9999-12-31, as Spark does), and numbers with more
 digits after the point than the declared type, which are rounded half away from zero (as PostgreSQL does).
+
+A key is never changed like that: two keys would become one, and one of two rows would be lost.
 """
 
 from __future__ import annotations
@@ -29,13 +31,13 @@ class NoSuchValue(EvaluationError):
     """A text that the declared type has no value for."""
 
 
-def column_of(texts: Texts, type_: Type) -> pa.Array:
-    """Raises NoSuchValue, which names the text and the type."""
+def column_of(texts: Texts, type_: Type, exact: bool = False) -> pa.Array:
+    """Raises NoSuchValue, which names the text and the type. With `exact`, also for values that we would change."""
     match type_:
         case Array(element):
-            return _arrays(texts, element)
+            return _arrays(texts, element, exact)
         case Decimal():
-            return _cast_or_each(texts, type_, lambda text: _decimal(text, type_))
+            return _cast_or_each(texts, type_, lambda text: _decimal(text, type_, exact))
         case Simple(Kind.STRING):
             return _strings(texts)
         case Simple(Kind.BINARY):
@@ -45,9 +47,9 @@ def column_of(texts: Texts, type_: Type) -> pa.Array:
         case Simple(Kind.FLOAT | Kind.DOUBLE):
             return plain_floats(_cast_or_each(texts, type_, float))
         case Simple(Kind.TIMESTAMP):
-            return _timestamps(texts, type_)
+            return _timestamps(texts, type_, exact)
         case Simple(Kind.DATE):
-            return _cast_or_each(texts, type_, lambda text: _time(text).date())
+            return _cast_or_each(texts, type_, lambda text: _time(text, type_, exact).date())
         case _:
             return _cast_or_each(texts, type_, int)
 
@@ -104,20 +106,22 @@ def plain_floats(values: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_nan(plain), pa.scalar(float("nan"), values.type), plain)
 
 
-def _timestamps(texts: Texts, type_: Type) -> pa.Array:
+def _timestamps(texts: Texts, type_: Type, exact: bool) -> pa.Array:
     """Timestamps with a zone end in +00, since the session's zone is UTC; without one they are meant as UTC."""
     first = next((text for text in texts if text), b"")
     if first.endswith(b"+00"):
-        return _cast_or_each(texts, type_, _time)
+        return _cast_or_each(texts, type_, lambda text: _time(text, type_, exact))
     try:
         return pa.array(texts, pa.string()).cast(pa.timestamp("us")).cast(arrow_type(type_))
     except pa.ArrowInvalid:
-        return _cast_or_each(texts, type_, _time)
+        return _cast_or_each(texts, type_, lambda text: _time(text, type_, exact))
 
 
-def _time(text: bytes) -> dt.datetime:
+def _time(text: bytes, type_: Type, exact: bool) -> dt.datetime:
     """A date or timestamp that may be outside of what we can hold: then the nearest that is inside."""
     written = text.decode().removesuffix("+00")
+    if exact and (written.endswith(("infinity", " BC")) or written.index("-") > 4):
+        raise _refuse_key(text, type_)
     if written in ("infinity", "-infinity"):
         chosen = LAST if written == "infinity" else FIRST
     elif written.endswith(" BC"):
@@ -129,17 +133,29 @@ def _time(text: bytes) -> dt.datetime:
     return chosen.replace(tzinfo=dt.UTC)
 
 
-def _decimal(text: bytes, type_: Decimal) -> decimal.Decimal:
+def _decimal(text: bytes, type_: Decimal, exact: bool) -> decimal.Decimal:
     with decimal.localcontext(prec=200) as context:
         context.rounding = decimal.ROUND_HALF_UP
-        return decimal.Decimal(text.decode()).quantize(decimal.Decimal(1).scaleb(-type_.scale))
+        written = decimal.Decimal(text.decode())
+        rounded = written.quantize(decimal.Decimal(1).scaleb(-type_.scale))
+    if exact and rounded != written:
+        raise _refuse_key(text, type_)
+    return rounded
 
 
-def _arrays(texts: Texts, element: Type) -> pa.Array:
-    return _lists([None if text is None else parse_array(text) for text in texts], element)
+def _refuse_key(text: bytes, type_: Type) -> NoSuchValue:
+    shown = text[:100].decode(errors="replace")
+    return NoSuchValue(f"the value {shown} is none of {type_}, and a key is never changed to the nearest that is")
 
 
-def _lists(lists: Sequence[Any], element: Type) -> pa.Array:
+def _arrays(texts: Texts, element: Type, exact: bool) -> pa.Array:
+    numbered = next((text for text in texts if exact and text is not None and text.startswith(b"[")), None)
+    if numbered is not None:
+        raise _refuse_key(numbered, Array(element))
+    return _lists([None if text is None else parse_array(text) for text in texts], element, exact)
+
+
+def _lists(lists: Sequence[Any], element: Type, exact: bool) -> pa.Array:
     offsets: list[int | None] = []
     inside: Nested = []
     for values in lists:
@@ -148,5 +164,8 @@ def _lists(lists: Sequence[Any], element: Type) -> pa.Array:
     deeper = isinstance(element, Array)
     if any(value is not None and isinstance(value, list) != deeper for value in inside):
         raise NoSuchValue(f"an array of another depth than {Array(element)}")
-    elements = _lists(inside, element.element) if isinstance(element, Array) else column_of(inside, element)  # type: ignore[arg-type]
+    if isinstance(element, Array):
+        elements = _lists(inside, element.element, exact)
+    else:
+        elements = column_of(inside, element, exact)  # type: ignore[arg-type]
     return pa.ListArray.from_arrays(pa.array([*offsets, len(inside)], pa.int32()), elements)
