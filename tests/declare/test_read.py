@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,11 +16,13 @@ from headrace.model.catalogue import (
     OperatorTime,
     PostgresTable,
     Refresh,
+    Source,
+    SourceColumn,
     SourceKind,
     Stays,
 )
-from headrace.model.errors import InputError, Location, Severity, UsageError
-from headrace.model.types import BIGINT, DOUBLE, STRING, TIMESTAMP
+from headrace.model.errors import InputError, Location, Problem, Severity, UsageError
+from headrace.model.types import BIGINT, DOUBLE, INT, STRING, TIMESTAMP
 from tests.declare.projects import MINIMAL, mistakes, read, write_project
 
 T = "{kind: table, at: us, key: id, columns: {id: bigint, name: string}}"
@@ -315,3 +319,25 @@ def test_views_are_in_the_order_people_count(tmp_path: Path) -> None:
     text = f"sources: {{t: {T}}}"
     views = dict.fromkeys(("V10", "V9", "V1", "A"), "SELECT id FROM t")
     assert list(read(tmp_path, text, **views).views) == ["A", "V1", "V9", "V10"]
+
+
+def test_a_column_that_cannot_be_captured_is_said_to_be_so_and_not_to_be_missing(tmp_path: Path) -> None:
+    (tmp_path / "views").mkdir()
+    (tmp_path / "views" / "v.sql").write_text("SELECT t.id, t.lasts, t.other FROM t")
+    (tmp_path / "headrace.yml").write_text(
+        "project: p\nsites: {us: {}}\nsources:\n  t: {kind: table, at: us, key: [id, lasts], "
+        'postgres: {dsn: "host=db", table: t}}\ncontracts: {v: {view: v, at: us, freshness: 5 s}}\n'
+    )
+    left_out = (("lasts", "has type interval, which is not handled"),)
+
+    def inspect(project: str, sources: Mapping[str, Source]) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
+        found = replace(sources["t"], columns=(SourceColumn("id", INT),), left_out=left_out)
+        return {"t": found}, ()
+
+    with pytest.raises(InputError) as raised:
+        read_project(tmp_path, {}, inspect)
+    assert [problem.message for problem in raised.value.problems] == [
+        'key of source "t" names column "lasts", which has type interval, which is not handled',
+        'column "t.lasts" has type interval, which is not handled',
+        'column "t.other" does not exist',
+    ]

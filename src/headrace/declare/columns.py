@@ -97,6 +97,7 @@ def _unknown(entries: Entries, source: Source | None, name: str, path: Path) -> 
     if name not in known:
         what = f'{describe(path[:2])} names column "{name}", which source "{source.name}" does not have'
         if path[:2] == ("sources", source.name):
-            what = f'{path[2]} of source "{source.name}" names column "{name}", which does not exist'
+            why = dict(source.left_out).get(name)
+            what = f'{path[2]} of source "{source.name}" names column "{name}", which {why or "does not exist"}'
         listed = ", ".join(f'"{column}"' for column in known[:10])
         yield Problem(what, entries.document.value_at(path), nearest_name(name, known) or f"its columns are {listed}")

@@ -171,7 +171,8 @@ class Source:
 
     `columns` is None until the source is inspected. Streams have `time` (a column) and `retention_s`. `measured_rate`
     is what a running project found and was planned with instead of `rate`. `found` are statistics that are not
-    declared but taken from the database: `rows`, or `width` or `distinct` of a column (`body.width`).
+    declared but taken from the database: `rows`, or `width` or `distinct` of a column (`body.width`). `left_out` are
+    columns that are there and cannot be captured, each with why: `has type interval, which is not handled`.
     """
 
     name: str
@@ -190,6 +191,7 @@ class Source:
     declared_at: Location
     measured_rate: float | None = None
     found: tuple[str, ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ Each kind is a folder `connect/KIND/` with one module that implements the port, 
 `connect/sources.py`. Nothing else asks which kind a source is of. `docs/sources.md` says how to add one.
 
     describe, check, try_capture, look_at, ask    before a project runs: the planner, `check`, `doctor`, `up`
+    find_differences                              what `check --connect` warns of
     make_task, then open, step, close             while it runs: a capture takes changes, commits them, confirms them
     find_incomparable, open_cut, read_taken       when an audit compares views with the rows of their sources
     describe_made, give_back                      when nobody needs a source any more
@@ -203,6 +204,10 @@ class SourceConnector(ABC):
 
     def try_capture(self, sources: Sequence[Source], place: ProjectPlace) -> Iterator[Problem]:
         """All that keeps a capture from working now, each with what to do about it."""
+        yield from ()
+
+    def find_differences(self, sources: Sequence[Source], place: ProjectPlace) -> Iterator[Problem]:
+        """Warns of columns for which the source's system answers queries otherwise than we do."""
         yield from ()
 
     def look_at(

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
+import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
 from headrace.connect.postgres.process import Wanted, run
 from headrace.model.errors import ConnectError
-from headrace.model.types import INT, Decimal
+from headrace.model.types import DATE, INT, STRING, TIMESTAMP, Array, Decimal
 from headrace.run.capture.spool import CapturedTable
 from tests.connect.postgres.capture_place import Place
 from tests.connect.postgres.histories import LOOSE, PLAIN, TABLES, WIDE
 from tests.connect.postgres.spools import bag
 from tests.connect.postgres.test_capture_process import wait_for
+
+
+@contextmanager
+def running(place: Place, *tables: CapturedTable) -> Iterator[list[str]]:
+    """A capture that is opened again whenever it asks for it; what it tells."""
+    told, stop = list[str](), threading.Event()
+    wanted = Wanted(place.settings(*tables)), place.ledger, place.store, stop
+    thread = threading.Thread(target=run, args=(*wanted, lambda event, **_: told.append(event)))
+    thread.start()
+    try:
+        yield told
+    finally:
+        stop.set()
+        thread.join(60)
 
 
 def test_a_column_that_goes_stops_its_source_alone(place: Place, monkeypatch: pytest.MonkeyPatch):
@@ -79,18 +96,10 @@ def test_a_table_that_was_renamed_is_taken_again_when_it_has_its_name_back(
     assert place.ledger.notes()["quarantine:plain"].endswith('is now called "public.simple"')
     capture.close()
     monkeypatch.setattr("headrace.connect.postgres.capture.LOOK_AT_TABLES_EVERY_S", 0.0)
-    told: list[str] = []
-    stop = threading.Event()
-    settings = Wanted(place.settings(PLAIN)), place.ledger, place.store, stop
-    thread = threading.Thread(target=run, args=(*settings, lambda event, **_: told.append(event)))
-    thread.start()
-    try:
+    with running(place, PLAIN) as told:
         wait_for(lambda: "opened" in told)
         place.execute("ALTER TABLE simple RENAME TO plain")
         wait_for(lambda: not place.ledger.notes("quarantine:") and place.captured(PLAIN) == bag([(1, "x")]))
-    finally:
-        stop.set()
-        thread.join(60)
     assert "recovered" in told and "failed" not in told, "that a table is back is no failure"
 
 
@@ -155,3 +164,134 @@ INSERT INTO ticks VALUES (0)""")
         assert {"loaded:plain", "loaded:loose"} <= place.ledger.notes("loaded:").keys()
     finally:
         place.execute(f"REASSIGN OWNED BY {role} TO CURRENT_USER;\nDROP OWNED BY {role};\nDROP ROLE {role}")
+
+
+def test_row_level_security_that_binds_our_role_stops_its_source_alone_and_never_leaves_rows_out(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some tables were never analysed: counting their rows must not fail for all."""
+    role = "filtered_reader"
+    place.execute(f"""DROP ROLE IF EXISTS {role};
+CREATE ROLE {role} LOGIN REPLICATION PASSWORD 'x';
+GRANT CREATE ON DATABASE {place.connection.info.dbname} TO {role};
+ALTER TABLE ticks OWNER TO {role};
+ALTER TABLE plain OWNER TO {role};
+INSERT INTO ticks VALUES (0);
+INSERT INTO plain VALUES (1, 0, 'shown'), (2, 0, 'hidden');
+ALTER TABLE plain ENABLE ROW LEVEL SECURITY;
+ALTER TABLE plain FORCE ROW LEVEL SECURITY;
+CREATE POLICY some_rows ON plain USING (v = 'shown')""")
+    weak = replace(place, dsn=make_conninfo(place.dsn, user=role, password="x", options="-c row_security=on"))
+    tables = [one for one in TABLES if one.source in ("ticks", "plain")]
+    try:
+        capture = weak.capture(*tables)
+        capture.catch_up()
+        notes = place.ledger.notes()
+        assert notes["quarantine:plain"] == f'row-level security hides rows of public.plain from role "{role}"'
+        assert notes["mend:plain"] == f"ALTER ROLE {role} BYPASSRLS;"
+        assert "loaded:ticks" in notes and not place.captured(PLAIN)
+        place.execute(notes["mend:plain"].removesuffix(";"))
+        monkeypatch.setattr("headrace.connect.postgres.capture.LOOK_AT_TABLES_EVERY_S", 0.0)
+        with pytest.raises(ConnectError, match="can be captured again"):
+            capture.step()
+        capture.close()
+        capture = weak.capture(*tables)
+        capture.catch_up()
+        capture.close()
+        assert place.captured(PLAIN) == bag([(1, "shown"), (2, "hidden")])
+    finally:
+        place.execute(f"REASSIGN OWNED BY {role} TO CURRENT_USER;\nDROP OWNED BY {role};\nDROP ROLE {role}")
+
+
+NUMBERED = CapturedTable("numbered", "us", "numbered", (("k", Decimal(38, 18)), ("v", INT)), ("k",))
+DATED = CapturedTable("dated", "us", "dated", (("k", DATE), ("v", INT)), ("k",))
+TIMED = CapturedTable("timed", "us", "timed", (("k", TIMESTAMP), ("v", INT)), ("k",))
+LISTED = CapturedTable("listed", "us", "listed", (("k", Array(INT)), ("v", INT)), ("k",))
+CREATE_KEYS = """CREATE TABLE numbered (k numeric PRIMARY KEY, v int);
+CREATE TABLE dated (k date PRIMARY KEY, v int);
+CREATE TABLE timed (k timestamptz PRIMARY KEY, v int);
+CREATE TABLE listed (k int[] PRIMARY KEY, v int)"""
+ALIKE = """INSERT INTO numbered VALUES (1, 1), (0.0000000000000000001, 2), (0.0000000000000000002, 3);
+INSERT INTO dated VALUES ('2026-01-01', 1), ('0044-03-15 BC', 2), ('0100-07-12 BC', 3);
+INSERT INTO timed VALUES ('2026-01-01', 1), ('infinity', 2), ('20000-01-01', 3);
+INSERT INTO listed VALUES ('{1,2}', 1), ('[0:1]={1,2}', 2)"""
+NEVER = "and a key is never changed to the nearest that is"
+
+
+@pytest.mark.parametrize("by_the_log", [False, True])
+def test_keys_that_our_types_would_make_equal_stop_their_sources_and_are_named(place: Place, by_the_log: bool) -> None:
+    place.execute(CREATE_KEYS if by_the_log else f"{CREATE_KEYS};\n{ALIKE}")
+    capture = place.capture(NUMBERED, DATED, TIMED, LISTED, PLAIN)
+    capture.catch_up()
+    place.execute(f"{ALIKE};\nINSERT INTO plain VALUES (1, 0, 'x')" if by_the_log else "INSERT INTO plain VALUES (1)")
+    capture.catch_up()
+    capture.close()
+    notes = place.ledger.notes("quarantine:")
+    assert {name: why.partition(": ")[2] for name, why in notes.items()} == {
+        "quarantine:numbered": f"the value 0.0000000000000000001 is none of decimal(38,18), {NEVER}",
+        "quarantine:dated": f"the value {'0044-03-15' if by_the_log else '0100-07-12'} BC is none of date, {NEVER}",
+        "quarantine:timed": f"the value {'infinity' if by_the_log else '20000-01-01 00:00:00+00'} "
+        f"is none of timestamp, {NEVER}",
+        "quarantine:listed": f"the value [0:1]={{1,2}} is none of array<int>, {NEVER}",
+    }
+    assert len(place.captured(PLAIN)) == 1
+
+
+def test_a_source_that_a_value_stopped_goes_on_once_the_value_is_gone(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.connect.postgres.capture.LOOK_AT_TABLES_EVERY_S", 0.0)
+    place.execute("CREATE TABLE prices (k int PRIMARY KEY, p numeric(10,2));\nINSERT INTO prices VALUES (1, 1)")
+    place.execute("CREATE TABLE events (p numeric(10,2));\nALTER TABLE events REPLICA IDENTITY FULL")
+    prices = CapturedTable("prices", "us", "prices", (("k", INT), ("p", Decimal(10, 2))), ("k",))
+    events = CapturedTable("events", "us", "events", (("p", Decimal(10, 2)),))
+    with running(place, prices, events, PLAIN) as told:
+        wait_for(lambda: len(place.ledger.notes("loaded:")) == 3)
+        place.execute(
+            "INSERT INTO prices VALUES (2, 'NaN'), (3, 'NaN'), (4, 4);\nINSERT INTO events VALUES ('NaN'), (5)"
+        )
+        wait_for(lambda: len(place.ledger.notes("quarantine:")) == 2)
+        assert set(place.ledger.notes("mend:").values()) == {
+            "correct the value or delete its row; the source then resumes by itself"
+        }
+        place.execute("INSERT INTO plain VALUES (1, 0, 'x')")
+        wait_for(lambda: place.captured(PLAIN) == bag([(1, "x")]))
+        assert len(place.ledger.notes("quarantine:")) == 2 and "recovered" not in told, "the values are still there"
+        place.execute("DELETE FROM prices WHERE k = 2")
+        wait_for(lambda: "recovered" in told)
+        wait_for(lambda: len(place.ledger.notes("quarantine:")) == 2)
+        place.execute("UPDATE prices SET p = 3 WHERE k = 3;\nDELETE FROM events WHERE p = 'NaN'")
+        wait_for(lambda: not place.ledger.notes("quarantine:") and place.captured(events) == bag([(5,)]))
+        wait_for(lambda: place.captured(prices) == bag([(1, 1), (3, 3), (4, 4)]))
+
+
+def insert_latin(dsn: str, statement: str) -> None:
+    with psycopg.connect(dsn, client_encoding="SQL_ASCII") as connection:
+        connection.execute(statement.encode("latin-1"))
+
+
+def test_a_text_that_is_not_utf_8_stops_its_source_until_it_is_gone(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a database of encoding SQL_ASCII has such texts: also in keys, by which its tables are read."""
+    monkeypatch.setattr("headrace.connect.postgres.capture.LOOK_AT_TABLES_EVERY_S", 0.0)
+    names = CapturedTable("names", "us", "names", (("k", STRING), ("v", STRING)), ("k",))
+    name = f"{place.connection.info.dbname}_bytes"
+    place.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C' LOCALE_PROVIDER libc")
+    dsn = make_conninfo(place.dsn, dbname=name)
+    with psycopg.connect(dsn, autocommit=True, client_encoding="UTF8") as connection:
+        here = replace(place, dsn=dsn, connection=connection)
+        here.execute("CREATE TABLE names (k text PRIMARY KEY, v text);\nINSERT INTO names VALUES ('größe', 'ü')")
+        insert_latin(dsn, "INSERT INTO names VALUES ('\u00ef', 'in Latin-1'), ('\u00fc', 'in Latin-1')")
+        with running(here, names):
+            wait_for(
+                lambda: place.ledger.notes().get("quarantine:names", "").endswith("a text that is not valid UTF-8")
+            )
+            here.execute("DELETE FROM names WHERE v = 'in Latin-1'")
+            wait_for(lambda: place.captured(names) == bag([("größe", "ü")]))
+            insert_latin(dsn, "INSERT INTO names VALUES ('by the log', '\u00ef')")
+            wait_for(lambda: 'column "v" of' in place.ledger.notes().get("quarantine:names", ""))
+            here.execute("UPDATE names SET v = 'ß' WHERE k = 'by the log'")
+            wait_for(lambda: place.captured(names) == bag([("größe", "ü"), ("by the log", "ß")]))
+        connection.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
+    place.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import psycopg
 import pyarrow as pa
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from headrace.connect.postgres import cut as module
 from headrace.connect.postgres.cut import DatabaseCut
@@ -52,6 +53,34 @@ def test_values_of_all_kinds_are_read_as_they_are(
         assert read(cut, "id", "text", "bytes", "list") == sorted(ROWS, key=str)
         assert read(cut, "code") == [("ab",)] * len(ROWS)
         assert read(cut, "text") == sorted(((row[1],) for row in ROWS), key=str)
+
+
+def test_a_table_that_our_role_may_not_lock_is_left_out_and_others_are_read(
+    postgres_dsn: str, captured: CapturedTable
+) -> None:
+    role = "may_only_read"
+    own = CapturedTable("own", "us", "own", (("id", BIGINT),), ("id",))
+    with psycopg.connect(postgres_dsn, autocommit=True) as session:
+        for statement in (
+            f"DROP ROLE IF EXISTS {role}", f"CREATE ROLE {role} LOGIN PASSWORD 'x'", "CREATE TABLE own (id bigint)",
+            f"ALTER TABLE own OWNER TO {role}", "INSERT INTO own VALUES (7)", f"GRANT SELECT ON odd TO {role}",
+        ):  # fmt: skip
+            session.execute(statement.encode())
+        try:
+            with DatabaseCut(make_conninfo(postgres_dsn, user=role, password="x"), (captured, own)) as cut:
+                assert cut.lock()
+                cut.take_snapshot()
+                cut.release()
+                assert rows_of_arrow(pa.concat_tables(cut.parts("own", own.columns))) == [(7,)]
+                assert cut.missing.keys() == {"odd"}
+                mend = cut.missing["odd"].partition(": ")[2]
+            assert mend == f"GRANT MAINTAIN ON public.odd TO {role};"
+            session.execute(mend.encode())
+            with DatabaseCut(make_conninfo(postgres_dsn, user=role, password="x"), (captured, own)) as cut:
+                assert cut.lock() and not cut.missing
+        finally:
+            session.execute(f"DROP OWNED BY {role}".encode())
+            session.execute(f"DROP ROLE {role}".encode())
 
 
 def test_a_snapshot_stays_as_it_was(postgres_dsn: str, captured: CapturedTable) -> None:

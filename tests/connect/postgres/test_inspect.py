@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from headrace.connect.postgres import sessions
-from headrace.connect.postgres.inspect import inspect_sources
+from headrace.connect.postgres.differences import find_differences
+from headrace.connect.postgres.facts import ColumnFacts, TableFacts
+from headrace.connect.postgres.inspect import inspect_differences, inspect_sources
 from headrace.model import types
 from headrace.model.catalogue import PostgresTable, Source, SourceColumn, SourceKind
 from headrace.model.errors import ConnectError, Location, Problem, Severity
@@ -144,10 +147,31 @@ def test_what_is_declared_wins_over_what_is_measured(execute: Execute, postgres_
             "ALTER TABLE public.t SET LOGGED;",
         ),
         (
-            "CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+            "CREATE TABLE t (id int) PARTITION BY RANGE (id)",
             {},
-            "public.t is partitioned: its changes are not in the log",
-            "declare each partition as a source, and put them together in a view with UNION ALL",
+            "public.t is partitioned and has no primary key: its changes do not say which row changed",
+            "ALTER TABLE public.t ADD PRIMARY KEY (id);   with the columns that name a row",
+        ),
+        (
+            "CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id);"
+            "CREATE UNLOGGED TABLE p PARTITION OF t DEFAULT",
+            {},
+            "public.p, a partition of public.t, is unlogged: its changes are not in the log",
+            "ALTER TABLE public.p SET LOGGED;",
+        ),
+        (
+            "CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id);"
+            "CREATE TABLE p PARTITION OF t DEFAULT; ALTER TABLE p REPLICA IDENTITY NOTHING",
+            {},
+            "public.p, a partition of public.t, has a replica identity of its own: "
+            "its changes may not say which row changed",
+            "ALTER TABLE public.p REPLICA IDENTITY DEFAULT;",
+        ),
+        (
+            "CREATE TABLE t (id int PRIMARY KEY); CREATE TABLE heir () INHERITS (t)",
+            {},
+            "public.t has tables that inherit from it (public.heir): changes of their rows are not in its log",
+            "ALTER TABLE public.heir NO INHERIT public.t;   or make it a partitioned table",
         ),
         (
             "CREATE VIEW t AS SELECT 1 AS id",
@@ -209,6 +233,83 @@ def test_columns_that_cannot_be_captured_are_left_out_with_a_warning(execute: Ex
     found, problems = inspect(source("t"), postgres_dsn)
     assert [column.name for column in found.columns or ()] == ["id"]
     assert [problem.severity for problem in problems] == [Severity.WARNING, Severity.WARNING]
+
+
+def test_a_partitioned_table_is_measured_as_a_whole(execute: Execute, postgres_dsn: str) -> None:
+    execute("""
+        CREATE TABLE t (id int PRIMARY KEY, v text) PARTITION BY RANGE (id);
+        CREATE TABLE t_1 PARTITION OF t FOR VALUES FROM (0) TO (10);
+        CREATE TABLE t_2 PARTITION OF t DEFAULT;
+        INSERT INTO t SELECT n, 'value' FROM generate_series(1, 50) n
+    """)
+    found, problems = inspect(source("t"), postgres_dsn)
+    assert (problems, found.key, found.rows) == ((), ("id",), 50)
+    execute("ANALYZE")
+    found, _ = inspect(source("t"), postgres_dsn)
+    assert found.rows == 50 and found.columns is not None
+    assert [(column.name, column.width) for column in found.columns] == [("id", 4), ("v", 6)]
+
+
+def test_columns_for_which_postgresql_answers_otherwise_are_named(execute: Execute, postgres_dsn: str) -> None:
+    execute("""
+        CREATE TABLE t (
+            id int PRIMARY KEY, c char(5), n numeric, exact numeric(20,19), plain text, bytes text COLLATE "C",
+            several numeric[], unused numeric)
+    """)
+    found, _ = inspect(source("t"), postgres_dsn)
+    used = tuple(column for column in found.columns or () if column.name != "unused")
+    problems = list(inspect_differences(postgres_dsn, [dataclasses.replace(found, columns=used)]))
+    assert {problem.severity for problem in problems} == {Severity.WARNING}
+    rounded = "is numeric without a number of digits: it is rounded to 18 digits after the point here"
+    assert [problem.message for problem in problems] == [
+        'column "c" of public.t has type character(5), and is read without the spaces that fill it up: '
+        "LIKE, octet_length and comparisons with texts that end in spaces may differ from PostgreSQL",
+        f'column "n" of public.t {rounded}, and 20 digits before it are the most',
+        f'column "several" of public.t {rounded}, and 20 digits before it are the most',
+    ]
+
+
+def test_collations_that_are_not_the_order_of_bytes_are_named() -> None:
+    """The embedded server has no collations of that kind."""
+    columns = tuple(
+        ColumnFacts(name, "text", False, True, False, None, None, collation, deterministic)
+        for name, collation, deterministic in (
+            ("bytes", None, True), ("folded", "ci", False), ("one", "de", True), ("two", "de", True),
+        )
+    )  # fmt: skip
+    facts = TableFacts("public", "t", "r", "p", "d", (), (), (), True, None, columns)
+    used = tuple(SourceColumn(column.name, types.STRING) for column in columns)
+    apart = "<, >, ORDER BY, min and max may differ from PostgreSQL"
+    assert [problem.message for problem in find_differences(source("t", columns=used), facts)] == [
+        'column "folded" of public.t has collation "ci", which takes different texts for equal: '
+        "here they stay different in =, IN, joins, GROUP BY and DISTINCT",
+        f'public.t sorts "folded" by collation "ci", and we sort by bytes: {apart}',
+        f'public.t sorts "one", "two" by collation "de", and we sort by bytes: {apart}',
+    ]
+
+
+def test_a_database_of_encoding_sql_ascii_is_read_as_utf_8(postgres_dsn: str) -> None:
+    name = "plain_bytes"
+    with psycopg.connect(postgres_dsn, autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {name}".encode())
+        connection.execute(
+            f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C' LOCALE_PROVIDER libc".encode()
+        )
+    address = make_conninfo(postgres_dsn, dbname=name)
+    try:
+        with psycopg.connect(address, autocommit=True, client_encoding="UTF8") as connection:
+            connection.execute('CREATE TABLE t (id int PRIMARY KEY, "größe" text)')
+            found, problems = inspect(source("t"), address)
+            assert problems == () and [column.name for column in found.columns or ()] == ["id", "größe"]
+            (warning,) = inspect_differences(address, [found])
+            assert "SQL_ASCII" in warning.message and warning.severity is Severity.WARNING
+            connection.execute("SET client_encoding TO 'SQL_ASCII'")
+            connection.execute('ALTER TABLE t RENAME COLUMN id TO "\u00ef"'.encode("latin-1"))
+            _, (problem,) = inspect(source("t"), address)
+            assert "the name of a table or column is not UTF-8" in problem.message
+    finally:
+        with psycopg.connect(postgres_dsn, autocommit=True) as connection:
+            connection.execute(f"DROP DATABASE {name}".encode())
 
 
 def test_a_table_that_never_changes_needs_no_capture(execute: Execute, postgres_dsn: str) -> None:

@@ -10,6 +10,7 @@ from headrace.run.capture.pgoutput import Relation, RelationColumn
 from headrace.run.capture.table_fingerprint import (
     ColumnFingerprint,
     OtherColumn,
+    OtherPartitions,
     OtherPublication,
     OtherServer,
     OtherTable,
@@ -83,3 +84,12 @@ def test_what_the_log_says_of_a_table_is_compared_too(columns: list[tuple[str, i
     told = tuple(RelationColumn(name, name == "id", type_oid, -1) for name, type_oid in columns)
     assert find_relation_changes(TABLE, Relation(0, 800, "public", "t", told)) == changes
     assert find_relation_changes(TABLE, Relation(0, 801, "public", "t", told)) == (OtherTable(),)
+
+
+def test_a_partitioned_table_is_another_one_when_its_partitions_or_their_files_are_others() -> None:
+    first, second = replace(PART, oid=801, file=801), replace(PART, oid=802, file=802)
+    table = replace(TABLE, parts=(first, second))
+    for parts in ((first,), (first, second, replace(PART, oid=803)), (first, replace(second, file=900))):
+        assert find_changes(table, replace(table, parts=parts)) == (OtherPartitions(),)
+    assert find_changes(table, table) == ()
+    assert "attached, detached or truncated" in say_change(OtherPartitions())

@@ -29,16 +29,19 @@ from headrace.connect.postgres.drift import (
     find_name_drift,
     find_table_drift,
 )
-from headrace.connect.postgres.intake import Intake, OtherLog, Outside, SpoolTarget
+from headrace.connect.postgres.facts import Hindrance
+from headrace.connect.postgres.intake import MEND_VALUE, Intake, OtherLog, Outside, SpoolTarget
 from headrace.connect.postgres.load import Load, LoadProgress, Loads
 from headrace.connect.postgres.publications import (
     ALL_CHANGES,
     INSERTIONS,
-    Hindrance,
     explain_lock,
+    find_covered,
     find_unpublishable,
     publish,
+    say_covered,
 )
+from headrace.connect.postgres.readiness import find_unfit
 from headrace.connect.postgres.reading import clock_of, emit, writers_of
 from headrace.connect.postgres.reading_rights import find_unreadable
 from headrace.connect.postgres.replication import LogStream, LogUnreadable
@@ -55,6 +58,7 @@ from headrace.connect.postgres.slots import (
 from headrace.connect.postgres.spill import SpillFolder
 from headrace.connect.postgres.table_look import SeenTable
 from headrace.connect.postgres.table_watch import SeenTables, TableWatch
+from headrace.connect.postgres.unheld import is_still_there
 from headrace.connect.postgres.waits import say_silence, watch_open_transactions
 from headrace.model.errors import Conflict, ConnectError
 from headrace.model.log import Commit
@@ -201,7 +205,8 @@ class Capture:
         self._oids = _group_by_oid(settings.tables, seen)
         # Publications come before the slot: it decodes with the catalogue as it was at each place in the log, and
         # fails where a publication did not exist yet.
-        added, refused = self._publish(seen)
+        covered = self._find_covered(seen)
+        added, refused = self._publish({source: one for source, one in seen.items() if source not in covered})
         position, lost = self._position()
         self._stopped = frozenset(note_keys(self._ledger, SourceStopped))
         self._clock = DatabaseClock(self._ask_clock(), position.commit_time)
@@ -222,8 +227,17 @@ class Capture:
         self._start_stream(position)
         for source, why in refused.items():
             self._intake.halt(self._intake.targets[source], why.what, mend=why.hint)
+        for source, what in covered.items():
+            self._intake.halt(self._intake.targets[source], what)
         self._check_tables(seen)
         self._plan_loads(seen, added, {**dict.fromkeys(self._intake.targets, lost), **obsolete})
+
+    def _find_covered(self, seen: SeenTables) -> dict[str, str]:
+        """Sources whose tables are partitions of other sources' tables, and why they cannot be captured."""
+        tables = {one.source: seen[one.source] for one in self._settings.tables if not one.static}
+        names = {source: table.table for source, table in tables.items() if isinstance(table, SeenTable)}
+        roots = find_covered(self._session, list(names.values()))
+        return {source: say_covered(table, roots[table]) for source, table in names.items() if table in roots}
 
     def _publish(self, seen: SeenTables) -> tuple[dict[SqlTable, frozenset[str]], dict[str, Hindrance]]:
         """The tables that were not published before, or not completely, each with the transactions that wrote to it
@@ -235,7 +249,8 @@ class Capture:
             chosen = {
                 one.source: table.table
                 for one in self._settings.tables
-                if one.appends is streams and not one.static and isinstance(table := seen[one.source], SeenTable)
+                if one.appends is streams and not one.static
+                if isinstance(table := seen.get(one.source), SeenTable) and find_unfit(table.form) is None
             }
             wanted: dict[SqlTable, frozenset[str]] = {}
             for one in self._settings.tables:
@@ -384,7 +399,7 @@ class Capture:
 
     def _look_again(self, target: SpoolTarget, table: SqlTable) -> None:
         """Looks again at a table that is as declared, and was stopped."""
-        found = self._find_hindrance(target.captured, table)
+        found = self._find_hindrance(target, table)
         if found is None:
             raise SourceRecovered(
                 f"table {show_table(target.captured.table)} can be captured again, and is being read again"
@@ -392,10 +407,13 @@ class Capture:
         if found.what != target.halted:
             self._intake.halt(target, found.what, mend=found.hint)
 
-    def _find_hindrance(self, captured: CapturedTable, table: SqlTable) -> Hindrance | None:
+    def _find_hindrance(self, target: SpoolTarget, table: SqlTable) -> Hindrance | None:
+        captured, unheld = target.captured, target.unheld
         try:
             with self._session.transaction(force_rollback=True):
                 unreadable = find_unreadable(self._session, captured.names, table)
+                if unreadable is None and unheld is not None and is_still_there(self._session, captured, table, unheld):
+                    return Hindrance(str(unheld), MEND_VALUE)
                 if unreadable is not None or captured.static:
                     return unreadable
                 publication, operations = self._publication(captured.appends), _operations(captured.appends)

@@ -22,10 +22,10 @@ from pyarrow import csv
 
 from headrace.connect.postgres.inspect import ask_table
 from headrace.connect.postgres.reading import emit
-from headrace.connect.postgres.sessions import connect_session, database_errors, reason
+from headrace.connect.postgres.sessions import connect_session, database_errors, reason, texts_as_they_are
 from headrace.connect.postgres.slots import SqlTable
 from headrace.model.errors import ConnectError
-from headrace.model.table_name import show_table
+from headrace.model.table_name import quote_name, show_table
 from headrace.model.types import STRING, Type
 from headrace.run.capture.spool import CapturedTable
 from headrace.run.capture.text_values import NoSuchValue, column_of_texts
@@ -36,13 +36,18 @@ LOCK_WITHIN_MS = 300
 HELD_AT_MOST_MS = 10_000
 """How long an audit that asks for nothing more may hold the lock: one that was stopped, for example."""
 ROWS_AT_ONCE, BYTES_AT_ONCE = 100_000, 32 << 20
+_MAY_LOCK = """
+SELECT current_user::text AS role, has_table_privilege(c.oid, %s) AS may_lock
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s
+"""
 
 
 class DatabaseCut:
     """A cut through some tables of one database. `mark` may be set without `lock`, to see how far behind the capture
     is.
 
-    `missing` are sources whose tables are gone, and `rows` how many rows others have, as the database estimates.
+    `missing` are sources whose tables are gone or cannot be locked, and `rows` how many rows others have, as the
+    database estimates.
     """
 
     def __init__(self, dsn: str, tables: tuple[CapturedTable, ...]) -> None:
@@ -73,10 +78,23 @@ class DatabaseCut:
                 facts = ask_table(self._reader, one.table, count=False)
                 if facts is None:
                     self.missing[one.source] = f"its table {show_table(one.table)} no longer exists"
+                elif (why := self._why_unlockable(SqlTable(facts.schema, facts.name))) is not None:
+                    self.missing[one.source] = why
                 else:
                     found[one.source] = SqlTable(facts.schema, facts.name)
                     self.rows[one.source] = facts.rows
         return found
+
+    def _why_unlockable(self, table: SqlTable) -> str | None:
+        """A table of another role must not keep those of others from being compared."""
+        # Any one of these is enough. Names of privileges that a server does not know are an error.
+        enough = ["UPDATE", "DELETE", "TRUNCATE", *(["MAINTAIN"] if self._reader.info.server_version >= 170000 else [])]
+        row = self._reader.execute(_MAY_LOCK, [", ".join(enough), table.schema, table.name]).fetchone()
+        if row is None or row["may_lock"]:
+            return None
+        name = f"{quote_name(table.schema)}.{quote_name(table.name)}"
+        grant = f"GRANT {enough[-1]} ON {name} TO {quote_name(row['role'])};"
+        return f'role "{row["role"]}" may not lock its table, which a snapshot needs: {grant}'
 
     @property
     def _names(self) -> sql.Composed:
@@ -94,7 +112,7 @@ class DatabaseCut:
             self.release()
             return False
         except psycopg.Error as error:
-            raise ConnectError(reason(error, self._dsn), "a cut needs GRANT MAINTAIN on the tables") from error
+            raise ConnectError(reason(error, self._dsn)) from error
         return True
 
     def mark(self) -> str:
@@ -125,10 +143,15 @@ class DatabaseCut:
         names = sql.SQL(", ").join(_select_column(name, type_) for name, type_ in columns)
         select = sql.SQL("SELECT {} FROM {}").format(names, self._tables[source].identifier)
         # Quotes tell an empty text from NULL, which is the only value without them.
-        copy = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)").format(select)
+        copy = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)").format(select).as_bytes(self._reader)
         rows: list[bytes] = []
         size = 0
-        with database_errors(self._dsn), self._reader.cursor() as cursor, cursor.copy(copy) as lines:
+        with (
+            database_errors(self._dsn),
+            texts_as_they_are(self._reader),
+            self._reader.cursor() as cursor,
+            cursor.copy(copy) as lines,
+        ):
             for line in lines:
                 rows.append(bytes(line))
                 size += len(line)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.connect.postgres.facts import ColumnFacts
-from headrace.connect.postgres.publications import Hindrance
-from headrace.connect.postgres.readiness import holds
+from headrace.connect.postgres.facts import ColumnFacts, Hindrance
+from headrace.connect.postgres.readiness import find_unfit, holds
 from headrace.connect.postgres.sessions import Connection
 from headrace.connect.postgres.table_look import MissingTable, SeenTable
 from headrace.model.table_name import TableName, read_table_name, show_table
@@ -41,7 +40,9 @@ def find_table_drift(captured: CapturedTable, table: SeenTable | MissingTable) -
     drift = find_drift(captured, table.columns)
     if drift is not None:
         return Hindrance(drift, "")
-    return None if captured.static or captured.appends else _find_key_drift(captured, table)
+    if captured.static:
+        return None
+    return find_unfit(table.form) or (None if captured.appends else _find_key_drift(captured, table))
 
 
 def _find_key_drift(captured: CapturedTable, table: SeenTable) -> Hindrance | None:

@@ -16,7 +16,7 @@ def fill_source(source: Source, facts: TableFacts) -> Source:
         columns = tuple(
             SourceColumn(column.name, column.type)
             for column in facts.columns
-            if column.type is not None and not column.generated
+            if column.type is not None and column.why_left_out is None
         )
     else:
         columns = source.columns
@@ -28,6 +28,7 @@ def fill_source(source: Source, facts: TableFacts) -> Source:
         key=source.key or facts.primary_key,
         rows=rows,
         found=tuple(sorted({*undeclared, *(("rows",) if source.rows is None else ())})),
+        left_out=tuple((one.name, why) for one in facts.columns if (why := one.why_left_out) is not None),
     )
 
 

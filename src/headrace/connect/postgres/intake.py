@@ -30,8 +30,7 @@ from headrace.run.capture.clock import DatabaseClock, next_time
 from headrace.run.capture.pgoutput import Begin, CommitMessage, Message, Relation, RowChange, StreamCommit
 from headrace.run.capture.position import Beat, Position
 from headrace.run.capture.row_changes import Layout, add_change, find_touched
-from headrace.run.capture.spool import CapturedTable, SpoolRows
-from headrace.run.capture.text_values import NoSuchValue
+from headrace.run.capture.spool import CapturedTable, SpoolRows, UnheldValue
 from headrace.run.capture.visibility import Snapshot
 from headrace.run.ports import Store
 
@@ -39,6 +38,7 @@ ROWS_PER_FILE = 50_000
 OUR_PREFIX = "headrace"
 RECENT = 10_000
 """Transactions remembered for tables that are about to be read."""
+MEND_VALUE = "correct the value or delete its row; the source then resumes by itself"
 
 
 class OtherLog(Exception):
@@ -78,7 +78,7 @@ class SpoolTarget:
     `window` is there while the table is read by ranges of its key, `holding` while it is read as a whole.
     `unread` is a table that is to be read as if we held nothing of it: until then its changes say nothing to us.
     `halted` says why nothing goes to it any more; that is over once the table is as it was, if it `drifted`, or once
-    somebody did what `mend` says.
+    somebody did what `mend` says. `unheld` is the value because of which it was halted, if it was one.
     """
 
     captured: CapturedTable
@@ -90,6 +90,7 @@ class SpoolTarget:
     halted: str | None = None
     drifted: bool = False
     mend: str | None = None
+    unheld: UnheldValue | None = None
     numbers: int = 0
     pieces: list[tuple[StoredFile, int]] = field(default_factory=list)
 
@@ -273,8 +274,8 @@ class Intake:
             try:
                 for table in spill.release(target.captured.source, xid):
                     holding.changed.add_table(target.captured, table)
-            except NoSuchValue as error:
-                self.halt(target, str(error))
+            except UnheldValue as error:
+                self.halt_at(target, error)
 
     def _spill(self, xid: int) -> Spill:
         if xid not in self._open:
@@ -289,8 +290,8 @@ class Intake:
             return
         try:
             self._write(target, target.rows.take())
-        except NoSuchValue as error:
-            self.halt(target, str(error))
+        except UnheldValue as error:
+            self.halt_at(target, error)
 
     def add_tables(self, target: SpoolTarget, tables: Iterable[pa.Table]) -> None:
         """Rows that are columns already, of the present time, after those that came before."""
@@ -299,8 +300,8 @@ class Intake:
             for table in tables:
                 self._write(target, table)
                 self.rows_waiting += table.num_rows
-        except NoSuchValue as error:
-            self.halt(target, str(error))
+        except UnheldValue as error:
+            self.halt_at(target, error)
 
     def _write(self, target: SpoolTarget, table: pa.Table) -> None:
         """Numbered here: what is in one time may have come by way of several spills."""
@@ -315,8 +316,8 @@ class Intake:
     def _settle(self, spill: Spill, rows: SpoolRows, at_once: bool = False) -> None:
         try:
             spill.settle(rows, at_once)
-        except NoSuchValue as error:
-            self.halt(self.targets[rows.captured.source], str(error))
+        except UnheldValue as error:
+            self.halt_at(self.targets[rows.captured.source], error)
 
     def relieve(self) -> None:
         """Put everything that is in memory into files."""
@@ -330,7 +331,7 @@ class Intake:
     def halt(self, target: SpoolTarget, why: str, drifted: bool = False, mend: str | None = None) -> None:
         """Nothing more goes to this source; what it had in this batch is not committed."""
         source = target.captured.source
-        target.drifted, target.mend = drifted, mend
+        target.drifted, target.mend, target.unheld = drifted, mend, None
         self._end_source(target, why)
         self.note(SourceStopped(source, why), SourceMend.remove(source) if mend is None else SourceMend(source, mend))
 
@@ -360,6 +361,11 @@ class Intake:
         if t is not None:
             self.note(missed or SourceMissed(source, t), SourceObsolete(source, why))
             self._events += [SourcesReread(self._outside.now(), (source,), reason=why)] if tell else []
+
+    def halt_at(self, target: SpoolTarget, unheld: UnheldValue) -> None:
+        """Halts a source at a value: it goes on once the value is gone from its table."""
+        self.halt(target, str(unheld), mend=MEND_VALUE)
+        target.unheld = unheld
 
     def note(self, *changes: NoteChange) -> None:
         """Commits these with the batch."""

@@ -18,9 +18,18 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg import sql
 
+from headrace.connect.postgres.facts import Hindrance
 from headrace.connect.postgres.intake import Holding, Intake, SpoolTarget
-from headrace.connect.postgres.publications import Hindrance, explain_lock
-from headrace.connect.postgres.reading import Key, TableQueries, emit, snapshot_of, text_rows, writers_of
+from headrace.connect.postgres.publications import explain_lock
+from headrace.connect.postgres.reading import (
+    Key,
+    TableQueries,
+    emit,
+    snapshot_of,
+    text_rows,
+    texts_of_key,
+    writers_of,
+)
 from headrace.connect.postgres.reading_rights import explain_unreadable
 from headrace.connect.postgres.sessions import Connection, connect_session
 from headrace.connect.postgres.slots import SqlTable
@@ -30,8 +39,7 @@ from headrace.connect.postgres.table_watch import TableWatch
 from headrace.model.notes import SourceLoaded, SourceLoading, SourceMissed, SourceObsolete
 from headrace.model.table_name import show_table
 from headrace.run.capture.chunks import SnapshotWindow, next_size
-from headrace.run.capture.spool import CapturedTable, TextRow
-from headrace.run.capture.text_values import NoSuchValue
+from headrace.run.capture.spool import CapturedTable, TextRow, UnheldValue
 from headrace.run.capture.visibility import Snapshot
 
 ROWS_AT_ONCE = 10_000
@@ -267,11 +275,14 @@ class Loads:
         if merged is None:
             return
         target.rows.add_many(self._intake.t, "u", [chunk.rows[position] for position in merged.positions])
-        load.again = load.again[chunk.repaired :] + [_texts(key) for key in merged.again]
+        self._intake.flush(target)
+        if target.halted:  # by a value, before its key is taken for a text: it may be none
+            return
+        load.again = load.again[chunk.repaired :] + [texts_of_key(key) for key in merged.again]
         load.rows += len(chunk.rows)
         self._intake.rows_waiting += len(merged.positions)
         if keys and not chunk.repaired:
-            load.last = _texts(keys[-1])
+            load.last = texts_of_key(keys[-1])
         if chunk.last and not load.again:
             self._complete(load, target)
         else:
@@ -293,8 +304,8 @@ class Loads:
         load.rows += len(rows)
         try:
             holding.read.settle(collected)
-        except NoSuchValue as error:
-            self._intake.halt(self._target(load), str(error))
+        except UnheldValue as error:
+            self._intake.halt_at(self._target(load), error)
             return
         complete = len(rows) < load.at_once
         load.read(rows)
@@ -351,8 +362,3 @@ class Loads:
         self._mark = self._chunk = None
         self.close()
         self._cursor = None
-
-
-def _texts(key: TextRow) -> Key:
-    assert all(value is not None for value in key), "a key has no NULLs"
-    return tuple((value or b"").decode() for value in key)

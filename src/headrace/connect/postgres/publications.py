@@ -3,6 +3,9 @@
 Two publications, because a table without a key could not be updated any more if its updates were published: tables are
 published with all changes, streams with insertions only.
 
+A partitioned table is published as a whole: changes of all its partitions come under its own name, so a partition of
+it cannot be a source beside it.
+
 A table that cannot be added stops nobody but its own source. Publications may also be made by somebody else, for whom
 we then have no right to change them: that is fine as long as they hold what we need. A publication that somebody gave a
 row filter, too few columns or too few operations is put right; what it left out meanwhile has to be read again.
@@ -17,6 +20,7 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import sql
 
+from headrace.connect.postgres.facts import Hindrance
 from headrace.connect.postgres.sessions import Connection
 from headrace.connect.postgres.slots import SqlTable
 from headrace.connect.postgres.waits import say_locked
@@ -25,14 +29,7 @@ from headrace.model.table_name import quote_name
 
 ALL_CHANGES = "insert, update, delete, truncate"
 INSERTIONS = "insert"
-
-
-@dataclass(frozen=True, slots=True)
-class Hindrance:
-    """What keeps a table from being captured, and how to fix it."""
-
-    what: str
-    hint: str
+_ROOTS = ", publish_via_partition_root = true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +48,17 @@ class Published:
 class PublishedTable:
     """How a publication publishes a table: `columns` is None for all of them.
 
-    `listed` is False where it publishes all tables, or all of a schema: such a table cannot be taken out.
+    `listed` is False where it publishes all tables, or all of a schema: such a table cannot be taken out. A partitioned
+    table is not `whole` where changes come under the names of its partitions.
     """
 
     listed: bool
     filtered: bool
     columns: frozenset[str] | None
+    whole: bool
 
     def lacks(self, columns: frozenset[str]) -> bool:
-        return self.filtered or (self.columns is not None and not columns <= self.columns)
+        return self.filtered or not self.whole or (self.columns is not None and not columns <= self.columns)
 
 
 WantedTables = Mapping[SqlTable, frozenset[str]]
@@ -80,6 +79,7 @@ def publish(session: Connection, publication: str, tables: WantedTables, operati
         if refused is not None:
             return Published((), dict.fromkeys(tables, refused))
         present = {table: one for table, one in present.items() if table not in tables}
+    _publish_as_roots(session, publication)
     for table in sorted((one for one in present if present[one].listed and one not in tables), key=str):
         try:
             with session.transaction():
@@ -107,10 +107,46 @@ def find_unpublishable(
 def _tables_in(session: Connection, publication: str) -> dict[SqlTable, PublishedTable]:
     return {
         SqlTable(row["schema"], row["name"]): PublishedTable(
-            row["listed"], row["filtered"], None if row["columns"] is None else frozenset(row["columns"])
+            row["listed"],
+            row["filtered"],
+            None if row["columns"] is None else frozenset(row["columns"]),
+            row["whole"],
         )
         for row in session.execute(_TABLES_IN, [publication])
     }
+
+
+def find_covered(session: Connection, tables: Sequence[SqlTable]) -> dict[SqlTable, SqlTable]:
+    """Finds tables that are partitions of others of these: their changes come under the names of those."""
+    rows = session.execute(_ANCESTORS, {"schemas": [t.schema for t in tables], "names": [t.name for t in tables]})
+    pairs = [(SqlTable(row["schema"], row["name"]), SqlTable(row["root_schema"], row["root"])) for row in rows]
+    return {table: root for table, root in pairs if root in tables}
+
+
+def say_covered(table: SqlTable, root: SqlTable) -> str:
+    name, of = _sql_name(table), _sql_name(root)
+    return f"{name} is a partition of {of}, which is a source as well: its changes come under the name of {of}"
+
+
+_ANCESTORS: LiteralString = """
+SELECT n.nspname::text AS schema, c.relname::text AS name, m.nspname::text AS root_schema, r.relname::text AS root
+FROM unnest(%(schemas)s::text[], %(names)s::text[]) AS asked(schema, name)
+JOIN pg_namespace n ON n.nspname = asked.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = asked.name
+CROSS JOIN LATERAL pg_partition_ancestors(c.oid) AS ancestor(oid)
+JOIN pg_class r ON r.oid = ancestor.oid AND r.oid <> c.oid JOIN pg_namespace m ON m.oid = r.relnamespace
+"""
+
+
+def _publish_as_roots(session: Connection, publication: str) -> None:
+    """Publications that earlier versions made, or somebody else, may name partitions instead of their tables."""
+    query = "SELECT pubviaroot AS whole FROM pg_publication WHERE pubname = %s"
+    if not _one(session, query, [publication])["whole"]:
+        alter = sql.SQL("ALTER PUBLICATION {} SET (publish_via_partition_root = true)")
+        try:
+            with session.transaction():
+                session.execute(alter.format(sql.Identifier(publication)))
+        except psycopg.errors.InsufficientPrivilege:
+            return  # it is not ours, and has no partitioned table: one that it is to have is then said to be missing
 
 
 def _exists(session: Connection, publication: str) -> bool:
@@ -135,17 +171,17 @@ def _set_operations(session: Connection, publication: str, operations: str) -> H
 
 
 def _create(session: Connection, publication: str, tables: Sequence[SqlTable], operations: str) -> None:
-    name, publish_what = sql.Identifier(publication), sql.Literal(operations)
+    create_it = sql.SQL("CREATE PUBLICATION {} WITH (publish = {}, publish_via_partition_root = true)")
     try:
         with session.transaction():
-            session.execute(sql.SQL("CREATE PUBLICATION {} WITH (publish = {})").format(name, publish_what))
+            session.execute(create_it.format(sql.Identifier(publication), sql.Literal(operations)))
     except psycopg.errors.InsufficientPrivilege:
         about = _one(session, "SELECT current_user AS role, current_database()::text AS database")
         role, database = quote_name(about["role"]), quote_name(about["database"])
         what = f'role "{about["role"]}" may not create publications in database "{about["database"]}"'
         listed = ", ".join(_sql_name(table) for table in tables)
         for_tables = f" FOR TABLE {listed}" if tables else ""
-        create = f"CREATE PUBLICATION {quote_name(publication)}{for_tables} WITH (publish = '{operations}');"
+        create = f"CREATE PUBLICATION {quote_name(publication)}{for_tables} WITH (publish = '{operations}'{_ROOTS});"
         hint = f"GRANT CREATE ON DATABASE {database} TO {role};   or, as a superuser: {create}"
         raise ConnectError(what, hint) from None
     except psycopg.errors.ReadOnlySqlTransaction:
@@ -167,6 +203,9 @@ def _add(session: Connection, publication: str, table: SqlTable) -> Hindrance | 
         return _explain_refusal(session, publication, table, error)
     except psycopg.errors.LockNotAvailable:
         return explain_lock(session, table)
+    except (psycopg.DataError, psycopg.ProgrammingError, psycopg.NotSupportedError) as error:
+        add = f"ALTER PUBLICATION {quote_name(publication)} ADD TABLE {_sql_name(table)};   says more"
+        return Hindrance(f"{_sql_name(table)} cannot be published: {error.diag.message_primary}", add)
     return None
 
 
@@ -177,7 +216,7 @@ def explain_lock(session: Connection, table: SqlTable) -> Hindrance:
 
 
 def _alter(publication: str, verb: LiteralString, table: SqlTable) -> sql.Composed:
-    statement = sql.SQL("ALTER PUBLICATION {} {} TABLE {}")
+    statement = sql.SQL("ALTER PUBLICATION {} {} TABLE ONLY {}")
     return statement.format(sql.Identifier(publication), sql.SQL(verb), table.identifier)
 
 
@@ -194,6 +233,8 @@ def _explain_refusal(
         )
     if not about["owns_publication"]:
         what = f'publication "{publication}" belongs to role "{about["publisher"]}" and lacks {name}'
+        if about["is_partitioned"]:
+            add = f"{add} ALTER PUBLICATION {quote_name(publication)} SET ({_ROOTS.removeprefix(', ')});"
         return Hindrance(what, f"{add}   as {about['publisher']}")
     if about["owns_table"]:
         return Hindrance(f"{name} cannot be published: {error.diag.message_primary}", add)
@@ -207,7 +248,9 @@ def _sql_name(table: SqlTable) -> str:
     return f"{quote_name(table.schema)}.{quote_name(table.name)}"
 
 
-def _one(session: Connection, query: LiteralString, parameters: Mapping[str, object] | None = None) -> dict[str, Any]:
+def _one(
+    session: Connection, query: LiteralString, parameters: Mapping[str, object] | Sequence[object] | None = None
+) -> dict[str, Any]:
     return session.execute(query, parameters).fetchone() or {}
 
 
@@ -219,7 +262,7 @@ FROM pg_publication WHERE pubname = %(publication)s
 # Not the view pg_publication_tables: it opens each table, and waits for whoever has locked one.
 _TABLES_IN: LiteralString = """
 SELECT n.nspname::text AS schema, c.relname::text AS name, r.oid IS NOT NULL AS listed,
-       r.prqual IS NOT NULL AS filtered,
+       r.prqual IS NOT NULL AS filtered, p.pubviaroot OR c.relkind <> 'p' AS whole,
        (SELECT array_agg(a.attname::text) FROM pg_attribute a
         WHERE a.attrelid = c.oid AND a.attnum = ANY(r.prattrs::int2[])) AS columns
 FROM pg_publication p JOIN pg_class c ON c.relkind IN ('r', 'p') JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -234,7 +277,7 @@ SELECT current_user::text AS role, pg_get_userbyid(c.relowner)::text AS owner,
        pg_has_role(c.relowner, 'USAGE') AS owns_table,
        has_schema_privilege(n.oid, 'USAGE') AS may_enter,
        coalesce(pg_has_role(p.pubowner, 'USAGE'), true) AS owns_publication,
-       pg_get_userbyid(p.pubowner)::text AS publisher
+       pg_get_userbyid(p.pubowner)::text AS publisher, c.relkind = 'p' AS is_partitioned
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN pg_publication p ON p.pubname = %(publication)s
 WHERE n.nspname = %(schema)s AND c.relname = %(name)s

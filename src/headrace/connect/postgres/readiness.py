@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from headrace.connect.postgres.facts import ColumnFacts, TableFacts
+from headrace.connect.postgres.facts import ColumnFacts, Hindrance, TableFacts, TableForm, TablePart
 from headrace.model.catalogue import PostgresTable, Source, SourceColumn, SourceKind
 from headrace.model.errors import Problem, Severity, nearest_name
 from headrace.model.table_name import TableName, quote_name, read_table_name, show_table
 from headrace.model.types import FRACTIONS, INTEGERS, Decimal, Type
 
-_KINDS = {"p": "partitioned", "v": "a view", "m": "a materialised view", "f": "a foreign table"}
+_KINDS = {"v": "a view", "m": "a materialised view", "f": "a foreign table"}
 
 
 def missing_table(source: Source, tables: Sequence[TableName]) -> Problem:
@@ -35,23 +35,50 @@ def check_table(source: Source, facts: TableFacts) -> Iterator[Problem]:
     yield from _check_columns(source, facts)
     if source.static:
         return
-    if facts.kind in _KINDS:
-        yield _finding(
-            source, f"{facts.sql_name} is {_KINDS[facts.kind]}: its changes are not in the log", _instead(facts)
-        )
-    elif facts.persistence == "u":
-        hint = f"ALTER TABLE {facts.sql_name} SET LOGGED;"
-        yield _finding(source, f"{facts.sql_name} is unlogged: its changes are not in the log", hint)
-    elif facts.persistence == "t":
-        yield _finding(source, f"{facts.sql_name} is temporary: nobody else can read it", "use a permanent table")
+    unfit = find_unfit(facts.form)
+    if unfit is not None:
+        yield _finding(source, unfit.what, unfit.hint)
     elif source.kind is SourceKind.TABLE:
         yield from _check_key(source, facts)
 
 
-def _instead(facts: TableFacts) -> str:
-    if facts.kind == "p":
-        return "declare each partition as a source, and put them together in a view with UNION ALL"
-    if facts.kind == "f":
+def find_unfit(table: TableForm) -> Hindrance | None:
+    """Why changes of a table's rows are not all in the log, whatever its columns are; None if they are."""
+    if table.kind in _KINDS:
+        return Hindrance(f"{table.sql_name} is {_KINDS[table.kind]}: its changes are not in the log", _instead(table))
+    if table.persistence == "u":
+        hint = f"ALTER TABLE {table.sql_name} SET LOGGED;"
+        return Hindrance(f"{table.sql_name} is unlogged: its changes are not in the log", hint)
+    if table.persistence == "t":
+        return Hindrance(f"{table.sql_name} is temporary: nobody else can read it", "use a permanent table")
+    if table.kind != "p" and table.parts:
+        return _refuse_heirs(table)
+    return next((why for part in table.parts if (why := _find_unfit_partition(table, part)) is not None), None)
+
+
+def _refuse_heirs(table: TableForm) -> Hindrance:
+    names = ", ".join(part.name for part in table.parts[:3]) + (", ..." if len(table.parts) > 3 else "")
+    what = f"{table.sql_name} has tables that inherit from it ({names}): changes of their rows are not in its log"
+    hint = f"ALTER TABLE {table.parts[0].name} NO INHERIT {table.sql_name};   or make it a partitioned table"
+    return Hindrance(what, hint)
+
+
+def _find_unfit_partition(table: TableForm, part: TablePart) -> Hindrance | None:
+    of = f"{part.name}, a partition of {table.sql_name},"
+    if part.kind != "r":
+        hint = f"ALTER TABLE {table.sql_name} DETACH PARTITION {part.name};"
+        return Hindrance(f"{of} is {_KINDS.get(part.kind, 'no table')}: its changes are not in the log", hint)
+    if part.persistence != "p":
+        hint = f"ALTER TABLE {part.name} SET LOGGED;"
+        return Hindrance(f"{of} is unlogged: its changes are not in the log", hint)
+    if part.identity not in "df":
+        hint = f"ALTER TABLE {part.name} REPLICA IDENTITY DEFAULT;"
+        return Hindrance(f"{of} has a replica identity of its own: its changes may not say which row changed", hint)
+    return None
+
+
+def _instead(table: TableForm) -> str:
+    if table.kind == "f":
         return "declare the table in the database where it is"
     return "declare the tables that it reads, and write the query as a view of the project"
 
@@ -86,10 +113,10 @@ def _check_column(source: Source, declared: SourceColumn, column: ColumnFacts, f
         hint = (
             f"ALTER TABLE {facts.sql_name} ALTER COLUMN {quote_name(column.name)} DROP EXPRESSION;   or do without it"
         )
-        yield _finding(source, f"{what} is generated: its changes are not in the log", hint)
+        yield _finding(source, f"{what} {column.why_left_out}", hint)
     elif column.type is None:
         hint = "remove it from `columns`, or keep a copy as text in another column"
-        yield _finding(source, f"{what} has type {column.type_name}, which is not handled", hint)
+        yield _finding(source, f"{what} {column.why_left_out}", hint)
     elif not holds(declared.type, column.type):
         yield _finding(source, f"{what} is declared {declared.type}, and is {column.type_name}", f"write {column.type}")
 
@@ -109,15 +136,14 @@ def holds(declared: Type, actual: Type) -> bool:
 
 def _check_key(source: Source, facts: TableFacts) -> Iterator[Problem]:
     key = source.key or facts.primary_key
-    if facts.identity == "f":
+    if facts.kind == "p" and not key:
+        what = f"{facts.sql_name} is partitioned and has no primary key: its changes do not say which row changed"
+        yield _finding(source, what, _add_key(facts))
+    elif facts.identity == "f":
         if source.key and not _is_unique(source.key, facts):
             yield _not_unique(source, facts)
     elif not key:
-        columns = ", ".join(quote_name(column.name) for column in facts.columns[:1])
-        hint = (
-            f"ALTER TABLE {facts.sql_name} ADD PRIMARY KEY ({columns});   with the columns that name a row, "
-            f"or ALTER TABLE {facts.sql_name} REPLICA IDENTITY FULL;"
-        )
+        hint = f"{_add_key(facts)}, or ALTER TABLE {facts.sql_name} REPLICA IDENTITY FULL;"
         yield _finding(source, f"{facts.sql_name} has no primary key: its changes do not say which row changed", hint)
     elif not _is_unique(key, facts):
         yield _not_unique(source, facts)
@@ -125,6 +151,11 @@ def _check_key(source: Source, facts: TableFacts) -> Iterator[Problem]:
         yield _finding(
             source, f"changes of {facts.sql_name} do not name rows by {', '.join(key)}", _name_rows(key, facts)
         )
+
+
+def _add_key(facts: TableFacts) -> str:
+    first = ", ".join(quote_name(column.name) for column in facts.columns[:1])
+    return f"ALTER TABLE {facts.sql_name} ADD PRIMARY KEY ({first});   with the columns that name a row"
 
 
 def _is_unique(key: tuple[str, ...], facts: TableFacts) -> bool:

@@ -8,13 +8,18 @@ from dataclasses import dataclass
 from psycopg import sql
 
 from headrace.connect.postgres.intake import OUR_PREFIX
-from headrace.connect.postgres.sessions import Connection
+from headrace.connect.postgres.sessions import Connection, texts_as_they_are
 from headrace.connect.postgres.slots import SqlTable
 from headrace.run.capture.spool import CapturedTable, TextRow
 from headrace.run.capture.visibility import Snapshot
 
 Key = tuple[str, ...]
 """Values of a key's columns, as PostgreSQL writes them."""
+
+
+def texts_of_key(key: TextRow) -> Key:
+    assert all(value is not None for value in key), "a key has no NULLs"
+    return tuple((value or b"").decode() for value in key)
 
 
 def emit(session: Connection, content: str) -> None:
@@ -30,13 +35,15 @@ def clock_of(session: Connection) -> int:
 
 
 def writers_of(session: Connection, table: SqlTable) -> frozenset[str]:
-    """Transactions that may have written to a table and are not over."""
+    """Transactions that may have written to a table, or to a partition of it, and are not over."""
     rows = session.execute(
         "SELECT virtualtransaction AS writer FROM pg_locks WHERE locktype = 'relation' AND granted"
         " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
-        " AND relation = to_regclass(%s) AND mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock',"
+        " AND relation IN (SELECT to_regclass(%(table)s)"
+        " UNION SELECT relid FROM pg_partition_tree(to_regclass(%(table)s)))"
+        " AND mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock',"
         " 'AccessExclusiveLock')",
-        [table.identifier.as_string(session)],
+        {"table": table.identifier.as_string(session)},
     )
     return frozenset(str(row["writer"]) for row in rows)
 
@@ -52,9 +59,13 @@ PADDED_OID = 1042
 
 
 def text_rows(session: Connection, query: sql.SQL | sql.Composed) -> Iterator[TextRow]:
-    """Values as the bytes of their text, as the log has them; those of type char(n) without what fills them up."""
-    cursor = session.execute(query)
-    result = cursor.pgresult
+    """Values as the bytes of their text, as the log has them; those of type char(n) without what fills them up.
+
+    To be called within a transaction.
+    """
+    written = query.as_bytes(session)
+    with texts_as_they_are(session):
+        result = session.execute(written).pgresult
     assert result is not None
     columns = range(result.nfields)
     padded = [column for column in columns if result.ftype(column) == PADDED_OID]
@@ -92,6 +103,17 @@ class TableQueries:
         types = self._key_types()
         listed = sql.SQL(", ").join(sql.SQL("({})").format(_cast_values(key, types)) for key in keys)
         return sql.SQL("{} WHERE ({}) IN ({})").format(self.whole(), self._key, listed)
+
+    def rows_with(self, column: str, text: bytes, key: Key | None) -> sql.Composed:
+        """Rows in which a column has this text: all of them, or the one of a key."""
+        # Bytes, not text: a database of encoding SQL_ASCII may hold text that is none in UTF-8.
+        encoding = sql.SQL("CASE getdatabaseencoding() WHEN 'SQL_ASCII' THEN 'SQL_ASCII' ELSE 'UTF8' END")
+        same = sql.SQL("convert_to({}::text, {}) = {}").format(sql.Identifier(column), encoding, sql.Literal(text))
+        if key is None:
+            return sql.SQL("SELECT 1 FROM {} WHERE {} LIMIT 1").format(self.table.identifier, same)
+        return sql.SQL("SELECT 1 FROM {} WHERE ({}) = ({}) AND {} LIMIT 1").format(
+            self.table.identifier, self._key, _cast_values(key, self._key_types()), same
+        )
 
     @property
     def _columns(self) -> sql.Composed:

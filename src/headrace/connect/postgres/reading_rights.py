@@ -12,7 +12,7 @@ from typing import LiteralString
 import psycopg
 from psycopg import sql
 
-from headrace.connect.postgres.publications import Hindrance
+from headrace.connect.postgres.facts import Hindrance
 from headrace.connect.postgres.sessions import Connection
 from headrace.connect.postgres.slots import SqlTable
 from headrace.model.table_name import quote_name

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
+from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
 
@@ -28,18 +29,19 @@ LOCK_WITHIN = "2s"
 """How long a statement of ours waits for a lock of somebody else. One table that is locked must not hold up what else a
 session does, and whoever waits in the queue of a lock holds up all who come later."""
 
+ALL_ROWS = "-c row_security=off"
+"""A query that row-level security would filter fails. Otherwise rows would be missing in silence, which the log has."""
 TEXT_FORM = (
     "-c datestyle=ISO -c timezone=UTC -c extra_float_digits=1 -c bytea_output=hex "
-    "-c lc_monetary=C -c lc_numeric=C -c row_security=off "
-    f"-c statement_timeout=0 -c idle_in_transaction_session_timeout=0 -c lock_timeout={LOCK_WITHIN}"
+    f"-c lc_monetary=C -c lc_numeric=C -c lock_timeout={LOCK_WITHIN} "
+    "-c statement_timeout=0 -c idle_in_transaction_session_timeout=0"
 )
-"""What `run.capture.text_values` reads. The limits of time that a server sets for people would end a long load. Rows
-that row-level security hides make a query fail: otherwise they would be missing in silence."""
+"""What `run.capture.text_values` reads. The limits of time that a server sets for people would end a long load."""
 
 
 def connect_session(dsn: str) -> Connection:
     """An ordinary session that commits each statement."""
-    session = _connect(dsn, {})
+    session = _connect(dsn, TEXT_FORM)
     if session.info.server_version >= TRANSACTION_TIMEOUT_SINCE:  # servers before refuse the name
         session.execute("SET transaction_timeout = 0")
     return session
@@ -47,10 +49,20 @@ def connect_session(dsn: str) -> Connection:
 
 def connect_replication(dsn: str) -> Connection:
     """A session that may also stream the log."""
-    return _connect(dsn, {"replication": "database"})
+    session = _connect(dsn, TEXT_FORM, replication="database")
+    if _has_no_encoding(session):
+        session.pgconn.exec_(b"SET client_encoding TO 'SQL_ASCII'")
+    return session
 
 
-def _connect(dsn: str, more: dict[str, Any]) -> Connection:
+def connect_reading(dsn: str) -> Connection:
+    """A session that only reads, and is answered soon or not at all."""
+    limits = f"-c statement_timeout={ANSWER_WITHIN} -c lock_timeout={LOCK_WITHIN}"
+    return _connect(dsn, f"-c default_transaction_read_only=on {limits}")
+
+
+def _connect(dsn: str, options: str, **more: str) -> Connection:
+    """Raises ConnectError, without the password."""
     try:
         given = conninfo_to_dict(dsn)
         ours = {
@@ -60,32 +72,43 @@ def _connect(dsn: str, more: dict[str, Any]) -> Connection:
             "keepalives_interval": 5,
             "keepalives_count": 3,
             **given,
-            "client_encoding": "UTF8",
-            "options": f"{given.get('options') or ''} {TEXT_FORM}",
             **more,
+            "client_encoding": "UTF8",
+            "options": f"{given.get('options') or ''} {options} {ALL_ROWS}",
         }
-        return psycopg.connect(make_conninfo("", **ours), autocommit=True, row_factory=dict_row)
+        session = psycopg.connect(make_conninfo("", **ours), autocommit=True, row_factory=dict_row)
     except psycopg.Error as error:
         raise ConnectError(reason(error, dsn), advice(error, dsn)) from None
+    _check_settings(session)
+    return session
 
 
-def connect_reading(address: str) -> Connection:
-    """A connection that only reads. Raises ConnectError, without the password."""
-    try:
-        given = conninfo_to_dict(address)
-        options = f"{given.get('options') or ''} -c default_transaction_read_only=on"
-        ours = {
-            "connect_timeout": CONNECT_WITHIN_S,
-            **given,
-            "options": f"{options} -c statement_timeout={ANSWER_WITHIN} -c lock_timeout={LOCK_WITHIN}",
-        }
-        complete = make_conninfo("", **ours)
-    except psycopg.Error:
-        raise ConnectError(UNREADABLE_ADDRESS, ADDRESS_FORM) from None
-    try:
-        return psycopg.connect(complete, autocommit=True, row_factory=dict_row)
-    except psycopg.Error as error:
-        raise ConnectError(reason(error, address), advice(error, address)) from None
+def _check_settings(session: Connection) -> None:
+    """A pooler may leave out what a session asks for when it begins (`ignore_startup_parameters`)."""
+    answer = session.pgconn.exec_(b"SHOW row_security")
+    if answer.status != pq.ExecStatus.TUPLES_OK or answer.get_value(0, 0) != b"off":
+        session.close()
+        raise ConnectError("the server at this address does not take the settings of a session", POOLER)
+
+
+@contextmanager
+def texts_as_they_are(session: Connection) -> Iterator[None]:
+    """Within a transaction: a database of encoding SQL_ASCII sends texts as they are. Otherwise it would fail at one
+    that is not UTF-8.
+
+    The driver knows no names meanwhile: statements have to be bytes.
+    """
+    if not _has_no_encoding(session):
+        yield
+        return
+    session.execute("SET LOCAL client_encoding TO 'SQL_ASCII'")
+    yield
+    # Not after an error: whoever rolls back has it undone.
+    session.execute("SET LOCAL client_encoding TO 'UTF8'")
+
+
+def _has_no_encoding(session: Connection) -> bool:
+    return session.info.parameter_status("server_encoding") == "SQL_ASCII"
 
 
 @contextmanager

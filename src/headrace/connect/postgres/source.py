@@ -10,7 +10,7 @@ from pathlib import Path
 from headrace.connect.postgres.capture import Capture, CaptureSettings
 from headrace.connect.postgres.cut import DatabaseCut
 from headrace.connect.postgres.give_back import give_back, is_left
-from headrace.connect.postgres.inspect import inspect_sources
+from headrace.connect.postgres.inspect import inspect_differences, inspect_sources
 from headrace.connect.postgres.look import look_at_database
 from headrace.connect.postgres.sessions import connect_reading
 from headrace.connect.postgres.slot_watch import SlotWatch
@@ -88,14 +88,12 @@ class PostgresSources(SourceConnector):
         return found, (*unset, *findings)
 
     def try_capture(self, sources: Sequence[Source], place: ProjectPlace) -> Iterator[Problem]:
-        """Databases whose variables are not set are passed over: `describe` tells of these."""
-        for written in dict.fromkeys(_table(source).dsn for source in sources):
-            own = [source for source in sources if _table(source).dsn == written]
-            try:
-                address = place.fill(written, own[0].declared_at)
-            except InputError:
-                continue
+        for written, address, own in _by_address(sources, place):
             yield from try_capture(address, capture_names(place.project_here, name_database(written)), own)
+
+    def find_differences(self, sources: Sequence[Source], place: ProjectPlace) -> Iterator[Problem]:
+        for _, address, own in _by_address(sources, place):
+            yield from inspect_differences(address, own)
 
     def look_at(
         self, databases: Sequence[SourceDatabase], sources: Sequence[Source], place: ProjectPlace
@@ -161,6 +159,18 @@ def make_captured_table(source: Source) -> CapturedTable:
 def slot_of(project: str, database: str, dsn: str) -> CaptureSlot:
     """What the capture of a database makes there; `project` is the project's name and folder."""
     return CaptureSlot(capture_names(project, database).slot, project, database, dsn)
+
+
+def _by_address(sources: Sequence[Source], place: ProjectPlace) -> Iterator[tuple[str, str, list[Source]]]:
+    """Addresses as written and filled in, with their sources. Those whose variables are not set are passed over:
+    `describe` tells of these.
+    """
+    for written in dict.fromkeys(_table(source).dsn for source in sources):
+        own = [source for source in sources if _table(source).dsn == written]
+        try:
+            yield written, place.fill(written, own[0].declared_at), own
+        except InputError:
+            continue
 
 
 def _table(source: Source) -> PostgresTable:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
-from headrace.connect.postgres.facts import ColumnFacts
+from headrace.connect.postgres.facts import ColumnFacts, TableForm, TablePart
 from headrace.connect.postgres.sessions import Connection
 from headrace.connect.postgres.slots import SqlTable
 from headrace.model.table_name import TableName, read_table_name
@@ -49,7 +49,7 @@ class SeenTable:
     """
 
     table: SqlTable
-    kind: str
+    form: TableForm
     rows: float | None
     columns: tuple[ColumnFacts, ...]
     identity_key: tuple[str, ...]
@@ -77,7 +77,12 @@ def _read_row(row: Mapping[str, Any]) -> SeenTable | MissingTable:
     columns = row["columns"] or []
     return SeenTable(
         table=SqlTable(row["schema"], row["name"]),
-        kind=row["kind"],
+        form=TableForm(
+            str(TableName(row["schema"], row["name"])),
+            row["kind"],
+            row["persistence"],
+            tuple(TablePart(**one) for one in row["members"] or []),
+        ),
         rows=row["rows"] if row["rows"] >= 0 else None,
         columns=tuple(ColumnFacts(one["name"], one["type_name"], one["is_enum"], True, False, None, None)
                       for one in columns),
@@ -104,7 +109,8 @@ WITH RECURSIVE asked AS MATERIALIZED (
         source text, schema_name text, table_name text, names text[], key_names text[], publication text,
         known_oid bigint)
 ), found AS MATERIALIZED (
-    SELECT a.*, c.oid, c.relname, n.nspname, c.relnamespace, c.relkind, c.reltuples, c.relreplident, c.relrowsecurity
+    SELECT a.*, c.oid, c.relname, n.nspname, c.relnamespace, c.relkind, c.reltuples, c.relreplident, c.relrowsecurity,
+           c.relpersistence
     FROM asked a JOIN pg_class c ON c.relname = a.table_name AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
     JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE CASE WHEN a.schema_name IS NULL THEN pg_table_is_visible(c.oid) ELSE n.nspname = a.schema_name END
@@ -144,6 +150,11 @@ SELECT a.source, f.oid::bigint AS oid, f.nspname::text AS schema, f.relname::tex
         FROM pg_class c WHERE (c.oid = f.oid OR c.oid IN (SELECT oid FROM below WHERE root = f.oid))
         AND c.relkind = 'r' AND c.relfilenode <> 0) AS parts,
        (SELECT json_agg(b.oid::bigint ORDER BY b.oid) FROM below b WHERE b.root = f.oid) AS children,
+       f.relpersistence::text AS persistence,
+       (SELECT json_agg(json_build_object('name', format('%%I.%%I', n.nspname, c.relname), 'kind', c.relkind,
+            'persistence', c.relpersistence, 'identity', c.relreplident) ORDER BY n.nspname, c.relname)
+        FROM below b JOIN pg_class c ON c.oid = b.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE b.root = f.oid AND c.relkind <> 'p') AS members,
        (SELECT columns FROM keys WHERE indrelid = f.oid AND indisprimary) AS primary_key,
        (SELECT columns FROM keys WHERE indrelid = f.oid
         AND CASE f.relreplident WHEN 'd' THEN indisprimary WHEN 'i' THEN indisreplident END) AS identity_key,

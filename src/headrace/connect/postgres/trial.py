@@ -14,14 +14,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import psycopg
 from psycopg import pq
 
-from headrace.connect.postgres.facts import TableFacts
+from headrace.connect.postgres.facts import Hindrance, TableFacts
 from headrace.connect.postgres.inspect import ask_table, unreachable
-from headrace.connect.postgres.publications import ALL_CHANGES, INSERTIONS, Hindrance, explain_lock, publish
+from headrace.connect.postgres.publications import (
+    ALL_CHANGES,
+    INSERTIONS,
+    explain_lock,
+    find_covered,
+    publish,
+    say_covered,
+)
+from headrace.connect.postgres.readiness import find_unfit
 from headrace.connect.postgres.reading import emit
 from headrace.connect.postgres.reading_rights import find_unreadable
 from headrace.connect.postgres.sessions import POOLER, Connection, connect_replication, connect_session, reason
@@ -32,6 +40,7 @@ from headrace.model.table_name import quote_name
 
 ANSWER_WITHIN_S = 10
 SLOT_WITHIN_S = 5.0
+ONE_OF_TWO = "declare one of the two; a view can choose the rows of a partition"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +76,8 @@ def try_capture(address: str, names: CaptureNames, sources: Sequence[Source]) ->
 
 def _ask_tables(session: Connection, sources: Sequence[Source]) -> dict[str, TableFacts]:
     asked = ((source.name, ask_table(session, _table_of(source), count=False)) for source in sources)
-    return {name: facts for name, facts in asked if facts is not None}
+    # What is no table that can be captured was told by `inspect_sources`.
+    return {name: facts for name, facts in asked if facts is not None and find_unfit(facts.form) is None}
 
 
 def _table_of(source: Source) -> str:
@@ -101,7 +111,13 @@ def _try_server(trial: _Trial) -> Iterator[Problem]:
         if found is not None and found.hint not in told:
             told.add(found.hint)
             yield _finding(where, found)
-    yield from _try_publishing(trial)
+    covered = find_covered(trial.session, [SqlTable(one.schema, one.name) for one in trial.tables.values()])
+    names = {name: SqlTable(one.schema, one.name) for name, one in trial.tables.items()}
+    for source in trial.sources:
+        if (table := names.get(source.name)) in covered and table is not None:
+            yield _finding(source, Hindrance(say_covered(table, covered[table]), ONE_OF_TWO))
+    apart = {name: facts for name, facts in trial.tables.items() if names[name] not in covered}
+    yield from _try_publishing(replace(trial, tables=apart))
 
 
 def _try_slot(trial: _Trial) -> Hindrance | None:

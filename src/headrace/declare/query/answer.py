@@ -20,7 +20,7 @@ from headrace.declare.query.items import read_items
 from headrace.declare.query.known_functions import AGGREGATES
 from headrace.declare.query.report import refuse
 from headrace.declare.query.scope import FromTable, Scope, Visible, fold
-from headrace.declare.query.stage import PlacedMistakes, QueryStage, unknown_column_hint
+from headrace.declare.query.stage import PlacedMistakes, QueryStage, say_unknown_column
 from headrace.declare.query.text import Text, is_quoted
 from headrace.model.errors import UnsupportedSql, nearest_name
 from headrace.model.expr import Column
@@ -119,8 +119,8 @@ class Answers:
         elif isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
             if not (self._exists(node, scope, aliases) or (has_window and fold(node.table or node.name) in WINDOWS)):
                 written = f"{node.table}.{node.name}" if node.table else node.name
-                hint = unknown_column_hint(written, scope, is_quoted(node))
-                self.environment.error(f'column "{written}" does not exist', node, hint)
+                message, hint = say_unknown_column(written, scope, is_quoted(node))
+                self.environment.error(message, node, hint)
         elif node is not None:
             for inner in node.iter_expressions():
                 self.check(inner, scope, aliases, has_window)

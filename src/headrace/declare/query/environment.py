@@ -46,7 +46,8 @@ class Rows:
     """What a query gives: rows, and its columns as expressions over them.
 
     `correlated` are conditions that also name columns of the query around it, which has to place them. `not_null` names
-    fields that are never NULL, as far as is known; `counts` those that are 0 where a group is empty.
+    fields that are never NULL, as far as is known; `counts` those that are 0 where a group is empty. `left_out` are
+    columns of a source that cannot be captured, each with why.
     """
 
     relation: Relation
@@ -56,9 +57,10 @@ class Rows:
     complete: bool = True
     size: Size = Size.ANY
     counts: frozenset[str] = frozenset()
+    left_out: tuple[tuple[str, str], ...] = ()
 
     def as_table(self, alias: str) -> FromTable:
-        return FromTable(alias, self.columns, self.complete)
+        return FromTable(alias, self.columns, self.complete, self.left_out)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,13 @@ class Visible:
 @dataclass(frozen=True, slots=True)
 class FromTable:
     """What one item of FROM shows. `complete` is False when its columns are not known because of a mistake reported
-    elsewhere.
+    elsewhere. `left_out` are columns that it has and does not show, each with why.
     """
 
     alias: str
     columns: tuple[Visible, ...]
     complete: bool = True
+    left_out: tuple[tuple[str, str], ...] = ()
 
     def named(self, name: str) -> tuple[Expr, ...]:
         return tuple(column.value for column in self.columns if same_name(column.name, name))
@@ -56,6 +57,11 @@ class Scope:
             table = self.table(qualifier)
             return () if table is None else table.named(name)
         return tuple(column.value for column in self.all() if same_name(column.name, name))
+
+    def why_left_out(self, name: str, qualifier: str | None) -> str | None:
+        """Why a column that cannot be named is left out of its table; None if no table has it."""
+        tables = self.tables if qualifier is None else filter(None, (self.table(qualifier),))
+        return next((why for table in tables for column, why in table.left_out if same_name(column, name)), None)
 
     def all(self) -> Iterator[Visible]:
         """What `*` means."""

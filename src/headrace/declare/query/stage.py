@@ -124,7 +124,7 @@ class QueryStage:
             near = nearest_name(qualifier, [table.alias for table in self.scope.tables])
             return Mistake(f'table "{qualifier}" is not in FROM', near)
         written = name if qualifier is None else f"{qualifier}.{name}"
-        return Mistake(f'column "{written}" does not exist', unknown_column_hint(written, self.scope, quoted))
+        return Mistake(*say_unknown_column(written, self.scope, quoted))
 
     def _all_known(self, qualifier: str | None) -> bool:
         """False when the name may belong to a table whose columns are not known because of another mistake."""
@@ -137,7 +137,16 @@ class QueryStage:
         return True
 
 
-def unknown_column_hint(written: str, scope: Scope, quoted: bool) -> str | None:
+def say_unknown_column(written: str, scope: Scope, quoted: bool) -> tuple[str, str | None]:
+    """A mistake and its hint: there is no such column, or there is one that cannot be captured."""
+    table, _, name = written.rpartition(".")
+    why = scope.why_left_out(name, table or None)
+    if why is not None:
+        return f'column "{written}" {why}', "keep a copy in another column, of a type that is handled"
+    return f'column "{written}" does not exist', _hint_for_unknown(written, scope, quoted)
+
+
+def _hint_for_unknown(written: str, scope: Scope, quoted: bool) -> str | None:
     """What may have been meant by the name of a column that there is not. One in quotes may have been meant as text."""
     if not quoted:
         return nearest_name(written, scope.names())

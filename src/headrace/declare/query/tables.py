@@ -129,7 +129,8 @@ def scan(source: Source, columns: Sequence[SourceColumn], alias: str) -> Rows:
     names = tuple(column.name for column in columns)
     visible = tuple(Visible(column.name, Column(f"{alias}.{column.name}", column.type)) for column in columns)
     keys = frozenset(f"{alias}.{name}" for name in names if any(same_name(name, key) for key in source.key))
-    return Rows(Scan(source.name, alias, names, tuple(column.type for column in columns)), visible, keys)
+    relation = Scan(source.name, alias, names, tuple(column.type for column in columns))
+    return Rows(relation, visible, keys, left_out=source.left_out)
 
 
 def _nothing_known(alias: str, environment: Environment) -> Rows:

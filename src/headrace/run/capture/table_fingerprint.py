@@ -152,7 +152,23 @@ class OtherPublication:
     """The table was not published for a while, or not with all rows, columns or operations."""
 
 
-TableChange = OtherServer | OtherTable | OtherColumn | OtherType | RenamedLabel | RewrittenRows | OtherPublication
+@dataclass(frozen=True, slots=True)
+class OtherPartitions:
+    """Partitions came or went, or got other files: the log of their table does not tell, not even that one was
+    truncated.
+    """
+
+
+TableChange = (
+    OtherServer
+    | OtherTable
+    | OtherColumn
+    | OtherType
+    | RenamedLabel
+    | RewrittenRows
+    | OtherPublication
+    | OtherPartitions
+)
 
 
 def find_changes(was: TableFingerprint, now: TableFingerprint) -> tuple[TableChange, ...]:
@@ -177,6 +193,8 @@ def _compare(was: TableFingerprint, now: TableFingerprint) -> Iterator[TableChan
             yield from _compare_columns(before[column.name], column)
     if _is_rewritten(was, now):
         yield RewrittenRows()
+    if _has_other_partitions(was, now):
+        yield OtherPartitions()
     if _left_publication(was.published, now.published):
         yield OtherPublication()
 
@@ -198,6 +216,12 @@ def _is_rewritten(was: TableFingerprint, now: TableFingerprint) -> bool:
         part.oid in before and before[part.oid].file != part.file and before[part.oid].written_by != part.written_by
         for part in now.parts
     )
+
+
+def _has_other_partitions(was: TableFingerprint, now: TableFingerprint) -> bool:
+    """Only a partitioned table holds no rows itself."""
+    files, before = ({part.oid: part.file for part in one.parts} for one in (now, was))
+    return now.oid not in files and files != before
 
 
 def _left_publication(was: PublicationFingerprint | None, now: PublicationFingerprint | None) -> bool:
@@ -237,5 +261,7 @@ def say_change(change: TableChange) -> str:
             return "a statement rewrote the values of its table"
         case OtherPublication():
             return "its table was not published, or not completely, for a while"
+        case OtherPartitions():
+            return "partitions of its table were attached, detached or truncated"
         case _:
             assert_never(change)
