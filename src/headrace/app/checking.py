@@ -54,7 +54,7 @@ def check_project(directory: Path, environment: Mapping[str, str], connect: bool
 
     Without `connect`, views over tables whose columns only a database knows are passed over with a warning.
     """
-    inspect = trial(directory, environment) if connect else None
+    inspect = trial(directory, environment, differences=True) if connect else None
     try:
         catalogue = read_project(directory, environment, inspect, unknown_columns=Severity.WARNING)
     except InputError as error:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from headrace.app.lost_sources import load_without_lost
 from headrace.app.project import load_beside, planned_catalogue
 from headrace.app.versions import plan_on_what_runs
 from headrace.coordinate.existing import existing_in
@@ -14,7 +15,7 @@ from headrace.coordinate.perform import TRIES, find_unfinished, is_stuck
 from headrace.coordinate.resume import databases_away
 from headrace.coordinate.steps import compile_with, shapes_of, steps_between
 from headrace.declare.project_text import digest_files
-from headrace.model.catalogue import Refusal
+from headrace.model.catalogue import Catalogue, Refusal
 from headrace.model.errors import InputError, UnknownName, UsageError
 from headrace.model.full_query import FullQuery
 from headrace.model.going_over import GoingOver
@@ -38,9 +39,15 @@ def prepare(directory: Path, environment: Mapping[str, str], wishes: ApplyWishes
 def _prepare_on(
     running: Plan | None, directory: Path, environment: Mapping[str, str], wishes: ApplyWishes, connect: bool = True
 ) -> Prepared:
-    folder, files = Folder(directory), digest_files(directory)  # before they are read: what changes later is seen
+    files = digest_files(directory)  # before they are read: what changes later is seen
     load = load_beside if connect else planned_catalogue
     declared = load(directory, environment, {} if running is None else running.catalogue.sources)
+    return _prepare_declared(running, Folder(directory), declared, files, wishes)
+
+
+def _prepare_declared(
+    running: Plan | None, folder: Folder, declared: Catalogue, files: str, wishes: ApplyWishes
+) -> Prepared:
     for name in wishes.force:
         if name not in declared.contracts:
             raise UnknownName(f'contract "{name}" does not exist', "contracts are listed by `headrace plan`")
@@ -66,7 +73,8 @@ def runnable(prepared: Prepared, engine: RunEngine) -> Prepared:
 
 
 def prepare_or_resume(folder: Folder, environment: Mapping[str, str], say: Callable[[str], None]) -> Prepared:
-    """The project's plan. While a database is away the one that ran last, so that views of the others are kept.
+    """The project's plan. While a database is away the one that ran last, so that views of the others are kept. Where
+    only tables are missing, or are not what they were, their sources are as they ran last.
 
     The plan that the last service was on its way to, if that died and the project's files are the same.
     On the state of Headrace 0.1 a plan is made from nothing: the service that runs it forgets the views of that state.
@@ -80,12 +88,34 @@ def prepare_or_resume(folder: Folder, environment: Mapping[str, str], say: Calla
         return prepare(folder.project, environment, ApplyWishes())
     except InputError:
         running = folder.running()
-        if running is None or not _is_a_database_away(running, environment, say):
+        if running is None:
             raise
+        if not _is_a_database_away(running, environment, say):
+            return _prepare_without_lost(running, folder, environment, say)
         say("continuing with the plan that ran last; `headrace apply` reads the project's files again")
         ran = compile_with(running, read_forced_promises(folder))
         steps = steps_between(ran, ran, existing_in(folder))
         return Prepared(ran.plan, ran.forced, None, steps, program=ran.program)
+
+
+def _prepare_without_lost(
+    running: Plan, folder: Folder, environment: Mapping[str, str], say: Callable[[str], None]
+) -> Prepared:
+    """Raises InputError if more is wrong than tables of sources that ran."""
+    files = digest_files(folder.project)
+    declared, lost = load_without_lost(folder.project, environment, running.catalogue.sources)
+    prepared = _prepare_declared(running_to_plan_on(folder), folder, declared, files, ApplyWishes())
+    for one in lost:
+        readers = f"; {_say_readers(one.contracts)}" if one.contracts else ""
+        say(f'continuing without source "{one.name}": {one.problem.message}{readers}')
+        if one.problem.hint:
+            say(f"  hint: {one.problem.hint}")
+    return prepared
+
+
+def _say_readers(contracts: Sequence[str]) -> str:
+    named = ", ".join(f'"{name}"' for name in contracts)
+    return f"contract {named} waits for it" if len(contracts) == 1 else f"contracts {named} wait for it"
 
 
 def prepare_while_stopped(

@@ -101,11 +101,13 @@ def load_project(directory: Path, environment: Mapping[str, str], inspect: Inspe
     return read_project(directory, environment, inspect)
 
 
-def load_beside(directory: Path, environment: Mapping[str, str], running: Mapping[str, Source]) -> Catalogue:
+def load_beside(
+    directory: Path, environment: Mapping[str, str], running: Mapping[str, Source], ask: Inspect | None = None
+) -> Catalogue:
     """Loads a project with the columns that sources have in what runs, where these are enough: a column more is no
-    other source.
+    other source. `ask` asks databases otherwise than `inspector` does.
     """
-    inspect = _once(inspector(directory, environment))
+    inspect = _once(ask or inspector(directory, environment))
 
     def read(narrow: Mapping[str, Source]) -> Catalogue | None:
         """None if one of the columns that are left out is used."""
@@ -218,8 +220,11 @@ def inspector(directory: Path, environment: Mapping[str, str]) -> Inspect:
     return inspect
 
 
-def trial(directory: Path, environment: Mapping[str, str]) -> Inspect:
-    """Asks as well, then tries all that a capture of these sources would do."""
+def trial(directory: Path, environment: Mapping[str, str], differences: bool = False) -> Inspect:
+    """Asks as well, then tries all that a capture of these sources would do.
+
+    With `differences`, warns of columns for which their databases answer queries otherwise than we do.
+    """
     from headrace.connect.sources import connector_of, sources_by_kind
     from headrace.site.sources.databases import place_of
 
@@ -227,8 +232,10 @@ def trial(directory: Path, environment: Mapping[str, str]) -> Inspect:
 
     def inspect(project: str, sources: Mapping[str, Source]) -> tuple[Mapping[str, Source], tuple[Problem, ...]]:
         found, findings = ask(project, sources)
-        place = place_of(project, directory, environment)
-        tried = (connector_of(kind).try_capture(own, place) for kind, own in sources_by_kind(found.values()).items())
-        return found, (*findings, *(problem for problems in tried for problem in problems))
+        place, tried = place_of(project, directory, environment), list[Problem]()
+        for kind, own in sources_by_kind(found.values()).items():
+            tried += connector_of(kind).try_capture(own, place)
+            tried += connector_of(kind).find_differences(own, place) if differences else ()
+        return found, (*findings, *tried)
 
     return inspect

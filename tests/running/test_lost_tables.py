@@ -1,0 +1,48 @@
+"""Tables that go or change while a project runs, or hold what it cannot: their sources stop, by name, and alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+from headrace.connect.processes import birth_of
+from tests.running.running_project import RunningProject, recomputed, until
+
+
+def contract(project: RunningProject, name: str) -> dict[str, Any]:
+    (found,) = [one for one in project.document("status")["contracts"] if one["id"] == name]
+    return dict(found)
+
+
+def restart_after_kill(project: RunningProject) -> str:
+    """What `up` says."""
+    pid = project.process()["pid"]
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: birth_of(pid) is None, "it is gone")
+    project.up()
+    return (project.folder / ".headrace" / "up.log").read_text()
+
+
+def test_up_goes_on_without_tables_that_are_gone_and_says_which_contracts_wait(project: RunningProject) -> None:
+    project.declare("counts", "by_pid")
+    project.up()
+    project.until_equal("counts")
+    project.us.execute("ALTER TABLE users RENAME TO people")
+    said = restart_after_kill(project)
+    assert 'continuing without source "users": table "public.users" of source "users" does not exist' in said
+    assert 'contract "counts" waits for it' in said
+    project.eu.execute("INSERT INTO posts VALUES (9001, 5, 'still kept')")
+    until(lambda: (9001, "still kept") in project.rows("by_pid"), "the other source goes on")
+    until(lambda: contract(project, "counts")["state"] != "kept", "its view is not said to be kept")
+    assert 'source "users" is stopped: table "public.users" of' in contract(project, "counts")["reason"]
+    project.us.execute("ALTER TABLE people RENAME TO users")
+    project.until_equal("counts")
+    project.us.execute("CREATE TABLE heir () INHERITS (users)")
+    until(lambda: "inherit from it (public.heir)" in str(project.document("status")["troubles"]), "it is stopped")
+    project.us.execute("INSERT INTO heir VALUES (77, 'heir', 'c1')")
+    project.us.execute("ALTER TABLE heir NO INHERIT users")
+    project.us.execute("UPDATE users SET country = 'c2' WHERE uid = 4")
+    project.until_equal("counts")
+    until(lambda: project.document("status")["troubles"] == [], "nothing is wrong any more")
+    assert all(one["equal"] for one in recomputed(project))
