@@ -32,20 +32,18 @@ def rows_of(place: Place, table: str = "sales") -> Bag:
 def test_a_partitioned_table_is_captured_as_one(place: Place) -> None:
     """Rows come by their partitions or by the table, go to another partition, and are truncated with the table."""
     place.execute(CREATE)
-    capture = place.capture(SALES, PLAIN)
-    capture.catch_up()
-    assert place.captured(SALES) == rows_of(place)
-    place.execute("""INSERT INTO sales VALUES (200, 5, 'through the table'), (201, 25, 'deeper');
+    with running(place, SALES, PLAIN):
+        wait_for(lambda: place.captured(SALES) == rows_of(place))
+        for statements in (
+            """INSERT INTO sales VALUES (200, 5, 'through the table'), (201, 25, 'deeper');
 INSERT INTO sales_2 VALUES ('into a partition', 15, 202);
 UPDATE sales SET day = 25 WHERE day = 3;
 UPDATE sales SET v = 'other' WHERE day = 12;
-DELETE FROM sales_3_odd WHERE id < 60""")
-    capture.catch_up()
-    assert place.captured(SALES) == rows_of(place)
-    place.execute("TRUNCATE sales;\nINSERT INTO sales VALUES (1, 1, 'a'), (2, 11, 'b')")
-    capture.catch_up()
-    assert place.captured(SALES) == rows_of(place) == bag([(1, 1, "a"), (2, 11, "b")])
-    capture.close()
+DELETE FROM sales_3_odd WHERE id < 60""",
+            "TRUNCATE sales;\nINSERT INTO sales VALUES (1, 1, 'a'), (2, 11, 'b')",
+        ):
+            place.execute(statements)
+            wait_for(lambda: place.captured(SALES) == rows_of(place))
 
 
 def test_a_partition_of_a_source_is_no_source_beside_it_and_a_source_by_itself(place: Place) -> None:

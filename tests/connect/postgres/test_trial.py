@@ -188,8 +188,8 @@ def test_an_open_transaction_that_keeps_slots_from_being_made_is_named(weak: Wea
     with psycopg.connect(postgres_dsn) as other:
         other.execute("INSERT INTO own VALUES (2, 2)")
         ((what, hint),) = weak.findings()
-        assert f"process {other.info.backend_pid} has had one open since" in what
-        assert hint == f"end it, or: SELECT pg_terminate_backend({other.info.backend_pid});"
+        assert f"process {other.info.backend_pid} (user " in what and "in a transaction open" in what
+        assert hint == f"end its transaction, or: SELECT pg_terminate_backend({other.info.backend_pid});"
 
 
 def test_a_server_without_logical_decoding_or_free_slots_is_told_so() -> None:
