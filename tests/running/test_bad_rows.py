@@ -14,9 +14,11 @@ from tests.running.running_project import RunningProject, until
 
 RATIO = "SELECT pid, 100 / (uid - 25) AS ratio FROM posts"
 NEVER_ZERO = "SELECT uid, count(*) AS n FROM posts WHERE 7 / (uid - 25) < 1 GROUP BY uid"
+NUMBER = "SELECT pid, CAST(body AS BIGINT) AS number FROM posts WHERE pid >= 3000"
 CONTRACTS = """
   ratio: {view: ratio, at: eu, freshness: 4 s, deliver: {postgres: {dsn: "${EU_DSN}", table: ratio_copy}}}
   filtered: {view: filtered, at: us, freshness: 4 s}
+  number: {view: number, at: eu, freshness: 4 s}
 """
 REASON = "100 / (uid - 25): division by zero, in row pid = 1000 of posts"
 
@@ -24,6 +26,7 @@ REASON = "100 / (uid - 25): division by zero, in row pid = 1000 of posts"
 def declare(project: RunningProject) -> None:
     (project.folder / "views" / "ratio.sql").write_text(RATIO)
     (project.folder / "views" / "filtered.sql").write_text(NEVER_ZERO)
+    (project.folder / "views" / "number.sql").write_text(NUMBER)
     project.declare("by_pid", more=CONTRACTS)
 
 
@@ -76,6 +79,21 @@ def test_a_bad_row_halts_its_views_alone_and_they_heal_when_it_is_gone(project: 
         "the copy is right as well",
     )
     check_that_a_copy_names_the_row_that_it_refuses(project)
+    check_that_a_row_which_goes_while_the_service_is_down_heals_its_view(project)
+
+
+def check_that_a_row_which_goes_while_the_service_is_down_heals_its_view(project: RunningProject) -> None:
+    """Python refuses to read a number of so many digits at all."""
+    project.eu.execute("INSERT INTO posts VALUES (3000, 5, repeat('9', 5000))")
+    until(lambda: state(project, "number") == "failing", "it is no number")
+    assert "is out of the range of bigint, in row pid = 3000 of posts" in contract(project, "number")["reason"]
+    assert project.document("show", "number")["rows"] == []
+    project.headrace("down")
+    project.eu.execute("DELETE FROM posts WHERE pid = 3000")
+    project.eu.execute("INSERT INTO posts VALUES (3001, 5, '7')")
+    project.up()
+    until(lambda: state(project, "number") == "kept", "it goes on by itself")
+    until(lambda: project.rows("number") == [(3001, 7)], "with the rows of now")
 
 
 def check_that_a_copy_names_the_row_that_it_refuses(project: RunningProject) -> None:

@@ -19,6 +19,9 @@ from headrace.meaning.scalar_time import from_micros, make_date, micros, midnigh
 from headrace.model.errors import EvaluationError
 from headrace.model.types import FRACTIONS, INTEGERS, Decimal, Kind, Simple, Type, Value
 
+LONGEST_TEXT = 200
+"""Characters of a text that are shown; and more digits than any number that we have."""
+
 Cast = Callable[[Any], Value]
 """A conversion of values of one type that are not NULL; which one the caller knows."""
 
@@ -50,7 +53,11 @@ def _kind(type_: Type) -> Kind | None:
 
 
 def _say_malformed(text: str, target: Type | str) -> EvaluationError:
-    return EvaluationError(f"'{text}' cannot be cast to {target}")
+    return EvaluationError(f"'{_shorten(text)}' cannot be cast to {target}")
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}..."
 
 
 _WHITE = "".join(map(chr, range(0x21))) + "\x7f"
@@ -74,10 +81,13 @@ def _cut(value: float, target: Type | str) -> int:
 
 
 def _parse_integer(text: str, target: Type) -> int:
-    found = re.fullmatch(r"[+-]?[0-9]+", text.strip(_WHITE))
-    if found is None:
+    found = re.fullmatch(r"([+-]?)0*([0-9]*)", trimmed := text.strip(_WHITE))
+    if found is None or not trimmed.strip("+-"):
         raise _say_malformed(text, target)
-    return int(found.group())
+    sign, digits = found.groups()
+    if len(digits) > LONGEST_TEXT:  # Python refuses to read numbers of thousands of digits
+        raise EvaluationError(f"{_shorten(trimmed)} is out of the range of {target}")
+    return int(f"{sign}{digits or 0}")
 
 
 def _to_float(source: Type, target: Simple) -> Cast:

@@ -24,6 +24,8 @@ EXACT = decimal.Context(prec=900, rounding=decimal.ROUND_HALF_UP, Emin=-9999, Em
 _JAVA_128 = decimal.Context(prec=34, rounding=decimal.ROUND_HALF_EVEN)
 """Spark changes the sign of a decimal in this arithmetic, so that one of more than 34 digits is rounded."""
 
+_ZERO = decimal.Decimal(0)
+
 EARTH_RADIUS_M = 6371008.8
 
 
@@ -36,7 +38,10 @@ def fit_integer(value: int, type_: Simple) -> int:
 
 def fit_decimal(value: decimal.Decimal, type_: Decimal) -> decimal.Decimal:
     """Rounded half up to the type's scale."""
-    rounded = round_half_up(value, type_.scale)
+    # First: what is far too large, or as good as zero, cannot be rounded with the digits that we have.
+    if value and value.adjusted() >= type_.precision - type_.scale:
+        raise EvaluationError(f"{value:.40g} does not fit {type_}")
+    rounded = round_half_up(value if value.adjusted() >= -type_.scale - 1 else _ZERO, type_.scale)
     if rounded.adjusted() >= type_.precision - type_.scale and rounded:
         raise EvaluationError(f"{value} does not fit {type_}")
     return rounded if rounded else rounded.copy_abs()
