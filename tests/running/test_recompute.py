@@ -95,6 +95,20 @@ class World:
             edit = Edit(log.name, log.t, log.t, (other,), (base.file,))
             self.service.ledger.commit(self.service.lease, Commit((edit,)))
 
+    def damage(self, contract: str) -> None:
+        """Puts garbage in the place of all files that hold a view."""
+        self.held.enter_context(self.service.turns.upkeep)
+        log = self.log_of(contract)
+        store = self.service.store
+        assert isinstance(store, FileStore)
+        for piece in log.contents:
+            (store.root / log.site / piece.file).write_bytes(b"garbage")
+
+    def lose(self, contract: str) -> None:
+        """Deletes a file of a view."""
+        log = self.log_of(contract)
+        self.service.store.delete(log.site, log.contents[0].file)
+
 
 @pytest.fixture
 def posts() -> int:
@@ -117,6 +131,16 @@ def world(tmp_path: Path, postgres_database: Callable[[], str], posts: int) -> I
             yield made
     finally:
         made.service.close()
+
+
+def test_views_that_cannot_be_read_are_named_and_hide_no_other(world: World) -> None:
+    world.damage("wall")
+    world.lose("names")
+    found = world.recomputed()
+    assert {one.contract: one.equal for one in found.views} == {"scores": True}
+    reasons = {one.contract: one.reason for one in found.not_compared}
+    assert reasons.keys() == {"wall", "names"}
+    assert all(reason.startswith("its rows cannot be read: ") for reason in reasons.values()), reasons
 
 
 @contextmanager

@@ -11,6 +11,7 @@ still compared.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import tempfile
@@ -30,7 +31,7 @@ from headrace.coordinate.compare.evaluate import HERE_AT_MOST, EvaluateBySize
 from headrace.coordinate.compare.sources import Opened, Query, SourceFiles, first_line, read_sources, sources_of
 from headrace.meaning.python_functions import Functions
 from headrace.model.catalogue import Catalogue, Refresh
-from headrace.model.errors import ConnectError, EvaluationError, InputError
+from headrace.model.errors import ConnectError, HeadraceError
 from headrace.model.full_query import FullQuery
 from headrace.model.log import Log
 from headrace.model.names import name_of_view
@@ -48,11 +49,17 @@ from headrace.site.folder import Folder
 from headrace.site.reading import ViewReader
 from headrace.site.sources.databases import databases_of, place_of
 
+log = logging.getLogger("headrace.audit")
+
 TRIES = 3
 """At how many moments a view is compared that moved on before it was read, or is recomputed in full."""
 REACHED_WITHIN_S = 120.0
 FOLDERS_WITHIN_S = 30.0
 MOVED_ON = "it changed before it could be read, each time; try again when there are fewer writes"
+
+
+class UnreadableRows(Exception):
+    """The files of a view cannot be read, and why: that says nothing of other contracts, not even of the same view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +214,13 @@ class PinnedView:
     outputs: tuple[Output, ...]
 
     def parts(self, t: int, functions: Functions) -> Iterator[pa.Table]:
-        for part in parts_at(self.store, self.log, self.columns, self.outputs, t, functions):
-            names = [f"c{position}" for position in range(len(self.outputs))]
-            yield part.rename_columns([*names, part.column_names[-1]])
+        """Raises UnreadableRows."""
+        try:
+            for part in parts_at(self.store, self.log, self.columns, self.outputs, t, functions):
+                names = [f"c{position}" for position in range(len(self.outputs))]
+                yield part.rename_columns([*names, part.column_names[-1]])
+        except (HeadraceError, pa.ArrowException, OSError, ValueError) as error:
+            raise UnreadableRows(f"its rows cannot be read: {first_line(error)}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,8 +320,8 @@ class Comparison:
                 if log is not None and log.t >= t:
                     del waiting[name]
                     view = self._pin_at(contract, log, t)
-                    pinned += [] if view is None else [view]
-                    left_out |= {name: MOVED_ON} if view is None else {}
+                    pinned += [view] if isinstance(view, PinnedView) else []
+                    left_out |= {name: view} if isinstance(view, str) else {}
                 elif (why := self._why_behind(contract, log, ask, time.monotonic() - began)) is not None:
                     del waiting[name]
                     left_out[name] = why
@@ -331,14 +342,16 @@ class Comparison:
         late = since_s > max(REACHED_WITHIN_S, 2 * contract.freshness_s)
         return f"it did not reach the moment of the comparison within {since_s:.0f} s" if late else None
 
-    def _pin_at(self, contract: ContractPlan, log: Log, t: int) -> PinnedView | None:
-        """None if it is past that time, or its files are replaced just now."""
+    def _pin_at(self, contract: ContractPlan, log: Log, t: int) -> PinnedView | str:
+        """Or why not: it is past that time, its files are replaced just now, or they are gone for good."""
         if log.base_t is not None and log.base_t > t:
-            return None
+            return MOVED_ON
         try:
             store = self.reader.store.pin(log.site, [piece.file for piece in log.contents], self.scratch / "views")
-        except ConnectError:
-            return None
+        except ConnectError as error:
+            now = self.reader.ledger.logs([log.name]).get(log.name)
+            is_there = now is not None and {one.file for one in log.contents} <= {one.file for one in now.contents}
+            return f"its rows cannot be read: {first_line(error)}" if is_there else MOVED_ON
         outputs = view_outputs(self.reader.plan, self.reader.program, contract)
         return PinnedView(contract, store, log, tuple(self.reader.program.logs[log.name].columns), outputs)
 
@@ -359,9 +372,14 @@ class Comparison:
                 self.watch.say(f"evaluating the query of view {of}")
                 say = partial(_say_after, self.watch.say, f"evaluating the query of view {of}")
                 with self.evaluate.answer(self._query(view), sources.files, t, say) as expected:
-                    found += [self._compare(one, expected, t, f"comparing view {of}") for one in same]
-            except (EvaluationError, ConnectError, InputError) as error:
-                done = {one.contract for one in found}
+                    for one in same:
+                        try:
+                            found.append(self._compare(one, expected, t, f"comparing view {of}"))
+                        except UnreadableRows as error:
+                            left_out[one.contract.contract] = str(error)
+            except Exception as error:  # whatever it is, it is this view's alone: the others are still compared
+                log.warning('the query of view "%s" cannot be evaluated', name_of_view(view), exc_info=error)
+                done = {one.contract for one in found} | left_out.keys()
                 why = f"its query cannot be evaluated: {first_line(error)}"
                 left_out |= {one.contract.contract: why for one in same if one.contract.contract not in done}
         return found

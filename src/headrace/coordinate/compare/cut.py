@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.connect.sources import connector_of
@@ -123,8 +124,9 @@ class Cutter:
             times = self._hold_writers()
             t = max(times.values())
             for name in self.cuts:
-                if self._captured_between(self.databases[name], times[name], t):
-                    raise InTheWay(name, WRITERS)
+                with _asking(name):
+                    if self._captured_between(self.databases[name], times[name], t):
+                        raise InTheWay(name, WRITERS)
         except InTheWay:
             self._on_all(SourceCut.drop_snapshot)
             raise
@@ -220,6 +222,8 @@ def _asking(database: str) -> Iterator[None]:
         yield
     except ConnectError as error:
         raise InTheWay(database, error.message, for_good=True) from error
+    except pa.ArrowException as error:
+        raise InTheWay(database, f"what was captured of its database cannot be read: {error}", for_good=True) from error
 
 
 def wait_for_logs(

@@ -121,11 +121,11 @@ def sources_of(query: Query) -> frozenset[str]:
 
 
 def first_line(error: Exception) -> str:
-    """Why something failed, with the name of the file that it is about."""
+    """Why something failed, with the name of the file that it is about; one that says nothing by its name."""
     if isinstance(error, InputError):
         problem = error.problems[0]
         return problem.message + (f" ({Path(problem.where.file).name})" if problem.where is not None else "")
-    return str(error).partition("\n")[0]
+    return str(error).partition("\n")[0] or type(error).__name__
 
 
 def _schema(columns: Columns, name: Callable[[int], str] = lambda position: f"c{position}") -> pa.Schema:
