@@ -138,5 +138,5 @@ class View:
         table = arrow_table({**columns, TIME: BIGINT, ORDER: INT, WEIGHT: BIGINT}, stamped)
         return self.store.write("here", table, f"{kind}-{t}").as_piece(kind, after, t, table.num_rows)
 
-    def deliver_to(self, delivery: Delivery) -> int | None:
-        return deliver(delivery, self.store, self.log, self.fields, self.outputs)
+    def deliver_to(self, delivery: Delivery, expected: int | None = None, anew: bool = False) -> int | None:
+        return deliver(delivery, self.store, self.log, self.fields, self.outputs, expected=expected, anew=anew)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +20,7 @@ from hypothesis import strategies as st
 from headrace.connect.delta_delivery import DeliveredFolder, DeltaDelivery
 from headrace.connect.delta_table import OwnTable
 from headrace.meaning.zset import ZSet
-from headrace.model.errors import Conflict, ConnectError, Fenced
+from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced
 from headrace.model.relation import Field
 from headrace.model.types import INT, STRING
 from headrace.run.rows.arrow import arrow_table, rows_of_arrow
@@ -244,6 +247,90 @@ def test_a_folder_that_is_not_ours_is_never_touched(view, tmp_path):
                 step()
     assert file.read_text() == "mine"
     assert DeltaTable(str(other)).to_pyarrow_table().num_rows == 1
+
+
+def _delete_a_row(path: Path) -> None:
+    DeltaTable(str(path)).delete("id = 1")
+
+
+def _delete_all_rows(path: Path) -> None:
+    DeltaTable(str(path)).delete()
+
+
+def _add_a_row(path: Path) -> None:
+    write_deltalake(str(path), pa.table({"id": pa.array([9], pa.int32()), "name": ["z"]}), mode="append")
+
+
+def _add_a_column(path: Path) -> None:
+    more = pa.table({"id": pa.array([9], pa.int32()), "name": ["z"], "more": [1]})
+    write_deltalake(str(path), more, mode="append", schema_mode="merge")
+
+
+def _delete_files(path: Path) -> None:
+    for file in path.glob("*.parquet"):
+        file.unlink()
+
+
+def _change_files(path: Path) -> None:
+    for file in path.glob("*.parquet"):
+        file.write_bytes(bytes(reversed(file.read_bytes())))
+        later = file.stat().st_mtime + 5
+        os.utime(file, (later, later))
+
+
+def _cut_the_log(path: Path) -> None:
+    sorted(path.glob("_delta_log/*.json"))[-1].unlink()
+
+
+def _damage_the_log(path: Path) -> None:
+    for file in path.glob("_delta_log/*.json"):
+        file.write_text("nothing of use")
+
+
+CHANGES: list[tuple[Callable[[Path], None], str]] = [
+    (_delete_a_row, "was added|instead of"),
+    (_delete_all_rows, "0 rows instead of 3"),
+    (_add_a_row, "was added"),
+    (_add_a_column, "columns are others"),
+    (_delete_files, "was deleted"),
+    (_change_files, "was changed"),
+    (_cut_the_log, "earlier version"),
+    (_damage_the_log, "log damaged"),
+    (shutil.rmtree, "was deleted"),
+]
+
+
+@pytest.mark.parametrize(("change", "said"), CHANGES, ids=[change.__name__ for change, _ in CHANGES])
+def test_whatever_someone_else_does_to_a_table_is_noticed_and_it_is_filled_again(view, tmp_path, change, said):
+    folder = folder_of(view, tmp_path / "out")
+    delivery = DeltaDelivery(folder, 1)
+    view.change(small(1, 2))
+    view.deliver_to(delivery)
+    view.change(small(3))
+    view.deliver_to(delivery)
+    delivery.check(view.log.t)
+    change(folder.path)
+    with pytest.raises(CopyChanged, match=said):
+        delivery.check(view.log.t)
+    view.deliver_to(delivery, anew=True)
+    delivery.check(view.log.t)
+    assert held(folder) == small(1, 2, 3)
+    view.change(-small(1))
+    view.deliver_to(delivery)
+    delivery.check(view.log.t)
+    assert held(folder) == small(2, 3)
+
+
+def test_files_of_changes_that_someone_deleted_are_noticed(view, tmp_path):
+    delivery = DeltaDelivery(folder_of(view, tmp_path / "out"), 1)
+    view.deliver_to(delivery)
+    view.change(small(1))
+    view.deliver_to(delivery)
+    _delete_files(tmp_path / "out_changes")
+    with pytest.raises(CopyChanged, match="was deleted"):
+        delivery.check(view.log.t)
+    view.deliver_to(delivery, anew=True)
+    delivery.check(view.log.t)
 
 
 def test_a_table_of_another_contract_is_refused(view, tmp_path):

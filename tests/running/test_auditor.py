@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from headrace.model.log import Commit, CommitMark, Edit, Lease
 from headrace.model.notes import CapturedUpTo, SourceMissed
 from headrace.observe.cost import ChargedAccounts
 from headrace.site.auditor import Auditor, WatchedContract
+from headrace.site.deliver.progress import CopyProgress, say_writing
 
 SECOND = 1_000_000
 NOON = 1_800_000_000 * SECOND
@@ -122,3 +124,47 @@ def test_a_view_that_has_to_be_loaded_anew_is_as_late_as_it_was(place: Place) ->
     assert place.auditor.measure()["sales"] == 29.0
     assert place.episodes == 1
     assert place.auditor.lags_of(place.ledger.times()) == {}
+
+
+def test_the_lag_of_a_contract_that_delivers_is_that_of_its_copy_and_pushes_go_by_the_view(place: Place) -> None:
+    copies = {"sales": NOON}
+    place.auditor.copies = lambda: copies
+    place.auditor.watch(
+        (WatchedContract("sales", "view", FRESHNESS_S, 0.0, ("shop",), frozenset(("orders",)), delivers=True),)
+    )
+    for second in range(1, 31):
+        place.captured(NOON + second * SECOND, NOON + second * SECOND)
+    place.now = NOON + 30 * SECOND
+    place.pushed(place.now)
+    place.auditor.audit(place.lease, ChargedAccounts())
+    assert place.auditor.lags_s == {"sales": 29.0} and place.episodes == 1
+    assert place.auditor.lags_of(place.ledger.times()) == {"sales": 0.0}
+    copies["sales"] = place.now
+    place.auditor.audit(place.lease, ChargedAccounts())
+    assert place.auditor.lags_s == {"sales": 0.0}
+
+
+def test_without_a_service_the_age_of_a_copy_is_known_from_the_last_look(place: Place) -> None:
+    place.auditor.copies = lambda: {"sales": NOON}
+    watched = WatchedContract("sales", "view", FRESHNESS_S, 0.0, ("shop",), frozenset(("orders",)), delivers=True)
+    place.auditor.watch((watched,))
+    for second in range(1, 11):
+        place.captured(NOON + second * SECOND, NOON + second * SECOND)
+    place.now = NOON + 10 * SECOND
+    place.pushed(place.now)
+    place.auditor.audit(place.lease, ChargedAccounts())
+    later = Auditor(place.ledger, lambda: place.now)
+    later.watch((watched,))
+    assert later.measure() == {"sales": 9.0}
+    unknown = Auditor(place.ledger, lambda: place.now)
+    unknown.watch((replace(watched, contract="never delivered"),))
+    assert unknown.measure() == {}
+
+
+def test_a_copy_that_is_written_for_long_says_where_it_hangs_and_how_long_deliveries_take() -> None:
+    copy = CopyProgress('table "sales"')
+    assert say_writing(copy, 100.0) is None and say_writing(copy.begin(99.9), 100.0) is None
+    assert say_writing(copy.begin(70.0), 100.0) == 'table "sales" has not answered the delivery for 30 s'
+    slow = copy.begin(10.0).reach(7, 14.0)
+    assert (slow.t, slow.takes_s, slow.begun_s) == (7, 4.0, None)
+    assert slow.begin(20.0).reach(8, 20.1).takes_s == pytest.approx(3.6)

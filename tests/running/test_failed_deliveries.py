@@ -34,7 +34,10 @@ def test_a_refused_row_is_named_and_if_its_file_is_gone_the_reason_is_said_all_t
     assert say_failure(REFUSED, copy, world.program, world.ledger, world.store) == "too long, in row k = 17 of s"
     for site, file, _ in list(world.store.list()):
         world.store.delete(site, file)
-    assert say_failure(REFUSED, copy, world.program, world.ledger, world.store) == "too long"
+    assert (
+        say_failure(REFUSED, copy, world.program, world.ledger, world.store)
+        == "too long, in a row of s with label = 'long'"
+    )
 
 
 @pytest.mark.parametrize(

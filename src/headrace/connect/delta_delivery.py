@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from headrace.connect.delta_table import File, Mark, OwnTable, TableVersion, small_files, step_prefix
 from headrace.model.amounts import format_seconds
-from headrace.model.errors import Conflict, ConnectError
+from headrace.model.errors import Conflict, ConnectError, CopyChanged
 from headrace.model.relation import Field
 from headrace.model.types import NULL, STRING
 from headrace.run.rows.arrow import arrow_type
@@ -111,23 +111,37 @@ class DeltaDelivery:
 
     def delivered(self) -> int | None:
         with self._table.report_errors():
-            version = self._recover_table()
+            try:
+                version = self._recover_table()
+            except CopyChanged:
+                return None
             return None if version is None or version.mark.meaning is None else version.mark.t
 
     def start(self, rows: pa.Table, t: int) -> None:
         """A table that is there is changed to hold these rows, and the difference is among the changes.
 
-        Without one, or with other columns, both tables begin anew.
+        Without one, with other columns, or if somebody else has changed it, both tables begin anew.
         """
         with self._table.report_errors():
-            rows, version = self._cast_rows(rows), self._recover_table()
-            if version is None or not _has(version, self._schema):
+            rows, version = self._cast_rows(rows), self._table.read(self._folder.fingerprint)
+            self._changes.read(self._folder.fingerprint)  # raises an error if it is somebody else's
+            try:
+                self._make_equal(rows, t)
+            except CopyChanged:
                 mark = Mark(0 if version is None else version.mark.step + 1, t, self._folder.fingerprint)
+                self._hashes.clear()
                 self._changes.create(self._changes_schema, self._changes_schema.empty_table(), mark)
                 self._table.create(self._schema, rows, mark)
-            else:
-                weighted = [_add_weight(self._table.rows_of(file, self._schema), -1) for file in version.files]
-                self._step(version, _net(pa.concat_tables([*weighted, _add_weight(rows, 1)])), t)
+
+    def _make_equal(self, rows: pa.Table, t: int) -> None:
+        """Raises CopyChanged if there is no table that only we have written."""
+        found = self._find_change()
+        if found is not None:
+            raise self._table.say_changed(found)
+        version = self._recover_table()
+        assert version is not None, "it was just looked at"
+        weighted = [_add_weight(self._table.rows_of(file, self._schema), -1) for file in version.files]
+        self._step(version, _net(pa.concat_tables([*weighted, _add_weight(rows, 1)])), t)
 
     def apply(self, changes: pa.Table, after: int, upto: int) -> None:
         with self._table.report_errors():
@@ -141,6 +155,28 @@ class DeltaDelivery:
             else:
                 mark = Mark(version.mark.step, upto, self._folder.fingerprint)
                 self._table.commit(version, self._schema.empty_table(), (), mark)
+
+    def check(self, t: int) -> None:
+        """Looks at the log and at the sizes and times of files; no rows are read."""
+        with self._table.report_errors():
+            found = self._find_change()
+            if found is not None:
+                raise self._table.say_changed(found)
+            version = self._table.read(self._folder.fingerprint)
+            if version is None or version.mark.t != t:
+                raise self._table.say_changed("it was put back to an earlier version")
+
+    def _find_change(self) -> str | None:
+        """What somebody else has done to one of the two tables; None if nothing."""
+        for table, schema in ((self._table, self._schema), (self._changes, self._changes_schema)):
+            version = table.read(self._folder.fingerprint)
+            if version is None:
+                return f'folder "{table.path.name}" was deleted, or its log damaged'
+            if not _has(version, schema):
+                return "its columns are others"
+            if (change := table.find_change(version)) is not None:
+                return change
+        return None
 
     def drop(self) -> None:
         with self._table.report_errors():
@@ -209,10 +245,7 @@ class DeltaDelivery:
                 counted.append(_add_weight(rows.filter(pa.array(similar)), 1))
         remaining = _net(pa.concat_tables(counted))
         if pc.any(pc.less(remaining.column(WEIGHT), 0)).as_py():
-            raise ConnectError(
-                f'the Delta table "{self._table.path}" was changed by someone else: rows are not as delivered',
-                hint="delete the folder; Headrace then creates it again",
-            )
+            raise self._table.say_changed("rows are not as they were delivered")
         return touched, [*left, _copies(remaining)]
 
     def _hashes_of(self, file: File) -> Hashes:

@@ -1,7 +1,7 @@
 """What `headrace status` shows for a contract: numbers, its state, and the reason for any state but `kept`.
 
-kept          the view is no further behind than promised, and can be read
-late          the view is further behind; the reason names the cause where it is known
+kept          the view is no further behind than promised, and can be read; of a contract that delivers, its copy
+late          the view, or the copy, is further behind; the reason names the cause where it is known
 loading       the view has no rows yet, but is being loaded; or a source of it is being read again
 failing       the view cannot be computed or delivered now; it resumes by itself once the cause is fixed
 stopped       the service is not running
@@ -18,6 +18,7 @@ from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Plan
 from headrace.observe.audit import Record
 from headrace.observe.shown import ContractNumbers
+from headrace.site.deliver.progress import say_writing
 from headrace.site.last_status import State
 from headrace.site.push_state import PushState
 from headrace.site.running import Running
@@ -119,14 +120,16 @@ def _state(
     if delivery is not None:
         return "failing", delivery.what
     lag_s, freshness_s = described["lag_s"], described["freshness_s"]
-    if lag_s is None or state is State.LOADING:
-        return "loading", "it has no rows yet" if loading is None or loading.is_done else loading.phase
+    if lag_s is None or state is State.LOADING or name not in seen.loaded:
+        what = "it has" if name not in seen.copies else f"{seen.copies[name].where} has"
+        return "loading", f"{what} no rows yet" if loading is None or loading.is_done else loading.phase
     unsound = seen.unsound.get(name)
     if unsound is not None:
         return "loading" if unsound.is_mending else "failing", unsound.reason
     if lag_s <= freshness_s:
         return "kept", None
-    behind = f"it is {format_seconds(round(lag_s, 1))} behind; the promise is {format_seconds(freshness_s)}"
+    subject = f"its copy in {seen.copies[name].where}" if name in seen.copies else "it"
+    behind = f"{subject} is {format_seconds(round(lag_s, 1))} behind; the promise is {format_seconds(freshness_s)}"
     return "late", _why_late(seen, pushing.running, entry, behind)
 
 
@@ -134,4 +137,6 @@ def _why_late(seen: ServiceSnapshot, running: Running, entry: ContractPlan, behi
     """How far behind it is, and what holds it up, as far as somebody has told."""
     watched = next(one for one in running.watched if one.contract == entry.contract)
     cause = find_cause(seen.troubles.get, watched.sources, watched.databases, seen.absence)
+    if cause is None and entry.contract in seen.copies:
+        cause = say_writing(seen.copies[entry.contract], seen.now_s)
     return behind if cause is None else f"{behind}: {cause}"

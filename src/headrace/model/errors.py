@@ -12,6 +12,8 @@
     |   +-- DamagedLedger       the database of the ledger holds what nobody wrote
     |   +-- NotOurs             what is there was made by somebody else, and is not touched
     |   +-- RefusedRow          the place of a copy does not take a row of the view
+    |   +-- CopyLocked          somebody else has locked a copy for longer than we wait
+    |   +-- CopyChanged         somebody else has changed a copy: it has to be filled again
 
 A mistake of the user's is shown without a traceback: what, where, what to do.
 """
@@ -148,6 +150,14 @@ class RefusedRow(ConnectError):
         self.row = row
         self.column = column
         super().__init__(message, hint)
+
+
+class CopyLocked(ConnectError):
+    """Somebody else has locked a copy, and did not let go while a delivery waited."""
+
+
+class CopyChanged(ConnectError):
+    """A copy does not hold what was delivered to it: somebody else has changed it. It has to be filled again."""
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str | None:

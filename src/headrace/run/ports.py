@@ -127,7 +127,7 @@ class Delivery(Protocol):
     """A copy of a view that other programs read. Each step is all or nothing, its time included.
 
     What is done twice is noticed: `Conflict` if the copy is not where it is expected, `Fenced` if someone else has
-    taken over.
+    taken over. `CopyLocked` and `CopyChanged` are what other people do to it.
     """
 
     def delivered(self) -> int | None:
@@ -138,6 +138,9 @@ class Delivery(Protocol):
 
     def apply(self, changes: pa.Table, after: int, upto: int) -> None:
         """Brings the copy from one time to another; `changes` are columns and `__w`, consolidated."""
+
+    def check(self, t: int) -> None:
+        """Raises `CopyChanged` if somebody else has changed the copy since it was brought to time `t`."""
 
     def drop(self) -> None:
         """Removes the copy; there may be none."""

@@ -15,6 +15,7 @@ from headrace.model.note_texts import RemovedNote
 from headrace.model.notes import (
     AuditRecord,
     CapturedUpTo,
+    CopyReached,
     LastLook,
     SourceMissed,
     note_keys,
@@ -42,7 +43,8 @@ MOST_COMMIT_MARKS = 10_000
 @dataclass(frozen=True, slots=True)
 class WatchedContract:
     """A contract to watch: its vertex, its promise, and the databases and sources whose changes it reflects.
-    `planned_h` is $/h.
+
+    `planned_h` is $/h. The promise of one that `delivers` is about its copy: whoever reads that has nothing newer.
     """
 
     contract: str
@@ -52,15 +54,19 @@ class WatchedContract:
     databases: tuple[str, ...]
     sources: frozenset[str] = frozenset()
     planned_h: float = 0.0
+    delivers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLag:
-    """The lag of a view that was at time `t` then."""
+    """Lags of a contract whose view was at time `t` then: `lag_s` is what its readers see, and is that of its copy
+    if it delivers one; None while there is no copy yet. `view_lag_s` is that of the view.
+    """
 
     vertex: str
     t: int
-    lag_s: float
+    lag_s: float | None
+    view_lag_s: float
 
 
 @dataclass(slots=True)
@@ -78,6 +84,8 @@ class Auditor:
     """The last look that is in the ledger; None before the first of this process."""
     cause_of: Callable[[WatchedContract], str | None] = lambda _: None
     """Why a contract is late, as far as somebody knows."""
+    copies: Callable[[], Mapping[str, int]] = dict
+    """The times that copies have reached, by contract; of those that this service has asked."""
     _looked_at: int | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
     """Held while records are read or changed, inside of `_looking`: pushes judge rows during a look."""
@@ -93,11 +101,15 @@ class Auditor:
 
     @property
     def lags_s(self) -> dict[str, float]:
-        return {contract: one.lag_s for contract, one in self.measured.items()}
+        """How far behind its sources is what readers of each contract find."""
+        return {contract: one.lag_s for contract, one in self.measured.items() if one.lag_s is not None}
 
     def lags_of(self, times: Mapping[str, int]) -> dict[str, float]:
-        """Lags of views that are still as they were measured: of others they say nothing any more."""
-        return {contract: one.lag_s for contract, one in self.measured.items() if times.get(one.vertex) == one.t}
+        """Lags of views that are still as they were measured: of others they say nothing any more.
+
+        Not those of copies: a push brings the view forward, and the copy follows.
+        """
+        return {contract: one.view_lag_s for contract, one in self.measured.items() if times.get(one.vertex) == one.t}
 
     def measure(self) -> Mapping[str, float]:
         """Lags now, by contract; of those that are loaded."""
@@ -108,6 +120,7 @@ class Auditor:
         positions = read_notes(self.ledger, CapturedUpTo)
         last = {name: CommitMark(name, one.t, one.commit_time) for name, one in positions.items()}
         missed = {name: one.t for name, one in read_notes(self.ledger, SourceMissed).items()}
+        copies = self._find_copies()
         found = {}
         for one in self.watched:
             before = self.measured.get(one.contract)  # one that has to be loaded again is as late as it was
@@ -115,9 +128,22 @@ class Auditor:
             if reached is not None:
                 # Whatever came since changes were missed may not be all.
                 t = min([reached, *(since for source, since in missed.items() if source in one.sources)])
-                found[one.contract] = MeasuredLag(one.vertex, t, lag_s(now, t, self._find_progress(one, t, last, now)))
+                view_lag_s = lag_s(now, t, self._find_progress(one, t, last, now))
+                seen_s: float | None = view_lag_s
+                if one.delivers:
+                    copied = copies.get(one.contract)
+                    seen_s = None if copied is None else self._lag_of_copy(one, min(copied, t), last, now)
+                found[one.contract] = MeasuredLag(one.vertex, t, seen_s, view_lag_s)
         self.measured = found
         return self.lags_s
+
+    def _find_copies(self) -> dict[str, int]:
+        """The times of all copies: those that were asked say it themselves, of others it is noted."""
+        noted = {name: one.t for name, one in read_notes(self.ledger, CopyReached).items()}
+        return {**noted, **self.copies()}
+
+    def _lag_of_copy(self, one: WatchedContract, t: int, last: Mapping[str, CommitMark], now: int) -> float:
+        return lag_s(now, t, self._find_progress(one, t, last, now))
 
     def _find_progress(
         self, one: WatchedContract, view_t: int, last: Mapping[str, CommitMark], now: int
@@ -143,9 +169,10 @@ class Auditor:
             with self._turn:
                 notes = [AuditRecord(name, record.to_json()) for name, record in self.records.items()]
             shown = [LastLook(looked.to_json())] if self.watched else []
+            copies = [CopyReached(name, t) for name, t in self.copies().items()]
             # Here, so that an episode and the events that tell of it are in one commit: each is told once.
             with self.journal.committing() as told:
-                self.ledger.commit(lease, Commit(notes=(*notes, *account_notes(charged), *shown), events=told))
+                self.ledger.commit(lease, Commit(notes=(*notes, *copies, *account_notes(charged), *shown), events=told))
             self.looked = looked if self.watched else self.looked
 
     def imagine(self, accounts: Mapping[str, Account]) -> ContractReadings:
@@ -186,40 +213,61 @@ class Auditor:
 
     def watch(self, watched: tuple[WatchedContract, ...]) -> None:
         """These from now on; rows that a view has already are judged no more."""
-        times = self.ledger.times()
-        self.judged = {
-            one.contract: self.judged.get(one.contract, times[one.vertex]) for one in watched if one.vertex in times
-        }
+        times, copies = self.ledger.times(), self._find_copies()
+        there = {one.contract: times[one.vertex] for one in watched if one.vertex in times}
+        there |= {name: min(copies[name], t) for name, t in there.items() if name in copies}
+        with self._turn:
+            self.judged = {name: self.judged.get(name, t) for name, t in there.items()}
         self.watched = watched
 
     def forget_others(self, contracts: Set[str]) -> tuple[RemovedNote, ...]:
         """Forgets all contracts but these; what to do to their notes."""
         with self._turn:
             self.records = {name: record for name, record in self.records.items() if name in contracts}
-        noted = note_keys(self.ledger, AuditRecord)
-        return tuple(AuditRecord.remove(name) for name in noted if name not in contracts)
+        records = (AuditRecord.remove(name) for name in note_keys(self.ledger, AuditRecord) if name not in contracts)
+        delivering = {one.contract for one in self.watched if one.delivers}
+        copies = (CopyReached.remove(name) for name in note_keys(self.ledger, CopyReached) if name not in delivering)
+        return (*records, *copies)
 
     def forget_commit_marks(self, lease: Lease) -> None:
-        """Those that all views have, and have had for a while: one that is being loaded may start a little earlier."""
-        times = self.ledger.times()
+        """Those that all views and copies have, and have had for a while: one that is being loaded may start a little
+        earlier.
+        """
+        times, copies = self.ledger.times(), self._find_copies()
         reached = [times[one.vertex] for one in self.watched if one.vertex in times]
+        reached += [copies[one.contract] for one in self.watched if one.delivers and one.contract in copies]
         if reached:
             self.ledger.forget_commit_marks(lease, min(reached) - LOADED_WITHIN)
 
     def judge(self, store: Store, vertices: Set[str], now: int) -> None:
-        """Counts the rows that came to views since they were last judged, and those of them that came late."""
+        """Counts the rows that came to views since they were last judged, and those of them that came late.
+
+        Rows of a copy come when they are delivered: `judge_copy` counts them.
+        """
         for one in self.watched:
-            if one.vertex in vertices and one.contract in self.judged:
-                log = self.ledger.logs([one.vertex])[one.vertex]
-                after = max(self.judged[one.contract], log.start)
-                try:
-                    rows, late = _count_changes(store, log, after, now, one.freshness_s)
-                except DamagedFile:
-                    continue  # the store has noted it; they are judged when they are there again
-                self.judged[one.contract] = log.t
-                with self._turn:
-                    record = self.records.get(one.contract, Record())
-                    self.records[one.contract] = apply_rows(record, rows, late, one.penalty)
+            if one.vertex in vertices and not one.delivers:
+                self._judge(store, one, None, now)
+
+    def judge_copy(self, store: Store, contract: str, t: int, now: int) -> None:
+        """Counts the rows that came to a copy, which has reached a time now."""
+        for one in self.watched:
+            if one.contract == contract and one.delivers:
+                self._judge(store, one, t, now)
+
+    def _judge(self, store: Store, one: WatchedContract, upto: int | None, now: int) -> None:
+        """A contract is judged by one thread: the one that pushes, or that which delivers its copy."""
+        log, before = self.ledger.logs([one.vertex]).get(one.vertex), self.judged.get(one.contract)
+        if log is None or before is None:
+            return
+        after, upto = max(before, log.start), log.t if upto is None else min(upto, log.t)
+        try:
+            rows, late = _count_changes(store, log, after, upto, now, one.freshness_s)
+        except DamagedFile:
+            return  # the store has noted it; they are judged when they are there again
+        with self._turn:
+            self.judged[one.contract] = max(before, upto)
+            record = self.records.get(one.contract, Record())
+            self.records[one.contract] = apply_rows(record, rows, late, one.penalty)
 
 
 def last_look(ledger: Ledger) -> ContractReadings | None:
@@ -228,12 +276,12 @@ def last_look(ledger: Ledger) -> ContractReadings | None:
     return None if note is None else read_document(note, ContractReadings.from_json)
 
 
-def _count_changes(store: Store, log: Log, after: int, now: int, freshness_s: float) -> tuple[int, int]:
+def _count_changes(store: Store, log: Log, after: int, upto: int, now: int, freshness_s: float) -> tuple[int, int]:
     rows, late = 0, 0
-    for piece in log.changes(after, log.t):
+    for piece in log.changes(after, upto) if after < upto else ():
         table = store.read(log.site, piece.stored, [TIME, WEIGHT])
         times, weights = (table.column(name).to_numpy().astype(np.int64) for name in (TIME, WEIGHT))
-        new = (times > after) & (times <= log.t)
+        new = (times > after) & (times <= upto)
         counted = count_late(times[new], weights[new], now, freshness_s)
         rows, late = rows + counted[0], late + counted[1]
     return rows, late

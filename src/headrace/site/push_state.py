@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headrace.model.log import NEVER
 from headrace.run.program import Ingest, Program
@@ -28,7 +28,7 @@ class PushState:
     `program` is what is pushed: while another plan is loaded that is more than what `running` has. `learning` is a copy
     that nobody changes. Contracts `in_flight` have a push that has begun, or wait for good data. `apart` are vertices
     that are pushed beside the others. `halted` are contracts that bad rows keep from going on, and why; `failing` are
-    vertices that cannot be pushed, and why.
+    vertices that cannot be pushed, and why. `copies_take_s` are seconds from a push until a contract's copy has it.
     """
 
     running: Running
@@ -40,6 +40,7 @@ class PushState:
     apart: frozenset[str]
     halted: Mapping[str, str]
     failing: Mapping[str, str]
+    copies_take_s: Mapping[str, float] = field(default_factory=dict)
 
     def scene(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> Scene:
         watermarks = {
@@ -58,6 +59,7 @@ class PushState:
             lags_s=lags_s,
             margins=self.learning.margins,
             blocking_s=longest_item_s(self.paths, seconds, self.apart),
+            copies_take_s=self.copies_take_s,
         )
 
     def next_starts(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> dict[str, int]:

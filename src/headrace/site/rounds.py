@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -54,6 +54,8 @@ class Rounds:
     clock: Callable[[], int]
     account: Callable[[list[Pushed], float | None], None]
     slots: int = 2
+    copies_take_s: Callable[[], Mapping[str, float]] = dict
+    """Seconds from a push until a contract's copy has it, by contract."""
     scheduler: Scheduler | None = None
     state: PushState | None = None
     counts: PushCounts = field(default_factory=PushCounts)
@@ -71,7 +73,7 @@ class Rounds:
 
     def switch(self, running: Running, engine: Engine) -> None:
         """Switches to a plan: from here on it runs."""
-        self.scheduler = Scheduler(running, engine, self._learnt(running.plan), self.slots)
+        self.scheduler = Scheduler(running, engine, self._learnt(running.plan), self.slots, self.copies_take_s)
         self._publish()  # one assignment: a reader finds the plan before, or all of this one
 
     def push_program(self, program: Program) -> None:

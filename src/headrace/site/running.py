@@ -89,6 +89,7 @@ def watch_contracts(
             reads[one.contract],
             sources[log],
             one.money * HOUR_S,
+            delivers=plan.catalogue.contracts[one.contract].deliver is not None,
         )
         for one in plan.contracts
         for log in (serving_log(program, one),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from headrace.model.log import NEVER
@@ -52,6 +52,8 @@ class Scheduler:
     engine: Engine
     learning: Learning
     slots: int = 2
+    copies_take_s: Callable[[], Mapping[str, float]] = dict
+    """Seconds from a push until a contract's copy has it, by contract."""
     pending: dict[str, Due] = field(default_factory=dict)
     failing: dict[str, Failing] = field(default_factory=dict)
     suspects: set[str] = field(default_factory=set)
@@ -91,6 +93,7 @@ class Scheduler:
             apart=frozenset(self.apart),
             halted=self.halted,
             failing={vertex: one.reason for vertex, one in self.failing.items()},
+            copies_take_s=self.copies_take_s(),
         )
 
     def decide(self, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]) -> tuple[PushDecision, Scene]:

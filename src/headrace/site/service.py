@@ -118,15 +118,26 @@ class Service:
         self.captures = Captures(self.folder, self.environment, self.in_processes, self.journal)
         self.loader = Loader(ledger, self.captures, stop)
         self.sources = Sources(ledger, self.captures, stop)
-        self.auditor = Auditor(ledger, self.clock, self.journal, cause_of=self.cause_of)
+        self.deliveries = Deliveries(
+            self.folder.project, ledger, self.store, lease, self.troubles, tell_reached=self._judge_copy
+        )
+        self.auditor = Auditor(ledger, self.clock, self.journal, cause_of=self.cause_of, copies=self.deliveries.reached)
         self.auditor.resume()
         self.accounts = Accounts(ledger, self.clock, self.journal)
         self.accounts.resume()
-        self.deliveries = Deliveries(self.folder.project, ledger, self.store, lease, self.troubles)
         self.withdrawals = Withdrawals(self.folder, ledger, lease, self.troubles)
         beside = Beside(self.runner, self.in_work, turns, self.threads)
         self.rounds = Rounds(
-            ledger, self.auditor, self.gaps, turns, beside, stop, self.clock, self._account, slots=self.cores
+            ledger,
+            self.auditor,
+            self.gaps,
+            turns,
+            beside,
+            stop,
+            self.clock,
+            self._account,
+            slots=self.cores,
+            copies_take_s=self.deliveries.takes_s,
         )
         self.repairs = Repairs(
             ledger=ledger,
@@ -187,7 +198,8 @@ class Service:
 
     def cause_of(self, watched: WatchedContract) -> str | None:
         """Why a contract is late, as far as that is known."""
-        return find_cause(self.troubles.get, watched.sources, watched.databases, self.absence())
+        found = find_cause(self.troubles.get, watched.sources, watched.databases, self.absence())
+        return found or self.deliveries.find_cause(watched.contract)
 
     @property
     def is_running(self) -> bool:
@@ -245,6 +257,9 @@ class Service:
         self.deliveries.pushed()
         if self.on_push is not None:
             self.on_push(pushed)
+
+    def _judge_copy(self, contract: str, t: int) -> None:
+        self.auditor.judge_copy(self.store, contract, t, self.clock())
 
     def look(self) -> None:
         """Takes the numbers that are shown from now on."""

@@ -5,14 +5,16 @@ No turn is needed for that, so status answers also while something hangs.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from headrace.model.trouble import Trouble
 from headrace.observe.audit import Record
 from headrace.observe.shown import ContractReadings
 from headrace.run.push.simulated_links import SimulatedLinksRunner
+from headrace.site.deliver.progress import CopyProgress
 from headrace.site.engine.late_runner import Absence
 from headrace.site.loading import Loading
 from headrace.site.push_state import PushCounts, PushState
@@ -40,8 +42,10 @@ class ServiceSnapshot:
 
     `pushing` is None before anything runs. `starts` are the times of the next pushes, by contract. `unloaded` says why
     contracts have no rows, `damaged` what is wrong with a file that they need, `unsound` that their sources are wrong
-    or incomplete. `looked` is what the last look found, `records` what became of promises until then. `last_push_s` is
-    by vertex. `sent` are bytes by link, (from, to); `simulated` if links are.
+    or incomplete. `looked` is what the last look found, `records` what became of promises until then. Contracts that
+    are `loaded` have a view that can be read. `last_push_s` is by vertex. `sent` are bytes by link, (from, to);
+    `simulated` if links are. `copies` are how far the copies of contracts are; `now_s` is on the clock that nobody
+    sets.
     """
 
     now: int
@@ -62,6 +66,9 @@ class ServiceSnapshot:
     slots: tuple[dict[str, Any], ...]
     absence: Absence | None
     error: str | None
+    loaded: frozenset[str] = frozenset()
+    copies: Mapping[str, CopyProgress] = field(default_factory=dict)
+    now_s: float = 0.0
 
 
 def take_snapshot(service: Service) -> ServiceSnapshot:
@@ -88,7 +95,14 @@ def take_snapshot(service: Service) -> ServiceSnapshot:
         slots=tuple(service.slots.found),
         absence=service.absence(),
         error=find_error(service),
+        loaded=frozenset() if pushing is None else _find_loaded(pushing.running, times),
+        copies=service.deliveries.progress,
+        now_s=time.monotonic(),
     )
+
+
+def _find_loaded(running: Running, times: Mapping[str, int]) -> frozenset[str]:
+    return frozenset(one.contract for one in running.watched if one.vertex in times)
 
 
 def _look_at(loading: Loading) -> LoadingSnapshot:

@@ -137,6 +137,7 @@ def run_history(
             view.deliver_to(delivery)
         assert held(dsn, table) == expected(view)
         assert view.deliver_to(delivery) == view.log.t
+        delivery.check(view.log.t)
         assert held(dsn, table) == expected(view)
 
 

@@ -101,6 +101,16 @@ def test_a_lag_that_exceeds_the_age_counts():
     assert due.deadline == NOON + 5 * SECOND
 
 
+@pytest.mark.parametrize(("copy_s", "earlier_s"), [(0.0, 0.0), (2.0, 2.0), (60.0, 13.5)])
+def test_a_view_is_pushed_earlier_by_what_its_copy_takes_but_not_before_half_of_its_freshness(
+    copy_s: float, earlier_s: float
+):
+    scene = replace(scene_of(Line(0.0, 0.0), 0.0), copies_take_s={"c": copy_s})
+    found = next_pushes(view(), scene)
+    assert found.due == ()
+    assert (found.next_wake - NOON) / SECOND == pytest.approx(36.0 - earlier_s, abs=0.002)
+
+
 def test_the_skew_of_clocks_is_kept_free():
     scene = scene_of(Line(1.0, 0.0), 34.5)
     assert next_pushes(view(), scene).due == ()

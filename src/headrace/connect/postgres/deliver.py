@@ -1,8 +1,9 @@
 """Keeps a table in PostgreSQL equal to a view: every step changes rows and the time they are as of in one transaction.
 
-Times are in `headrace.deliveries`, one row for each table, with the epoch of the service that may change it. A service
-takes its tables over when it asks how far they are, and an earlier one is fenced off from then on. A table that is not
-ours is never touched.
+Times are in `headrace.deliveries` (`delivery_notes.py`), one row for each table, with the epoch of the service that may
+change it. A service takes its tables over when it asks how far they are, and an earlier one is fenced off from then on.
+A table that is not ours is never touched. One of ours that somebody else has changed is noticed, by the transactions
+that have written its rows, and is filled again. Nothing waits for a lock for longer than a few seconds.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, LiteralString, NoReturn
 
 import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import errors, sql
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from headrace.connect.postgres import delivery_notes as notes
+from headrace.connect.postgres.copy_access import CopyAccess
 from headrace.connect.postgres.copy_rows import copy_rows
 from headrace.connect.postgres.delivered_table import (
     LONGEST_NAME,
@@ -36,22 +38,20 @@ from headrace.connect.postgres.delivered_table import (
     merge,
 )
 from headrace.connect.postgres.refused_row import LIMITS, REFUSALS, choose_rows_to_try, find_refused_row
-from headrace.connect.postgres.sessions import Connection, connect_session, reason
-from headrace.model.errors import Conflict, ConnectError, Fenced, NotOurs, RefusedRow
-from headrace.model.table_name import TableName, read_table_name, show_table
+from headrace.connect.postgres.sessions import Connection
+from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced, NotOurs, RefusedRow
+from headrace.model.table_name import show_table
 from headrace.run.rows.arrow import arrow_type
 from headrace.run.rows.changes import WEIGHT as CHANGE_WEIGHT
-
-_LOCK = 0x4845_4144_4445_4C49
-"""Advisory locks' number, ours alone by improbability: only one service makes a table at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class _TableState:
-    """What is there: our note about the table, and the table's comment (None if it does not exist)."""
+    """What is there: our note about the table, and the table's comment (None if it does not exist) and columns."""
 
     note: dict[str, Any] | None
     comment: str | None
+    columns: tuple[str, ...] = ()
 
 
 _Refusal = tuple[int | None, int, str]
@@ -65,12 +65,9 @@ class PostgresDelivery:
         if wrong := table.wrong_names():
             hint = f'rename it in the view: at most {LONGEST_NAME} bytes, and not starting with "{RESERVED}"'
             raise ConnectError(f'column "{wrong[0]}" of view "{table.view}" cannot be delivered to PostgreSQL', hint)
-        self._dsn = dsn
+        self._access = CopyAccess(dsn, table.table)
         self._table = table
         self._epoch = epoch
-        self._session: Connection | None = None
-        self._prepared = False
-        self._place = ("", "")
         self._searched: dict[_Refusal, RefusedRow | None] = {}
         """The last refusal whose row was searched for, so that a retry does not search again."""
 
@@ -82,8 +79,10 @@ class PostgresDelivery:
             note = found.note
             if note is None or found.comment is None:
                 return None
-            session.execute(_TAKE, {"epoch": self._epoch, "table": self._key})
+            session.execute(notes.TAKE, {"epoch": self._epoch, "table": self._key})
             if (note["shape"], note["meaning"]) != (self._table.structure, self._table.meaning):
+                return None
+            if note["rows"] is None or not self._table.has_columns(found.columns):
                 return None
             if found.comment != self._table.comment:
                 session.execute(comment_on(self._table, self._name))
@@ -97,7 +96,9 @@ class PostgresDelivery:
             for statement in () if kept else create_indexes(self._table, self._name):
                 session.execute(statement)
             session.execute(sql.SQL("ANALYZE {}").format(self._name))
-            session.execute(_NOTE, self._note(t))
+            session.execute(notes.FORGET_STEPS, {"table": self._key})
+            session.execute(notes.STEP, {"table": self._key})
+            session.execute(notes.NOTE, {**self._note(t), "rows": rows.num_rows})
 
     def apply(self, changes: pa.Table, after: int, upto: int) -> None:
         with (
@@ -106,28 +107,53 @@ class PostgresDelivery:
             ),
             self._transaction() as session,
         ):
-            moved = session.execute(
-                _MOVE, {"table": self._key, "after": after, "upto": upto, "epoch": self._epoch}
-            ).rowcount
-            if moved != 1:
+            more = pc.sum(changes.column(CHANGE_WEIGHT)).as_py() or 0
+            said = {"table": self._key, "after": after, "upto": upto, "epoch": self._epoch, "more": more}
+            if session.execute(notes.MOVE, said).rowcount != 1:
                 self._refuse(session, after)
             if changes.num_rows:
+                # First: the changes are sent in vain while somebody else has the table.
+                session.execute(sql.SQL("LOCK TABLE {} IN ROW EXCLUSIVE MODE").format(self._name))
                 self._stage(session, changes)
                 self._merge(session) if self._table.key else self._exchange(session, changes)
+                session.execute(notes.STEP, {"table": self._key})
+
+    def check(self, t: int) -> None:
+        """Reads the whole table, in one snapshot and without any lock that others would notice."""
+        with self._transaction() as session:
+            session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            session.execute("SET LOCAL max_parallel_workers_per_gather = 0")
+            found = self._look(session, 'SELECT * FROM headrace.deliveries WHERE "table" = %(table)s')
+            self._check_ours(found)
+            self._check_same(found, t)
+            known = session.execute(notes.READ_STEPS, {"table": self._key}).fetchone()
+            assert known is not None and found.note is not None, "it is of the same snapshot"
+            counted = session.execute(sql.SQL(notes.COUNT_ROWS).format(table=self._name), known).fetchone()
+            assert counted is not None
+        if counted["others"] or counted["rows"] != found.note["rows"]:
+            raise self._say_changed(_say_difference(counted, found.note["rows"]))
+        if known["steps"]:
+            self._note_verified(known["horizon"])
+
+    def _note_verified(self, horizon: str) -> None:
+        """Whatever ended before the check needs not be known any more."""
+        with self._transaction() as session:
+            said = {"table": self._key, "epoch": self._epoch, "horizon": horizon}
+            if session.execute(notes.VERIFIED, said).rowcount == 1:
+                session.execute(notes.FORGET_OLD_STEPS, said)
 
     def drop(self) -> None:
         with self._transaction() as session:
             found = self._find(session)
-            if found.note is None:
+            if found.note is None and not self._table.is_described_by(found.comment):
                 return
             self._check_ours(found)
             session.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(self._name))
-            session.execute('DELETE FROM headrace.deliveries WHERE "table" = %(table)s', {"table": self._key})
+            for forget in (notes.FORGET, notes.FORGET_STEPS):
+                session.execute(forget, {"table": self._key})
 
     def close(self) -> None:
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+        self._access.close()
 
     # Changes
 
@@ -135,7 +161,12 @@ class PostgresDelivery:
         """An empty table; whether it was there already."""
         found = self._find(session)
         self._check_ours(found)
-        kept = found.note is not None and found.comment is not None and found.note["shape"] == self._table.structure
+        kept = (
+            found.note is not None
+            and found.comment is not None
+            and found.note["shape"] == self._table.structure
+            and self._table.has_columns(found.columns)
+        )
         if kept:
             session.execute(sql.SQL("DELETE FROM {}").format(self._name))
         else:
@@ -158,7 +189,7 @@ class PostgresDelivery:
         expected = int(-weights[weights < 0].sum())
         deleted = session.execute(delete_gone(self._table, self._name)).rowcount if expected else 0
         if deleted != expected:
-            raise self._say_altered(expected - deleted)
+            raise self._say_changed(f"{expected - deleted} rows are not as they were delivered")
         session.execute(insert_new(self._table, self._name))
 
     def _merge(self, session: Connection) -> None:
@@ -168,7 +199,7 @@ class PostgresDelivery:
             raise self._not_a_key()
         done = session.execute(merge(self._table, self._name)).rowcount
         if done != counted["keys"]:
-            raise self._say_altered(counted["keys"] - done)
+            raise self._say_changed(f"{counted['keys'] - done} rows are not as they were delivered")
 
     def _cast_rows(self, rows: pa.Table) -> pa.Table:
         """The view's columns, in the order of the table."""
@@ -179,18 +210,23 @@ class PostgresDelivery:
 
     @property
     def _name(self) -> sql.Identifier:
-        return sql.Identifier(*self._place)
+        return sql.Identifier(*self._access.place)
 
     @property
     def _key(self) -> str:
-        return str(TableName(*self._place))
+        return self._access.key
 
     def _find(self, session: Connection) -> _TableState:
         """Waits until nobody else changes the table, and keeps others waiting."""
-        session.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, %s))", [self._key, _LOCK])
-        note = session.execute(_FIND_NOTE, {"table": self._key}).fetchone()
-        table = session.execute(_FIND_TABLE, self._place).fetchone()
-        return _TableState(note, None if table is None else table["comment"])
+        session.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, %s))", [self._key, notes.LOCK])
+        return self._look(session, notes.FIND_NOTE)
+
+    def _look(self, session: Connection, find_note: LiteralString) -> _TableState:
+        note = session.execute(find_note, {"table": self._key}).fetchone()
+        table = session.execute(notes.FIND_TABLE, self._access.place).fetchone()
+        return (
+            _TableState(note, None) if table is None else _TableState(note, table["comment"], tuple(table["columns"]))
+        )
 
     def _make(self, session: Connection) -> None:
         session.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(self._name))
@@ -214,7 +250,11 @@ class PostgresDelivery:
 
     def _check_ours(self, found: _TableState) -> None:
         note, table = found.note, self._table
-        if found.comment is not None and (note is None or not found.comment.startswith(OURS)):
+        # If the note is lost, the comment alone says whose table it is.
+        is_ours = found.comment is None or (
+            found.comment.startswith(OURS) and (note is not None or table.is_described_by(found.comment))
+        )
+        if not is_ours:
             what = f'table {show_table(self._key)} of contract "{table.contract}"'
             raise NotOurs(
                 f"{what} already exists, and was not created by Headrace",
@@ -231,6 +271,17 @@ class PostgresDelivery:
         if note["epoch"] > self._epoch:
             raise self._say_fenced()
 
+    def _check_same(self, found: _TableState, t: int) -> None:
+        """Raises CopyChanged for a table that is not the one that was delivered to, whatever its rows are."""
+        if found.comment is None:
+            raise self._say_changed("it was dropped")
+        if found.note is None or found.note["rows"] is None:
+            raise self._say_changed("its row in headrace.deliveries is missing")
+        if not self._table.has_columns(found.columns):
+            raise self._say_changed("its columns are others")
+        if found.note["t"] != t:
+            raise self._say_changed("it was restored as of another time")
+
     def _refuse(self, session: Connection, after: int) -> NoReturn:
         found = self._find(session)
         self._check_ours(found)
@@ -244,10 +295,10 @@ class PostgresDelivery:
             f'another service has taken over table {show_table(self._key)} of contract "{self._table.contract}"'
         )
 
-    def _say_altered(self, missing: int) -> ConnectError:
-        return ConnectError(
-            f"table {show_table(self._key)} was changed by someone else: {missing} rows are not as they were delivered",
-            hint=f'DROP TABLE {self._key}; contract "{self._table.contract}" then creates it again',
+    def _say_changed(self, how: str) -> CopyChanged:
+        return CopyChanged(
+            f"table {show_table(self._key)} was changed by someone else: {how}",
+            hint="the service fills it again; whoever changes it should write to another table",
         )
 
     def _not_a_key(self) -> ConnectError:
@@ -284,7 +335,7 @@ class PostgresDelivery:
         columns = [field.name for field in self._table.columns]
         self._searched = {}
         try:
-            session = self._connect()
+            session = self._access.connect()
             with session.transaction(force_rollback=True):
                 for limit in LIMITS:
                     session.execute(limit)
@@ -301,82 +352,18 @@ class PostgresDelivery:
     @contextmanager
     def _transaction(self) -> Iterator[Connection]:
         """All or nothing. When the connection breaks during the commit nobody knows which; `delivered` tells."""
-        try:
-            session = self._connect()
-            with session.transaction():
-                yield session
-        except (errors.UniqueViolation, errors.NotNullViolation) as error:
-            if not self._table.key:
-                raise self._unusable(error) from error
-            raise self._not_a_key() from error
-        except psycopg.Error as error:
-            raise self._unusable(error) from error
-
-    def _unusable(self, error: psycopg.Error) -> ConnectError:
-        hint = None
-        if isinstance(error, errors.InsufficientPrivilege):
-            hint = (
-                'the role in `dsn` must own the schema "headrace" and be allowed to create tables '
-                "in the schema of the table"
-            )
-        elif isinstance(error, errors.DependentObjectsStillExist):
-            hint = "its columns must change: drop the objects that depend on it, and create them again afterwards"
-        elif isinstance(error, errors.InvalidSchemaName):
-            hint = "create the schema first: CREATE SCHEMA ..."
-        said = reason(error, self._dsn)
-        return ConnectError(f"table {show_table(self._table.table)} cannot be written: {said}", hint)
-
-    def _connect(self) -> Connection:
-        if self._session is None or self._session.closed:
+        with self._access.transaction() as session:
             try:
-                dsn = make_conninfo("", **{"application_name": "headrace delivery", **conninfo_to_dict(self._dsn)})
-            except psycopg.ProgrammingError:
-                hint = "write postgresql://USER:PASSWORD@HOST/DATABASE, escaped as in a URL"
-                raise ConnectError(
-                    f"the address of table {show_table(self._table.table)} cannot be read", hint
-                ) from None
-            self._session = connect_session(dsn)
-        if not self._prepared:
-            self._prepare(self._session)
-        return self._session
-
-    def _prepare(self, session: Connection) -> None:
-        row = session.execute(
-            "SELECT to_regclass('headrace.deliveries') IS NOT NULL AS there, current_schema() AS schema"
-        ).fetchone()
-        assert row is not None
-        asked = read_table_name(self._table.table)
-        self._place = (asked.schema or row["schema"] or "public", asked.name)
-        if not row["there"]:
-            with session.transaction():
-                session.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
-                for statement in _MAKE:
-                    session.execute(statement)
-        self._prepared = True
+                yield session
+            except (errors.UniqueViolation, errors.NotNullViolation) as error:
+                if self._table.key:
+                    raise self._not_a_key() from error
+                raise
 
 
-_MAKE = (
-    "CREATE SCHEMA IF NOT EXISTS headrace",
-    """CREATE TABLE IF NOT EXISTS headrace.deliveries (
-        "table" text PRIMARY KEY, t bigint NOT NULL, epoch bigint NOT NULL, project text NOT NULL,
-        contract text NOT NULL, view text NOT NULL, shape text NOT NULL, meaning text NOT NULL,
-        changed_at timestamptz NOT NULL DEFAULT now())""",
-    """COMMENT ON TABLE headrace.deliveries IS 'Tables that Headrace keeps, each with the time its rows are as of: t, in
-microseconds since 1970 (to_timestamp(t / 1e6)).'""",
-)
-_FIND_NOTE = 'SELECT * FROM headrace.deliveries WHERE "table" = %(table)s FOR UPDATE'
-_FIND_TABLE = """
-SELECT coalesce(obj_description(c.oid, 'pg_class'), '') AS comment
-FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s
-"""
-_TAKE = 'UPDATE headrace.deliveries SET epoch = %(epoch)s WHERE "table" = %(table)s AND epoch < %(epoch)s'
-_MOVE = """
-UPDATE headrace.deliveries SET t = %(upto)s, changed_at = now()
-WHERE "table" = %(table)s AND t = %(after)s AND epoch = %(epoch)s
-"""
-_NOTE = """
-INSERT INTO headrace.deliveries ("table", t, epoch, project, contract, view, shape, meaning)
-VALUES (%(table)s, %(t)s, %(epoch)s, %(project)s, %(contract)s, %(view)s, %(shape)s, %(meaning)s)
-ON CONFLICT ("table") DO UPDATE SET t = excluded.t, epoch = excluded.epoch, view = excluded.view,
-    shape = excluded.shape, meaning = excluded.meaning, changed_at = now()
-"""
+def _say_difference(counted: dict[str, Any], delivered: int) -> str:
+    """How the rows that were found differ from those that were delivered."""
+    others, rows = counted["others"], counted["rows"]
+    written = f"{others} {'row' if others == 1 else 'rows'} of it {'was' if others == 1 else 'were'} written"
+    fewer = f"it has {rows} rows instead of {delivered}"
+    return f"{written}, and {fewer}" if others and rows != delivered else written if others else fewer

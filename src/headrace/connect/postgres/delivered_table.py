@@ -8,6 +8,7 @@ are one MERGE.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,6 +64,16 @@ class DeliveredTable:
             "What others change in it may be lost."
         )
         return about if self.key else f'{about} Column "{ROW}" is a hash by which Headrace finds rows.'
+
+    def is_described_by(self, comment: str | None) -> bool:
+        """Whether a table with this comment was made for this contract, whatever its view was."""
+        whose = f' for contract "{self.contract}" of project "{self.project}", at most '
+        return comment is not None and comment.startswith(f"{OURS}: view ") and whose in comment
+
+    def has_columns(self, columns: Sequence[str]) -> bool:
+        """Whether these, each a name and a type as PostgreSQL writes it, are all columns that the table has to have."""
+        ours = [f"{field.name} {postgres_type(field.type)}" for field in self.columns]
+        return sorted(columns) == sorted(ours if self.key else [*ours, f"{ROW} bigint"])
 
     def wrong_names(self) -> list[str]:
         """Columns that a table cannot have beside ours."""

@@ -46,7 +46,10 @@ class _HostCollector(Collector):
 
 def _of_contracts(contracts: list[dict[str, object]]) -> Iterator[Metric]:
     gauges = {
-        "lag_s": ("headrace_lag_seconds", "How far a view is behind its sources."),
+        "lag_s": (
+            "headrace_lag_seconds",
+            "How far a view, or the copy of it that is delivered, is behind its sources.",
+        ),
         "freshness_s": ("headrace_freshness_seconds", "How far a view may be behind its sources."),
         "prediction_error": (
             "headrace_prediction_error_ratio",

@@ -118,7 +118,8 @@ class Scene:
     measured lags, which exceed now - m where a capture is behind its database; `skew_s` bounds how far clocks are apart
     and is kept free of every freshness. `margins` are by how much more than predicted the pushes of contracts take at
     times, as a share: paths count with them. Where rounds are not interrupted, a push may have to wait for `blocking_s`
-    before it starts: the longest item.
+    before it starts: the longest item. A promise of a contract that is delivered is about its copy, which has a push
+    after `copies_take_s`.
     """
 
     now: int
@@ -131,6 +132,7 @@ class Scene:
     skew_s: float = 0.0
     margins: Mapping[str, float] = field(default_factory=dict)
     blocking_s: float = 0.0
+    copies_take_s: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +204,11 @@ class _Standing:
     freshness: int
 
     def path_s(self, target: int) -> float:
-        return path_s(self.paths, self.scene, self.entry.contract, target)
+        """The seconds until readers have a push. A copy that takes longer than pushes can start early stays late."""
+        contract = self.entry.contract
+        longest_s = (START_AT - EARLIEST) * self.entry.freshness_s
+        copy_s = min(self.scene.copies_take_s.get(contract, 0.0), longest_s)
+        return path_s(self.paths, self.scene, contract, target) + copy_s
 
     def is_due(self, at: int) -> bool:
         """Whether it will be time to start at a later time, if until then only the sources move on."""

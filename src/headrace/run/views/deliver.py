@@ -22,13 +22,19 @@ def deliver(
     columns: Sequence[Field],
     outputs: Sequence[Output],
     functions: Functions = (),
+    expected: int | None = None,
+    anew: bool = False,
 ) -> int | None:
     """Brings the copy to the log's time; returns the time it had before.
 
-    A copy whose changes are gone from the log, or that is ahead of it, is made again from all rows.
+    A copy whose changes are gone from the log, or that is ahead of it, is made again from all rows; so is one that
+    somebody else has changed, if it is to be made `anew`. Raises `CopyChanged` if it is not at the time that is
+    `expected`, so that whoever did that is told of before it is put right.
     """
     before = delivery.delivered()
-    if before is None or not log.start <= before <= log.t:
+    if expected is not None and before != expected and not anew:
+        delivery.check(expected)
+    if anew or before is None or not log.start <= before <= log.t:
         delivery.start(rows_at(store, log, columns, outputs, log.t, functions), log.t)
     elif before < log.t:
         delivery.apply(net_changes(store, log, columns, outputs, before, log.t, functions), before, log.t)

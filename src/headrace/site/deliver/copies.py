@@ -11,6 +11,7 @@ from headrace.connect.postgres.deliver import PostgresDelivery
 from headrace.connect.postgres.delivered_table import DeliveredTable
 from headrace.declare.variables import fill, project_environment
 from headrace.model.catalogue import CopyPlace, DeltaFolder
+from headrace.model.copy_places import name_place
 from headrace.model.errors import Location
 from headrace.model.relation import Field
 from headrace.run.ports import Delivery
@@ -18,10 +19,11 @@ from headrace.run.ports import Delivery
 
 @dataclass(frozen=True, slots=True)
 class CopyTarget:
-    """Where a copy is; `dsn` is the address of a table, with its secrets."""
+    """Where a copy is; `dsn` is the address of a table, with its secrets, and `where` what people call the place."""
 
     copy: DeliveredTable | DeliveredFolder
     dsn: str = ""
+    where: str = ""
 
     def open(self, epoch: int) -> Delivery:
         if isinstance(self.copy, DeliveredFolder):
@@ -47,6 +49,7 @@ def target_of(
     """Folders are below the project's. Raises `InputError` if a variable of the place is not set."""
     terms = (about.columns, about.project, about.contract, about.view, about.meaning, about.freshness_s)
     if isinstance(to, DeltaFolder):
-        return CopyTarget(DeliveredFolder(folder / fill(to.path, environment, declared_at), *terms))
+        path = folder / fill(to.path, environment, declared_at)
+        return CopyTarget(DeliveredFolder(path, *terms), where=name_place(to))
     dsn = fill(to.dsn, project_environment(environment, folder), declared_at)
-    return CopyTarget(DeliveredTable(to.table, *terms), dsn)
+    return CopyTarget(DeliveredTable(to.table, *terms), dsn, name_place(to))
