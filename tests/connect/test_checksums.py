@@ -84,9 +84,12 @@ def test_a_file_that_is_not_whole_is_not_read_and_not_taken_for_an_empty_one(tmp
     file = store.write("us", table_of(rows), "v")
     damage, kind = DAMAGES[name]
     damage(path_of(store, file))
-    for read in (store.read, store.check, lambda *_: read_slowly(store, file)):
-        with pytest.raises(DamagedFile):
-            read("us", file)
+    whole = store.write("us", table_of(rows), "v")
+    assert [one.file for one in store.find_damaged("us", [whole, file])] == [file.file]
+    with pytest.raises(DamagedFile):
+        store.read("us", file)
+    with pytest.raises(DamagedFile):
+        read_slowly(store, file)
     assert [(one.file, one.kind) for one in store.damaged()] == [(file.file, kind)]
 
 

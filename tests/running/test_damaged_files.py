@@ -105,3 +105,13 @@ def test_damaged_files_are_named_and_rebuilt_while_the_service_runs_and_when_it_
     project.change_something(3000)
     project.until_equal(*VIEWS)
     assert all(one["equal"] for one in recomputed(project))
+    # A view that is new has to be loaded from files that are damaged, before anything runs.
+    project.headrace("down")
+    project.declare(*VIEWS, "by_body")
+    damaged = damage_one_of_each(project, flip_middle)
+    for path in {path for kind, paths in files_of(project).items() if kind.startswith("r ") for path in paths}:
+        if path not in damaged:
+            flip_middle(path)
+    project.up(engine)
+    project.until_equal(*VIEWS, "by_body")
+    assert all(one["equal"] for one in recomputed(project))

@@ -65,8 +65,8 @@ class MarkingStore:
     def pin(self, site: str, files: Sequence[str], folder: Path) -> Store:
         return self.inner.pin(site, files, folder)
 
-    def check(self, site: str, file: StoredFile) -> None:
-        self.inner.check(site, file)
+    def find_damaged(self, site: str, files: Iterable[StoredFile]) -> Sequence[FileDamage]:
+        return self.inner.find_damaged(site, files)
 
     def check_slowly(self, site: str, file: StoredFile) -> Generator[int, None, int | None]:
         return self.inner.check_slowly(site, file)

@@ -29,6 +29,7 @@ from headrace.model.steps import ReadAgain, Steps, say_step, split_acts
 from headrace.model.wire import read_wire, write_wire
 from headrace.model.words import put_in_words
 from headrace.run.ports import Ledger
+from headrace.run.program import Program
 from headrace.site.folder import Folder
 from headrace.site.loading import Loading
 from headrace.site.running import Running, make_running
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("headrace.service")
 
+DAMAGE_TRIES = 5
+"""How often loading is begun again because it met damaged files."""
 TRIES = 3
 """Steps that were begun so often, with none of them done, are not begun again."""
 
@@ -89,9 +92,7 @@ def go_over(
     """Returns when the plan runs, or what ran before does; `loading` says which."""
     with service.turns.plan:
         try:
-            acts = make_acts(service, loading)
-            with acts.held:  # let go before what ran goes on
-                perform(service.ledger, service.lease, going, acts, done)
+            _perform_past_damage(service, loading, going, done, make_acts)
         except Exception as error:  # whatever it is: what ran before goes on
             log.exception("loading failed")
             loading.fail(error)
@@ -101,6 +102,36 @@ def go_over(
                 take_back(service, loading)
         finally:
             loading.done.set()
+
+
+def _perform_past_damage(
+    service: Service,
+    loading: Loading,
+    going: GoingOver,
+    done: int,
+    make_acts: Callable[[Service, Loading], ServiceActs],
+) -> None:
+    """Performs the steps. While nothing runs nobody mends damaged files: what they held is forgotten first, and again
+    if loading meets more of them, so that it is made anew. What runs mends its files itself.
+    """
+    for left in range(DAMAGE_TRIES - 1, -1, -1):
+        if service.running is None and service.repairs.forget_before_start(_programs(service, loading)):
+            going, done = replace(going, steps=find_steps(service, loading.wanted)), 0
+        acts = make_acts(service, loading)
+        try:
+            with acts.held:  # let go before what ran goes on
+                perform(service.ledger, service.lease, going, acts, done)
+            return
+        except Exception:
+            if not left or service.running is not None or service.stop.is_set() or not service.store.damaged():
+                raise
+            log.exception("loading failed, and files are damaged")
+
+
+def _programs(service: Service, loading: Loading) -> list[Program]:
+    """What is wanted, and what made the logs that are there."""
+    before = ran_last(service)
+    return [loading.wanted.program, *([] if before is None else [before.program])]
 
 
 def perform(ledger: Ledger, lease: Lease, going: GoingOver, acts: Acts, done: int = 0) -> None:

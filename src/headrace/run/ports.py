@@ -86,8 +86,8 @@ class Store(Protocol):
     def pin(self, site: str, files: Sequence[str], folder: Path) -> Store:
         """A store of these files alone, in a folder on the same disk: what is deleted here can still be read there."""
 
-    def check(self, site: str, file: StoredFile) -> None:
-        """Looks whether a file is there, and as large as it was written; raises `DamagedFile` if not. Cheap."""
+    def find_damaged(self, site: str, files: Iterable[StoredFile]) -> Sequence[FileDamage]:
+        """Looks whether files are there, and as large as they were written: thousands in a moment."""
 
     def check_slowly(self, site: str, file: StoredFile) -> Generator[int, None, int | None]:
         """Checks a whole file, and yields the bytes of every part of it. In the end returns the root of its checksums,

@@ -6,20 +6,21 @@ The store notes damage, whoever finds it (`connect/damage_notes.py`). `run/logs/
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headrace.model.damage import FileDamage
 from headrace.model.log import Lease, Log
-from headrace.model.notes import SourceLoading, note_keys
+from headrace.model.notes import LogKeys, SourceLoading, note_keys, read_notes
 from headrace.model.plan_events import SourcesReread
 from headrace.model.words import name_ids
 from headrace.run.capture.spool import SPOOL
 from headrace.run.compile.columns import serving_log
 from headrace.run.logs.rebuild import Rebuild, find_concerned, plan_rebuild
-from headrace.run.logs.rebuilding import forget_damaged, rebuild_indexes
+from headrace.run.logs.rebuilding import forget_damaged, make_forgetting_commit, rebuild_indexes
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.ports import Ledger, Store
+from headrace.run.program import Program
 from headrace.site.journal import Journal
 from headrace.site.push_state import PushState
 from headrace.site.running import Running
@@ -71,6 +72,29 @@ class Repairs:
         self.concerned = {} if state is None else _find_contracts(known, state, logs)
 
     # Mending
+
+    def forget_before_start(self, programs: Iterable[Program]) -> bool:
+        """Forgets what damaged files held, before anything runs; whether there was any. What is missing is then made.
+
+        Nobody pushes or compacts yet.
+        """
+        damaged, named = self.store.damaged(), self.ledger.files()
+        needed = [one for one in damaged if one.name in named]
+        for program in programs if needed else ():
+            logs, reading = self.ledger.logs(), note_keys(self.ledger, SourceLoading)
+            rebuild = plan_rebuild(needed, program, logs, reading)
+            if rebuild.sources:
+                self.sources.captures.end_of(rebuild.sources)
+                self.sources.forget_made_from(rebuild.sources, [program], self.lease)
+            commit = make_forgetting_commit(rebuild, program, self.ledger.logs(), read_notes(self.ledger, LogKeys))
+            self.ledger.commit(self.lease, commit)
+        named = self.ledger.files()
+        for one in damaged:
+            if one.name not in named:
+                self.store.forget_damage(one.site, one.file)
+        if needed:
+            log.warning("what damaged files held is made again: %s", ", ".join(one.name for one in needed))
+        return bool(needed)
 
     def mend(self, upkeep: Upkeep, running: Running) -> None:
         """The caller has the turn for upkeep. While somebody goes over to a plan, nothing is mended."""

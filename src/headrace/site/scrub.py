@@ -16,7 +16,7 @@ import time
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from headrace.model.damage import DamagedFile
+from headrace.model.damage import DamagedFile, FileDamage
 from headrace.model.errors import Conflict, Fenced, HeadraceError
 from headrace.model.log import Commit, Edit, Lease, Log, StoredFile
 from headrace.run.ports import Ledger, Store
@@ -29,6 +29,8 @@ FILE_COSTS = 50_000
 """Bytes that a file counts beside its own: to open it takes as long as to sum these up."""
 STEP_S = 2.0
 LOOK_EVERY_S = 10.0
+LOOKING = 0.005
+"""The share of a core that looks may take: where there are very many files, they are less often."""
 LOOKED_AT = 5_000
 """How many files a look asks the size of at most; the next one goes on from there."""
 SUMMED_TOGETHER = 500
@@ -67,13 +69,14 @@ class Scrub:
     _budget: float = 0.0
 
     def run(self) -> None:
-        looked, stepped = float("-inf"), time.monotonic()
+        look_at, stepped = time.monotonic(), time.monotonic()
         while not self.stop.wait(STEP_S):
             try:
                 now = time.monotonic()
-                if now - looked >= LOOK_EVERY_S:
-                    looked = now
+                if now >= look_at:
+                    before = time.thread_time()
                     self.look()
+                    look_at = now + max(LOOK_EVERY_S, (time.thread_time() - before) / LOOKING)
                 self.check(RATE * min(now - stepped, 2 * STEP_S))
                 stepped = now
             except Fenced:
@@ -92,13 +95,13 @@ class Scrub:
         names = list(self._files)
         later = [name for name in names if name > self._looked_at]
         chosen = [*later, *names[: len(names) - len(later)]][:LOOKED_AT]
-        for name in chosen:
-            self._looked_at = name
-            site, file = self._files[name]
-            try:
-                self.store.check(site, file)
-            except DamagedFile as error:
-                self._tell(name, error)
+        self._looked_at = chosen[-1] if chosen else ""
+        by_site: dict[str, list[StoredFile]] = {}
+        for site, file in map(self._files.__getitem__, chosen):
+            by_site.setdefault(site, []).append(file)
+        for site, files in by_site.items():
+            for damage in self.store.find_damaged(site, files):
+                self._tell(damage)
 
     def check(self, budget: float) -> None:
         """Checks so many bytes, one file after the other."""
@@ -126,13 +129,13 @@ class Scrub:
             if end.value is not None and self._at in self._files and self._files[self._at][1].root is None:
                 self._roots[self._at] = end.value
         except DamagedFile as error:
-            self._tell(self._at, error)
+            self._tell(error.damage)
         self._checking = None
 
-    def _tell(self, name: str, error: DamagedFile) -> None:
+    def _tell(self, damage: FileDamage) -> None:
         """The store has noted it for whoever mends it. A file that was replaced since the last look is nobody's."""
-        if name in self.ledger.files():
-            log.warning("%s", error)
+        if damage.name in self.ledger.files():
+            log.warning('file "%s" %s', damage.name, damage.why)
 
     def _keep_roots(self) -> None:
         if not self._roots:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from headrace.model.errors import Conflict
-from headrace.model.log import Commit
+from headrace.model.log import Commit, Log
 from headrace.model.notes import LogKeys, read_notes
+from headrace.run.load.transition import find_made_from
 from headrace.run.logs.rebuild import Rebuild
 from headrace.run.logs.upkeep import Upkeep
+from headrace.run.program import Program
 from headrace.run.push.engine import Engine
 
 
@@ -24,17 +26,33 @@ def forget_damaged(engine: Engine, rebuild: Rebuild) -> list[str]:
     return engine.forget(rebuild.vertices) if rebuild.vertices else []
 
 
+def make_forgetting_commit(
+    rebuild: Rebuild, program: Program, logs: Mapping[str, Log], noted: Mapping[str, LogKeys]
+) -> Commit:
+    """Forgets all that has to be made again but for sources, before anything runs: what is missing is then made."""
+    states = {task.state.name for name in rebuild.vertices if (task := program.tasks[name]).state is not None}
+    gone = rebuild.vertices | states | find_made_from(program, rebuild.vertices)
+    edits = [logs[name].without_changes_up_to(start) for name, start in rebuild.starts.items() if name in logs]
+    return Commit(tuple(edits), _without_keys(rebuild.indexes, noted), forget=tuple(sorted(gone & logs.keys())))
+
+
+def _without_keys(
+    indexes: Mapping[str, Collection[tuple[str, ...]]], noted: Mapping[str, LogKeys]
+) -> tuple[LogKeys, ...]:
+    """Notes that logs lack some indexes, which are then built."""
+    return tuple(
+        LogKeys(name, tuple(key for key in noted[name].keys if key not in keys))
+        for name, keys in indexes.items()
+        if name in noted
+    )
+
+
 def rebuild_indexes(upkeep: Upkeep, indexes: Mapping[str, Collection[tuple[str, ...]]]) -> None:
     """Builds indexes again from the rows of their logs.
 
     The damaged ones stay until then: whoever looks something up must not find nothing.
     """
     engine = upkeep.engine
-    noted = read_notes(engine.ledger, LogKeys)
-    notes = [
-        LogKeys(name, tuple(key for key in noted[name].keys if key not in keys))
-        for name, keys in indexes.items()
-        if name in noted
-    ]
-    engine.ledger.commit(engine.lease, Commit(notes=tuple(notes)))
+    notes = _without_keys(indexes, read_notes(engine.ledger, LogKeys))
+    engine.ledger.commit(engine.lease, Commit(notes=notes))
     upkeep.build_keys()
