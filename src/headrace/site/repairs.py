@@ -62,14 +62,19 @@ class Repairs:
         if not damaged and not self.concerned and not any(key.startswith(DAMAGE) for key in self.troubles.all()):
             return
         logs = self.ledger.logs() if damaged else {}
+        known = self._report(damaged, logs)
+        for key in [key for key in self.troubles.all() if key.startswith(DAMAGE)]:
+            if key.removeprefix(DAMAGE) not in {one.name for one in known}:
+                self.troubles.clear(key)
+        self.concerned = {} if state is None else _find_contracts(known, state, logs)
+
+    def _report(self, damaged: Sequence[FileDamage], logs: Mapping[str, Log]) -> list[FileDamage]:
+        """Reports damaged files as far as a log names them; which they are."""
         named = _find_logs(damaged, logs)
         known = [one for one in damaged if one.name in named]
-        for key in [key for key in self.troubles.all() if key.startswith(DAMAGE)]:
-            if key.removeprefix(DAMAGE) not in named:
-                self.troubles.clear(key)
         for one in known:
             self.troubles.report(DAMAGE + one.name, say_damage(one, named[one.name]), MEND_FILE, since=one.since)
-        self.concerned = {} if state is None else _find_contracts(known, state, logs)
+        return known
 
     # Mending
 
@@ -78,8 +83,8 @@ class Repairs:
 
         Nobody pushes or compacts yet.
         """
-        damaged, named = self.store.damaged(), self.ledger.files()
-        needed = [one for one in damaged if one.name in named]
+        damaged = self.store.damaged()
+        needed = self._report(damaged, self.ledger.logs()) if damaged else []
         for program in programs if needed else ():
             logs, reading = self.ledger.logs(), note_keys(self.ledger, SourceLoading)
             rebuild = plan_rebuild(needed, program, logs, reading)
@@ -88,7 +93,7 @@ class Repairs:
                 self.sources.forget_made_from(rebuild.sources, [program], self.lease)
             commit = make_forgetting_commit(rebuild, program, self.ledger.logs(), read_notes(self.ledger, LogKeys))
             self.ledger.commit(self.lease, commit)
-        named = self.ledger.files()
+        named = self.ledger.files() if damaged else ()
         for one in damaged:
             if one.name not in named:
                 self.store.forget_damage(one.site, one.file)
@@ -103,9 +108,9 @@ class Repairs:
             return
         with self.turns.try_plan() as ours:
             if ours:
-                reading = note_keys(self.ledger, SourceLoading)
-                program = upkeep.engine.program
-                self._carry_out(plan_rebuild(damaged, program, self.ledger.logs(), reading), upkeep, running)
+                logs, reading = self.ledger.logs(), note_keys(self.ledger, SourceLoading)
+                self._report(damaged, logs)  # here as well: what is mended within a second is told all the same
+                self._carry_out(plan_rebuild(damaged, upkeep.engine.program, logs, reading), upkeep, running)
 
     def _carry_out(self, rebuild: Rebuild, upkeep: Upkeep, running: Running) -> None:
         """Once no log names a file, the note about it goes with the next call."""

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from headrace.model.errors import ConnectError
+from headrace.model.errors import ConnectError, DamagedLedger
 
 log = logging.getLogger("headrace.service")
 
@@ -69,6 +69,8 @@ class GuardedThreads:
         """Whether a thread has to begin again: it does its work in rounds, each of which may be repeated."""
         try:
             target()
+        except DamagedLedger:
+            raise  # it does not get better by itself
         except ConnectError as error:
             if name not in self._hindered:
                 log.warning("%s begins again: %s", name, error)
