@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from headrace.connect.postgres.capture import Capture, SourceChanged, SourceRecovered
 from headrace.connect.postgres.slots import capture_names
@@ -180,3 +181,38 @@ def test_what_the_log_does_not_tell_of_a_table_is_read_again_and_nothing_else(fo
             assert place.ledger.notes(kind) == {}, fault
         place.execute(AFTER)
         assert following.catch_up() == [], (fault, "it is read once")
+
+
+def test_a_publication_that_is_not_ours_stops_the_source_until_its_owner_puts_it_right(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    role, publication = "changed_reader", NAMES.tables
+    monkeypatch.setattr("headrace.connect.postgres.capture.LOOK_AT_TABLES_EVERY_S", 0.0)
+    place.execute(CREATE)
+    place.execute(f"""DROP ROLE IF EXISTS {role};
+CREATE ROLE {role} LOGIN REPLICATION PASSWORD 'x';
+GRANT SELECT ON thing, line, other TO {role};
+CREATE PUBLICATION {publication} FOR TABLE thing, line, other;
+CREATE PUBLICATION {NAMES.streams}""")
+    following = Following(replace(place, dsn=make_conninfo(place.dsn, user=role, password="x")))
+    try:
+        following.catch_up()
+        faults = {
+            f"ALTER PUBLICATION {publication} SET TABLE thing WHERE (id > 5), line, other": 1,
+            f"ALTER PUBLICATION {publication} SET (publish = 'insert')": 3,
+        }
+        for fault, stopped in faults.items():
+            place.execute(fault)
+            place.execute("UPDATE thing SET n = n + 1")
+            following.catch_up()
+            notes = place.ledger.notes()
+            assert len([name for name in notes if name.startswith("quarantine:")]) == stopped, notes
+            for statement in notes["mend:thing"].split(";")[:-1]:
+                place.execute(statement)
+            following.catch_up()
+            assert place.ledger.notes("quarantine:") == {}
+            for table in TABLES:
+                assert place.captured(table) == contents(place, table)
+    finally:
+        following.close()
+        place.execute(f"REASSIGN OWNED BY {role} TO CURRENT_USER;\nDROP OWNED BY {role};\nDROP ROLE {role}")

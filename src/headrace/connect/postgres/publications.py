@@ -193,14 +193,14 @@ def _create(session: Connection, publication: str, tables: Sequence[SqlTable], o
 
 def _add(session: Connection, publication: str, table: SqlTable) -> Hindrance | None:
     """Adds a table with all its rows and columns; one that is listed with fewer is taken out first."""
+    present = _tables_in(session, publication).get(table)
     try:
         with session.transaction():
-            present = _tables_in(session, publication).get(table)
             if present is not None and present.listed:
                 session.execute(_alter(publication, "DROP", table))
             session.execute(_alter(publication, "ADD", table))
     except psycopg.errors.InsufficientPrivilege as error:
-        return _explain_refusal(session, publication, table, error)
+        return _explain_refusal(session, publication, table, error, present)
     except psycopg.errors.LockNotAvailable:
         return explain_lock(session, table)
     except (psycopg.DataError, psycopg.ProgrammingError, psycopg.NotSupportedError) as error:
@@ -221,7 +221,11 @@ def _alter(publication: str, verb: LiteralString, table: SqlTable) -> sql.Compos
 
 
 def _explain_refusal(
-    session: Connection, publication: str, table: SqlTable, error: psycopg.errors.InsufficientPrivilege
+    session: Connection,
+    publication: str,
+    table: SqlTable,
+    error: psycopg.errors.InsufficientPrivilege,
+    present: PublishedTable | None,
 ) -> Hindrance:
     about = _one(session, _ABOUT_TABLE, {"schema": table.schema, "name": table.name, "publication": publication})
     name, role, owner = _sql_name(table), quote_name(about["role"]), quote_name(about["owner"] or "")
@@ -232,10 +236,12 @@ def _explain_refusal(
             f"GRANT USAGE ON SCHEMA {quote_name(table.schema)} TO {role}; GRANT SELECT ON {name} TO {role};",
         )
     if not about["owns_publication"]:
-        what = f'publication "{publication}" belongs to role "{about["publisher"]}" and lacks {name}'
+        lacks = "lacks" if present is None else "has a row filter or a list of columns for"
+        what = f'publication "{publication}" belongs to role "{about["publisher"]}" and {lacks} {name}'
+        drop = "" if present is None else f"ALTER PUBLICATION {quote_name(publication)} DROP TABLE {name}; "
         if about["is_partitioned"]:
             add = f"{add} ALTER PUBLICATION {quote_name(publication)} SET ({_ROOTS.removeprefix(', ')});"
-        return Hindrance(what, f"{add}   as {about['publisher']}")
+        return Hindrance(what, f"{drop}{add}   as {about['publisher']}")
     if about["owns_table"]:
         return Hindrance(f"{name} cannot be published: {error.diag.message_primary}", add)
     what = f'{name} belongs to role "{about["owner"]}": role "{about["role"]}" may not publish its changes'
