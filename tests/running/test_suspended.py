@@ -125,14 +125,18 @@ def test_a_service_that_lost_its_project_meanwhile_ends_and_leaves_it_to_the_oth
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seconds", [6.0, LONG_S + 15.0])
-def test_a_capture_that_stood_still_shows_as_lag_and_loses_nothing(project: RunningProject, seconds: float) -> None:
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_capture_that_stood_still_shows_as_lag_and_loses_nothing(project: RunningProject, replaced: bool) -> None:
+    """One that stands still for long is replaced."""
     project.declare("named", "counts")
     project.up()
+    seconds = 6.0
     with load(project, 1000):
         with suspended(*captures(project.process()["pid"])):
             until(passed(seconds), "they stand still", seconds + 60.0)
             assert lag(project) > seconds - 1.0
+            if replaced:
+                is_short_again(project, seconds)
         is_short_again(project, seconds)
     is_right_again(project, seconds)
 

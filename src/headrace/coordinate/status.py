@@ -19,7 +19,9 @@ MOVES_TOLD = 5
 def status_document(
     seen: ServiceSnapshot, state: State, pid: int, moves: Sequence[ContractMove] = ()
 ) -> dict[str, Any]:
-    """`written` and `since` are in seconds since 1970. Of `moves`, the last few are told."""
+    """`written` and `since` are in seconds since 1970. Of `moves`, the last few are told. Whoever reads this later says
+    how old it is then (`age_s`).
+    """
     loading, counts = seen.loading, seen.counts
     return {
         "contracts": contract_documents(seen, state),
@@ -34,6 +36,7 @@ def status_document(
             "phase": None if loading is None else loading.phase,
             "error": seen.error,
             "written": time.time(),
+            "age_s": 0.0,
             "engine": _engine(seen.absence),
             "pushes": counts.pushes,
             "pushed_rows": counts.rows,

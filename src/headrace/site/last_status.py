@@ -76,7 +76,6 @@ def _ask_for_status(folder: Folder) -> dict[str, Any] | None:
         found: dict[str, Any] = ask(process.port, process.token, "GET", "/status", within_s=ANSWER_WITHIN_S)
     except (ConnectError, InputError):
         return None
-    found["service"]["age_s"] = 0.0
     return found
 
 
