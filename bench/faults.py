@@ -5,7 +5,7 @@ contracts and a real service. The fault is provoked, `status` is watched, every 
 the fault lasts, the fault is undone, and all views are compared again once the project says that it is well.
 
     headrace bench faults [--only NAME ...] [--list] [--json] [--patience 12] [--heal 60] [--engine spark]
-                          [--postgres FOLDER]
+                          [--postgres FOLDER] [--keep FOLDER]
 
 Ends with status 1 if rows were wrong while `status` said `kept`.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -67,7 +68,11 @@ def _try_fault(one: Fault, options: argparse.Namespace) -> Outcome:
                 return Outcome(one, 0.0, f"`up`: {refusal[0] if refusal else 'it ended without a word'}")
             if not _wait_until_well(world, world.began, STARTED_WITHIN_S):
                 return Outcome(one, not_tried=f"the project was not well before: {world.look(world.began).said}")
-            return _watch_fault(one, world, options)
+            try:
+                return _watch_fault(one, world, options)
+            finally:
+                if options.keep is not None:
+                    shutil.copytree(world.project, options.keep / one.name, dirs_exist_ok=True)
     except CannotTry as error:
         return Outcome(one, not_tried=str(error))
     except (psycopg.Error, OSError, subprocess.SubprocessError) as error:
@@ -163,6 +168,7 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--heal", type=float, default=60.0, help="seconds in which a project has to be well again")
     parser.add_argument("--engine", choices=("spark", "local"), help="instead of the one that a fault asks for")
     parser.add_argument("--postgres", type=Path, metavar="FOLDER", help="with the binaries of another PostgreSQL")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="copies each project with its logs there")
     options = parser.parse_args(arguments)
     known = {one.name: one for one in FAULTS}
     unknown = [name for name in options.only or () if name not in known]

@@ -62,18 +62,24 @@ def fill_disk(world: World) -> Iterator[None]:
     ballast.unlink()
 
 
-@fault("the disk of the project becomes read-only", STOPPED, SMALL_DISK)
+@fault("the service is killed, and `up` finds a disk that is read-only", STOPPED, SMALL_DISK)
 def read_only_disk(world: World) -> Iterator[None]:
+    world.kill_service()  # a disk that is written to cannot be made read-only
     _remount(world, "ro")
+    world.up()
     yield
     _remount(world, "rw")
+    world.up()
 
 
 def _remount(world: World, how: str) -> None:
     command = ["mount", "-o", f"remount,{how}", str(world.folder.root)]
-    made = subprocess.run(command, capture_output=True, text=True, check=False)
-    if made.returncode != 0:
-        raise CannotTry(f"the disk cannot be mounted anew: {made.stderr.strip()}")
+    for _ in range(20):  # processes that wrote there may still be ending
+        made = subprocess.run(command, capture_output=True, text=True, check=False)
+        if made.returncode == 0:
+            return
+        time.sleep(1.0)
+    raise CannotTry(f"the disk cannot be mounted anew: {made.stderr.strip().splitlines()[0]}")
 
 
 def _delta_is_equal(world: World) -> bool:

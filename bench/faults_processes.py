@@ -72,14 +72,14 @@ def kill_captures(world: World) -> Iterator[None]:
 
 @fault("the service is killed, and started again", STOPPED)
 def kill_service(world: World) -> Iterator[None]:
-    os.kill(world.service().pid, signal.SIGKILL)
+    world.kill_service()
     yield
     world.up()
 
 
 @fault("the service is killed, a table is renamed, and `up` is started", STOPPED)
 def start_without_table(world: World) -> Iterator[None]:
-    os.kill(world.service().pid, signal.SIGKILL)
+    world.kill_service()
     world.us("ALTER TABLE orders RENAME TO sold")
     world.up()
     yield

@@ -9,6 +9,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -143,6 +144,9 @@ class World:
         assert found is not None, "the service does not run"
         return found
 
+    def kill_service(self) -> None:
+        os.kill(self.service().pid, signal.SIGKILL)
+
     # Looking
 
     def look(self, since: float) -> Look:
@@ -244,7 +248,7 @@ def _end_service(world: World) -> None:
     found = running_process(world.folder)
     if found is not None:
         with suppress(ProcessLookupError):
-            os.kill(found.pid, 9)
+            os.kill(found.pid, signal.SIGKILL)
 
 
 def _remove_world(world: World) -> None:
