@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.faults_database import change_both
 from bench.faults_model import CannotTry, Expected, Fault, Part, fault
 from bench.faults_world import World
-from bench.kills_world import MARKS, descendants
+from bench.kills_world import MARKS
 
 READ_ANEW, STOPPED, UNTOUCHED = Expected.READ_ANEW, Expected.STOPPED, Expected.UNTOUCHED
 ON_SPARK = Part(engine="spark")
@@ -28,11 +28,23 @@ def _find(world: World, kind: str) -> list[int]:
     """Processes of the service of a kind; waits for the first."""
     until = time.monotonic() + FOUND_WITHIN_S
     while time.monotonic() < until:
-        found = [pid for pid in descendants(world.service().pid) if MARKS[kind] in _command_line(pid)]
+        found = [pid for pid in _descendants(world.service().pid) if MARKS[kind] in _command_line(pid)]
         if found:
             return found
         time.sleep(0.1)
     raise CannotTry(f"there is no process of kind {kind}")
+
+
+def _descendants(pid: int) -> list[int]:
+    """The service is no child of this process, so that its processes are looked for among all."""
+    parents: dict[int, int] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    found = [pid]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found[1:]
 
 
 def _command_line(pid: int) -> bytes:
