@@ -145,7 +145,8 @@ def drop_key(world: World) -> Iterator[None]:
     )
     yield
     world.us(
-        "DELETE FROM orders WHERE amount = 7 AND note IS NULL; ALTER TABLE orders ADD PRIMARY KEY (id);"
+        "LOCK TABLE orders; DELETE FROM orders a USING orders b WHERE a.id = b.id AND a.ctid > b.ctid;"
+        "ALTER TABLE orders ADD PRIMARY KEY (id);"
         "ALTER TABLE orders REPLICA IDENTITY DEFAULT"
     )
 
