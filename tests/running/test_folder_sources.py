@@ -69,6 +69,7 @@ def test_a_folder_that_does_not_exist_is_named_and_read_once_it_is_there(
     write_file(folder, "b.csv", 2)
     until(lambda: clicks.rows("totals") == [(1, 2), (2, 1)], "it goes on, and takes each file once")
     until(lambda: clicks.document("status")["troubles"] == [], "the trouble is over")
+    until(lambda: clicks.document("status")["contracts"][0]["state"] == "kept", "a folder that is read is kept again")
     assert clicks.document("status")["contracts"][0]["violations"] >= 1
 
 

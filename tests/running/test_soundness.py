@@ -9,7 +9,7 @@ CONTRACT = WatchedContract("fresh", "v", 10.0, 0.0, ("main",), frozenset(("order
 
 
 def unsound(reached: int | None = 100, **states: dict[str, object]) -> Unsound | None:
-    known = {"stopped": {}, "obsolete": {}, "missed": {}, "loaded": {"orders": 50, "users": 100}, **states}
+    known = {"stopped": {}, "obsolete": {}, "missed": {}, "whole": {"orders": 50, "users": 100}, **states}
     times = {} if reached is None else {"v": reached}
     return find_unsound([CONTRACT], times, SourceStates(**known)).get("fresh")  # type: ignore[arg-type]
 
@@ -23,9 +23,9 @@ def test_a_view_of_sources_that_were_read_before_is_sound():
 def test_a_view_is_sound_again_once_it_has_what_was_read_again():
     reading = unsound(missed={"users": 90}, obsolete={"users": "its table was created again"})
     assert reading == Unsound('source "users" is being read again: its table was created again', True)
-    behind = unsound(loaded={"users": 101})
+    behind = unsound(whole={"users": 101})
     assert behind is not None and behind.is_mending and '"users"' in behind.reason
-    assert unsound(reached=101, loaded={"users": 101}) is None
+    assert unsound(reached=101, whole={"users": 101}) is None
 
 
 def test_a_source_that_is_stopped_is_named_first():

@@ -201,6 +201,15 @@ class SourceObsolete(TextNote):
 
 
 @dataclass(frozen=True, slots=True)
+class SourceWhole(NumberNote):
+    """A source was read again, completely, at a time (microseconds): views that have not reached it are still wrong."""
+
+    stored_as: ClassVar[str] = "whole:SOURCE"
+    source: str
+    t: int
+
+
+@dataclass(frozen=True, slots=True)
 class SourceFingerprint(TextNote):
     """What the table of a source was like when it was read: a `TableFingerprint` of `run.capture`, as JSON."""
 
@@ -544,6 +553,7 @@ Note = (
     | SourceMend
     | SourceMissed
     | SourceObsolete
+    | SourceWhole
     | SourceFingerprint
     | SourceShape
     | Watermark
@@ -581,6 +591,7 @@ ABOUT_SOURCES: tuple[type[Note], ...] = (
     SourceMend,
     SourceMissed,
     SourceObsolete,
+    SourceWhole,
     SourceFingerprint,
     SourceShape,
     Watermark,

@@ -36,7 +36,7 @@ from headrace.connect.postgres.slots import SqlTable
 from headrace.connect.postgres.spill import SpillFolder
 from headrace.connect.postgres.table_look import SeenTable
 from headrace.connect.postgres.table_watch import TableWatch
-from headrace.model.notes import SourceLoaded, SourceLoading, SourceMissed, SourceObsolete
+from headrace.model.notes import SourceLoaded, SourceLoading, SourceMissed, SourceObsolete, SourceWhole
 from headrace.model.table_name import show_table
 from headrace.run.capture.chunks import SnapshotWindow, next_size
 from headrace.run.capture.spool import CapturedTable, TextRow, UnheldValue
@@ -352,7 +352,7 @@ class Loads:
         source = load.captured.source
         loaded = SourceLoaded(source, self._intake.t)
         over = SourceLoading.remove(source), SourceMissed.remove(source), SourceObsolete.remove(source)
-        self._intake.note(*over, loaded)
+        self._intake.note(*over, loaded, *([SourceWhole(source, self._intake.t)] if load.repeats else []))
         self.progress.append(load.progress(complete=True))
         self._leave()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from headrace.model.notes import SourceLoaded, SourceMissed, SourceObsolete, SourceStopped, read_notes
+from headrace.model.notes import SourceMissed, SourceObsolete, SourceStopped, SourceWhole, read_notes
 from headrace.run.ports import Ledger
 from headrace.site.auditor import WatchedContract
 
@@ -17,13 +17,13 @@ from headrace.site.auditor import WatchedContract
 @dataclass(frozen=True, slots=True)
 class SourceStates:
     """What the ledger has noted of sources, by name: why they are `stopped` or `obsolete`, since when they are read
-    again (`missed`), and when they were read completely (`loaded`); both in microseconds.
+    again (`missed`), and when they had been (`whole`); both in microseconds.
     """
 
     stopped: Mapping[str, str]
     obsolete: Mapping[str, str]
     missed: Mapping[str, int]
-    loaded: Mapping[str, int]
+    whole: Mapping[str, int]
 
     def say_reread(self, source: str) -> str:
         why = self.obsolete.get(source)
@@ -43,7 +43,7 @@ def read_source_states(ledger: Ledger) -> SourceStates:
         {name: note.why for name, note in read_notes(ledger, SourceStopped).items()},
         {name: note.why for name, note in read_notes(ledger, SourceObsolete).items()},
         {name: note.t for name, note in read_notes(ledger, SourceMissed).items()},
-        {name: note.t for name, note in read_notes(ledger, SourceLoaded).items()},
+        {name: note.t for name, note in read_notes(ledger, SourceWhole).items()},
     )
 
 
@@ -65,5 +65,5 @@ def _find_reasons(one: WatchedContract, reached: int | None, states: SourceState
         if source in states.missed:
             yield Unsound(states.say_reread(source), is_mending=True)
     for source in sources:
-        if reached is not None and reached < states.loaded.get(source, reached):
+        if reached is not None and reached < states.whole.get(source, reached):
             yield Unsound(f'source "{source}" was read again, and the view does not have all of it yet', True)
