@@ -7,6 +7,7 @@ Each kind is a folder `connect/KIND/` with one module that implements the port, 
     find_differences                              what `check --connect` warns of
     make_task, then open, step, close             while it runs: a capture takes changes, commits them, confirms them
     find_incomparable, open_cut, read_taken       when an audit compares views with the rows of their sources
+    find_unchecked, open_sight, has_passed        when what was captured is checked in the background
     describe_made, give_back                      when nobody needs a source any more
 
 Every method that is not abstract has a default that does nothing.
@@ -25,8 +26,8 @@ import pyarrow as pa
 
 from headrace.model.catalogue import Source
 from headrace.model.errors import ConnectError, Location, Problem
-from headrace.model.notes import CaptureSlot, CapturingTables
-from headrace.model.types import Type
+from headrace.model.notes import CapturedUpTo, CaptureSlot, CapturingTables
+from headrace.model.types import Row, Type
 from headrace.run.ports import Ledger, Store
 
 Columns = tuple[tuple[str, Type], ...]
@@ -187,6 +188,52 @@ class SourceCut(Protocol):
         """The rows of the snapshot, a part at a time; columns are called c0, c1, ..."""
 
 
+# When what was captured is checked in the background
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRows:
+    """Rows of a source as one snapshot showed them: columns are called `source.column`.
+
+    `running` are transactions that had not ended for the snapshot, of those that began before the last call of
+    `count_transactions`; it may be more. `position` is where the log stood when all had been
+    read, in the words of the kind: the snapshot shows nothing that comes after it.
+    """
+
+    rows: pa.Table
+    running: frozenset[int]
+    position: str
+
+
+class SourceSight(Protocol):
+    """Looks at rows of one source through short snapshots. Locks nothing that a writer waits for.
+
+    Each method raises ConnectError if the source does not answer soon, somebody has locked it, or a value is none of
+    ours. `asked_s` and `bytes` count how long the source worked for us, and what it sent.
+    """
+
+    asked_s: float
+    bytes: int
+
+    def __enter__(self) -> SourceSight: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def find_mark(self) -> str | None:
+        """A text that is another one when rows have changed; None if the source cannot tell."""
+
+    def count_transactions(self) -> int:
+        """A number: those of all transactions that have begun are lower, and of all others higher."""
+
+    def read_after(self, key: Row | None, limit: int) -> SeenRows:
+        """The first rows after a key, in the order of the source."""
+
+    def read_keys(self, keys: Sequence[Row]) -> SeenRows: ...
+    def read_first(self, limit: int) -> SeenRows:
+        """Reads rows of the source in any order, as many as it has up to a limit."""
+
+
 class SourceConnector(ABC):
     """A kind of source. It holds nothing: what it needs to know is passed in."""
 
@@ -243,6 +290,19 @@ class SourceConnector(ABC):
     ) -> Iterator[pa.Table]:
         """The rows that were captured up to a time, a part at a time; columns are called c0, c1, ..."""
         raise ConnectError("its kind of source cannot be read again")
+
+    # When what was captured is checked in the background
+
+    def find_unchecked(self, source: Source) -> str | None:
+        """Why rows that were captured cannot be compared with those of the source; None if they can."""
+        return "is of a kind whose rows cannot be looked at again"
+
+    def open_sight(self, source: Source, place: ProjectPlace) -> SourceSight:
+        raise ConnectError("its kind of source cannot be looked at")
+
+    def has_passed(self, position: str, captured: CapturedUpTo) -> bool:
+        """Whether all up to a position of the log (`SeenRows.position`) was captured."""
+        raise NotImplementedError
 
     # When nobody needs it any more
 

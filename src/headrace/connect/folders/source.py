@@ -95,6 +95,9 @@ class FolderSources(SourceConnector):
     def find_incomparable(self, source: Source) -> None:
         return None
 
+    def find_unchecked(self, source: Source) -> str:
+        return "is a folder, whose files are not read twice; `headrace audit --recompute` compares them"
+
     def read_taken(
         self, source: Source, columns: Columns, t: int, ledger: Ledger, place: ProjectPlace
     ) -> Iterator[pa.Table]:

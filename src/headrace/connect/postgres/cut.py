@@ -22,7 +22,13 @@ from pyarrow import csv
 
 from headrace.connect.postgres.inspect import ask_table
 from headrace.connect.postgres.reading import emit
-from headrace.connect.postgres.sessions import connect_session, database_errors, reason, texts_as_they_are
+from headrace.connect.postgres.sessions import (
+    Connection,
+    connect_session,
+    database_errors,
+    reason,
+    texts_as_they_are,
+)
 from headrace.connect.postgres.slots import SqlTable
 from headrace.model.errors import ConnectError
 from headrace.model.table_name import quote_name, show_table
@@ -140,26 +146,29 @@ class DatabaseCut:
 
     def parts(self, source: str, columns: Sequence[tuple[str, Type]]) -> Iterator[pa.Table]:
         """Some columns of a source as the snapshot has them, a part at a time."""
-        names = sql.SQL(", ").join(_select_column(name, type_) for name, type_ in columns)
-        select = sql.SQL("SELECT {} FROM {}").format(names, self._tables[source].identifier)
-        # Quotes tell an empty text from NULL, which is the only value without them.
-        copy = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)").format(select).as_bytes(self._reader)
-        rows: list[bytes] = []
-        size = 0
-        with (
-            database_errors(self._dsn),
-            texts_as_they_are(self._reader),
-            self._reader.cursor() as cursor,
-            cursor.copy(copy) as lines,
-        ):
-            for line in lines:
-                rows.append(bytes(line))
-                size += len(line)
-                if len(rows) >= ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
-                    yield _parse_rows(source, columns, rows)
-                    rows, size = [], 0
-        if rows:
-            yield _parse_rows(source, columns, rows)
+        with database_errors(self._dsn):
+            yield from read_in_parts(self._reader, source, columns, self._tables[source].identifier)
+
+
+def read_in_parts(
+    session: Connection, source: str, columns: Sequence[tuple[str, Type]], rows_of: sql.Composable
+) -> Iterator[pa.Table]:
+    """Some columns of a table, or of a query in parentheses with an alias, a part at a time: c0, c1, ..."""
+    names = sql.SQL(", ").join(_select_column(name, type_) for name, type_ in columns)
+    select = sql.SQL("SELECT {} FROM {}").format(names, rows_of)
+    # Quotes tell an empty text from NULL, which is the only value without them.
+    copy = sql.SQL("COPY ({}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)").format(select).as_bytes(session)
+    rows: list[bytes] = []
+    size = 0
+    with texts_as_they_are(session), session.cursor() as cursor, cursor.copy(copy) as lines:
+        for line in lines:
+            rows.append(bytes(line))
+            size += len(line)
+            if len(rows) >= ROWS_AT_ONCE or size >= BYTES_AT_ONCE:
+                yield _parse_rows(source, columns, rows)
+                rows, size = [], 0
+    if rows:
+        yield _parse_rows(source, columns, rows)
 
 
 def _select_column(name: str, type_: Type) -> sql.Composed:

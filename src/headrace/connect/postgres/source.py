@@ -13,13 +13,15 @@ from headrace.connect.postgres.give_back import give_back, is_left
 from headrace.connect.postgres.inspect import inspect_differences, inspect_sources
 from headrace.connect.postgres.look import look_at_database
 from headrace.connect.postgres.sessions import connect_reading
+from headrace.connect.postgres.sight import TableSight
 from headrace.connect.postgres.slot_watch import SlotWatch
 from headrace.connect.postgres.slots import capture_names
 from headrace.connect.postgres.trial import try_capture
 from headrace.model.catalogue import PostgresTable, Source, SourceKind
 from headrace.model.errors import ConnectError, InputError, Problem
-from headrace.model.notes import CaptureSlot, CapturingTables
+from headrace.model.notes import CapturedUpTo, CaptureSlot, CapturingTables
 from headrace.model.source_clock import name_database
+from headrace.run.capture.position import Position, parse_lsn
 from headrace.run.capture.spool import CapturedTable
 from headrace.run.ports import Ledger, Store
 from headrace.run.source_port import CaptureProcess, CaptureTask, Looked, ProjectPlace, SourceConnector, SourceDatabase
@@ -125,6 +127,16 @@ class PostgresSources(SourceConnector):
     def open_cut(self, database: SourceDatabase, sources: Sequence[Source], place: ProjectPlace) -> DatabaseCut:
         tables = tuple(make_captured_table(source) for source in sources)
         return DatabaseCut(place.fill(database.address or "", None), tables)
+
+    def find_unchecked(self, source: Source) -> str | None:
+        return self.find_incomparable(source)
+
+    def open_sight(self, source: Source, place: ProjectPlace) -> TableSight:
+        return TableSight(place.fill(_table(source).dsn, source.declared_at), make_captured_table(source))
+
+    def has_passed(self, position: str, captured: CapturedUpTo) -> bool:
+        reached = Position.from_note(captured)
+        return reached is not None and reached.lsn >= parse_lsn(position)
 
     def describe_made(self, database: SourceDatabase, place: ProjectPlace) -> CaptureSlot:
         return slot_of(place.project_here, database.name, database.address or "")
