@@ -46,6 +46,21 @@ def test_status_shows_lags_against_promises() -> None:
     ]
 
 
+def test_status_says_what_was_checked_and_what_cannot_be() -> None:
+    checked = {"kind": "source", "name": "users", "found": "equal", "checked": 90.0}
+    others = [
+        {"kind": "view", "name": "sales", "found": "not yet checked", "checked": None},
+        {"kind": "view", "name": "all", "found": "not checked", "checked": None, "reason": "it is too large"},
+    ]
+    document = {"contracts": [], "slots": [], "service": SERVICE, "checks": {"subjects": [checked, *others]}}
+    assert status_text(document, 102.0).splitlines() == [
+        "running as process 7",
+        "  checked in the background: 1 of 1 source and 0 of 2 views, the oldest 12.0 s",
+        "    ago",
+        "  view all is not checked: it is too large",
+    ]
+
+
 def test_status_names_what_goes_wrong() -> None:
     late = {**CONTRACT, "state": "failing", "lag_s": None, "next_push_s": 0.0, "forced": True, "reason": "no disk"}
     slot = {"database": "us", "slot": "s", "error": "the database does not answer"}

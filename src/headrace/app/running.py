@@ -177,7 +177,7 @@ def open_host(
         server = serve(host, token, settings.port)
         try:
             write_process(folder, this_process(service.lease, server.port, token, folder))
-            with host.replanning():
+            with host.replanning(), host.checking():
                 yield host
         finally:
             server.stop()

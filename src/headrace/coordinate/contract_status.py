@@ -3,7 +3,8 @@
 kept          the view is no further behind than promised, and can be read; of a contract that delivers, its copy
 late          the view, or the copy, is further behind; the reason names the cause where it is known
 loading       the view has no rows yet, but is being loaded; or a source of it is being read again
-failing       the view cannot be computed or delivered now; it resumes by itself once the cause is fixed
+failing       the view cannot be computed or delivered now, or a check found wrong rows; it resumes by itself once the
+              cause is fixed
 stopped       the service is not running
 unresponsive  the service runs, but does not respond (`site/last_status.py`)
 """
@@ -23,7 +24,7 @@ from headrace.site.last_status import State
 from headrace.site.push_state import PushState
 from headrace.site.running import Running
 from headrace.site.snapshot import ServiceSnapshot
-from headrace.site.troubles import DELIVERY, find_cause
+from headrace.site.troubles import DELIVERY, SOURCE_DIFFERS, VIEW_DIFFERS, find_cause
 
 
 def contract_documents(seen: ServiceSnapshot, state: State) -> list[dict[str, Any]]:
@@ -119,6 +120,9 @@ def _state(
     delivery = seen.troubles.get(DELIVERY + name)
     if delivery is not None:
         return "failing", delivery.what
+    differs = _why_different(seen, pushing.running, name)
+    if differs is not None:
+        return "failing", differs
     lag_s, freshness_s = described["lag_s"], described["freshness_s"]
     if lag_s is None or state is State.LOADING or name not in seen.loaded:
         what = "it has" if name not in seen.copies else f"{seen.copies[name].where} has"
@@ -131,6 +135,13 @@ def _state(
     subject = f"its copy in {seen.copies[name].where}" if name in seen.copies else "it"
     behind = f"{subject} is {format_seconds(round(lag_s, 1))} behind; the promise is {format_seconds(freshness_s)}"
     return "late", _why_late(seen, pushing.running, entry, behind)
+
+
+def _why_different(seen: ServiceSnapshot, running: Running, contract: str) -> str | None:
+    """What a check found that makes the rows of a view wrong; None if it found nothing."""
+    watched = next(one for one in running.watched if one.contract == contract)
+    keys = (VIEW_DIFFERS + contract, *(SOURCE_DIFFERS + source for source in sorted(watched.sources)))
+    return next((trouble.what for key in keys if (trouble := seen.troubles.get(key)) is not None), None)
 
 
 def _why_late(seen: ServiceSnapshot, running: Running, entry: ContractPlan, behind: str) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 from headrace.coordinate.audit_document import audit_document
 from headrace.coordinate.changed_sources import StoppedSources
+from headrace.coordinate.check.checking import Checking
 from headrace.coordinate.measured import write_measured
 from headrace.coordinate.perform import find_steps, load_running, start_going
 from headrace.coordinate.refused import RefusedVersions
@@ -35,6 +36,7 @@ from headrace.observe.shown import ContractReadings
 from headrace.observe.sizes import find_held_results
 from headrace.plan.share.difference import Difference, difference
 from headrace.plan.share.revalue import Measured
+from headrace.run.check.pace import DEFAULT_BUDGET, CheckBudget
 from headrace.run.program import Program
 from headrace.site.auditor import last_look
 from headrace.site.folder import Folder
@@ -117,6 +119,7 @@ class ServiceHost:
         self._turn = threading.Lock()
         self._writing = threading.Lock()  # held while the status file is written: an older status never comes last
         self._replanning: Replanning | None = None
+        self._checking: Checking | None = None
         self._refused = RefusedVersions()
         self._stopped = StoppedSources()
         self._files = ""  # a digest of the files that what runs was made from; a move keeps it
@@ -129,7 +132,8 @@ class ServiceHost:
 
     def status(self) -> dict[str, Any]:
         moves = () if self._replanning is None else self._replanning.moves
-        return status_document(take_snapshot(self.service), self.state, os.getpid(), moves)
+        checks = None if self._checking is None else self._checking.book.shown
+        return status_document(take_snapshot(self.service), self.state, os.getpid(), moves, checks)
 
     def write_status(self) -> None:
         with self._writing:
@@ -240,7 +244,7 @@ class ServiceHost:
         Raises UsageError if the service ends before.
         """
         while not loading.done.wait(ENDED_EVERY_S):
-            if not self.service.is_running:
+            if self.stop.is_set() or not self.service.is_running:
                 hint = "`headrace up` continues from there; then run `headrace apply` again"
                 raise UsageError(f"the service ended before that was done: {loading.phase}", hint)
 
@@ -254,6 +258,23 @@ class ServiceHost:
         end = threading.Event()
         settings = end, look_every_s, measure
         thread = threading.Thread(target=self._replan_until, args=settings, name="replan", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            end.set()
+            thread.join(timeout=10)
+
+    def make_checking(self, budget: CheckBudget) -> Checking:
+        """The checks of the service, which `status` shows from now on."""
+        self._checking = Checking(self.service, self.reread, budget)
+        return self._checking
+
+    @contextmanager
+    def checking(self, budget: CheckBudget = DEFAULT_BUDGET) -> Iterator[None]:
+        """While this holds, what runs is checked in the background. Needs an open service."""
+        end = threading.Event()
+        thread = threading.Thread(target=self.make_checking(budget).run, args=(end,), name="check", daemon=True)
         thread.start()
         try:
             yield

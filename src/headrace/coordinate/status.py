@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from headrace.coordinate.check.book import ChecksShown
 from headrace.coordinate.contract_status import contract_documents
 from headrace.coordinate.replanning import ContractMove
 from headrace.site.engine.late_runner import Absence
@@ -17,7 +18,11 @@ MOVES_TOLD = 5
 
 
 def status_document(
-    seen: ServiceSnapshot, state: State, pid: int, moves: Sequence[ContractMove] = ()
+    seen: ServiceSnapshot,
+    state: State,
+    pid: int,
+    moves: Sequence[ContractMove] = (),
+    checks: ChecksShown | None = None,
 ) -> dict[str, Any]:
     """`written` and `since` are in seconds since 1970. Of `moves`, the last few are told. Whoever reads this later says
     how old it is then (`age_s`).
@@ -30,6 +35,7 @@ def status_document(
         "files": _files(seen.files),
         "links": _links(seen),
         "moves": [_move(move) for move in moves[-MOVES_TOLD:]],
+        "checks": (checks or ChecksShown()).document(),
         "service": {
             "state": state.value,
             "pid": pid,

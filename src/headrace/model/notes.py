@@ -344,7 +344,7 @@ class LogKeys(StoredNote):
 
 @dataclass(frozen=True, slots=True)
 class Halted(StoredNote):
-    """A bad row halted a vertex. `why` is for people.
+    """A bad row halted a vertex, or it `differs` from what a check computed of its inputs. `why` is for people.
 
     Times are microseconds: `since` the row came, `tried` that the data was looked at last.
     """
@@ -354,14 +354,47 @@ class Halted(StoredNote):
     why: str
     since: int
     tried: int
+    differs: bool = False
 
     def to_text(self) -> str:
-        return json.dumps({"why": self.why, "since": self.since, "tried": self.tried})
+        differs = {"differs": True} if self.differs else {}
+        return json.dumps({"why": self.why, "since": self.since, "tried": self.tried, **differs})
 
     @classmethod
     def from_text(cls, key: str, text: str) -> Self:
         found = read_object(text)
-        return cls(key, as_text(found["why"]), as_integer(found["since"]), as_integer(found["tried"]))
+        times = as_integer(found["since"]), as_integer(found["tried"])
+        return cls(key, as_text(found["why"]), *times, differs=found.get("differs") is True)
+
+
+@dataclass(frozen=True, slots=True)
+class Differing(StoredNote):
+    """What a check found, in words, and since when that is known (microseconds)."""
+
+    stored_as: ClassVar[str] = ""
+    about: str
+    what: str
+    since: int
+
+    def to_text(self) -> str:
+        return json.dumps({"what": self.what, "since": self.since})
+
+    @classmethod
+    def from_text(cls, key: str, text: str) -> Self:
+        found = read_object(text)
+        return cls(key, as_text(found["what"]), as_integer(found["since"]))
+
+
+class SourceDiffers(Differing):
+    """Rows that we hold of a source are not those that the source holds."""
+
+    stored_as: ClassVar[str] = "differs:SOURCE"
+
+
+class ViewDiffers(Differing):
+    """A contract's view is not what its query says of the rows that we hold of its sources."""
+
+    stored_as: ClassVar[str] = "wrong:CONTRACT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,6 +406,14 @@ class WantedTime(NumberNote):
 
 
 # What was measured; each text is JSON of the class named
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedSubjects(TextNote):
+    """What background checks have checked so far: `run.check.rota.write_records`."""
+
+    stored_as: ClassVar[str] = "checks"
+    document: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -562,7 +603,10 @@ Note = (
     | GoneFiles
     | LogKeys
     | Halted
+    | SourceDiffers
+    | ViewDiffers
     | WantedTime
+    | CheckedSubjects
     | AuditRecord
     | CopyReached
     | ContractAccount
@@ -598,11 +642,12 @@ ABOUT_SOURCES: tuple[type[Note], ...] = (
     TakenFile,
     RejectedFile,
     GoneFiles,
+    SourceDiffers,
 )
 """Kinds whose keys are a source, or a source and one of its files: they go with the source's spool."""
 
 Kind = TypeVar("Kind", bound=StoredNote)
-_Document = SourceFingerprint | AuditRecord | ContractAccount | LastLook | Learnt | PlanMoves
+_Document = SourceFingerprint | CheckedSubjects | AuditRecord | ContractAccount | LastLook | Learnt | PlanMoves
 
 
 def read_notes(ledger: NoteReader, kind: type[Kind], about: str = "") -> dict[str, Kind]:

@@ -22,6 +22,8 @@ class TroubleKind(StrEnum):
     LINKS = "links:"
     DAMAGE = "damage:"
     DISK = "disk:"
+    SOURCE_DIFFERS = "source differs:"
+    VIEW_DIFFERS = "view differs:"
 
     @property
     def begins(self) -> str:
@@ -50,6 +52,8 @@ _EVENTS: Mapping[TroubleKind, tuple[str, str, str | None]] = {
     TroubleKind.LINKS: ("link slow", "link recovered", None),
     TroubleKind.DAMAGE: ("file damaged", "file rebuilt", None),
     TroubleKind.DISK: ("disk failed", "disk recovered", None),
+    TroubleKind.SOURCE_DIFFERS: ("source differs", "source repaired", "sources"),
+    TroubleKind.VIEW_DIFFERS: ("view differs", "view repaired", "contracts"),
 }
 
 

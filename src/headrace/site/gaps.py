@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 PATIENCE_S = 2.0
-"""After this long any moment between pushes will do, and after twice as long any moment."""
+"""After this long any moment between pushes will do for upkeep, and after twice as long any moment."""
 LOOK_EVERY_S = 0.1
 QUICK = 0.2
 """Weight of the last piece of work in what the next is expected to take."""
@@ -49,18 +49,18 @@ class Gaps:
             self._pushing, self._next_push = pushing, next_push
             self._changed.notify_all()
 
-    def wait(self, stop: threading.Event) -> None:
+    def wait(self, stop: threading.Event, patience_s: float = PATIENCE_S) -> None:
         """Returns when other work may start, or shall not any more."""
         began = self.clock()
         with self._changed:
-            while not stop.is_set() and not self._may_start(self.clock() - began):
+            while not stop.is_set() and not self._may_start(self.clock() - began, patience_s):
                 self._changed.wait(LOOK_EVERY_S)
 
-    def _may_start(self, waited_s: float) -> bool:
+    def _may_start(self, waited_s: float, patience_s: float) -> bool:
         if self._pushing:
-            return waited_s >= 2 * PATIENCE_S
+            return waited_s >= 2 * patience_s
         left_s = self._next_push - self.clock()
-        return waited_s >= PATIENCE_S or left_s >= min(self.work_s, LONGEST_S)
+        return waited_s >= patience_s or left_s >= min(self.work_s, LONGEST_S)
 
     def learn(self, took_s: float) -> None:
         """What a piece of work took."""

@@ -112,11 +112,15 @@ def _is_worth_trying(engine: Engine, vertex: str) -> bool:
 
 
 def report_bad_rows(troubles: Troubles, ledger: Ledger, state: PushState) -> None:
-    """Contracts that are halted, and why: as the ledger has it, also right after a restart."""
+    """Contracts that bad rows halt, and why: as the ledger has it, also right after a restart.
+
+    Those that differ from their queries are told by the checks that found them (`coordinate.check`).
+    """
     halted, program = read_halted(ledger), state.program
     waiting = waiting_for(program, halted)
     first = {entry.contract: waiting.get(serving_log(program, entry)) for entry in state.running.plan.contracts}
-    found = {contract: halted[vertex] for contract, vertex in first.items() if vertex is not None}
+    halting = {contract: halted[vertex] for contract, vertex in first.items() if vertex is not None}
+    found = {contract: one for contract, one in halting.items() if not one.differs}
     for key in [key for key in troubles.all() if key.startswith(ROW) and key.removeprefix(ROW) not in found]:
         troubles.clear(key)
     for contract, one in found.items():

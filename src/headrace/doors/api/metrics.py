@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -25,6 +26,7 @@ class _HostCollector(Collector):
         status = self._host.status()
         yield from _of_contracts(status["contracts"])
         yield from _of_vertices(self._host)
+        yield from _of_checks(status["checks"])
         up = status["service"]["engine"]["state"] == "running"
         yield GaugeMetricFamily("headrace_engine_up", "Whether the engine is up; 0 while it restarts.", up)
         kept = GaugeMetricFamily(
@@ -72,6 +74,26 @@ def _of_contracts(contracts: list[dict[str, object]]) -> Iterator[Metric]:
     for contract in contracts:
         violations.add_metric([str(contract["id"])], float(str(contract["violations"])))
     yield violations
+
+
+def _of_checks(checks: dict[str, Any]) -> Iterator[Metric]:
+    labels = ["kind", "name"]
+    checked = GaugeMetricFamily(
+        "headrace_checked_timestamp_seconds", "When a source or view was last checked in the background.", labels=labels
+    )
+    differs = GaugeMetricFamily(
+        "headrace_check_differs", "Whether the last check of a source or view found wrong rows.", labels=labels
+    )
+    for one in checks["subjects"]:
+        if one["checked"] is not None:
+            checked.add_metric([one["kind"], one["name"]], one["checked"])
+        differs.add_metric([one["kind"], one["name"]], one["found"] == "different")
+    yield checked
+    yield differs
+    yield GaugeMetricFamily("headrace_check_pass_seconds", "How long it takes to check everything.", checks["pass_s"])
+    used = "Time of one core that background checks have used."
+    yield CounterMetricFamily("headrace_check_cpu_seconds", used, checks["seconds"])
+    yield CounterMetricFamily("headrace_check_bytes", "Bytes that background checks have read.", checks["bytes"])
 
 
 def _of_vertices(host: ServiceHost) -> Iterator[Metric]:

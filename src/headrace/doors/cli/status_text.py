@@ -21,7 +21,16 @@ WAITS = "small pushes continue without it; large pushes and loading wait"
 def status_text(document: Document, now: float) -> str:
     service, slots, moves = document["service"], document["slots"], document.get("moves", ())
     troubles, links = _troubles(document.get("troubles", ()), now), _links(document.get("links", ()))
-    lines = (_service(service, now), troubles, _contracts(document), links, _slots(slots), move_lines(moves, now))
+    checks = _checks(document.get("checks", {}), now)
+    lines = (
+        _service(service, now),
+        troubles,
+        _contracts(document),
+        checks,
+        links,
+        _slots(slots),
+        move_lines(moves, now),
+    )
     return "\n".join(line for part in lines for line in part)
 
 
@@ -72,6 +81,23 @@ def _contracts(document: Document) -> Iterator[str]:
                 f"{contract['id']} is {contract['state']}: {put_in_words(contract['reason'])}", "  ", "    "
             )
         yield from version_lines(contract)
+
+
+def _checks(checks: Document, now: float) -> Iterator[str]:
+    """How much was checked in the background and how long ago, and what cannot be."""
+    subjects = checks.get("subjects", ())
+    times = [one["checked"] for one in subjects if one["checked"] is not None]
+    if times:
+        counts = " and ".join(_count_checked(subjects, kind) for kind in ("source", "view"))
+        yield from wrap(f"checked in the background: {counts}, the oldest {ago(now - min(times))}", "  ", "    ")
+    for one in subjects:
+        if one["found"] == "not checked":
+            yield from wrap(f"{one['kind']} {one['name']} is not checked: {put_in_words(one['reason'])}", "  ", "    ")
+
+
+def _count_checked(subjects: Sequence[Document], kind: str) -> str:
+    checked = [one["checked"] is not None for one in subjects if one["kind"] == kind]
+    return f"{sum(checked)} of {len(checked)} {kind}{'' if len(checked) == 1 else 's'}"
 
 
 def version_lines(contract: Document) -> Iterator[str]:
