@@ -122,7 +122,7 @@ def observe(machine: Machine, run: Run, say: Callable[[str], None]) -> Seen:
         tweeting = Tweeting(kept.dsn, run.live, run.rate or (lambda _: run.live.tweets_per_s))
         _watch(kept, run, seen, tweeting, say)
         if run.compare and seen.failure is None:
-            seen.unequal = _unequal(kept)
+            seen.unequal = unequal_views(kept)
     return seen
 
 
@@ -201,7 +201,7 @@ class _Pushes:
         self.times |= done
 
 
-def _unequal(kept: Kept) -> tuple[str, ...]:
+def unequal_views(kept: Kept) -> tuple[str, ...]:
     """Contracts whose view is not what its query gives; none should be."""
     service = kept.service
     assert service.rounds.state is not None
