@@ -14,6 +14,7 @@ from headrace.model.notes import ViewDiffers, note_keys
 from headrace.run.check.rota import CheckFinding, CheckKind
 from headrace.run.compile.columns import serving_log
 from tests.running.checked_world import CheckedWorld, spoil_row
+from tests.running.running_project import until
 from tests.running.shop import PROJECT, make_shop
 from tests.running.test_recompute import HABITS
 
@@ -75,10 +76,14 @@ def test_a_wrong_row_in_a_view_is_found_named_and_repaired_while_people_write(wo
 
 
 def check_that_what_does_not_change_is_not_looked_at_again(world: CheckedWorld) -> None:
-    world.check_all()
-    passed = world.passes()
-    world.check_all()
-    assert world.passes() == passed and all(passed.values())
+    """Counters that a database tells late count as changes, and so do files that upkeep replaces; then nothing does."""
+
+    def is_skipped() -> bool:
+        passed = world.passes()
+        world.check_all()
+        return world.passes() == passed and all(passed.values())
+
+    until(is_skipped, "all is skipped")
 
 
 def check_that_a_view_that_stays_wrong_is_loaded_anew(world: CheckedWorld) -> None:
