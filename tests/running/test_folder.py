@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,11 +16,12 @@ from headrace.app.planning import plan_document, plan_project
 from headrace.app.running import log_to
 from headrace.coordinate.doctor import look_at_state
 from headrace.coordinate.measured import read_measured, running_to_plan_on
-from headrace.model.errors import UnreadableState
+from headrace.model.errors import UnreadableState, UsageError
 from headrace.model.plan import PlanOptions
 from headrace.site.folder import Folder
 from headrace.site.forced import ForcedTerms, read_forced, read_forced_promises, write_forced
 from headrace.site.last_status import last_status
+from headrace.site.private_folder import close_to_others
 from headrace.site.process import read_process, running_process
 from headrace.site.reading import open_reader
 
@@ -174,3 +176,15 @@ def test_files_that_are_made_in_a_project_are_for_its_owner_alone(folder):
             root.removeHandler(handler)
             handler.close()
     assert wide <= {"data", "data/us"}, "folders are closed by the one that they lie in"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+def test_a_folder_of_another_user_that_cannot_be_closed_is_named():
+    with tempfile.TemporaryDirectory() as folder:  # not below pytest's folders, which are closed to other users
+        Path(folder).chmod(0o755)
+        os.seteuid(65534)
+        try:
+            with pytest.raises(UsageError, match="cannot be closed to them: Operation not permitted"):
+                close_to_others(Path(folder))
+        finally:
+            os.seteuid(0)
