@@ -84,6 +84,10 @@ class SummingFile:
     def flush(self) -> None:
         """`finish` does."""
 
+    def close(self) -> None:
+        self._file.close()
+        self.closed = True
+
 
 # Beside a file
 
@@ -140,6 +144,11 @@ def find_wrong_block(path: Path, found: os.stat_result, root: int, whole: bool) 
     return wrong
 
 
+def sum_file(path: Path) -> bytes:
+    with path.open("rb", buffering=0) as file:
+        return b"".join(_SUM.pack(zlib.crc32(block)) for block in iter(lambda: file.read(BLOCK), b""))
+
+
 def sum_slowly(path: Path) -> Generator[int, None, int]:
     """Reads a file block by block, and yields the bytes of each; in the end returns its root.
 
@@ -165,8 +174,7 @@ def _find_wrong_end(path: Path, sums: bytes) -> int | None:
 
 def _find_wrong(path: Path, root: int, expected: bytes) -> int | None:
     """Checks a whole file. Which block is wrong only the checksums beside it tell; without them it is the first."""
-    with path.open("rb", buffering=0) as file:
-        sums = b"".join(_SUM.pack(zlib.crc32(block)) for block in iter(lambda: file.read(BLOCK), b""))
+    sums = sum_file(path)
     if root_of(sums) == root:
         return None
     pairs = zip(_SUM.iter_unpack(sums), _SUM.iter_unpack(expected), strict=False)

@@ -13,9 +13,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.connect.checksums import SummingFile, sum_file
+from headrace.connect.files import open_private
+from headrace.model.errors import ConnectError
 from headrace.run.capture.spool import CapturedTable, SpoolRows, spool_schema
 
 ROWS_IN_MEMORY = 20_000
+READ_AGAIN = "the capture starts again by itself, and reads the rows from the database once more"
 
 
 class SpillFolder:
@@ -41,7 +45,7 @@ class Spill:
         self._folder = folder
         self._rows: dict[str, SpoolRows] = {}
         self._paths: dict[str, Path] = {}
-        self._files: dict[str, tuple[pa.OSFile, pa.RecordBatchStreamWriter]] = {}
+        self._files: dict[str, tuple[SummingFile, pa.RecordBatchStreamWriter]] = {}
         self._aborted: set[int] = set()
         self._made = 0
 
@@ -77,10 +81,8 @@ class Spill:
         if source not in self._rows:
             return
         self._write(self._rows.pop(source))
-        file, writer = self._files.pop(source)
-        writer.close()
-        file.close()
         path = self._paths.pop(source)
+        _end_file(path, *self._files.pop(source))
         with pa.memory_map(str(path)) as mapped, pa.ipc.open_stream(mapped) as reader:
             for batch in reader:
                 table = _without(pa.Table.from_batches([batch]), self._aborted)
@@ -108,10 +110,23 @@ class Spill:
             self._folder.mkdir(exist_ok=True)
             self._paths[source] = self._folder / f"{self._made}.arrows"
             self._made += 1
-            file = pa.OSFile(str(self._paths[source]), "wb")
+            file = SummingFile(open_private(self._paths[source]))
             self._files[source] = file, pa.ipc.new_stream(file, spool_schema(rows.captured))
         if len(rows):
             self._files[source][1].write_table(rows.take())
+
+
+def _end_file(path: Path, file: SummingFile, writer: pa.RecordBatchStreamWriter) -> None:
+    """Ends a file that is read from now on. Raises ConnectError if it does not hold what was written."""
+    writer.close()
+    sums, _ = file.finish(durable=False)
+    file.close()
+    try:
+        found = sum_file(path)
+    except OSError as error:
+        raise ConnectError(f'the file "{path}" cannot be read: {error}', READ_AGAIN) from error
+    if found != sums:
+        raise ConnectError(f'the file "{path}" is damaged: its content has changed', READ_AGAIN)
 
 
 def _without(table: pa.Table, parts: Collection[int]) -> pa.Table:
