@@ -69,10 +69,13 @@ def until_mended(project: RunningProject, damaged: list[Path]) -> None:
         named = {path for paths in files_of(project).values() for path in paths}
         return kept == set(VIEWS) and not said["troubles"] and not named & set(damaged)
 
-    until(is_mended, "what the damaged files held is made again")
+    until(is_mended, "what the damaged files held is made again", every_s=0.5)
 
 
-@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.long)])
+ON_SPARK = pytest.param("spark", marks=[pytest.mark.long, pytest.mark.timeout(1200)])
+
+
+@pytest.mark.parametrize("engine", ["local", ON_SPARK])
 def test_damaged_files_are_named_and_rebuilt_while_the_service_runs_and_when_it_starts(
     project: RunningProject, engine: str
 ) -> None:
