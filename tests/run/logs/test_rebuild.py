@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headrace.connect.files import FileStore
 from headrace.meaning.zset import ZSet
 from headrace.model.damage import DamagedFile, DamageKind, FileDamage
-from headrace.model.log import NEVER, Log, Piece, PieceKind
+from headrace.model.log import NEVER, Commit, Edit, Log, Piece, PieceKind
 from headrace.run.logs.rebuild import CHECKED_WHOLE, find_concerned, plan_rebuild
 from headrace.run.logs.rebuilding import forget_damaged, rebuild_indexes
 from headrace.run.logs.upkeep import Upkeep
@@ -248,6 +248,22 @@ def test_a_file_that_nobody_names_any_more_is_nobodys_concern(tmp_path: Path):
     damage = FileDamage("m1", "gone", DamageKind.MISSING, "", 0.0)
     rebuild = plan_rebuild([damage], world.program, world.ledger.logs(), ())
     assert rebuild.unneeded == (damage,) and not rebuild.sources and not rebuild.vertices
+
+
+def test_an_index_that_nobody_looks_anything_up_in_goes(tmp_path: Path):
+    world = world_of(VIEWS, "m1", tmp_path)
+    world.capture({"r": ZSet([(ROW, 1)])})
+    world.engine.load()
+    name, log = next((name, log) for name, log in world.ledger.logs().items() if log.of_kind(PieceKind.INDEX))
+    piece = log.of_kind(PieceKind.INDEX)[0]
+    stale = Piece(PieceKind.INDEX, "stale.arrow", NEVER, log.t, 1, 5, ("of another plan",))
+    (world.store.root / log.site / "stale.arrow").write_bytes(b"stale")
+    world.ledger.commit(world.lease, Commit((Edit(name, log.t, log.t, (stale,)),)))
+    world.store.delete(log.site, "stale.arrow")
+    scrub_of(world).look()
+    mend(world)
+    assert {one.file for one in world.ledger.logs([name])[name].of_kind(PieceKind.INDEX)} >= {piece.file}
+    assert "stale.arrow" not in str(world.ledger.files()) and world.wrong() == []
 
 
 def test_captured_changes_are_read_again_only_if_somebody_needs_them(tmp_path: Path):

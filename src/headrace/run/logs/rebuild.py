@@ -29,13 +29,14 @@ class Rebuild:
     """`indexes` are keys by log, `starts` the times from which on logs keep their changes. `vertices` are loaded again
     and `sources` read again, with all that is made from them.
 
-    `unneeded` are files that no log names any more.
+    `dropped` are files of indexes, by log, that nobody looks anything up in; `unneeded` are files that no log names.
     """
 
     indexes: Mapping[str, frozenset[tuple[str, ...]]] = field(default_factory=dict)
     starts: Mapping[str, int] = field(default_factory=dict)
     vertices: frozenset[str] = frozenset()
     sources: frozenset[str] = frozenset()
+    dropped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unneeded: tuple[FileDamage, ...] = ()
 
 
@@ -79,6 +80,7 @@ class _Rebuilding:
     def __post_init__(self) -> None:
         self.indexes: dict[str, set[tuple[str, ...]]] = {}
         self.starts: dict[str, int] = {}
+        self.dropped: dict[str, list[str]] = {}
         self.vertices, self.sources = set[str](), set[str]()
         tasks = self.program.tasks.items()
         self.owners = {task.state.name: name for name, task in tasks if task.state is not None}
@@ -104,6 +106,9 @@ class _Rebuilding:
             self.sources.add(log.name.removeprefix(SPOOL))
 
     def _add_index(self, log: Log, piece: Piece, damage: FileDamage) -> None:
+        if piece.key not in {key.columns for key in self.program.logs[log.name].keys}:
+            self.dropped.setdefault(log.name, []).append(piece.file)
+            return
         self.indexes.setdefault(log.name, set()).add(piece.key)
         if damage.kind is DamageKind.CONTENTS and piece.bytes > CHECKED_WHOLE:
             for name, task in self.program.tasks.items():
@@ -143,5 +148,6 @@ class _Rebuilding:
             starts={name: start for name, start in sorted(self.starts.items()) if name not in anew},
             vertices=frozenset(name for name in self.vertices if name not in read_again),
             sources=frozenset(self.sources),
+            dropped={name: tuple(files) for name, files in self.dropped.items() if name not in anew},
             unneeded=unneeded,
         )

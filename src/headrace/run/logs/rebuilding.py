@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from headrace.model.errors import Conflict
-from headrace.model.log import Commit, Log
+from headrace.model.log import Commit, Edit, Log
 from headrace.model.notes import LogKeys, read_notes
 from headrace.run.load.transition import find_made_from
 from headrace.run.logs.rebuild import Rebuild
@@ -16,14 +17,20 @@ from headrace.run.push.engine import Engine
 
 def forget_damaged(engine: Engine, rebuild: Rebuild) -> list[str]:
     """Forgets vertices and history; returns the vertices, with all that was made from them. Nobody else may push."""
-    for name, start in rebuild.starts.items():
+    for name in (*rebuild.starts, *rebuild.dropped):
         found = engine.ledger.logs([name]).get(name)
-        if found is not None:
-            try:
-                engine.ledger.commit(engine.lease, Commit((found.without_changes_up_to(start),)))
-            except Conflict:
-                continue  # a capture moved its spool on: next time
+        try:
+            engine.ledger.commit(engine.lease, Commit(() if found is None else (_forget_files(found, rebuild),)))
+        except Conflict:
+            continue  # a capture moved its spool on: next time
     return engine.forget(rebuild.vertices) if rebuild.vertices else []
+
+
+def _forget_files(log: Log, rebuild: Rebuild) -> Edit:
+    """Drops history and indexes of a log, as far as they are still there."""
+    edit = log.without_changes_up_to(rebuild.starts.get(log.name, log.start))
+    there = {piece.file for piece in log.pieces}
+    return replace(edit, drop=(*edit.drop, *(file for file in rebuild.dropped.get(log.name, ()) if file in there)))
 
 
 def make_forgetting_commit(
@@ -32,7 +39,8 @@ def make_forgetting_commit(
     """Forgets all that has to be made again but for sources, before anything runs: what is missing is then made."""
     states = {task.state.name for name in rebuild.vertices if (task := program.tasks[name]).state is not None}
     gone = rebuild.vertices | states | find_made_from(program, rebuild.vertices)
-    edits = [logs[name].without_changes_up_to(start) for name, start in rebuild.starts.items() if name in logs]
+    touched = {*rebuild.starts, *rebuild.dropped} & logs.keys()
+    edits = [_forget_files(logs[name], rebuild) for name in sorted(touched)]
     return Commit(tuple(edits), _without_keys(rebuild.indexes, noted), forget=tuple(sorted(gone & logs.keys())))
 
 
