@@ -11,10 +11,14 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from headrace.connect.postgres.intake import SpoolTarget
 from headrace.connect.postgres.process import Wanted, run
+from headrace.connect.postgres.sessions import connect_session
+from headrace.connect.postgres.slots import SqlTable
+from headrace.connect.postgres.unheld import is_still_there
 from headrace.model.errors import ConnectError
 from headrace.model.types import DATE, INT, STRING, TIMESTAMP, Array, Decimal
-from headrace.run.capture.spool import CapturedTable
+from headrace.run.capture.spool import CapturedTable, SpoolRows, UnheldValue
 from tests.connect.postgres.capture_place import Place
 from tests.connect.postgres.histories import LOOSE, PLAIN, TABLES, WIDE
 from tests.connect.postgres.spools import bag
@@ -251,9 +255,9 @@ def test_a_source_that_a_value_stopped_goes_on_once_the_value_is_gone(
             "INSERT INTO prices VALUES (2, 'NaN'), (3, 'NaN'), (4, 4);\nINSERT INTO events VALUES ('NaN'), (5)"
         )
         wait_for(lambda: len(place.ledger.notes("quarantine:")) == 2)
-        assert set(place.ledger.notes("mend:").values()) == {
-            "correct the value or delete its row; the source then resumes by itself"
-        }
+        by_itself = "correct the value or delete its row; the source then resumes by itself"
+        large = f"{by_itself}; if its table is large, run `headrace sources reread events`"
+        assert place.ledger.notes("mend:") == {"mend:prices": by_itself, "mend:events": large}
         place.execute("INSERT INTO plain VALUES (1, 0, 'x')")
         wait_for(lambda: place.captured(PLAIN) == bag([(1, "x")]))
         assert len(place.ledger.notes("quarantine:")) == 2 and "recovered" not in told, "the values are still there"
@@ -295,3 +299,12 @@ def test_a_text_that_is_not_utf_8_stops_its_source_until_it_is_gone(
             wait_for(lambda: place.captured(names) == bag([("größe", "ü"), ("by the log", "ß")]))
         connection.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
     place.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_a_search_for_a_value_is_not_repeated_at_once(place: Place) -> None:
+    target = SpoolTarget(PLAIN, None, SpoolRows(PLAIN), unheld=UnheldValue("no value", "v", b"x", None))
+    with connect_session(place.dsn) as session, session.transaction():
+        assert not is_still_there(session, target, SqlTable("public", "plain")), "nobody searched before"
+        assert is_still_there(session, target, SqlTable("public", "plain")), "it is too early to know"
+        target.search_at = 0.0
+        assert not is_still_there(session, target, SqlTable("public", "plain"))

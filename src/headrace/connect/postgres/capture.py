@@ -30,7 +30,7 @@ from headrace.connect.postgres.drift import (
     find_table_drift,
 )
 from headrace.connect.postgres.facts import Hindrance
-from headrace.connect.postgres.intake import MEND_VALUE, Intake, OtherLog, Outside, SpoolTarget
+from headrace.connect.postgres.intake import Intake, OtherLog, Outside, SpoolTarget
 from headrace.connect.postgres.load import Load, LoadProgress, Loads
 from headrace.connect.postgres.publications import (
     ALL_CHANGES,
@@ -408,12 +408,12 @@ class Capture:
             self._intake.halt(target, found.what, mend=found.hint)
 
     def _find_hindrance(self, target: SpoolTarget, table: SqlTable) -> Hindrance | None:
-        captured, unheld = target.captured, target.unheld
+        captured = target.captured
         try:
             with self._session.transaction(force_rollback=True):
                 unreadable = find_unreadable(self._session, captured.names, table)
-                if unreadable is None and unheld is not None and is_still_there(self._session, captured, table, unheld):
-                    return Hindrance(str(unheld), MEND_VALUE)
+                if unreadable is None and is_still_there(self._session, target, table):
+                    return Hindrance(str(target.unheld), target.mend or "")
                 if unreadable is not None or captured.static:
                     return unreadable
                 publication, operations = self._publication(captured.appends), _operations(captured.appends)

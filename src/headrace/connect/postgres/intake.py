@@ -78,7 +78,8 @@ class SpoolTarget:
     `window` is there while the table is read by ranges of its key, `holding` while it is read as a whole.
     `unread` is a table that is to be read as if we held nothing of it: until then its changes say nothing to us.
     `halted` says why nothing goes to it any more; that is over once the table is as it was, if it `drifted`, or once
-    somebody did what `mend` says. `unheld` is the value because of which it was halted, if it was one.
+    somebody did what `mend` says. `unheld` is the value because of which it was halted, if it was one;
+    nobody searches for it before `search_at`, in seconds of a clock that nobody sets.
     """
 
     captured: CapturedTable
@@ -91,6 +92,7 @@ class SpoolTarget:
     drifted: bool = False
     mend: str | None = None
     unheld: UnheldValue | None = None
+    search_at: float = 0.0
     numbers: int = 0
     pieces: list[tuple[StoredFile, int]] = field(default_factory=list)
 
@@ -364,8 +366,10 @@ class Intake:
 
     def halt_at(self, target: SpoolTarget, unheld: UnheldValue) -> None:
         """Halts a source at a value: it goes on once the value is gone from its table."""
-        self.halt(target, str(unheld), mend=MEND_VALUE)
-        target.unheld = unheld
+        source = target.captured.source
+        large = f"; if its table is large, run `headrace sources reread {source}`" if unheld.key is None else ""
+        self.halt(target, str(unheld), mend=MEND_VALUE + large)
+        target.unheld, target.search_at = unheld, 0.0
 
     def note(self, *changes: NoteChange) -> None:
         """Commits these with the batch."""

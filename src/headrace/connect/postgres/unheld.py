@@ -1,23 +1,38 @@
 """Whether the value that stopped a source is still in its table: if not, the source can be read again.
 
-A table with a key is asked for one row. One without is searched, for a second at most: the capture waits meanwhile.
+A table with a key is asked for one row. One without is searched, for a second at most: the capture waits meanwhile. So
+the next search waits for fifty times as long as the last one took.
 """
 
 from __future__ import annotations
 
+import time
+
 import psycopg
 
+from headrace.connect.postgres.intake import SpoolTarget
 from headrace.connect.postgres.reading import TableQueries, texts_of_key
 from headrace.connect.postgres.sessions import Connection
 from headrace.connect.postgres.slots import SqlTable
-from headrace.run.capture.spool import CapturedTable, UnheldValue
+from headrace.run.capture.spool import UnheldValue
 
 SEARCH_FOR = "1s"
+PAUSE = 50.0
 
 
-def is_still_there(session: Connection, captured: CapturedTable, table: SqlTable, value: UnheldValue) -> bool:
-    """Also True where a second was not enough to find out. To be called within a transaction."""
-    queries = TableQueries(session, captured, table)
+def is_still_there(session: Connection, target: SpoolTarget, table: SqlTable) -> bool:
+    """Also True before it is time to search again. To be called within a transaction."""
+    began, value = time.monotonic(), target.unheld
+    if value is None or began < target.search_at:
+        return value is not None
+    found = _search(session, TableQueries(session, target.captured, table), value)
+    ended = time.monotonic()
+    target.search_at = ended + PAUSE * (ended - began)
+    return found
+
+
+def _search(session: Connection, queries: TableQueries, value: UnheldValue) -> bool:
+    """Also True where a second was not enough to find out."""
     try:
         key = None if value.key is None else texts_of_key(value.key)
     except UnicodeDecodeError:
