@@ -399,6 +399,8 @@ class Capture:
 
     def _look_again(self, target: SpoolTarget, table: SqlTable) -> None:
         """Looks again at a table that is as declared, and was stopped."""
+        if time.monotonic() < target.look_at:
+            return
         found = self._find_hindrance(target, table)
         if found is None:
             raise SourceRecovered(

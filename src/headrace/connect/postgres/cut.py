@@ -98,8 +98,7 @@ class DatabaseCut:
         row = self._reader.execute(_MAY_LOCK, [", ".join(enough), table.schema, table.name]).fetchone()
         if row is None or row["may_lock"]:
             return None
-        name = f"{quote_name(table.schema)}.{quote_name(table.name)}"
-        grant = f"GRANT {enough[-1]} ON {name} TO {quote_name(row['role'])};"
+        grant = f"GRANT {enough[-1]} ON {table.sql_name} TO {quote_name(row['role'])};"
         return f'role "{row["role"]}" may not lock its table, which a snapshot needs: {grant}'
 
     @property

@@ -78,8 +78,8 @@ class SpoolTarget:
     `window` is there while the table is read by ranges of its key, `holding` while it is read as a whole.
     `unread` is a table that is to be read as if we held nothing of it: until then its changes say nothing to us.
     `halted` says why nothing goes to it any more; that is over once the table is as it was, if it `drifted`, or once
-    somebody did what `mend` says. `unheld` is the value because of which it was halted, if it was one;
-    nobody searches for it before `search_at`, in seconds of a clock that nobody sets.
+    somebody did what `mend` says. `unheld` is the value because of which it was halted, if it was one.
+    Nobody looks again before `look_at`, in seconds of a clock that nobody sets.
     """
 
     captured: CapturedTable
@@ -92,7 +92,7 @@ class SpoolTarget:
     drifted: bool = False
     mend: str | None = None
     unheld: UnheldValue | None = None
-    search_at: float = 0.0
+    look_at: float = 0.0
     numbers: int = 0
     pieces: list[tuple[StoredFile, int]] = field(default_factory=list)
 
@@ -333,7 +333,7 @@ class Intake:
     def halt(self, target: SpoolTarget, why: str, drifted: bool = False, mend: str | None = None) -> None:
         """Nothing more goes to this source; what it had in this batch is not committed."""
         source = target.captured.source
-        target.drifted, target.mend, target.unheld = drifted, mend, None
+        target.drifted, target.mend, target.unheld, target.look_at = drifted, mend, None, 0.0
         self._end_source(target, why)
         self.note(SourceStopped(source, why), SourceMend.remove(source) if mend is None else SourceMend(source, mend))
 
@@ -369,7 +369,7 @@ class Intake:
         source = target.captured.source
         large = f"; if its table is large, run `headrace sources reread {source}`" if unheld.key is None else ""
         self.halt(target, str(unheld), mend=MEND_VALUE + large)
-        target.unheld, target.search_at = unheld, 0.0
+        target.unheld = unheld
 
     def note(self, *changes: NoteChange) -> None:
         """Commits these with the batch."""

@@ -45,6 +45,9 @@ from headrace.run.capture.visibility import Snapshot
 ROWS_AT_ONCE = 10_000
 FIRST_ROWS = 1_000
 """Rows may be large: after the first we know."""
+READ_AGAIN_AFTER_S = 600.0
+"""Until a table that the server itself cannot read is tried again: it may be large, and that takes a repair."""
+MEND_READ = "repair the table: PostgreSQL's log says more. It is tried again every ten minutes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +176,13 @@ class Loads:
             self.close()
             self._cursor = None
             self._stop(load, explain_lock(self._session, load.table))
+        except (psycopg.InternalError, psycopg.DataError) as error:
+            self.close()
+            self._cursor = None
+            self._stop(
+                load, Hindrance(f"{load.table.sql_name} cannot be read: {error.diag.message_primary}", MEND_READ)
+            )
+            self._target(load).look_at = time.monotonic() + READ_AGAIN_AFTER_S
 
     def _stop(self, load: Load, found: Hindrance) -> None:
         self._intake.halt(self._target(load), found.what, mend=found.hint)

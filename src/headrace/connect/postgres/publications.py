@@ -124,7 +124,7 @@ def find_covered(session: Connection, tables: Sequence[SqlTable]) -> dict[SqlTab
 
 
 def say_covered(table: SqlTable, root: SqlTable) -> str:
-    name, of = _sql_name(table), _sql_name(root)
+    name, of = table.sql_name, root.sql_name
     return f"{name} is a partition of {of}, which is a source as well: its changes come under the name of {of}"
 
 
@@ -179,7 +179,7 @@ def _create(session: Connection, publication: str, tables: Sequence[SqlTable], o
         about = _one(session, "SELECT current_user AS role, current_database()::text AS database")
         role, database = quote_name(about["role"]), quote_name(about["database"])
         what = f'role "{about["role"]}" may not create publications in database "{about["database"]}"'
-        listed = ", ".join(_sql_name(table) for table in tables)
+        listed = ", ".join(table.sql_name for table in tables)
         for_tables = f" FOR TABLE {listed}" if tables else ""
         create = f"CREATE PUBLICATION {quote_name(publication)}{for_tables} WITH (publish = '{operations}'{_ROOTS});"
         hint = f"GRANT CREATE ON DATABASE {database} TO {role};   or, as a superuser: {create}"
@@ -204,8 +204,8 @@ def _add(session: Connection, publication: str, table: SqlTable) -> Hindrance | 
     except psycopg.errors.LockNotAvailable:
         return explain_lock(session, table)
     except (psycopg.DataError, psycopg.ProgrammingError, psycopg.NotSupportedError) as error:
-        add = f"ALTER PUBLICATION {quote_name(publication)} ADD TABLE {_sql_name(table)};   says more"
-        return Hindrance(f"{_sql_name(table)} cannot be published: {error.diag.message_primary}", add)
+        add = f"ALTER PUBLICATION {quote_name(publication)} ADD TABLE {table.sql_name};   says more"
+        return Hindrance(f"{table.sql_name} cannot be published: {error.diag.message_primary}", add)
     return None
 
 
@@ -228,7 +228,7 @@ def _explain_refusal(
     present: PublishedTable | None,
 ) -> Hindrance:
     about = _one(session, _ABOUT_TABLE, {"schema": table.schema, "name": table.name, "publication": publication})
-    name, role, owner = _sql_name(table), quote_name(about["role"]), quote_name(about["owner"] or "")
+    name, role, owner = table.sql_name, quote_name(about["role"]), quote_name(about["owner"] or "")
     add = f"ALTER PUBLICATION {quote_name(publication)} ADD TABLE {name};"
     if not about["may_enter"]:
         return Hindrance(
@@ -248,10 +248,6 @@ def _explain_refusal(
     if about["owner_is_superuser"]:
         return Hindrance(what, f"ALTER TABLE {name} OWNER TO {role};   or, once we run, as a superuser: {add}")
     return Hindrance(what, f"GRANT {owner} TO {role};   or ALTER TABLE {name} OWNER TO {role};")
-
-
-def _sql_name(table: SqlTable) -> str:
-    return f"{quote_name(table.schema)}.{quote_name(table.name)}"
 
 
 def _one(

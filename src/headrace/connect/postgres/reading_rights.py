@@ -32,7 +32,7 @@ def find_unreadable(session: Connection, columns: Sequence[str], table: SqlTable
 def explain_unreadable(session: Connection, table: SqlTable, error: psycopg.errors.InsufficientPrivilege) -> Hindrance:
     about = session.execute(_RIGHTS, {"schema": table.schema, "name": table.name}).fetchone() or {}
     role = about.get("role", session.info.user)
-    name, to = f"{quote_name(table.schema)}.{quote_name(table.name)}", quote_name(role)
+    name, to = table.sql_name, quote_name(role)
     select = f"GRANT SELECT ON {name} TO {to};"
     if not about.get("may_enter", True):
         return Hindrance(

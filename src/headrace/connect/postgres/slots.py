@@ -56,6 +56,11 @@ class SqlTable:
     def identifier(self) -> sql.Identifier:
         return sql.Identifier(self.schema, self.name)
 
+    @property
+    def sql_name(self) -> str:
+        """The name to paste into SQL."""
+        return f"{quote_name(self.schema)}.{quote_name(self.name)}"
+
 
 def create_slot(session: Connection, slot: str, temporary: bool = False, within_s: float | None = None) -> int:
     """The log from the returned position on is kept. Waits for the transactions that are open now.

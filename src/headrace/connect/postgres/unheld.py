@@ -1,7 +1,7 @@
 """Whether the value that stopped a source is still in its table: if not, the source can be read again.
 
 A table with a key is asked for one row. One without is searched, for a second at most: the capture waits meanwhile. So
-the next search waits for fifty times as long as the last one took.
+the next look waits for fifty times as long as the search took.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ PAUSE = 50.0
 
 
 def is_still_there(session: Connection, target: SpoolTarget, table: SqlTable) -> bool:
-    """Also True before it is time to search again. To be called within a transaction."""
+    """Says as well when it is time to look again. To be called within a transaction."""
     began, value = time.monotonic(), target.unheld
-    if value is None or began < target.search_at:
-        return value is not None
+    if value is None:
+        return False
     found = _search(session, TableQueries(session, target.captured, table), value)
     ended = time.monotonic()
-    target.search_at = ended + PAUSE * (ended - began)
+    target.look_at = ended + PAUSE * (ended - began)
     return found
 
 
