@@ -64,6 +64,11 @@ def answers(project: RunningProject) -> str:
     return "\n".join(said)
 
 
+def is_delivered(project: RunningProject) -> bool:
+    made = project.eu.execute("SELECT to_regclass('by_pid_copy') IS NOT NULL").fetchone()
+    return made == (True,) and project.eu.execute("SELECT count(*) FROM by_pid_copy").fetchone() == (160,)
+
+
 def test_a_password_in_the_project_file_is_nowhere_else(
     kept: RunningProject, trapped: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,7 +76,7 @@ def test_a_password_in_the_project_file_is_nowhere_else(
     monkeypatch.chdir(trapped)
     (kept.folder / ".headrace").mkdir(mode=0o755)
     assert "it is closed to them now" in kept.headrace("up", "--detach", "--engine=local")
-    until(lambda: kept.eu.execute("SELECT count(*) FROM by_pid_copy").fetchall() == [(160,)], "it is delivered")
+    until(lambda: is_delivered(kept), "it is delivered")
     assert len(kept.rows("by_pid")) == 160 and len(kept.rows("some_users")) == 7
     pid = kept.process()["pid"]
     for process in (pid, *children(pid)):
