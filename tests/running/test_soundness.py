@@ -8,10 +8,10 @@ from headrace.site.sources.soundness import SourceStates, Unsound, find_unsound
 CONTRACT = WatchedContract("fresh", "v", 10.0, 0.0, ("main",), frozenset(("orders", "users")))
 
 
-def unsound(reached: int | None = 100, **states: dict[str, object]) -> Unsound | None:
+def unsound(reached: int | None = 100, copied: int = 100, **states: dict[str, object]) -> Unsound | None:
     known = {"stopped": {}, "obsolete": {}, "missed": {}, "whole": {"orders": 50, "users": 100}, **states}
     times = {} if reached is None else {"v": reached}
-    return find_unsound([CONTRACT], times, SourceStates(**known)).get("fresh")  # type: ignore[arg-type]
+    return find_unsound([CONTRACT], times, {"fresh": copied}, SourceStates(**known)).get("fresh")  # type: ignore[arg-type]
 
 
 def test_a_view_of_sources_that_were_read_before_is_sound():
@@ -25,7 +25,9 @@ def test_a_view_is_sound_again_once_it_has_what_was_read_again():
     assert reading == Unsound('source "users" is being read again: its table was created again', True)
     behind = unsound(whole={"users": 101})
     assert behind is not None and behind.is_mending and '"users"' in behind.reason
-    assert unsound(reached=101, whole={"users": 101}) is None
+    copying = unsound(reached=101, whole={"users": 101})
+    assert copying is not None and "the copy does not have all of it" in copying.reason
+    assert unsound(reached=101, copied=101, whole={"users": 101}) is None
 
 
 def test_a_source_that_is_stopped_is_named_first():

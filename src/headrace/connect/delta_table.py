@@ -240,8 +240,10 @@ class OwnTable:
                 parquet.write_table(part, file, compression="zstd")
                 file.flush()
                 os.fsync(file.fileno())
-            size = (self.path / name).stat().st_size
-            made.append(AddAction(name, size, {}, _milliseconds(), new, json.dumps(self._statistics(part))))
+            # The time is the file server's, as it is when others look: its clock may not be ours.
+            found = (self.path / name).stat()
+            written_ms = found.st_mtime_ns // 1_000_000
+            made.append(AddAction(name, found.st_size, {}, written_ms, new, json.dumps(self._statistics(part))))
         return made
 
     def _statistics(self, rows: pa.Table) -> Mapping[str, object]:

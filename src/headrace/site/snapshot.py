@@ -84,7 +84,7 @@ def take_snapshot(service: Service) -> ServiceSnapshot:
         loading=None if loading is None else _look_at(loading),
         unloaded=service.unloaded.why,
         damaged=service.repairs.concerned,
-        unsound=find_unsound(watched, times, read_source_states(service.ledger)),
+        unsound=find_unsound(watched, times, service.deliveries.reached(), read_source_states(service.ledger)),
         troubles=service.troubles.all(),
         files=service.scrub.progress,
         looked=service.auditor.looked,

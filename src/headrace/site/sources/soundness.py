@@ -48,14 +48,21 @@ def read_source_states(ledger: Ledger) -> SourceStates:
 
 
 def find_unsound(
-    watched: Iterable[WatchedContract], times: Mapping[str, int], states: SourceStates
+    watched: Iterable[WatchedContract], times: Mapping[str, int], copies: Mapping[str, int], states: SourceStates
 ) -> dict[str, Unsound]:
-    """Finds the contracts that are not kept, and why; `times` are those that logs have reached."""
-    found = ((one.contract, next(_find_reasons(one, times.get(one.vertex), states), None)) for one in watched)
+    """Finds the contracts that are not kept, and why; `times` are those that logs have reached, `copies` those that
+    the copies of contracts have.
+    """
+    found = (
+        (one.contract, next(_find_reasons(one, times.get(one.vertex), copies.get(one.contract), states), None))
+        for one in watched
+    )
     return {contract: unsound for contract, unsound in found if unsound is not None}
 
 
-def _find_reasons(one: WatchedContract, reached: int | None, states: SourceStates) -> Iterator[Unsound]:
+def _find_reasons(
+    one: WatchedContract, reached: int | None, copied: int | None, states: SourceStates
+) -> Iterator[Unsound]:
     """The worst comes first."""
     sources = sorted(one.sources)
     for source in sources:
@@ -65,5 +72,6 @@ def _find_reasons(one: WatchedContract, reached: int | None, states: SourceState
         if source in states.missed:
             yield Unsound(states.say_reread(source), is_mending=True)
     for source in sources:
-        if reached is not None and reached < states.whole.get(source, reached):
-            yield Unsound(f'source "{source}" was read again, and the view does not have all of it yet', True)
+        for what, t in (("view", reached), ("copy", copied)):
+            if t is not None and t < states.whole.get(source, t):
+                yield Unsound(f'source "{source}" was read again, and the {what} does not have all of it yet', True)
