@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import pytest
+
 from tests.running.running_project import RunningProject, recomputed, until
 
 LIKE_BEFORE = "CREATE TABLE users (uid bigint PRIMARY KEY, name text, country text)"
@@ -72,6 +74,7 @@ def test_a_running_project_reads_again_what_the_log_did_not_tell(project: Runnin
     assert all(one["equal"] for one in recomputed(project))
 
 
+@pytest.mark.long
 def test_a_source_without_a_declared_key_follows_the_key_of_its_table(project: RunningProject) -> None:
     project.declare("counts", "by_pid")
     file = project.folder / "headrace.yml"
@@ -80,8 +83,8 @@ def test_a_source_without_a_declared_key_follows_the_key_of_its_table(project: R
     project.until_equal("counts")
     project.us.execute("ALTER TABLE users DROP CONSTRAINT users_pkey, ADD PRIMARY KEY (uid, name)")
     project.us.execute("INSERT INTO users SELECT uid, 'second ' || name, country FROM users")
-    until(lambda: all(one["equal"] for one in recomputed(project)), "it is read with the new key")
+    until(lambda: all(one["equal"] for one in recomputed(project)), "it is read with the new key", 300.0)
     project.us.execute("ALTER TABLE users DROP CONSTRAINT users_pkey, REPLICA IDENTITY FULL")
     project.us.execute("INSERT INTO users SELECT * FROM users WHERE uid < 3")
-    until(lambda: all(one["equal"] for one in recomputed(project)), "it is read without a key")
+    until(lambda: all(one["equal"] for one in recomputed(project)), "it is read without a key", 300.0)
     assert project.document("status")["troubles"] == []
