@@ -58,13 +58,14 @@ class Following:
     place: Place
     capture: Capture | None = None
     reasons: list[str] = field(default_factory=list)
+    tables: tuple[CapturedTable, ...] = TABLES
 
     def catch_up(self) -> list[str]:
         """Why captures were opened anew."""
         self.reasons = []
         while True:
             try:
-                self.capture = self.capture or self.place.capture(*TABLES)
+                self.capture = self.capture or self.place.capture(*self.tables)
                 self.capture.catch_up()
                 return self.reasons
             except (SourceChanged, SourceRecovered) as error:
@@ -181,6 +182,51 @@ def test_what_the_log_does_not_tell_of_a_table_is_read_again_and_nothing_else(fo
             assert place.ledger.notes(kind) == {}, fault
         place.execute(AFTER)
         assert following.catch_up() == [], (fault, "it is read once")
+
+
+@pytest.mark.parametrize("looks", [True, False], ids=["looks at once", "looks later"])
+def test_a_table_that_is_replaced_before_its_first_rows_are_read_loses_no_changes(
+    place: Place, monkeypatch: pytest.MonkeyPatch, looks: bool
+):
+    monkeypatch.setattr("headrace.connect.postgres.capture.LOOK_AT_TABLES_EVERY_S", 0.0 if looks else 1000.0)
+    place.execute(CREATE)
+    place.execute("CREATE TABLE twin (id int PRIMARY KEY, v text);\nINSERT INTO twin VALUES (1, 'twin')")
+    place.execute(f"CREATE PUBLICATION {NAMES.tables} FOR ALL TABLES WITH (publish_via_partition_root = true)")
+    tables = (OTHER, replace(OTHER, source="twin", table="twin"), LINE)
+    following = Following(place, place.capture(*tables), tables=tables)
+    place.execute("""BEGIN;
+ALTER TABLE other RENAME TO x;
+ALTER TABLE twin RENAME TO other;
+ALTER TABLE x RENAME TO twin;
+DROP TABLE line;
+CREATE TABLE line (v text, n int);
+ALTER TABLE line REPLICA IDENTITY FULL;
+COMMIT""")
+    for change in ("'later', 1", "'last', 2"):
+        following.catch_up()
+        place.execute(f"INSERT INTO line VALUES ({change})")
+        place.execute("UPDATE other SET v = v || '.' WHERE id = 1;\nUPDATE twin SET v = v || '+' WHERE id < 3")
+    following.catch_up()
+    following.close()
+    for table in tables:
+        assert place.captured(table) == contents(place, table), table.source
+
+
+def test_a_static_table_that_changed_is_read_again(place: Place, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("headrace.connect.postgres.capture.LOOK_AT_TABLES_EVERY_S", 0.0)
+    place.execute(CREATE)
+    static = replace(THING, static=True)
+    following = Following(place, tables=(static, OTHER))
+    following.catch_up()
+    for runs in (True, False):
+        if not runs:
+            following.close()
+        place.execute("ALTER TABLE thing ALTER n TYPE int USING n * 2")
+        for _ in range(2):  # one that notices, one that reads
+            following.catch_up()
+        assert place.captured(static) == contents(place, static)
+        assert place.ledger.notes("missed:") == place.ledger.notes("load:") == {}
+    following.close()
 
 
 def test_a_publication_that_is_not_ours_stops_the_source_until_its_owner_puts_it_right(

@@ -203,6 +203,7 @@ class Capture:
         seen = self._watch.look()
         obsolete = self._watch.find_obsolete(seen)
         self._oids = _group_by_oid(settings.tables, seen)
+        self._watch.followed = {one.source: oid for oid, tables in self._oids.items() for one in tables}
         # Publications come before the slot: it decodes with the catalogue as it was at each place in the log, and
         # fails where a publication did not exist yet.
         covered = self._find_covered(seen)
@@ -341,7 +342,7 @@ class Capture:
             why = obsolete.get(source)
             if source in self._stopped:
                 self._intake.note(SourceStopped.remove(source), SourceMend.remove(source))
-            if captured.static and source in loaded and why is None:
+            if captured.static and source in loaded and source not in noted and why is None:
                 continue
             # Nobody knows any more how far a reading was whose note cannot be read: it starts again.
             damaged = source in noted and source not in loading

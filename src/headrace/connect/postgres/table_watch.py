@@ -19,6 +19,7 @@ from headrace.model.notes import SourceFingerprint, read_document, read_notes
 from headrace.run.capture.pgoutput import Relation
 from headrace.run.capture.spool import CapturedTable
 from headrace.run.capture.table_fingerprint import (
+    OtherTable,
     PublicationFingerprint,
     TableFingerprint,
     find_changes,
@@ -31,7 +32,10 @@ SeenTables = Mapping[str, SeenTable | MissingTable]
 
 
 class TableWatch:
-    """`known` are the fingerprints of tables that were read, or of which some rows were."""
+    """`known` are the fingerprints of tables that were read, or of which some rows were.
+
+    `followed` are the ids of the tables whose changes the capture takes from the log, by source: fixed when it opens.
+    """
 
     def __init__(
         self, session: Connection, tables: Sequence[CapturedTable], names: CaptureNames, ledger: Ledger
@@ -42,6 +46,7 @@ class TableWatch:
         noted = {name: read_document(note, TableFingerprint.from_text)
                  for name, note in read_notes(ledger, SourceFingerprint).items()}  # fmt: skip
         self.known = {name: one for name, one in noted.items() if one is not None and name in self._tables}
+        self.followed: Mapping[str, int] = {}
 
     def look(self) -> SeenTables:
         return look_at_tables(self._session, map(self._ask, self._tables.values()))
@@ -74,6 +79,8 @@ class TableWatch:
     def why_obsolete(self, source: str, table: SeenTable) -> str | None:
         """Why the source has to be read again; None if what we hold of it, or are reading, is still good."""
         known, captured = self.known.get(source), self._tables[source]
+        if self.followed.get(source, table.fingerprint.oid) != table.fingerprint.oid:
+            return say_change(OtherTable())  # perhaps before anything of it was read: its changes would be passed over
         changes = () if known is None else find_changes(known, table.fingerprint)
         if changes:
             return say_change(changes[0])
