@@ -115,7 +115,9 @@ def decide_feed_tables_on_spark(follows: Path, tables: FeedTables, master: str, 
     files = FollowFiles(follows, tables.producers, tables.consumers)
     with TemporaryDirectory() as scratch:
         progress("starting Spark")
-        session = start_session(SparkSettings(Path(scratch), "headrace feeds", master, partitions=16, memory="4g"))
+        session = start_session(
+            SparkSettings(Path(scratch), "headrace feeds", master, partitions=16, memory="4g", executor_memory="1g")
+        )
         try:
             progress("deciding")
             started = perf_counter()

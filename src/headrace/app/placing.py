@@ -155,7 +155,9 @@ def place_table_on_spark(request: TableRequest, master: str, progress: Progress 
     with tempfile.TemporaryDirectory(prefix="headrace-place-") as scratch:
         progress("starting Spark")
         session = start_session(
-            SparkSettings(Path(scratch), name="headrace place", master=master, partitions=16, memory="2g")
+            SparkSettings(
+                Path(scratch), name="headrace place", master=master, partitions=16, memory="2g", executor_memory="1g"
+            )
         )
         try:
             progress("deciding")

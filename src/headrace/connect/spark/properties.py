@@ -35,6 +35,8 @@ class SparkSettings:
     """Of a shuffle. Jobs are small: more partitions cost more than they give (200 is four times slower)."""
     memory: str = "1g"
     """Of the driver's heap, which does the work as well when the master is local, and of each executor's."""
+    executor_memory: str | None = None
+    """Of each executor's heap, where that is not the driver's: a cluster whose workers have less never starts one."""
     cores: int | None = None
     """That all executors of a cluster may use together; a local master says so itself."""
     short_lived: bool = False
@@ -69,7 +71,7 @@ def spark_properties(settings: SparkSettings) -> dict[str, str]:
         "spark.local.dir": str(scratch / "spill"),
         "spark.scheduler.mode": "FAIR",
         "spark.driver.memory": settings.memory,
-        "spark.executor.memory": settings.memory,
+        "spark.executor.memory": settings.executor_memory or settings.memory,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
