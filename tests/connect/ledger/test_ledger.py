@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import subprocess
 import sys
 import threading
@@ -17,9 +15,11 @@ import pytest
 
 from headrace.connect.ledger import statements
 from headrace.connect.ledger.database import LedgerDatabase, Transaction
+from headrace.connect.ledger.holder import this_holder
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.postgres import PostgresDatabase
 from headrace.connect.ledger.sqlite import SqliteDatabase
+from headrace.connect.processes import birth_of, this_machine
 from headrace.model.errors import Conflict, ConnectError, Fenced, LeaseHeld
 from headrace.model.event_wire import EventsAsked
 from headrace.model.events import ServiceStarted
@@ -150,9 +150,9 @@ def test_a_held_lease_is_refused_until_it_runs_out(open_ledger: Open, clock: Clo
 
 
 def test_the_lease_of_a_process_that_was_killed_is_free_at_once(open_ledger: Open):
-    ledger, me = open_ledger(), f"{platform.node()}:{os.getpid()}"
+    ledger, me = open_ledger(), this_holder()
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        lease = ledger.acquire("service", f"{platform.node()}:{child.pid}", 10)
+        lease = ledger.acquire("service", f"{this_machine()}:{child.pid}-{birth_of(child.pid)}", 10)
         with pytest.raises(LeaseHeld):
             ledger.acquire("service", me, 10)
         child.kill()
