@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
+from headrace.connect.postgres.capture import SourceRecovered
 from headrace.model.errors import ConnectError
 from headrace.model.types import INT, STRING
 from headrace.run.capture.spool import CapturedTable
@@ -46,7 +49,10 @@ DELETE FROM sales_3_odd WHERE id < 60""",
             wait_for(lambda: place.captured(SALES) == rows_of(place))
 
 
-def test_a_partition_of_a_source_is_no_source_beside_it_and_a_source_by_itself(place: Place) -> None:
+def test_a_partition_of_a_source_is_no_source_beside_it_and_a_source_by_itself(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.connect.postgres.capture.LOOK_AT_TABLES_EVERY_S", 0.0)
     place.execute(CREATE)
     capture = place.capture(FIRST)
     capture.catch_up()
@@ -63,6 +69,16 @@ def test_a_partition_of_a_source_is_no_source_beside_it_and_a_source_by_itself(p
         "its changes come under the name of public.sales"
     }
     assert place.captured(SALES) == rows_of(place)
+    with closing(place.capture(SALES, FIRST)) as capture:
+        place.execute("CREATE UNLOGGED TABLE sales_9 PARTITION OF sales FOR VALUES FROM (900) TO (901)")
+        wait_for(lambda: capture.step(0.01) is not None and "quarantine:sales" in place.ledger.notes())
+        place.execute("ALTER TABLE sales DETACH PARTITION sales_1;\nINSERT INTO sales_1 VALUES (400, 5, 'alone')")
+        with pytest.raises(SourceRecovered):
+            wait_for(lambda: capture.step(0.01) is None, 30.0)
+    with closing(place.capture(SALES, FIRST)) as capture:
+        capture.catch_up()
+    assert set(place.ledger.notes("quarantine:")) == {"quarantine:sales"}
+    assert place.captured(FIRST) == rows_of(place, "sales_1")
 
 
 def test_a_publication_of_an_earlier_version_is_made_to_publish_tables_instead_of_partitions(place: Place) -> None:

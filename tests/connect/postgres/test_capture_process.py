@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -22,9 +23,11 @@ from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.postgres.capture import Capture, CaptureSettings
 from headrace.connect.postgres.polling import PolledLog
 from headrace.connect.postgres.process import main
+from headrace.connect.postgres.replication import LogStream
 from headrace.model.event_wire import EventsAsked
 from headrace.model.log import Commit
 from headrace.model.notes import CaptureFailing, CapturingTables, SourceLoaded, read_note
+from headrace.model.plan_events import SourcesReread
 from headrace.model.push_events import ChangesCaptured
 from headrace.run.capture.spool import CapturedTable
 from headrace.run.ports import Ledger
@@ -241,6 +244,23 @@ def test_polling_captures_the_same(postgres_dsn: str, tmp_path: Path):
         capture = Capture(settings, ledger, store)
         capture.catch_up()
         capture.close()
+    ledger.close()
+    check(tmp_path, history)
+
+
+def test_going_over_to_polling_and_back_reads_nothing_again(postgres_dsn: str, tmp_path: Path):
+    ledger, store = open_sqlite(tmp_path / "ledger.db"), FileStore(tmp_path / "files")
+    with psycopg.connect(postgres_dsn, autocommit=True) as connection:
+        execute(connection, CREATE)
+        history = History(connection, random.Random(3))
+        settings = CaptureSettings("p", "d", postgres_dsn, TABLES, tmp_path / "scratch")
+        for stream in (LogStream, PolledLog, LogStream):
+            with contextlib.closing(Capture(replace(settings, stream=stream), ledger, store)) as capture:
+                for _ in range(4):
+                    history.transaction()
+                    capture.catch_up()
+        events = [one.event for one in ledger.events(EventsAsked(limit=1000))]
+        assert [one for one in events if isinstance(one, SourcesReread)] == []
     ledger.close()
     check(tmp_path, history)
 

@@ -12,10 +12,12 @@ from psycopg.conninfo import make_conninfo
 
 from headrace.connect.postgres.capture import Capture
 from headrace.connect.postgres.checkup import check_up
-from headrace.connect.postgres.sessions import connect_reading, connect_replication, connect_session
+from headrace.connect.postgres.sessions import check_version, connect_reading, connect_replication, connect_session
 from headrace.connect.postgres.waits import find_open_transactions
 from headrace.model.errors import ConnectError
 from headrace.model.notes import CaptureFailing, read_note
+from headrace.model.types import INT, STRING
+from headrace.run.capture.spool import CapturedTable
 from tests.connect.postgres.capture_place import Place
 from tests.connect.postgres.histories import LOOSE, PLAIN, contents
 from tests.connect.postgres.spools import bag
@@ -60,6 +62,10 @@ def test_a_table_that_somebody_locks_holds_up_no_other_and_is_named_if_it_has_to
         assert 'application "till"' in why and " since 20" in why
         hint = place.ledger.notes("mend:")["mend:plain"]
         assert hint == f"end its transaction, or: SELECT pg_terminate_backend({other.info.backend_pid});"
+        capture._session.execute("SET lock_timeout = 0")  # looks at stopped tables have a limit of their own
+        for _ in range(3):
+            capture.step(0.01)
+        assert place.ledger.notes("quarantine:")["quarantine:plain"] == why
         other.commit()
         with pytest.raises(ConnectError, match="can be captured again"):
             wait_for(lambda: capture.step(0.01) is None)
@@ -67,6 +73,70 @@ def test_a_table_that_somebody_locks_holds_up_no_other_and_is_named_if_it_has_to
         capture.catch_up()
     assert place.captured(PLAIN) == contents(place.connection, PLAIN)
     assert place.ledger.notes("quarantine:") == {}
+
+
+def test_a_table_is_read_after_who_wrote_to_it_before_it_was_published_and_names_who_that_is(place: Place) -> None:
+    with closing(place.capture(LOOSE)) as capture:
+        capture.catch_up()
+
+    def is_told(capture: Capture) -> bool:
+        capture.step(0.01)
+        note = read_note(place.ledger, CaptureFailing, "main")
+        return note is not None and f"process {pid}" in note.why and f"pg_terminate_backend({pid})" in str(note.hint)
+
+    with somebody(place, "INSERT INTO plain VALUES (1, 0, 'early')") as other:
+        pid = other.info.backend_pid
+        for _ in range(2):  # one that is started again has not forgotten for whom it waits
+            with closing(place.capture(PLAIN, LOOSE)) as capture:
+                wait_for(lambda: is_told(capture))
+        place.execute("INSERT INTO loose VALUES ('goes on', 1)")
+        with closing(place.capture(PLAIN, LOOSE)) as capture:
+            wait_for(lambda: is_told(capture))
+            assert place.captured(LOOSE) == bag([("goes on", 1)])
+            other.commit()
+            capture.catch_up()
+    assert read_note(place.ledger, CaptureFailing, "main") is None
+    assert place.captured(PLAIN) == contents(place.connection, PLAIN) == bag([(1, "early")])
+
+
+SLOW = CapturedTable("slow", "us", "slow", (("id", INT), ("v", STRING)), static=True)
+WAIT = """CREATE FUNCTION wait_for_turn() RETURNS text LANGUAGE plpgsql VOLATILE AS $$
+BEGIN LOOP
+    IF pg_try_advisory_xact_lock(4711) THEN RETURN 'done'; END IF;
+    PERFORM pg_sleep(0.05);
+END LOOP; END $$;
+CREATE VIEW slow AS SELECT 1 AS id, wait_for_turn() AS v"""
+
+
+def test_a_statement_that_takes_long_is_named_and_its_capture_is_not_taken_for_one_that_stands_still(
+    place: Place,
+) -> None:
+    with psycopg.connect(place.dsn, autocommit=True) as session:
+        session.execute(WAIT.encode())
+
+    def until() -> float:
+        held = place.ledger.find_lease("capture:main")
+        assert held is not None
+        return held.until
+
+    with closing(place.capture(SLOW, LOOSE)) as capture:
+        with somebody(place, "SELECT pg_advisory_xact_lock(4711)") as other:
+            before = until()
+            thread = threading.Thread(target=capture.catch_up)
+            thread.start()
+            wait_for(lambda: (note := read_note(place.ledger, CaptureFailing, "main")) is not None
+                     and "on one statement that reads" in note.why and until() > before)  # fmt: skip
+            other.commit()
+            thread.join(60)
+        capture.catch_up()
+        assert place.captured(SLOW) == bag([(1, "done")])
+    assert read_note(place.ledger, CaptureFailing, "main") is None
+
+
+def test_a_server_that_is_too_old_for_sources_is_refused_in_words() -> None:
+    check_version(150000)
+    with pytest.raises(ConnectError, match="the server is PostgreSQL 14, and sources need PostgreSQL 15 or later"):
+        check_version(140022)
 
 
 def test_a_slot_that_waits_for_open_transactions_names_them_one_after_the_other(place: Place) -> None:

@@ -14,7 +14,7 @@ import hashlib
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -45,7 +45,7 @@ from headrace.connect.postgres.readiness import find_unfit
 from headrace.connect.postgres.reading import clock_of, emit, writers_of
 from headrace.connect.postgres.reading_rights import find_unreadable
 from headrace.connect.postgres.replication import LogStream, LogUnreadable
-from headrace.connect.postgres.sessions import connect_session, database_errors
+from headrace.connect.postgres.sessions import check_version, connect_session, database_errors
 from headrace.connect.postgres.slots import (
     CaptureNames,
     SlotState,
@@ -89,6 +89,8 @@ from headrace.run.ports import Ledger, Store
 LEASE_S = 15.0
 HEARTBEAT_EVERY_S = 1.0
 LOOK_AT_TABLES_EVERY_S = 5.0
+PROBE_LOCK_WITHIN = "100ms"
+"""How long a look at a stopped table waits for a lock: many tables may be locked, and all others wait meanwhile."""
 LOADING_WAIT_S = 0.02
 SILENT_S, LONGEST_SILENCE_S = 4.0, 120.0
 """When a server that sends nothing is named, and when it is asked anew. A server that goes through much log that is of
@@ -191,6 +193,7 @@ class Capture:
             # touch its slot and publications.
             self._leases.append(ledger.acquire(settings.names.lease, holder, LEASE_S))
             self._session = connect_session(settings.dsn)
+            check_version(self._session.info.server_version)
             with database_errors(settings.dsn):
                 self._open(store)
         except BaseException:
@@ -223,17 +226,17 @@ class Capture:
         )
         self._intake = Intake(outside, self._targets(), position)
         self._intake.note(CapturingTables(settings.database, settings.digest), CaptureFailing.remove(settings.database))
-        self._loads = Loads(settings.dsn, self._session, self._intake, self._spills, self._watch)
+        self._loads = Loads(settings.dsn, self._session, self._intake, self._spills, self._watch, self._note_slow)
         self._transactions = Transactions(self._intake)
         self._start_stream(position)
         for source, why in refused.items():
             self._intake.halt(self._intake.targets[source], why.what, mend=why.hint)
-        for source, what in covered.items():
-            self._intake.halt(self._intake.targets[source], what)
+        for source, why in covered.items():
+            self._intake.halt(self._intake.targets[source], why.what, mend=why.hint)
         self._check_tables(seen)
         self._plan_loads(seen, added, {**dict.fromkeys(self._intake.targets, lost), **obsolete})
 
-    def _find_covered(self, seen: SeenTables) -> dict[str, str]:
+    def _find_covered(self, seen: SeenTables) -> dict[str, Hindrance]:
         """Sources whose tables are partitions of other sources' tables, and why they cannot be captured."""
         tables = {one.source: seen[one.source] for one in self._settings.tables if not one.static}
         names = {source: table.table for source, table in tables.items() if isinstance(table, SeenTable)}
@@ -268,7 +271,10 @@ class Capture:
             self._stream = settings.stream(settings.dsn, names.slot, names.publications, position.start)
         except LogUnreadable as error:
             raise self._give_up_log(f"its log cannot be read any more: {error.message}") from error
-        if position.beat is not None and self._stream.comes_again:
+        if not self._stream.comes_again:
+            # Nobody waits for a mark in such a stream. One that is kept would be missed by a later stream.
+            self._intake.position = replace(position, beat=None)
+        elif position.beat is not None:
             self._intake.await_beat(position.beat)
 
     def _give_up_log(self, why: str) -> SourceChanged:
@@ -304,11 +310,24 @@ class Capture:
         return position, _say_lost(state)
 
     def _note_wait(self, why: ConnectError) -> None:
-        """Called by another thread while ours waits: people see what it waits for, and others that it is there."""
+        """People see what we wait for, and others that we are there. Another thread may call it while ours waits."""
         self._renew()
         note = CaptureFailing(self._settings.database, why.message, why.hint)
         if read_note(self._ledger, CaptureFailing, self._settings.database) != note:
             self._ledger.commit(self._lease, Commit(notes=(note,)))
+
+    def _note_slow(self, why: ConnectError | None) -> None:
+        """Called while a statement takes long: the server is at work on it, and nothing else can be done meanwhile."""
+        self._answer()
+        if why is not None:
+            self._note_wait(why)
+
+    def _note_writers(self) -> bool:
+        """Whether a table has been waiting for some time until it can be read; notes for whom."""
+        why = self._loads.find_wait()
+        if why is not None:
+            self._note_wait(why)
+        return why is not None
 
     def _ask_clock(self) -> Skew:
         asked, started = self._now(), time.monotonic()
@@ -349,7 +368,11 @@ class Capture:
             if why is None and (damaged or target.t != self._intake.position.t or source in self._stopped):
                 why = "changes of its table were missed"
             repeats = target.t is not None and why is not None
-            load = Load(captured, table.table, table.rows, repeats, wait_for=added.get(table.table, frozenset()))
+            writers = added.get(table.table, frozenset())
+            if source in noted and source not in self._watch.known and not captured.static:
+                # A capture ended before it read anything, perhaps while it waited for writers.
+                writers |= writers_of(self._session, table.table)
+            load = Load(captured, table.table, table.rows, repeats, wait_for=writers)
             if source in loading and not repeats:
                 load.resume(loading[source])
             elif source in loaded and not repeats:
@@ -370,6 +393,8 @@ class Capture:
 
         Raises SourceRecovered if one of those that were stopped can be captured again: who opens us anew reads it.
         """
+        halted = any(target.halted for target in self._intake.targets.values())
+        covered = self._find_covered(seen) if halted else {}
         for target in self._intake.targets.values():
             if target.halted and not (target.drifted or target.mend):
                 continue
@@ -380,6 +405,9 @@ class Capture:
                     self._intake.halt(target, found.what, drifted=True, mend=found.hint or None)
             elif target.halted:
                 assert isinstance(table, SeenTable), "a table that is missing has drifted"
+                if target.captured.source in covered:
+                    continue
+                self._answer()
                 self._look_again(target, table.table)
 
     def _compare_tables(self, seen: SeenTables) -> None:
@@ -414,6 +442,7 @@ class Capture:
         captured = target.captured
         try:
             with self._session.transaction(force_rollback=True):
+                self._session.execute(f"SET LOCAL lock_timeout = '{PROBE_LOCK_WITHIN}'".encode())
                 unreadable = find_unreadable(self._session, captured.names, table)
                 if unreadable is None and is_still_there(self._session, target, table):
                     return Hindrance(str(target.unheld), target.mend or "")
@@ -512,7 +541,7 @@ class Capture:
         self._renew()
         if now - self._beat >= HEARTBEAT_EVERY_S:
             self._send_beat()
-            if not self._note_silence():
+            if not (self._note_silence() or self._note_writers()):
                 self._withdraw_failure()
             self._beat = now
         if now - self._looked >= LOOK_AT_TABLES_EVERY_S:

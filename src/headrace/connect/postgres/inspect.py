@@ -16,7 +16,7 @@ from headrace.connect.postgres.differences import find_differences
 from headrace.connect.postgres.facts import ColumnFacts, TableFacts, TablePart, UniqueKey
 from headrace.connect.postgres.fill import fill_source
 from headrace.connect.postgres.readiness import check_table, missing_table
-from headrace.connect.postgres.sessions import Connection, connect_reading, reason
+from headrace.connect.postgres.sessions import Connection, check_version, connect_reading, reason
 from headrace.model.catalogue import PostgresTable, Source
 from headrace.model.errors import ConnectError, Problem, Severity
 from headrace.model.table_name import TableName, read_table_name
@@ -42,6 +42,7 @@ def inspect_sources(
         own = [s for s in sources.values() if isinstance(s.origin, PostgresTable) and s.origin.dsn == written]
         try:
             with connect_reading(address) as connection:
+                check_version(connection.info.server_version)
                 for source in own:
                     found[source.name], findings = _inspect_source(connection, source)
                     problems += findings

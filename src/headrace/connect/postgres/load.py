@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import psycopg
@@ -36,6 +36,8 @@ from headrace.connect.postgres.slots import SqlTable
 from headrace.connect.postgres.spill import SpillFolder
 from headrace.connect.postgres.table_look import SeenTable
 from headrace.connect.postgres.table_watch import TableWatch
+from headrace.connect.postgres.waits import run_watched, say_writers
+from headrace.model.errors import ConnectError
 from headrace.model.notes import SourceLoaded, SourceLoading, SourceMissed, SourceObsolete, SourceWhole
 from headrace.model.table_name import show_table
 from headrace.run.capture.chunks import SnapshotWindow, next_size
@@ -43,10 +45,15 @@ from headrace.run.capture.spool import CapturedTable, TextRow, UnheldValue
 from headrace.run.capture.visibility import Snapshot
 
 ROWS_AT_ONCE = 10_000
+SAY_WRITERS_AFTER_S = 2.0
 FIRST_ROWS = 1_000
 """Rows may be large: after the first we know."""
 READ_AGAIN_AFTER_S = 600.0
 """Until a table that the server itself cannot read is tried again: it may be large, and that takes a repair."""
+MEND_SLOW = (
+    "changes of this database wait until it has answered; an index on the key makes reading a table faster, "
+    "and a view that takes long can be made a table"
+)
 MEND_READ = "repair the table: PostgreSQL's log says more. It is tried again every ten minutes"
 
 
@@ -80,6 +87,7 @@ class Load:
     again: list[Key] = field(default_factory=list)
     wait_for: frozenset[str] = frozenset()
     at_once: int = 0
+    asked_writers: float | None = None
     started: float = 0.0
     started_rows: int = 0
 
@@ -116,14 +124,26 @@ class Chunk:
 
 
 class Loads:
-    """The tables that are to be read, one after the other. `advance` reads, `met` is told of marks."""
+    """The tables that are to be read, one after the other. `advance` reads, `note_mark` is told of marks.
 
-    def __init__(self, dsn: str, session: Connection, intake: Intake, spills: SpillFolder, watch: TableWatch) -> None:
+    `note_slow` hears every few seconds of a statement that takes long, and why if it takes very long.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        session: Connection,
+        intake: Intake,
+        spills: SpillFolder,
+        watch: TableWatch,
+        note_slow: Callable[[ConnectError | None], None],
+    ) -> None:
         self._dsn = dsn
         self._session = session
         self._intake = intake
         self._spills = spills
         self._watch = watch
+        self._note_slow = note_slow
         self._queue: list[Load] = []
         self._mark: tuple[str, str] | None = None
         self._chunk: Chunk | None = None
@@ -211,8 +231,28 @@ class Loads:
         self._mark = kind, content
         emit(self._session, content)
 
+    def find_wait(self) -> ConnectError | None:
+        """Whom the next table has been waiting for, for some time."""
+        load = self._queue[0] if self._queue else None
+        if load is None or not load.wait_for or load.asked_writers is None:
+            return None
+        if time.monotonic() - load.asked_writers < SAY_WRITERS_AFTER_S:
+            return None
+        return say_writers(self._session, show_table(load.captured.table), load.wait_for)
+
+    def _read_rows(self, load: Load, session: Connection, query: sql.SQL | sql.Composed) -> tuple[TextRow, ...]:
+        """The server may have to sort a whole table for them, or to compute a view: others see that we wait for it."""
+
+        def tell(since: str | None) -> None:
+            what = f"the server has been at work since {since} on one statement that reads"
+            name = show_table(load.captured.table)
+            self._note_slow(None if since is None else ConnectError(f"{what} {name}", MEND_SLOW))
+
+        return run_watched(session, self._dsn, lambda: tuple(text_rows(session, query)), tell)
+
     def _writers_are_done(self, load: Load) -> bool:
         if load.wait_for:
+            load.asked_writers = load.asked_writers or time.monotonic()
             load.wait_for &= writers_of(self._session, load.table)
         return not load.wait_for
 
@@ -250,7 +290,7 @@ class Loads:
                 return None
             queries = TableQueries(self._session, load.captured, load.table)
             query = queries.some_keys(again) if again else queries.next_range(load.last, load.at_once)
-            rows = tuple(text_rows(self._session, query))
+            rows = self._read_rows(load, self._session, query)
         chunk = Chunk(snapshot, table, rows, not again and len(rows) < load.at_once, len(again))
         load.read(rows)
         return chunk
@@ -308,7 +348,7 @@ class Loads:
             self._start_reading(load, holding)
         if self._cursor is None:
             return
-        rows = tuple(text_rows(self._cursor, sql.SQL(f"FETCH {load.at_once} FROM headrace_load")))
+        rows = self._read_rows(load, self._cursor, sql.SQL(f"FETCH {load.at_once} FROM headrace_load"))
         collected = holding.read.rows_of(load.captured)
         collected.add_many(0, "i", rows)
         load.rows += len(rows)

@@ -29,6 +29,7 @@ from headrace.model.table_name import quote_name
 
 ALL_CHANGES = "insert, update, delete, truncate"
 INSERTIONS = "insert"
+ONE_OF_TWO = "declare one of the two; a view can choose the rows of a partition"
 _ROOTS = ", publish_via_partition_root = true"
 
 
@@ -123,9 +124,10 @@ def find_covered(session: Connection, tables: Sequence[SqlTable]) -> dict[SqlTab
     return {table: root for table, root in pairs if root in tables}
 
 
-def say_covered(table: SqlTable, root: SqlTable) -> str:
+def say_covered(table: SqlTable, root: SqlTable) -> Hindrance:
     name, of = table.sql_name, root.sql_name
-    return f"{name} is a partition of {of}, which is a source as well: its changes come under the name of {of}"
+    what = f"{name} is a partition of {of}, which is a source as well: its changes come under the name of {of}"
+    return Hindrance(what, ONE_OF_TWO)
 
 
 _ANCESTORS: LiteralString = """

@@ -25,6 +25,8 @@ Connection = psycopg.Connection[dict[str, Any]]
 CONNECT_WITHIN_S = 10
 ANSWER_WITHIN = "30s"
 TRANSACTION_TIMEOUT_SINCE = 170000
+LEAST_VERSION = 150000
+"""Of servers whose changes are captured: publications of older ones cannot be asked for row filters and columns."""
 LOCK_WITHIN = "2s"
 """How long a statement of ours waits for a lock of somebody else. One table that is locked must not hold up what else a
 session does, and whoever waits in the queue of a lock holds up all who come later."""
@@ -89,6 +91,16 @@ def _check_settings(session: Connection) -> None:
     if answer.status != pq.ExecStatus.TUPLES_OK or answer.get_value(0, 0) != b"off":
         session.close()
         raise ConnectError("the server at this address does not take the settings of a session", POOLER)
+
+
+def check_version(number: int) -> None:
+    """Raises ConnectError for a server whose changes cannot be captured. 150004 is version 15.4."""
+    if number < LEAST_VERSION:
+        major, least = number // 10_000, LEAST_VERSION // 10_000
+        raise ConnectError(
+            f"the server is PostgreSQL {major}, and sources need PostgreSQL {least} or later",
+            f"upgrade the server to PostgreSQL {least} or later, or give the address of one that is",
+        )
 
 
 @contextmanager

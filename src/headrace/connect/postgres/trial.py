@@ -32,7 +32,14 @@ from headrace.connect.postgres.publications import (
 from headrace.connect.postgres.readiness import find_unfit
 from headrace.connect.postgres.reading import emit
 from headrace.connect.postgres.reading_rights import find_unreadable
-from headrace.connect.postgres.sessions import POOLER, Connection, connect_replication, connect_session, reason
+from headrace.connect.postgres.sessions import (
+    POOLER,
+    Connection,
+    check_version,
+    connect_replication,
+    connect_session,
+    reason,
+)
 from headrace.connect.postgres.slots import LOGICAL, CaptureNames, SqlTable, create_slot, free_a_slot, slot_state
 from headrace.model.catalogue import PostgresTable, Source, SourceKind
 from headrace.model.errors import ConnectError, Problem, Severity
@@ -40,7 +47,6 @@ from headrace.model.table_name import quote_name
 
 ANSWER_WITHIN_S = 10
 SLOT_WITHIN_S = 5.0
-ONE_OF_TWO = "declare one of the two; a view can choose the rows of a partition"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,7 @@ def try_capture(address: str, names: CaptureNames, sources: Sequence[Source]) ->
     """All that keeps a capture from working now. Sources whose tables are not there are passed over."""
     try:
         with connect_session(address) as session:
+            check_version(session.info.server_version)
             session.execute(f"SET statement_timeout = '{ANSWER_WITHIN_S}s'".encode())
             for source in sources:
                 yield from _try_reading(session, source)
@@ -115,7 +122,7 @@ def _try_server(trial: _Trial) -> Iterator[Problem]:
     names = {name: SqlTable(one.schema, one.name) for name, one in trial.tables.items()}
     for source in trial.sources:
         if (table := names.get(source.name)) in covered and table is not None:
-            yield _finding(source, Hindrance(say_covered(table, covered[table]), ONE_OF_TWO))
+            yield _finding(source, say_covered(table, covered[table]))
     apart = {name: facts for name, facts in trial.tables.items() if names[name] not in covered}
     yield from _try_publishing(replace(trial, tables=apart))
 
