@@ -53,6 +53,7 @@ def until_kept_and_right(project: RunningProject) -> None:
     until(is_kept, "it is kept again")
 
 
+@pytest.mark.long
 def test_a_running_project_reads_again_what_the_log_did_not_tell(project: RunningProject) -> None:
     project.declare("counts", "by_pid")
     project.up()

@@ -64,6 +64,7 @@ def add_row(rows: pa.Table) -> pa.Table:
     return pa.concat_tables([rows, last.set_column(place, rows.schema.field(first), pa.array([777], pa.int64()))])
 
 
+@pytest.mark.long
 def test_rows_that_differ_from_their_source_are_found_named_and_read_anew(world: CheckedWorld) -> None:
     world.check_all()
     assert {one["found"] for one in world.status()["checks"]["subjects"]} == {"equal"}

@@ -75,6 +75,7 @@ def until_mended(project: RunningProject, damaged: list[Path]) -> None:
 ON_SPARK = pytest.param("spark", marks=[pytest.mark.long, pytest.mark.timeout(1200)])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("engine", ["local", ON_SPARK])
 def test_damaged_files_are_named_and_rebuilt_while_the_service_runs_and_when_it_starts(
     project: RunningProject, engine: str

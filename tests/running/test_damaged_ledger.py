@@ -28,6 +28,7 @@ def clicks(
     main.run(["down", str(project.folder)])
 
 
+@pytest.mark.long
 def test_a_ledger_that_is_damaged_while_the_service_runs_ends_it_with_the_reason(
     clicks: RunningProject, tmp_path: Path
 ) -> None:

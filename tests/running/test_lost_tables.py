@@ -6,6 +6,8 @@ import os
 import signal
 from typing import Any
 
+import pytest
+
 from headrace.connect.processes import birth_of
 from tests.running.running_project import RunningProject, recomputed, until
 
@@ -24,6 +26,7 @@ def restart_after_kill(project: RunningProject) -> str:
     return (project.folder / ".headrace" / "up.log").read_text()
 
 
+@pytest.mark.long
 def test_up_goes_on_without_tables_that_are_gone_and_says_which_contracts_wait(project: RunningProject) -> None:
     project.declare("counts", "by_pid")
     project.up()

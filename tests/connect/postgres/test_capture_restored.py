@@ -112,6 +112,7 @@ def test_a_server_that_was_restored_is_told_from_one_that_failed_over(restorable
     found.save()
     found.execute("INSERT INTO plain VALUES (2, 0, 'rolled back')", "INSERT INTO loose VALUES ('rolled back', 1)")
     assert found.catch_up() == [], "a server that was only stopped has all of its log"
+    assert found.catch_up() == [], "and this capture meets a mark that is later than those rows"
     end = found.log_end()
     found.restore()
     found.execute("INSERT INTO plain VALUES (3, 0, 'instead')")
