@@ -1,9 +1,10 @@
-"""What does running 30 small work items as one Spark job save, compared with a job for each?
+"""What do standing tasks save for 30 small work items, compared with one Spark job, and with a job for each?
 
     python -m bench.items
 
 Prints wall and CPU seconds (of this process, the JVM and the Python workers), the best of several rounds after a
-warm-up. Items do nothing, so this is the fixed cost alone.
+warm-up, and the cores that standing tasks take while nothing is to be done. Items do nothing, so this is the fixed cost
+alone.
 """
 
 from __future__ import annotations
@@ -19,9 +20,11 @@ from bench.cpu import cpu_since, processes
 from headrace.connect.spark.items import SparkRunner, warm_up
 from headrace.connect.spark.properties import SparkSettings
 from headrace.connect.spark.session import start_session
+from headrace.connect.spark.standing import StandingTasks
 from headrace.run.push.items import ItemOutcome
 
 ITEMS, ROUNDS = 30, 5
+STANDING, IDLE_S = 2, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +40,34 @@ def nothing(item: Nothing) -> str:
 def main() -> None:
     items = [Nothing(f"item {number}") for number in range(ITEMS)]
     with tempfile.TemporaryDirectory() as scratch:
-        session = start_session(SparkSettings(Path(scratch)))
+        session = start_session(SparkSettings(Path(scratch), standing=STANDING))
         print(f"warm-up {warm_up(session):.1f} s; {os.cpu_count()} cores; best of {ROUNDS} rounds of {ITEMS} items")
         runner = SparkRunner(session, nothing)
-        print(f"{'':16}{'wall s':>8}{'cpu s':>8}")
+        print(f"{'':16}{'wall s':>8}{'cpu s':>8}{'cpu ratio':>12}")
         one = _best(lambda: runner.run(items), items)
         many = _best(lambda: [outcome for item in items for outcome in runner.run([item])], items)
-        for name, (wall, cpu) in {"one job": one, f"{ITEMS} jobs": many}.items():
-            print(f"{name:16}{wall:8.3f}{cpu:8.3f}")
-        print(f"{'ratio':16}{many[0] / one[0]:8.1f}{many[1] / one[1]:8.1f}")
+        idle_without = _measure_idle()
+        tasks = StandingTasks(session, nothing, STANDING)
+        tasks.wait_until_there(60)
+        standing = _best(lambda: _hand_in(tasks, items), items)
+        each = _best(lambda: [outcome for item in items for outcome in _hand_in(tasks, [item])], items)
+        idle = _measure_idle()
+        ways = {"a job each": many, "one job": one, "standing, each": each, "standing, all": standing}
+        for name, (wall, cpu) in ways.items():
+            print(f"{name:16}{wall:8.4f}{cpu:8.4f}{cpu / one[1]:12.4f} of one job")
+        print(f"idle: {idle:.4f} cores with standing tasks, {idle_without:.4f} without")
+        tasks.close()
         session.stop()
+
+
+def _hand_in(tasks: StandingTasks[str], items: list[Nothing]) -> list[ItemOutcome[str]]:
+    return [one.result() for one in tasks.hand_in("bench", list(enumerate(items)))]
+
+
+def _measure_idle() -> float:
+    before = processes()
+    time.sleep(IDLE_S)
+    return cpu_since(before) / IDLE_S
 
 
 def _best(run: Callable[[], list[ItemOutcome[str]]], items: list[Nothing]) -> tuple[float, float]:

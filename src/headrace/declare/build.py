@@ -87,7 +87,7 @@ def build_engine(entries: Entries) -> DeclaredEngine:
 
 
 def _engine(entry: EngineEntry) -> DeclaredEngine:
-    return DeclaredEngine(entry.kind, entry.master, entry.cores, entry.memory, entry.properties)
+    return DeclaredEngine(entry.kind, entry.master, entry.cores, entry.memory, entry.properties, entry.standing)
 
 
 def build_links(entries: Entries) -> tuple[Link, ...]:

@@ -162,10 +162,11 @@ class EngineEntry(Entry):
     cores: Count | None = None
     memory: Annotated[float, BeforeValidator(read_memory)] | None = None
     properties: Annotated[dict[str, str], BeforeValidator(read_properties)] = {}
+    standing: Annotated[int, Field(ge=0)] | None = None
 
     @model_validator(mode="after")
     def fits_together(self) -> Self:
-        of_spark = sorted(self.model_fields_set & {"master", "memory", "properties"})
+        of_spark = sorted(self.model_fields_set & {"master", "memory", "properties", "standing"})
         if self.kind is RunEngine.LOCAL and of_spark:
             raise Unreadable(
                 f"`{of_spark[0]}` is for Spark, and the kind is local", "remove it, or write `kind: spark`"

@@ -18,7 +18,8 @@ class RunEngine(StrEnum):
 class DeclaredEngine:
     """What a project, or a site, says about its engine. Where `cores` or `memory` is None the machine decides.
 
-    `memory` is in bytes, of Java's heap. `properties` are those of Spark, by the names that Spark gives them.
+    `memory` is in bytes, of Java's heap. `standing` tasks take small items as they come; None for as many as there is
+    room for. `properties` are those of Spark, by the names that Spark gives them.
     """
 
     kind: RunEngine = RunEngine.SPARK
@@ -26,6 +27,7 @@ class DeclaredEngine:
     cores: int | None = None
     memory: float | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    standing: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

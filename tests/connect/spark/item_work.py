@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from dataclasses import dataclass
 
@@ -30,6 +31,8 @@ def perform(job: Job) -> object:
             return os.getpid()
         case "hang":
             return threading.Event().wait()
+        case "regular expression":
+            return re.match(r"(a+)+$", "a" * 60 + "b")
         case "crash":
             os._exit(3)
         case other:

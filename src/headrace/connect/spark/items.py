@@ -21,7 +21,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headrace.connect.marks import mark_item
+from headrace.connect.spark.properties import CORES
 from headrace.connect.spark.session import JAVA_GONE, is_alive
+from headrace.connect.spark.standing import WORKER_ENDED
 from headrace.model.errors import ConnectError
 from headrace.run.push.items import Item, ItemOutcome, attempt, describe, group_by_weight
 
@@ -67,13 +69,16 @@ def in_words(error: Exception) -> str:
     """Why a job died: a line without Java's."""
     said = str(error).strip() or type(error).__name__
     if "Python worker exited unexpectedly" in said:
-        return "a Python worker of Spark ended in the middle of a job"
+        return WORKER_ENDED
     return f"a job of Spark died: {said.splitlines()[0]}"
 
 
 def cores(session: SparkSession) -> int:
-    """How many tasks run at a time."""
+    """How many tasks run at a time, beside standing ones."""
     context = session.sparkContext
+    told = context.getConf().get(CORES)
+    if told is not None:
+        return int(told)
     local = re.fullmatch(r"local\[(\d+|\*)(,\d+)?\]", context.master or "")
     if local is None:
         return context.defaultParallelism

@@ -6,12 +6,13 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from headrace.connect.spark.count_standing import count_standing, find_slots
 from headrace.connect.spark.items import HEAVY_MODULES, SparkRunner, warm_up
 from headrace.connect.spark.jobs import SparkJobs
 from headrace.connect.spark.properties import SparkSettings
@@ -23,10 +24,13 @@ from headrace.connect.spark.session import (
     start_session,
     stop_session,
 )
+from headrace.connect.spark.standing import StandingTasks
 from headrace.model.errors import ConnectError
 from headrace.run.push.items import Item
 
 LOOK_EVERY_S = 0.05
+STANDING_WITHIN_S = 30.0
+"""How long a start waits for standing tasks. They may come later as well."""
 OUT_OF_MEMORY = 3
 """What a Java exits with that was told to end without memory."""
 
@@ -41,8 +45,13 @@ class KeptSession:
     settings: SparkSettings
     perform: Callable[..., Any]
     needs_session: Callable[[Item], bool] = lambda _: False
+    is_small: Callable[[Item], bool] = lambda _: True
+    """Whether a standing task may do an item, if the settings ask for any."""
+    limit_s: Callable[[Item], float] = lambda _: 3600.0
+    """How long an item may take in a standing task."""
     _session: SparkSession | None = field(default=None, init=False)
     _java: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    _standing: StandingTasks[Any] | None = field(default=None, init=False)
     _starting: threading.Lock = field(default_factory=threading.Lock, init=False)
     _ended: bool = field(default=False, init=False)
 
@@ -52,6 +61,7 @@ class KeptSession:
             jobs = self._start()
             # `end` may have been called meanwhile: it waits for this lock, and must not find a session after it.
             if self._ended:
+                self._close_standing()
                 stop_session(jobs.session)
                 raise ConnectError("Spark was ended while it started")
             return jobs
@@ -61,15 +71,30 @@ class KeptSession:
             raise ConnectError("Spark was ended before it started")
         # PySpark keeps one session per process and hands out the dead one again, unless it is abandoned first.
         if self._session is not None:
+            self._close_standing()
             abandon_session(self._session)
             self._session = None
         for left in ("spill", "marks"):
             shutil.rmtree(self.settings.scratch / left, ignore_errors=True)
         self._session = start_session(self.settings)
         self._java = java_process(self._session)
-        warm_up(self._session, (*HEAVY_MODULES, self.perform.__module__))
-        workers = SparkRunner(self._session, self.perform)
-        return SparkJobs(workers, self.needs_session, self.settings.scratch.absolute() / "marks", self._java)
+        modules = (*HEAVY_MODULES, self.perform.__module__)
+        warm_up(self._session, modules)
+        self._stand(self._session, modules)
+        workers, marks = SparkRunner(self._session, self.perform), self.settings.scratch.absolute() / "marks"
+        return SparkJobs(workers, self.needs_session, marks, self._java, self._standing, self.is_small)
+
+    def _stand(self, session: SparkSession, modules: Sequence[str]) -> None:
+        """Starts standing tasks where there is room for them; without any, all items go as ordinary jobs."""
+        count = count_standing(self.settings, find_slots(session))
+        if count:
+            self._standing = StandingTasks(session, self.perform, count, modules, self.limit_s)
+            self._standing.wait_until_there(STANDING_WITHIN_S)
+
+    def _close_standing(self) -> None:
+        if self._standing is not None:
+            self._standing.close()
+            self._standing = None
 
     def is_alive(self, jobs: SparkJobs) -> bool:
         """May wait for ever for a Java that stands still."""
@@ -102,5 +127,6 @@ class KeptSession:
         while not self._starting.acquire(timeout=LOOK_EVERY_S):
             end_starting(self.settings)
         self._starting.release()
+        self._close_standing()
         if self._session is not None:
             stop_session(self._session)

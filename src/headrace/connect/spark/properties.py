@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from headrace.connect.machine import core_count
 from headrace.model.errors import ConnectError
 from headrace.model.password import SECRET_PROPERTY, VARIABLE
 
+CORES = "spark.headrace.cores"
+"""A property of our own: how many slots are for ordinary jobs. The others are for standing tasks."""
+FAILURES = 4
+"""How often a task may fail until its job does. Locally Spark allows one failure, so that one Python worker that ends
+would end the standing tasks of all others.
+"""
 DRIVER_OPTIONS, EXECUTOR_OPTIONS = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
 END_WITHOUT_MEMORY = "-XX:+ExitOnOutOfMemoryError"
 """A Java without memory lives on with some of its threads dead, and a thread that asks it waits for ever."""
@@ -39,6 +47,8 @@ class SparkSettings:
     """Of each executor's heap, where that is not the driver's: a cluster whose workers have less never starts one."""
     cores: int | None = None
     """That all executors of a cluster may use together; a local master says so itself."""
+    standing: int | None = 0
+    """How many tasks stand and take small items as they come; None for as many as an executor can do without."""
     short_lived: bool = False
     """Compile quickly instead of well: starts in two thirds of the time; for demo and tests, not for heavy jobs."""
     profile: Profile = Profile.LOCAL
@@ -76,6 +86,8 @@ def spark_properties(settings: SparkSettings) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
     }
     if settings.master.startswith("local"):
+        if settings.standing:
+            ours[CORES] = str(_local_slots(settings.master))
         ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         # Spark makes up a secret of its own. On a cluster, both sides have to be told one: the project says so.
         ours["spark.authenticate"] = "true"
@@ -84,6 +96,20 @@ def spark_properties(settings: SparkSettings) -> dict[str, str]:
     options = {DRIVER_OPTIONS: _java_options(settings), EXECUTOR_OPTIONS: (END_WITHOUT_MEMORY,)}
     added = {name: " ".join([*settings.properties.get(name, "").split(), *own]) for name, own in options.items()}
     return {**ours, **settings.properties, **added}
+
+
+def spark_master(settings: SparkSettings) -> str:
+    """The master that Spark is told: a local one has slots for standing tasks beside those for jobs."""
+    if not settings.master.startswith("local") or not settings.standing:
+        return settings.master
+    return f"local[{_local_slots(settings.master) + settings.standing},{FAILURES}]"
+
+
+def _local_slots(master: str) -> int:
+    found = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
+    if found is None or found[1] is None:
+        return 1
+    return core_count() if found[1] == "*" else int(found[1])
 
 
 def fill_properties(properties: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:

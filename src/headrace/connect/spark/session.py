@@ -25,6 +25,7 @@ from headrace.connect.spark.properties import (
     fill_properties,
     for_command_line,
     log_settings_file,
+    spark_master,
     spark_properties,
 )
 from headrace.model.errors import ConnectError
@@ -55,7 +56,7 @@ def start_session(settings: SparkSettings) -> SparkSession:
     _log_each_failure_once()
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.Builder().master(settings.master).appName(settings.name)
+    builder = SparkSession.Builder().master(spark_master(settings)).appName(settings.name)
     properties = fill_properties(spark_properties(settings), os.environ)
     for name, value in properties.items():
         builder = builder.config(name, value)
@@ -86,7 +87,7 @@ def _start_java(settings: SparkSettings, properties: Mapping[str, str]) -> None:
 
     if SparkContext._gateway is not None:
         return
-    conf = SparkConf(loadDefaults=False).setMaster(settings.master).setAppName(settings.name)
+    conf = SparkConf(loadDefaults=False).setMaster(spark_master(settings)).setAppName(settings.name)
     conf.setAll(for_command_line(properties))
     with open_private(output_file(settings), os.O_APPEND) as output:
         gateway = launch_gateway(conf, {"stdout": output, "stderr": output, "umask": settings.umask})  # type: ignore[no-untyped-call]

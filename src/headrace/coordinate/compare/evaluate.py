@@ -137,7 +137,8 @@ class EvaluateBySize:
 
         if self._session is None:
             declared = spark_settings(self._engine, self._scratch / "spark", "headrace audit")
-            settings, started = replace(declared, partitions=PARTITIONS, profile=Profile.CLUSTER), not has_session()
+            wanted = replace(declared, partitions=PARTITIONS, profile=Profile.CLUSTER, standing=0)
+            settings, started = wanted, not has_session()
             limit = threading.Timer(self._patience.start_s, end_starting, (settings,))
             limit.daemon = True
             limit.start()

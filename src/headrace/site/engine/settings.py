@@ -47,6 +47,7 @@ def spark_settings(declared: DeclaredEngine, scratch: Path, name: str = "headrac
         scratch,
         name=name,
         master=f"local[{cores_of(declared)}]" if is_local else declared.master,
+        standing=cores_of(declared) if is_local and declared.standing is None else declared.standing,
         memory=f"{heap_bytes(declared, memory_bytes()) // 1024}k",
         cores=declared.cores,
         profile=Profile.LOCAL if is_local else Profile.CLUSTER,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from headrace.model.options import DeclaredEngine, RunEngine
@@ -16,7 +17,7 @@ from headrace.run.push.here_jobs import HereJobs
 from headrace.run.push.items import Item
 from headrace.run.push.perform import needs_session, perform
 from headrace.run.push.work import WorkItem
-from headrace.run.schedule.deadlines import Patience
+from headrace.run.schedule.deadlines import Patience, limit_s
 from headrace.site.engine.late_runner import Absence, EngineStarter, LateRunner
 from headrace.site.engine.settings import cores_of, spark_settings
 from headrace.site.engine.timed_runner import TimedRunner, ends_within
@@ -80,7 +81,7 @@ def _spark(declared: DeclaredEngine, folder: Folder, patience: Patience) -> Star
 
     settings = spark_settings(declared, folder.spark)
     log.info("Spark at %s, with a heap of %s", settings.master, settings.memory)
-    spark = KeptSession(settings, perform, needs_session)
+    spark = KeptSession(settings, perform, needs_session, is_small, partial(limit_s, patience=patience))
     engine = EngineStarter(
         "Spark", spark.start, spark.is_alive, _here(patience), is_small, spark.kill, spark.why_dead, patience
     )
