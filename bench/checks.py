@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
 from bench.contracts_run import Cpu, unequal_views
 from bench.contracts_world import POSTGRES, Kept, Machine, keeping
@@ -31,20 +30,13 @@ from headrace.run.push.perform import perform
 PARTS = ("service", "postgres")
 
 
-class HereMachine(Machine):
-    """Without Spark: what checks cost is easier to see."""
-
-    @property
-    def runner(self) -> Any:
-        return HereRunner(perform)
-
-
 @contextmanager
-def here_machine() -> Iterator[HereMachine]:
+def here_machine() -> Iterator[Machine]:
     folder = Path(tempfile.mkdtemp(prefix="checks-"))
     try:
         with EmbeddedPostgres(folder / "postgres", POSTGRES) as postgres:
-            yield HereMachine(folder, postgres, session=None)  # type: ignore[arg-type]
+            # Without Spark: what checks cost is easier to see.
+            yield Machine(folder, postgres, HereRunner(perform))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

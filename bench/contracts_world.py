@@ -15,14 +15,17 @@ import psycopg
 
 from bench.workloads.live_table1 import DATABASE, Live, fill_database, live_catalogue
 from headrace.connect.postgres.embedded import EmbeddedPostgres
-from headrace.connect.spark.items import SparkRunner, warm_up
+from headrace.connect.spark.items import warm_up
+from headrace.connect.spark.jobs import SparkJobs
+from headrace.connect.spark.kept_session import KeptSession
 from headrace.connect.spark.properties import SparkSettings
-from headrace.connect.spark.session import start_session, stop_session
 from headrace.coordinate.perform import apply_plan
 from headrace.model.catalogue import Catalogue
 from headrace.model.plan import Plan, PlanOptions
 from headrace.plan.make import make_plan
-from headrace.run.push.perform import perform
+from headrace.run.ports import Runner
+from headrace.run.push.perform import needs_session, perform
+from headrace.site.engine.start import is_small
 from headrace.site.folder import Folder
 from headrace.site.service import Service
 
@@ -41,12 +44,13 @@ class Machine:
 
     folder: Path
     postgres: EmbeddedPostgres
-    session: SparkSession
+    runner: Runner[Any]
     runs: int = 0
 
     @property
-    def runner(self) -> SparkRunner[Any]:
-        return SparkRunner(self.session, perform)
+    def session(self) -> SparkSession:
+        assert isinstance(self.runner, SparkJobs)
+        return self.runner.session
 
     def fill(self, live: Live) -> float:
         """Seconds that it took."""
@@ -82,13 +86,15 @@ def machine(cores: int) -> Iterator[Machine]:
     folder = Path(tempfile.mkdtemp(prefix="contracts-"))
     try:
         with EmbeddedPostgres(folder / "postgres", POSTGRES) as postgres:
-            session = start_session(SparkSettings(folder / "spark", master=f"local[{cores}]"))
-            for _ in range(WARM_UPS):
-                warm_up(session)
+            settings = SparkSettings(folder / "spark", master=f"local[{cores}]", standing=cores)
+            spark = KeptSession(settings, perform, needs_session, is_small)
             try:
-                yield Machine(folder, postgres, session)
+                jobs = spark.start()
+                for _ in range(WARM_UPS):
+                    warm_up(jobs.session)
+                yield Machine(folder, postgres, jobs)
             finally:
-                stop_session(session)
+                spark.end()
         if postgres.folder != folder / "postgres":
             shutil.rmtree(postgres.folder, ignore_errors=True)
     finally:
