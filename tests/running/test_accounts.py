@@ -12,15 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.connect.ledger.sqlite import open_sqlite
+from headrace.meaning.zset import ZSet
 from headrace.model.event_wire import EventsAsked
 from headrace.model.events import Event, ServiceStarted
 from headrace.model.log import Commit, Edit, PieceKind
-from headrace.model.push_events import DatasetsPushed, DatasetsStored, Use
+from headrace.model.push_events import DatasetsPushed, DatasetsStored, LogsKeptUp, Use
 from headrace.observe.cost import ChargedAccounts, charge_event
+from headrace.run.logs.upkeep import Upkeep
 from headrace.run.schedule.next_push import Due
 from headrace.site.accounts import Accounts, account_notes
 from headrace.site.auditor import Auditor, WatchedContract
 from headrace.site.folder import Folder
+from headrace.site.journal import Journal
+from tests.run.test_engine import world_of
 
 SECOND = 1_000_000
 
@@ -32,6 +36,7 @@ EVENTS = st.one_of(
     st.builds(
         DatasetsStored, at=st.integers(1, 9), bytes=st.just(1), kept_s=st.just(1.0), used=st.just({"a": Use(cost=0.5)})
     ),
+    st.builds(LogsKeptUp, at=st.integers(1, 9), pieces=st.just(2), used=st.dictionaries(st.sampled_from("ab"), USES)),
     st.builds(ServiceStarted, at=st.integers(1, 9), pid=st.just(1)),
 )
 
@@ -82,3 +87,25 @@ def test_accounts_are_the_sum_over_all_events_whenever_the_service_is_killed(
         assert accounts.catch_up().accounts == whole.accounts
         accounts.resume()
         assert accounts.catch_up() == ChargedAccounts(whole.accounts, accounts.charged.upto)
+
+
+def test_contracts_are_charged_for_the_upkeep_of_what_serves_them(tmp_path: Path) -> None:
+    world = world_of(["SELECT r.k, count(*) AS c FROM r GROUP BY r.k"], "m1", tmp_path)
+    journal = Journal()
+    accounts = Accounts(world.ledger, lambda: 7, journal)
+    accounts.follow(world.plan)
+    world.engine.load()
+    upkeep, seconds, pieces = Upkeep(world.engine), 0.0, 0
+    for number in range(40):
+        world.capture({"r": ZSet([((number, 1, 1, 1.0, None, "a", None, None, True), 1)])})
+        world.engine.push(list(world.program.tasks), world.now)
+        while done := upkeep.step():
+            accounts.kept_up(done)
+            seconds, pieces = seconds + sum(one.seconds for one in done), pieces + len(done)
+    with journal.committing() as events:
+        told = [one for one in events if isinstance(one, LogsKeptUp)]
+    assert pieces and sum(one.pieces for one in told) == pieces
+    assert accounts.upkeep_s == pytest.approx(seconds) == sum(one.took_s for one in told)
+    (contract,) = (one.contract for one in world.plan.contracts)
+    charged = sum(one.used[contract].core_s for one in told if contract in one.used)
+    assert 0 < charged <= seconds * 1.000001

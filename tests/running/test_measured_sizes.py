@@ -110,7 +110,7 @@ def run(plan: Plan, folder: Path) -> tuple[Measured, RunningWorld, int]:
         learning.learn(done, before)
         sent += sum(one.sent for one in done)
     assert world.wrong() == []
-    while Upkeep(world.engine).step() is not None:
+    while Upkeep(world.engine).step():
         pass
     return take_measured(learning, world.ledger.logs(find_held_results(plan)), world.now / 1e6), world, sent
 

@@ -47,6 +47,7 @@ def status_document(
             "pushes": counts.pushes,
             "pushed_rows": counts.rows,
             "push_seconds": counts.seconds,
+            "upkeep_seconds": seen.upkeep_s,
         },
     }
 

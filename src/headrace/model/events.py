@@ -25,7 +25,7 @@ from headrace.model.plan_events import (
     SourcesReread,
     ViewsCompared,
 )
-from headrace.model.push_events import CaptureEnded, ChangesCaptured, DatasetsPushed, DatasetsStored
+from headrace.model.push_events import CaptureEnded, ChangesCaptured, DatasetsPushed, DatasetsStored, LogsKeptUp
 from headrace.model.trouble import TroubleKind
 
 # The service
@@ -188,6 +188,7 @@ Event = (
     | ChangesCaptured
     | CaptureEnded
     | DatasetsStored
+    | LogsKeptUp
     | ContractLate
     | ContractKeptAgain
     | PlanApplied

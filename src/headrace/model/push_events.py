@@ -93,6 +93,32 @@ class CaptureEnded(Happening):
 
 
 @dataclass(frozen=True, slots=True)
+class LogsKeptUp(Happening):
+    """Upkeep that ran together: files were merged, or new bases written. `used` is what contracts are charged."""
+
+    name: ClassVar[str] = "kept up"
+    is_routine: ClassVar[bool] = True
+    pieces: int
+    read_bytes: int = 0
+    took_s: float = 0.0
+    used: Mapping[str, Use] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        work = f"{self.pieces} {'piece' if self.pieces == 1 else 'pieces'} of upkeep"
+        return f"did {work}: read {format_bytes(self.read_bytes)} in {seconds_text(self.took_s, 3)}"
+
+    @property
+    def about(self) -> Mapping[str, tuple[str, ...]]:
+        return {"contracts": tuple(sorted(self.used))} if self.used else {}
+
+    @property
+    def numbers(self) -> Mapping[str, float]:
+        cost = sum(one.cost for one in self.used.values())
+        return {"pieces": self.pieces, "read_bytes": self.read_bytes, "took_s": self.took_s, "cost": cost}
+
+
+@dataclass(frozen=True, slots=True)
 class DatasetsStored(Happening):
     """What is on disk is charged for a while; `used` is what contracts are charged."""
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 
 from headrace.model.catalogue import Catalogue
 from headrace.model.event_wire import NumberedEvent
-from headrace.model.push_events import DatasetsPushed, DatasetsStored, Use
+from headrace.model.push_events import DatasetsPushed, DatasetsStored, LogsKeptUp, Use
 
 SECOND = 1_000_000
 HOUR_S = 3600.0
@@ -80,7 +80,7 @@ def charge_event(before: ChargedAccounts, one: NumberedEvent) -> ChargedAccounts
     number of the last event in it.
     """
     accounts = before.accounts
-    if isinstance(one.event, DatasetsPushed | DatasetsStored):
+    if isinstance(one.event, DatasetsPushed | DatasetsStored | LogsKeptUp):
         at = one.event.at
         charged = {name: _with_use(accounts.get(name, Account(at)), use) for name, use in one.event.used.items()}
         accounts = {**accounts, **charged}

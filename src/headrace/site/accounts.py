@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -19,9 +19,10 @@ from headrace.model.notes import (
     read_notes,
 )
 from headrace.model.plan import Plan
-from headrace.model.push_events import DatasetsPushed, DatasetsStored, Use
+from headrace.model.push_events import DatasetsPushed, DatasetsStored, LogsKeptUp, Use
 from headrace.observe.cost import Account, ChargedAccounts, Usage, charge_event, share_out
 from headrace.run.load.load import Sent
+from headrace.run.logs.upkeep import UpkeepDone
 from headrace.run.ports import Ledger
 from headrace.run.push.push import Pushed
 from headrace.site.journal import Journal
@@ -45,6 +46,8 @@ class Accounts:
     bytes: dict[str, int] = field(default_factory=dict)
     last_s: dict[str, float] = field(default_factory=dict)
     sent: dict[tuple[str, str], int] = field(default_factory=dict)
+    upkeep_s: float = 0.0
+    """Seconds of upkeep since the service started."""
     plan: Plan | None = None
     _kept_until: int | None = None
     _turn: threading.Lock = field(default_factory=threading.Lock)
@@ -128,6 +131,14 @@ class Accounts:
         if round_s is not None:
             self.last_s[one.vertex] = round_s
 
+    def kept_up(self, done: Sequence[UpkeepDone]) -> None:
+        """Tells of upkeep, and whom to charge for it: a file of several logs is shared by them."""
+        took_s = sum(one.seconds for one in done)
+        self.upkeep_s += took_s
+        plan = self.plan
+        used = {} if plan is None else share_out(plan.catalogue, _serves(plan), _usages_of_upkeep(done, plan))
+        self.journal.emit(LogsKeptUp(self.clock(), len(done), sum(one.read_bytes for one in done), took_s, used))
+
     def keep(self, now: int) -> None:
         """Tells what is on disk, and whom to charge for the time since the last call."""
         before, self._kept_until = self._kept_until, now
@@ -158,6 +169,13 @@ def _event(
 
 def _usage(one: Pushed, vertex: str, site: str) -> Usage:
     return Usage(vertex, site, one.seconds - one.waited_s, one.origin, float(one.sent))
+
+
+def _usages_of_upkeep(done: Sequence[UpkeepDone], plan: Plan) -> Iterator[Usage]:
+    for one in done:
+        for log in one.logs:
+            if (vertex := _vertex_of(log, plan)) is not None:
+                yield Usage(vertex, plan.graph.vertices[vertex].site, one.seconds / len(one.logs))
 
 
 def _vertex_of(name: str, plan: Plan) -> str | None:

@@ -100,13 +100,14 @@ class Housekeeping:
         self.repairs.mend(kept.upkeep, kept.running)
         self.mending.try_again(kept.engine, kept.running)
         began = time.monotonic()
-        worked = kept.upkeep.step() is not None
-        if worked:
+        done = kept.upkeep.step()
+        if done:
             self.gaps.learn(time.monotonic() - began)
+            self.accounts.kept_up(done)
         if time.monotonic() - self._trimmed_at > TRIM_EVERY_S:
             self._trimmed_at = time.monotonic()
             self._trim(kept)
-        return UPKEEP_EVERY_S if worked else NOTHING_DUE_S
+        return UPKEEP_EVERY_S if done else NOTHING_DUE_S
 
     def _trim(self, kept: KeptUp) -> None:
         self.accounts.keep(self.clock())

@@ -68,6 +68,7 @@ class ServiceSnapshot:
     error: str | None
     loaded: frozenset[str] = frozenset()
     copies: Mapping[str, CopyProgress] = field(default_factory=dict)
+    upkeep_s: float = 0.0
     now_s: float = 0.0
 
 
@@ -97,6 +98,7 @@ def take_snapshot(service: Service) -> ServiceSnapshot:
         error=find_error(service),
         loaded=frozenset() if pushing is None else _find_loaded(pushing.running, times),
         copies=service.deliveries.progress,
+        upkeep_s=service.accounts.upkeep_s,
         now_s=time.monotonic(),
     )
 

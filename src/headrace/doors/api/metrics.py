@@ -28,6 +28,8 @@ class _HostCollector(Collector):
         yield from _of_vertices(self._host)
         yield from _of_checks(status["checks"])
         up = status["service"]["engine"]["state"] == "running"
+        upkeep = "Time that upkeep of logs has taken: merging files, and writing new bases."
+        yield CounterMetricFamily("headrace_upkeep_seconds", upkeep, status["service"]["upkeep_seconds"])
         yield GaugeMetricFamily("headrace_engine_up", "Whether the engine is up; 0 while it restarts.", up)
         kept = GaugeMetricFamily(
             "headrace_slot_kept_bytes", "Log that a database keeps for Headrace.", labels=["database"]

@@ -33,6 +33,15 @@ KEEP_CAPTURED = 600 * 1_000_000
 """Microseconds for which spools keep what was read of them: sources' own logs have the same changes."""
 
 
+@dataclass(frozen=True, slots=True)
+class UpkeepDone:
+    """A piece of upkeep that was done: the logs that it was for, and the seconds and bytes that it took."""
+
+    logs: tuple[str, ...]
+    seconds: float
+    read_bytes: int
+
+
 @dataclass(slots=True)
 class Upkeep:
     engine: Engine
@@ -45,8 +54,8 @@ class Upkeep:
     def keep_captured(self) -> int:
         return min(self.keep, KEEP_CAPTURED)
 
-    def step(self) -> UpkeepItem | GatherItem | None:
-        """Does the most pressing piece of work, and small ones with it in one job; None if nothing is due."""
+    def step(self) -> tuple[UpkeepDone, ...]:
+        """Does the most pressing piece of work, and small ones with it in one job; nothing if nothing is due."""
         items = self._next()
         outcomes = self.engine.runner.run(items) if items else []
         failed = [(item, outcome.error) for item, outcome in zip(items, outcomes, strict=True) if outcome.value is None]
@@ -59,7 +68,7 @@ class Upkeep:
                 self._commit(item, outcome.value)
         if failed:
             raise RuntimeError(f"{failed[0][0].name} failed: {failed[0][1]}")
-        return items[0] if items else None
+        return tuple(_tell_done(item, outcome.seconds) for item, outcome in zip(items, outcomes, strict=True))
 
     def _next(self) -> list[UpkeepItem | GatherItem]:
         """Starting a job costs more than most merges take. New keys are built before anything else is merged."""
@@ -187,7 +196,7 @@ class Upkeep:
     def _build_missing(self) -> bool:
         """Builds the indexes of one log that has none of a key; whether there was one."""
         item = next(self._due(self.engine.ledger.logs(self.engine.program.logs)), None)
-        return item is not None and bool(item.keys) and self.step() is not None
+        return item is not None and bool(item.keys) and bool(self.step())
 
     # Forgetting
 
@@ -244,6 +253,11 @@ class Upkeep:
         self.unnamed = decided.unnamed_since
         # However long whoever wrote them stood still: what is committed from now on has its files, or is refused.
         return self.engine.ledger.delete_unnamed(decided.delete, self.engine.store.delete)
+
+
+def _tell_done(item: UpkeepItem | GatherItem, seconds: float) -> UpkeepDone:
+    logs = tuple(item.gather.logs) if isinstance(item, GatherItem) else (item.spec.name,)
+    return UpkeepDone(logs, seconds, item.bytes)
 
 
 def _find_stale_indexes(item: UpkeepItem, log: Log) -> tuple[str, ...]:
