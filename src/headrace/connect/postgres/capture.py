@@ -271,11 +271,12 @@ class Capture:
             self._stream = settings.stream(settings.dsn, names.slot, names.publications, position.start)
         except LogUnreadable as error:
             raise self._give_up_log(f"its log cannot be read any more: {error.message}") from error
-        if not self._stream.comes_again:
-            # Nobody waits for a mark in such a stream. One that is kept would be missed by a later stream.
-            self._intake.position = replace(position, beat=None)
-        elif position.beat is not None:
-            self._intake.await_beat(position.beat)
+        self._intake.comes_again = self._stream.comes_again
+        if self._stream.comes_again:
+            self._intake.await_last()
+        else:
+            # Nobody waits for a transaction in such a stream. One that is kept would be missed by a later stream.
+            self._intake.position = replace(position, last=None)
 
     def _give_up_log(self, why: str) -> SourceChanged:
         """The slot leads nowhere: all sources are read again, by a capture with another slot."""
@@ -621,9 +622,6 @@ class Capture:
         return CaptureProgress(self._intake.position.t, rows, progress)
 
     def _on_mark(self, content: bytes, commit_time: int) -> None:
-        assert self._stream is not None
-        if content.startswith(BEAT.encode()) and self._stream.comes_again:
-            self._intake.note_beat(content.decode())
         if content in self._beats:
             asked, answered = self._beats.pop(content)
             self._clock.measure(measure_skew(asked, commit_time, answered))
@@ -671,6 +669,6 @@ def _continues(state: SlotState, last: Position, log_end: int) -> bool:
 
     One that stands later than we do is not the one that we left: it was made after that one was lost, and then nothing
     was committed any more. A log that ends before where we stopped is of a database that was restored. One that has
-    become long enough again is found by the last mark that we met (`Beat`), which it does not have.
+    become long enough again does not have the transaction that was taken last (`LastCommit`).
     """
     return not state.lost and state.confirmed_lsn <= last.start and last.lsn <= log_end

@@ -28,7 +28,7 @@ from headrace.model.push_events import ChangesCaptured
 from headrace.run.capture.chunks import SnapshotWindow
 from headrace.run.capture.clock import DatabaseClock, next_time
 from headrace.run.capture.pgoutput import Begin, CommitMessage, Message, Relation, RowChange, StreamCommit
-from headrace.run.capture.position import Beat, Position
+from headrace.run.capture.position import LastCommit, Position
 from headrace.run.capture.row_changes import Layout, add_change, find_touched
 from headrace.run.capture.spool import CapturedTable, SpoolRows, UnheldValue
 from headrace.run.capture.visibility import Snapshot
@@ -115,7 +115,10 @@ class Outside:
 
 
 class Intake:
-    """Receives transactions (`run.capture.transactions.Receiver`) after `position`."""
+    """Receives transactions (`run.capture.transactions.Receiver`) after `position`.
+
+    `comes_again` is whether a later stream brings the last transaction again.
+    """
 
     def __init__(self, outside: Outside, targets: Mapping[str, SpoolTarget], position: Position) -> None:
         self._outside = outside
@@ -124,7 +127,8 @@ class Intake:
         self.recent: deque[int] = deque(maxlen=RECENT)
         self._notes: list[NoteChange] = []
         self._events: list[SourcesReread] = []
-        self._awaited: str | None = None
+        self._awaits_last = False
+        self.comes_again = True
         self.aside: list[str] = []
         self._commit_marks: dict[int, CommitMark] = {}
         self._open: dict[int, Spill] = {}
@@ -138,14 +142,21 @@ class Intake:
 
     # Transactions that come whole
 
-    def await_beat(self, beat: Beat) -> None:
-        """The log has to bring a mark that it brought before, or it is another log: before anything that is new."""
-        self._awaited = beat.nonce
+    def await_last(self) -> None:
+        """The log has to bring the transaction again that was taken last, before anything that is new; or it is another
+        log.
+        """
+        self._awaits_last = self.position.last is not None
+
+    def _pass_over(self, xid: int, end_lsn: int, time: int) -> None:
+        """A transaction that was taken before."""
+        if self.position.is_last(xid, end_lsn, time):
+            self._awaits_last = False
 
     def _take_new(self) -> None:
         """Raises OtherLog."""
-        if self._awaited is not None:
-            raise OtherLog("the log does not have our last mark")
+        if self._awaits_last:
+            raise OtherLog("the log does not have the transaction that was taken last")
         self.t = self._next_time()
 
     def begin(self, begin: Begin) -> None:
@@ -203,25 +214,20 @@ class Intake:
             target.holding.changed.rows_of(target.captured).mark(self._xid, "t")
 
     def message(self, message: Message) -> None:
-        if message.prefix != OUR_PREFIX:
-            return
-        if self._skip:
-            self._awaited = None if message.content.decode() == self._awaited else self._awaited
-        else:
+        if message.prefix == OUR_PREFIX and not self._skip:
             self._outside.on_mark(message.content, self._commit_time)
 
-    def note_beat(self, nonce: str) -> None:
-        """The transaction that comes now has this mark: a later capture has to meet it again."""
-        self.position = replace(self.position, beat=Beat(nonce, self.position.lsn))
-
     def commit(self, commit: CommitMessage) -> None:
-        if not self._skip:
+        if self._skip:
+            self._pass_over(self._xid, commit.end_lsn, commit.commit_time)
+        else:
             self._end_transaction(self._xid, commit.end_lsn, commit.commit_time)
 
     def _end_transaction(self, xid: int, end_lsn: int, commit_time: int) -> None:
         self.recent.append(xid)
         committed_at = self._outside.clock.committed_at(commit_time, self._outside.now())
-        self.position = replace(self.position, lsn=end_lsn, t=self.t, commit_time=committed_at)
+        last = LastCommit(xid, commit_time, self.position.lsn) if self.comes_again else None
+        self.position = replace(self.position, lsn=end_lsn, t=self.t, commit_time=committed_at, last=last)
         mark = CommitMark(self._outside.database, self.t, committed_at)
         # The first and the last of a batch: what a view lacks is measured from the first that it has not.
         if len(self._commit_marks) == 2:
@@ -260,6 +266,8 @@ class Intake:
             for source in () if spill is None else spill.sources:
                 self._release_open(self.targets[source], spill, commit.xid)
             self._end_transaction(commit.xid, commit.end_lsn, commit.commit_time)
+        else:
+            self._pass_over(commit.xid, commit.end_lsn, commit.commit_time)
         if spill is not None:
             spill.delete()
 
