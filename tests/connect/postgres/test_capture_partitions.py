@@ -8,11 +8,14 @@ import pytest
 
 from headrace.connect.postgres.capture import SourceRecovered
 from headrace.model.errors import ConnectError
+from headrace.model.event_wire import EventsAsked
+from headrace.model.plan_events import SourcesReread
 from headrace.model.types import INT, STRING
 from headrace.run.capture.spool import CapturedTable
 from tests.connect.postgres.capture_place import Place
 from tests.connect.postgres.histories import PLAIN
 from tests.connect.postgres.spools import Bag, bag
+from tests.connect.postgres.test_capture_changed_tables import Following
 from tests.connect.postgres.test_capture_process import wait_for
 from tests.connect.postgres.test_capture_stopped import running
 
@@ -146,3 +149,43 @@ def test_partitions_that_come_go_or_are_truncated_have_their_table_read_again(
     capture.catch_up()
     capture.close()
     assert place.captured(SALES) == rows_of(place), "also while no capture ran"
+
+
+MAINTENANCE: dict[str, tuple[str, str | None]] = {
+    "VACUUM FULL of a partition": ("VACUUM FULL sales_1", None),
+    "VACUUM FULL of all partitions": ("VACUUM FULL sales", None),
+    "CLUSTER": ("CLUSTER sales_2 USING sales_2_pkey", None),
+    "VACUUM FULL after changes": ("DELETE FROM sales_1 WHERE id % 2 = 0;\nVACUUM FULL sales_1", None),
+    "SET STATISTICS": ("ALTER TABLE sales_1 ALTER v SET STATISTICS 5", None),
+    "VACUUM FULL later": ("VACUUM FULL sales_1", None),
+    "TRUNCATE": ("TRUNCATE sales_2", "were attached, detached or truncated"),
+    "TRUNCATE, then rows": (
+        "TRUNCATE sales_1;\nINSERT INTO sales VALUES (700, 5, 'new');\nVACUUM FULL sales_1",
+        "were attached, detached or truncated",
+    ),
+    "TRUNCATE of the table": ("TRUNCATE sales;\nINSERT INTO sales VALUES (701, 5, 'new'), (702, 15, 'new')", "were "),
+    "USING": ("ALTER TABLE sales ALTER v TYPE text USING v || '!'", "a statement rewrote the values of its table"),
+    "USING undone": ("ALTER TABLE sales ALTER v TYPE text USING replace(v, '!', '')", "a statement rewrote"),
+}
+
+
+@pytest.mark.parametrize("runs", [True, False], ids=["while it runs", "while it is down"])
+def test_partitions_are_read_again_only_if_their_rows_are_others(
+    place: Place, monkeypatch: pytest.MonkeyPatch, runs: bool
+) -> None:
+    monkeypatch.setattr("headrace.connect.postgres.capture.LOOK_AT_TABLES_EVERY_S", 0.0)
+    place.execute(CREATE)
+    following = Following(place, tables=(SALES,))
+    following.catch_up()
+    for fault, (statements, why) in MAINTENANCE.items():
+        told = len(place.ledger.events(EventsAsked(limit=1000)))
+        if not runs:
+            following.close()
+        place.execute(statements)
+        for _ in range(2):  # what is looked at now may be noted with the next batch
+            following.catch_up()
+        assert place.captured(SALES) == rows_of(place), fault
+        found = [one.event for one in place.ledger.events(EventsAsked(limit=1000))][told:]
+        reasons = [str(one.reason) for one in found if isinstance(one, SourcesReread)]
+        assert bool(reasons) == (why is not None) and all((why or "") in one for one in reasons), (fault, reasons)
+    following.close()

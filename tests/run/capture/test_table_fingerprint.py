@@ -23,6 +23,7 @@ from headrace.run.capture.table_fingerprint import (
     TableFingerprint,
     find_changes,
     find_relation_changes,
+    find_replaced_parts,
     say_change,
 )
 
@@ -92,4 +93,10 @@ def test_a_partitioned_table_is_another_one_when_its_partitions_or_their_files_a
     for parts in ((first,), (first, second, replace(PART, oid=803)), (first, replace(second, file=900))):
         assert find_changes(table, replace(table, parts=parts)) == (OtherPartitions(),)
     assert find_changes(table, table) == ()
+    vacuumed = replace(table, parts=(replace(first, file=900), replace(second, file=901)))
+    assert find_replaced_parts(table, vacuumed) == (801, 802) and find_replaced_parts(table, table) == ()
+    assert find_changes(table, vacuumed, frozenset({801, 802})) == ()
+    assert find_changes(table, vacuumed, frozenset({801})) == (OtherPartitions(),)
+    rewritten = replace(table, parts=(replace(DESCRIBED, oid=801, file=900), second))
+    assert find_replaced_parts(table, rewritten) == () and find_changes(table, rewritten) == (RewrittenRows(),)
     assert "attached, detached or truncated" in say_change(OtherPartitions())

@@ -90,7 +90,7 @@ def _read_row(row: Mapping[str, Any]) -> SeenTable | MissingTable:
         primary_key=tuple(row["primary_key"] or ()),
         fingerprint=make_fingerprint(
             {
-                **{name: row[name] for name in ("system", "timeline", "oid", "identity", "key_is_unique")},
+                **{name: row[name] for name in ("system", "timeline", "oid", "identity", "key_is_unique", "horizon")},
                 "row_security": row["row_security"],
                 "columns": [{name: one[name] for name in _COLUMN_FIELDS} for one in columns],
                 "parts": row["parts"] or [],
@@ -132,6 +132,7 @@ SELECT a.source, f.oid::bigint AS oid, f.nspname::text AS schema, f.relname::tex
        f.reltuples::float AS rows, f.relreplident::text AS identity, f.relrowsecurity AS row_security,
        (SELECT system_identifier::text FROM pg_control_system()) AS system,
        (SELECT timeline_id::text FROM pg_control_checkpoint()) AS timeline,
+       pg_snapshot_xmin(pg_current_snapshot())::text AS horizon,
        (SELECT json_build_object('schema', n.nspname, 'name', c.relname) FROM pg_class c
         JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = a.known_oid) AS renamed,
        (SELECT json_agg(json_build_object(

@@ -8,9 +8,12 @@ then the new fingerprint takes the place of the old one, so that two harmless ch
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import takewhile
 
 import psycopg
 
+from headrace.connect.postgres.kept_rows import has_rows_from_before
 from headrace.connect.postgres.publications import ALL_CHANGES, INSERTIONS
 from headrace.connect.postgres.sessions import Connection
 from headrace.connect.postgres.slots import CaptureNames
@@ -21,9 +24,11 @@ from headrace.run.capture.spool import CapturedTable
 from headrace.run.capture.table_fingerprint import (
     OtherTable,
     PublicationFingerprint,
+    TableChange,
     TableFingerprint,
     find_changes,
     find_relation_changes,
+    find_replaced_parts,
     say_change,
 )
 from headrace.run.ports import Ledger
@@ -81,10 +86,18 @@ class TableWatch:
         known, captured = self.known.get(source), self._tables[source]
         if self.followed.get(source, table.fingerprint.oid) != table.fingerprint.oid:
             return say_change(OtherTable())  # perhaps before anything of it was read: its changes would be passed over
-        changes = () if known is None else find_changes(known, table.fingerprint)
+        changes = () if known is None else self._find_changes(known, table.fingerprint)
         if changes:
             return say_change(changes[0])
         return None if captured.static else find_unpublished(captured, table.fingerprint)
+
+    def _find_changes(self, was: TableFingerprint, now: TableFingerprint) -> tuple[TableChange, ...]:
+        replaced = find_replaced_parts(was, now)
+        if was.horizon is None:
+            return find_changes(was, now)
+        # Up to the first that was truncated: each search may take a second.
+        kept = takewhile(partial(has_rows_from_before, self._session, horizon=was.horizon), replaced)
+        return find_changes(was, now, frozenset(kept))
 
     def why_obsolete_in_log(self, captured: CapturedTable, relation: Relation) -> str | None:
         known = self.known.get(captured.source)
@@ -99,8 +112,11 @@ class TableWatch:
     def learn_harmless(self, seen: SeenTables) -> Iterator[SourceFingerprint]:
         """Takes what changed and does not matter. Call it with tables of which none is obsolete."""
         for source, table in seen.items():
-            if isinstance(table, SeenTable) and self.known.get(source) != table.fingerprint:
-                yield self.learn(source, table.fingerprint)
+            if isinstance(table, SeenTable):
+                was = self.known.get(source)
+                note = self.learn(source, table.fingerprint)
+                if was != table.fingerprint:
+                    yield note
 
     def forget(self, source: str) -> None:
         """The table is to be read: until then there is nothing to compare with."""

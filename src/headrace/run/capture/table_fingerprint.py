@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, assert_never
 
 from headrace.run.capture.pgoutput import Relation
@@ -62,7 +62,8 @@ class TableFingerprint:
     """`system` names the server, for ever; `timeline` counts its failovers. `published` is None if the table is not.
 
     `identity`, `key_is_unique`, `row_security` and `children` say what the table is now: whether it can be captured is
-    judged from these alone, not from how they were.
+    judged from these alone, not from how they were. All transactions with smaller numbers than `horizon` had ended
+    when it was taken; None for one of an earlier version.
     """
 
     system: str
@@ -75,6 +76,7 @@ class TableFingerprint:
     key_is_unique: bool
     row_security: bool
     children: tuple[int, ...]
+    horizon: int | None = field(default=None, compare=False)
 
     def to_text(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -100,6 +102,7 @@ def make_fingerprint(found: Mapping[str, Any]) -> TableFingerprint:
         key_is_unique=bool(found["key_is_unique"]),
         row_security=bool(found["row_security"]),
         children=tuple(map(int, found["children"])),
+        horizon=None if found.get("horizon") is None else int(found["horizon"]),
     )
 
 
@@ -154,9 +157,7 @@ class OtherPublication:
 
 @dataclass(frozen=True, slots=True)
 class OtherPartitions:
-    """Partitions came or went, or got other files: the log of their table does not tell, not even that one was
-    truncated.
-    """
+    """Partitions came or went, or were truncated: the log of their table does not tell."""
 
 
 TableChange = (
@@ -171,16 +172,31 @@ TableChange = (
 )
 
 
-def find_changes(was: TableFingerprint, now: TableFingerprint) -> tuple[TableChange, ...]:
+def find_changes(
+    was: TableFingerprint, now: TableFingerprint, kept: frozenset[int] = frozenset()
+) -> tuple[TableChange, ...]:
     """What happened to a table that its log does not tell: each means that it has to be read again.
 
     A failover changes the timeline alone. VACUUM FULL, CLUSTER and TRUNCATE change the file alone, SET STATISTICS and
-    SET DEFAULT the descriptions of columns alone.
+    SET DEFAULT the descriptions of columns alone. `kept` are partitions with other files that were not truncated.
     """
-    return tuple(_compare(was, now))
+    return tuple(_compare(was, now, kept))
 
 
-def _compare(was: TableFingerprint, now: TableFingerprint) -> Iterator[TableChange]:
+def find_replaced_parts(was: TableFingerprint, now: TableFingerprint) -> tuple[int, ...]:
+    """Partitions that have another file and the same columns: it is for `find_changes` to know which were truncated,
+    since the log of their table does not tell. An ordinary table is none: its truncation is in the log.
+    """
+    before = {} if _holds_rows_itself(now) else {part.oid: part for part in was.parts}
+    return tuple(
+        part.oid
+        for part in now.parts
+        if part.oid in before and before[part.oid].file != part.file
+        if before[part.oid].written_by == part.written_by
+    )
+
+
+def _compare(was: TableFingerprint, now: TableFingerprint, kept: frozenset[int]) -> Iterator[TableChange]:
     if was.system != now.system:
         yield OtherServer()
         return
@@ -193,7 +209,7 @@ def _compare(was: TableFingerprint, now: TableFingerprint) -> Iterator[TableChan
             yield from _compare_columns(before[column.name], column)
     if _is_rewritten(was, now):
         yield RewrittenRows()
-    if _has_other_partitions(was, now):
+    if _has_other_partitions(was, now) or not kept.issuperset(find_replaced_parts(was, now)):
         yield OtherPartitions()
     if _left_publication(was.published, now.published):
         yield OtherPublication()
@@ -219,9 +235,12 @@ def _is_rewritten(was: TableFingerprint, now: TableFingerprint) -> bool:
 
 
 def _has_other_partitions(was: TableFingerprint, now: TableFingerprint) -> bool:
-    """Only a partitioned table holds no rows itself."""
-    files, before = ({part.oid: part.file for part in one.parts} for one in (now, was))
-    return now.oid not in files and files != before
+    return not _holds_rows_itself(now) and {part.oid for part in now.parts} != {part.oid for part in was.parts}
+
+
+def _holds_rows_itself(table: TableFingerprint) -> bool:
+    """A partitioned table does not."""
+    return any(part.oid == table.oid for part in table.parts)
 
 
 def _left_publication(was: PublicationFingerprint | None, now: PublicationFingerprint | None) -> bool:
