@@ -22,6 +22,7 @@ from headrace.model.catalogue import (
     Stays,
 )
 from headrace.model.errors import InputError, Location, Problem, Severity, UsageError
+from headrace.model.source_shape import shape_of
 from headrace.model.types import BIGINT, DOUBLE, INT, STRING, TIMESTAMP
 from tests.declare.projects import MINIMAL, mistakes, read, write_project
 
@@ -89,6 +90,16 @@ def test_a_dsn_is_kept_as_written(tmp_path: Path) -> None:
     catalogue = read_project(write_project(tmp_path, MINIMAL + text), {"DSN": "postgresql://me:hunter2@host/db"})
     assert catalogue.sources["s"].origin == PostgresTable("${DSN}", "public.s")
     assert "hunter2" not in repr(catalogue)
+
+
+def test_a_source_may_ask_for_a_trigger(tmp_path: Path) -> None:
+    source = '{kind: table, at: us, columns: {a: text}, postgres: {dsn: "${DSN}", table: a, watch: trigger}}'
+    text = f"{MINIMAL}sources: {{a: {source}, b: {source.replace(', watch: trigger', '')}}}"
+    sources = read_project(write_project(tmp_path, text), {"DSN": "host=db"}).sources
+    assert sources["a"].has_trigger and not sources["b"].has_trigger
+    assert shape_of(replace(sources["a"], has_trigger=False)) == shape_of(sources["a"]), "it is not read again for it"
+    with pytest.raises(InputError, match="watch"):
+        read_project(write_project(tmp_path, text.replace("trigger", "always")), {"DSN": "host=db"})
 
 
 def test_addresses_in_variables_that_differ_in_case_only_are_a_mistake(tmp_path: Path) -> None:

@@ -120,6 +120,7 @@ def _source(name: str, entry: SourceEntry, where: Location) -> Source:
         retention_s=entry.retention,
         origin=next((origin.to_origin() for origin in entry.origins().values()), None),
         declared_at=where,
+        has_trigger=entry.postgres is not None and entry.postgres.watch is not None,
     )
 
 

@@ -247,6 +247,10 @@ class PostgresEntry(OriginEntry):
         return PostgresTable(self.dsn, self.table)
 
 
+class CapturedEntry(PostgresEntry):
+    watch: Literal["trigger"] | None = None
+
+
 class FileFormat(StrEnum):
     PARQUET = "parquet"
     CSV = "csv"
@@ -287,7 +291,7 @@ class SourceEntry(Entry):
     stays: Annotated[StaysFields, BeforeValidator(_as_stays)] | None = None
     time: ColumnName | None = None
     retention: Duration | None = None
-    postgres: PostgresEntry | None = None
+    postgres: CapturedEntry | None = None
     files: FilesEntry | None = None
 
     @classmethod

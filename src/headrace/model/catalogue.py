@@ -173,6 +173,7 @@ class Source:
     is what a running project found and was planned with instead of `rate`. `found` are statistics that are not
     declared but taken from the database: `rows`, or `width` or `distinct` of a column (`body.width`). `left_out` are
     columns that are there and cannot be captured, each with why: `has type interval, which is not handled`.
+    `has_trigger` is whether an event trigger in its database tells of changes of its table.
     """
 
     name: str
@@ -192,6 +193,7 @@ class Source:
     measured_rate: float | None = None
     found: tuple[str, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
+    has_trigger: bool = False
 
 
 @dataclass(frozen=True, slots=True)

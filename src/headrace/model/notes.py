@@ -183,6 +183,24 @@ class SourceMend(TextNote):
 
 
 @dataclass(frozen=True, slots=True)
+class SourceUnwatched(StoredNote):
+    """Why a source has no event trigger although the project asks for one, and how to fix it."""
+
+    stored_as: ClassVar[str] = "unwatched:SOURCE"
+    source: str
+    why: str
+    hint: str
+
+    def to_text(self) -> str:
+        return json.dumps({"why": self.why, "hint": self.hint})
+
+    @classmethod
+    def from_text(cls, key: str, text: str) -> Self:
+        found = read_object(text)
+        return cls(key, as_text(found["why"]), as_text(found["hint"]))
+
+
+@dataclass(frozen=True, slots=True)
 class SourceMissed(NumberNote):
     """Changes of a source were missed since a time (microseconds): its table is read again, and its spool has gaps."""
 
@@ -592,6 +610,7 @@ Note = (
     | SourceLoading
     | SourceStopped
     | SourceMend
+    | SourceUnwatched
     | SourceMissed
     | SourceObsolete
     | SourceWhole
@@ -633,6 +652,7 @@ ABOUT_SOURCES: tuple[type[Note], ...] = (
     SourceLoading,
     SourceStopped,
     SourceMend,
+    SourceUnwatched,
     SourceMissed,
     SourceObsolete,
     SourceWhole,

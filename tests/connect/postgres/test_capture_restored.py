@@ -157,9 +157,7 @@ def test_a_server_that_was_restored_is_told_from_one_that_failed_over(restorable
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(6, marks=[pytest.mark.long, pytest.mark.timeout(900)])])
-def test_a_copy_that_lacks_any_row_that_was_read_is_noticed_wherever_our_marks_are(
-    restorable: Restorable, rounds: int
-):
+def test_a_copy_that_lacks_any_row_that_was_read_is_noticed_wherever_our_marks_are(restorable: Restorable, rounds: int):
     """Each copy is made at a random place among rows and marks of ours, and all of these are read before and after."""
     found, choose = restorable, random.Random(5)
     key = 1000

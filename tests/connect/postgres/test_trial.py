@@ -20,6 +20,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from headrace.connect.postgres.embedded import EmbeddedPostgres
 from headrace.connect.postgres.inspect import inspect_sources
+from headrace.connect.postgres.look import look_at_database
 from headrace.connect.postgres.slots import capture_names
 from headrace.connect.postgres.trial import try_capture
 from headrace.model.catalogue import PostgresTable, Source, SourceKind
@@ -94,6 +95,24 @@ def test_nothing_is_said_of_a_role_that_may_do_all_and_nothing_is_left_behind(we
             "SELECT slot_name FROM pg_replication_slots WHERE slot_name LIKE '%trial%'"
         ).fetchall()
         assert left + connection.execute("SELECT pubname FROM pg_publication").fetchall() == []
+
+
+def test_a_role_that_may_not_create_event_triggers_is_told_if_a_source_asks_for_one(
+    weak: Weak, postgres_dsn: str
+) -> None:
+    def find() -> list[tuple[str, str | None]]:
+        found, _ = inspect_sources({"own": source("own", has_trigger=True)}, {"${DSN}": weak.dsn})
+        looked = [one.problem for one in look_at_database("d", weak.dsn, NAMES, watched=True) if one.problem]
+        said = told(try_capture(weak.dsn, NAMES, list(found.values())))
+        assert [(one.message.removeprefix("d: "), one.hint) for one in looked] == said
+        return said
+
+    what = f'role "{weak.role}" may not create the event trigger that `watch: trigger` asks for'
+    assert find() == [(what, f"ALTER ROLE {weak.role} SUPERUSER;   or leave out `watch: trigger`")]
+    weak.execute(f"ALTER ROLE {weak.role} SUPERUSER")
+    assert find() == []
+    with psycopg.connect(postgres_dsn) as connection:
+        assert connection.execute("SELECT FROM pg_event_trigger").fetchall() == [], "it was only tried"
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ import psycopg
 
 from headrace.connect.ledger.holder import this_holder
 from headrace.connect.postgres.cut import CUT_MARK
+from headrace.connect.postgres.ddl_trigger import drop_trigger, keep_trigger, read_told
 from headrace.connect.postgres.drift import (
     columns_of_relation,
     find_drift,
@@ -73,6 +74,7 @@ from headrace.model.notes import (
     SourceMissed,
     SourceObsolete,
     SourceStopped,
+    SourceUnwatched,
     note_keys,
     read_note,
     read_notes,
@@ -233,6 +235,7 @@ class Capture:
             self._intake.halt(self._intake.targets[source], why.what, mend=why.hint)
         for source, why in covered.items():
             self._intake.halt(self._intake.targets[source], why.what, mend=why.hint)
+        self._keep_trigger(seen)
         self._check_tables(seen)
         self._plan_loads(seen, added, {**dict.fromkeys(self._intake.targets, lost), **obsolete})
 
@@ -427,6 +430,32 @@ class Capture:
                 settled[source] = seen[source]
         self._intake.note(*self._watch.learn_harmless(settled))
 
+    def _keep_trigger(self, seen: SeenTables) -> None:
+        """Makes the event trigger of those sources that ask for one, puts it back if somebody dropped or changed it,
+        and says why it cannot. Without it their tables are looked at like all others.
+        """
+        asked = [one.source for one in self._settings.tables if one.has_trigger]
+        if asked:
+            found = keep_trigger(self._session, self._settings.names, self._watch.ask_watched(seen))
+        else:
+            found = None
+            drop_trigger(self._session, self._settings.names)
+        wanted = {} if found is None else {name: SourceUnwatched(name, found.what, found.hint) for name in asked}
+        noted = read_notes(self._ledger, SourceUnwatched)
+        own = noted.keys() & self._intake.targets.keys()
+        self._intake.note(*(SourceUnwatched.remove(name) for name in sorted(own - wanted.keys())))
+        self._intake.note(*(note for name, note in wanted.items() if noted.get(name) != note))
+
+    def _compare_told(self, told: SeenTables) -> None:
+        """Has tables read again that were not what they should be when somebody's statement ended."""
+        for source, table in told.items():
+            target = self._intake.targets.get(source)
+            if target is None or target.halted or self._loads.is_to_begin(source):
+                continue
+            why = self._watch.why_obsolete_told(source, table)
+            if why is not None:
+                self._intake.set_aside(target, why)
+
     def _look_again(self, target: SpoolTarget, table: SqlTable) -> None:
         """Looks again at a table that is as declared, and was stopped."""
         if time.monotonic() < target.look_at:
@@ -548,6 +577,7 @@ class Capture:
         if now - self._looked >= LOOK_AT_TABLES_EVERY_S:
             seen = self._watch.look_if_free() if self._looked else None
             if seen is not None:
+                self._keep_trigger(seen)
                 self._check_tables(seen)
                 self._compare_tables(seen)
             self._looked = now
@@ -628,6 +658,7 @@ class Capture:
         if content.startswith(CUT_MARK.encode()):
             name = content.decode().removeprefix(CUT_MARK)
             self._intake.note(CutReached(self._settings.database, name, self._intake.t))
+        self._compare_told(read_told(content, self._settings.names))
         self._loads.note_mark(content)
 
     def _answer(self) -> None:

@@ -132,6 +132,7 @@ class Intake:
         self.aside: list[str] = []
         self._commit_marks: dict[int, CommitMark] = {}
         self._open: dict[int, Spill] = {}
+        self._open_marks: dict[int, list[Message]] = {}
         self._layouts: dict[int, tuple[Relation, tuple[Layout, ...]]] = {}
         self._skip = False
         self._xid = 0
@@ -248,21 +249,32 @@ class Intake:
             if not layout.captured.appends:
                 self._spill(xid).rows_of(layout.captured).mark(part, "t")
 
+    def open_message(self, xid: int, message: Message) -> None:
+        """Marks of captures are in transactions of their own. What is here was written by a trigger of ours, and counts
+        if it is committed.
+        """
+        if message.prefix == OUR_PREFIX:
+            self._open_marks.setdefault(xid, []).append(message)
+
     def open_pause(self, xid: int) -> None:
         self._outside.answer()
 
     def open_abort(self, xid: int, part: int) -> None:
         if xid == part:
+            self._open_marks.pop(xid, None)
             spill = self._open.pop(xid, None)
             if spill is not None:
                 spill.delete()
         else:
+            self._open_marks[xid] = [mark for mark in self._open_marks.get(xid, ()) if mark.xid != part]
             self._spill(xid).abort(part)
 
     def open_commit(self, commit: StreamCommit) -> None:
-        spill = self._open.pop(commit.xid, None)
+        spill, marks = self._open.pop(commit.xid, None), self._open_marks.pop(commit.xid, [])
         if commit.commit_lsn >= self.position.lsn:
             self._take_new()
+            for mark in marks:
+                self._outside.on_mark(mark.content, commit.commit_time)
             for source in () if spill is None else spill.sources:
                 self._release_open(self.targets[source], spill, commit.xid)
             self._end_transaction(commit.xid, commit.end_lsn, commit.commit_time)

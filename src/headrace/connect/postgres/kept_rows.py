@@ -20,7 +20,8 @@ OLDEST = 1 << 30
 def has_rows_from_before(session: Connection, oid: int, horizon: int) -> bool:
     """Whether a table has a row that was written before the transaction `horizon`, and so was there at that time.
 
-    VACUUM FULL and CLUSTER leave with each row which transaction wrote it.
+    VACUUM FULL and CLUSTER leave with each row which transaction wrote it. An ALTER TABLE that rewrites a table, such
+    as SET LOGGED, writes all rows anew.
     """
     try:
         with session.transaction():

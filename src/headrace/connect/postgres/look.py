@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headrace.connect.postgres.checkup import Checkup, check_up
+from headrace.connect.postgres.ddl_trigger import try_trigger
+from headrace.connect.postgres.facts import Hindrance
+from headrace.connect.postgres.sessions import connect_session, database_errors
+from headrace.connect.postgres.slots import CaptureNames
 from headrace.model.amounts import format_bytes, format_seconds
 from headrace.model.errors import ConnectError, Problem
 from headrace.run.source_port import Looked
@@ -13,9 +17,11 @@ MOST_KEPT = 1e9
 MOST_SKEW_S = 1.0
 
 
-def look_at_database(database: str, address: str, slot: str) -> Iterator[Looked]:
+def look_at_database(database: str, address: str, names: CaptureNames, watched: bool = False) -> Iterator[Looked]:
+    """`watched` is whether a source asks for an event trigger."""
     try:
-        found = check_up(address, slot)
+        found = check_up(address, names.slot)
+        hindrance = _try_trigger(address, names) if watched else None
     except ConnectError as error:
         yield Looked(database, "does not answer", Problem(f"{database}: {error.message}", None, error.hint))
         return
@@ -26,6 +32,13 @@ def look_at_database(database: str, address: str, slot: str) -> Iterator[Looked]
     elif found.waits_for is not None:
         problem = Problem(f"{database}: {found.waits_for.message}", None, found.waits_for.hint)
         yield Looked(database, "has no slot yet", problem)
+    if hindrance is not None:
+        yield Looked(database, "no event trigger", Problem(f"{database}: {hindrance.what}", None, hindrance.hint))
+
+
+def _try_trigger(address: str, names: CaptureNames) -> Hindrance | None:
+    with connect_session(address) as session, database_errors(address):
+        return try_trigger(session, names)
 
 
 def _look_at_clock(database: str, found: Checkup) -> Looked:

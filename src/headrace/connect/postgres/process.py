@@ -62,10 +62,12 @@ class TableFile(BaseModel):
     key: list[str] = []
     appends: bool = False
     static: bool = False
+    has_trigger: bool = False
 
     def captured(self) -> CapturedTable:
         columns = tuple((name, type_) for name, text in self.columns.items() if (type_ := type_named(text)) is not None)
-        return CapturedTable(self.source, self.site, self.table, columns, tuple(self.key), self.appends, self.static)
+        flags = self.appends, self.static, self.has_trigger
+        return CapturedTable(self.source, self.site, self.table, columns, tuple(self.key), *flags)
 
 
 class ConfigFile(BaseModel):

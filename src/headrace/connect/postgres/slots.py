@@ -116,14 +116,14 @@ SELECT current_setting('max_replication_slots')::int AS allowed,
 
 
 def remove_capture(session: Connection, names: CaptureNames, called_off: Callable[[], bool] = lambda: False) -> None:
-    """Slot and publications, as if there had been no capture. Does nothing where they are not there.
+    """Slot, publications and trigger, as if there had been no capture. Does nothing where they are not there.
 
     May be called off between any two steps. The slot goes first: one that outlived its publications could not be read
     any more. Publications that the owner of the tables made for us are not ours to drop.
     """
     rows = session.execute(_OUR_PUBLICATIONS, [list(names.publications)])
     drops = [sql.SQL("DROP PUBLICATION IF EXISTS {}").format(sql.Identifier(row["name"])) for row in rows]
-    for statement in (*_dropping(names.slot), *drops):
+    for statement in (*_dropping(names.slot), *dropping_trigger(session, names), *drops):
         if called_off():
             return
         session.execute(statement)
@@ -139,6 +139,16 @@ def _dropping(slot: str) -> tuple[sql.Composed, ...]:
     return tuple(statement.format(sql.Literal(slot)) for statement in (_FREE_SLOT, _DROP_SLOT))
 
 
+def dropping_trigger(session: Connection, names: CaptureNames) -> tuple[sql.Composed, ...]:
+    """How to drop what `ddl_trigger` makes; nothing where it is not there, or belongs to somebody else."""
+    found = session.execute(_OUR_SCHEMA, {"schema": names.slot}).fetchone()
+    drop = sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(names.slot))
+    return () if found is None else (drop,)
+
+
+_OUR_SCHEMA = """
+SELECT 1 FROM pg_namespace WHERE nspname = %(schema)s AND pg_has_role(current_user, nspowner, 'USAGE')
+"""
 _FREE_SLOT = sql.SQL(
     "SELECT pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots"
     " WHERE slot_name = {} AND active_pid IS NOT NULL"

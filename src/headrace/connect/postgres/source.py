@@ -106,8 +106,9 @@ class PostgresSources(SourceConnector):
             except InputError as error:
                 yield from (Looked(database.name, "not known", problem) for problem in error.problems)
             else:
-                slot = capture_names(place.project_here, database.name).slot
-                yield from look_at_database(database.name, address, slot)
+                names = capture_names(place.project_here, database.name)
+                watched = any(source.has_trigger for source in sources if source.name in database.sources)
+                yield from look_at_database(database.name, address, names, watched)
 
     def ask(self, database: SourceDatabase, place: ProjectPlace) -> None:
         connect_reading(place.fill(database.address or "", None)).close()
@@ -165,6 +166,7 @@ def make_captured_table(source: Source) -> CapturedTable:
         key=source.key,
         appends=source.kind is SourceKind.STREAM,
         static=source.static,
+        has_trigger=source.has_trigger,
     )
 
 
@@ -199,4 +201,5 @@ def _table_config(table: CapturedTable) -> dict[str, object]:
         "key": list(table.key),
         "appends": table.appends,
         "static": table.static,
+        "has_trigger": table.has_trigger,
     }

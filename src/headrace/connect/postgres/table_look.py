@@ -67,7 +67,12 @@ class MissingTable:
 def look_at_tables(session: Connection, tables: Iterable[AskedTable]) -> dict[str, SeenTable | MissingTable]:
     """Finds what is known of each source's table."""
     asked = json.dumps([table.to_json() for table in tables])
-    return {row["source"]: _read_row(row) for row in session.execute(_LOOK, {"asked": asked})}
+    return read_look(session.execute(LOOK, {"asked": asked}))
+
+
+def read_look(rows: Iterable[Mapping[str, Any]]) -> dict[str, SeenTable | MissingTable]:
+    """What `LOOK` found."""
+    return {row["source"]: _read_row(row) for row in rows}
 
 
 def _read_row(row: Mapping[str, Any]) -> SeenTable | MissingTable:
@@ -103,7 +108,7 @@ def _read_row(row: Mapping[str, Any]) -> SeenTable | MissingTable:
 
 _COLUMN_FIELDS = ("name", "number", "type_oid", "modifier", "labels", "written_by")
 
-_LOOK: LiteralString = """
+LOOK: LiteralString = """
 WITH RECURSIVE asked AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(%(asked)s::jsonb) AS a(
         source text, schema_name text, table_name text, names text[], key_names text[], publication text,

@@ -8,6 +8,7 @@ then the new fingerprint takes the place of the old one, so that two harmless ch
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import takewhile
 
@@ -15,10 +16,12 @@ import psycopg
 
 from headrace.connect.postgres.kept_rows import has_rows_from_before
 from headrace.connect.postgres.publications import ALL_CHANGES, INSERTIONS
+from headrace.connect.postgres.readiness import find_unfit
 from headrace.connect.postgres.sessions import Connection
 from headrace.connect.postgres.slots import CaptureNames
 from headrace.connect.postgres.table_look import AskedTable, MissingTable, SeenTable, look_at_tables
 from headrace.model.notes import SourceFingerprint, read_document, read_notes
+from headrace.model.table_name import TableName, show_table
 from headrace.run.capture.pgoutput import Relation
 from headrace.run.capture.spool import CapturedTable
 from headrace.run.capture.table_fingerprint import (
@@ -98,6 +101,27 @@ class TableWatch:
         # Up to the first that was truncated: each search may take a second.
         kept = takewhile(partial(has_rows_from_before, self._session, horizon=was.horizon), replaced)
         return find_changes(was, now, frozenset(kept))
+
+    def why_obsolete_told(self, source: str, table: SeenTable | MissingTable) -> str | None:
+        """Why a table that a trigger saw, perhaps for a moment only, has to be read again; None if it has not."""
+        captured = self._tables[source]
+        if isinstance(table, MissingTable):
+            return f"table {show_table(captured.table)} was not there for a while"
+        unfit = None if captured.static else find_unfit(table.form)
+        if unfit is not None:
+            return f"for a while, {unfit.what}"
+        if captured.keyed and not captured.static and not table.fingerprint.key_is_unique:
+            return f"its table did not keep {', '.join(captured.key)} unique for a while"
+        return self.why_obsolete(source, table)
+
+    def ask_watched(self, seen: SeenTables) -> list[AskedTable]:
+        """The tables that a trigger is to tell of: those that are there, by their whole names."""
+        return [
+            AskedTable(replace(captured, table=str(TableName(table.table.schema, table.table.name))),
+                       self._publication_of(captured))
+            for captured in self._tables.values()
+            if captured.has_trigger and isinstance(table := seen[captured.source], SeenTable)
+        ]  # fmt: skip
 
     def why_obsolete_in_log(self, captured: CapturedTable, relation: Relation) -> str | None:
         known = self.known.get(captured.source)

@@ -5,6 +5,7 @@
     stream         a replication connection is opened; not if a capture streams now, which proves it
     marks          a message for the log, in a transaction that is rolled back
     tables         no rows are read, of the columns that a capture reads
+    trigger        made in a transaction that is rolled back, if a source asks for it
 
 No step waits for long: if another session holds a lock, the finding says that this was not tested. Each finding has the
 SQL that fixes it.
@@ -19,6 +20,7 @@ from dataclasses import dataclass, replace
 import psycopg
 from psycopg import pq
 
+from headrace.connect.postgres.ddl_trigger import try_trigger
 from headrace.connect.postgres.facts import Hindrance, TableFacts
 from headrace.connect.postgres.inspect import ask_table, unreachable
 from headrace.connect.postgres.publications import (
@@ -68,6 +70,9 @@ def try_capture(address: str, names: CaptureNames, sources: Sequence[Source]) ->
             session.execute(f"SET statement_timeout = '{ANSWER_WITHIN_S}s'".encode())
             for source in sources:
                 yield from _try_reading(session, source)
+            watched = next((source for source in sources if source.has_trigger), None)
+            if watched is not None and (found := try_trigger(session, names)) is not None:
+                yield _finding(watched, found)
             captured = tuple(source for source in sources if not source.static)
             if captured:
                 trial = _Trial(address, names, session, captured, _ask_tables(session, captured))

@@ -22,9 +22,9 @@ class LastCommit:
 class Position:
     """The log up to `lsn` (where the next transaction may begin) is in the spools, and `t` is the last time given.
 
-    `commit_time` is that of the last transaction, on our clock; microseconds. `slot` keeps the log from `start` on: from
-    the `last` transaction, which the next capture has to meet again, or from `lsn` if none is known. A database that
-    was restored to a copy without that transaction does not have it, even if its log has become as long again.
+    `commit_time` is that of the last transaction, on our clock; microseconds. `slot` keeps the log from `start` on:
+    from the `last` transaction, which the next capture has to meet again, or from `lsn` if none is known. A database
+    that was restored to a copy without that transaction does not have it, even if its log has become as long again.
     """
 
     lsn: int

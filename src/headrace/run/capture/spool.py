@@ -27,7 +27,10 @@ def spool_log(source: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class CapturedTable:
-    """A source that is a table of PostgreSQL. `appends` is whether only insertions count, as in a stream."""
+    """A source that is a table of PostgreSQL. `appends` is whether only insertions count, as in a stream.
+
+    `has_trigger` is whether an event trigger tells of its DDL in the log.
+    """
 
     source: str
     site: str
@@ -36,6 +39,7 @@ class CapturedTable:
     key: tuple[str, ...] = ()
     appends: bool = False
     static: bool = False
+    has_trigger: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:

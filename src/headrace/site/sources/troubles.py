@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 
-from headrace.model.notes import CaptureFailing, SourceMend, SourceStopped, read_notes
+from headrace.model.notes import CaptureFailing, SourceMend, SourceStopped, SourceUnwatched, read_notes
 from headrace.run.ports import Ledger
 from headrace.site.sources.captures import Captures, RunningCapture
 from headrace.site.sources.soundness import read_source_states
@@ -24,6 +24,9 @@ def report_source_troubles(troubles: Troubles, ledger: Ledger, captures: Capture
     """Reports troubles of sources, as far as captures have told."""
     mends = {name: mend.how for name, mend in read_notes(ledger, SourceMend).items()}
     sources = {
+        SOURCE + name: (f'source "{name}" has no trigger: {unwatched.why}', unwatched.hint)
+        for name, unwatched in read_notes(ledger, SourceUnwatched).items()
+    } | {
         SOURCE + name: (f'source "{name}" is stopped: {stopped.why}', mends.get(name, MEND_TABLE))
         for name, stopped in read_notes(ledger, SourceStopped).items()
     }
