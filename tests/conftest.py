@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.examples import ALL
+from tests.installed_postgres import find_installed
 from tests.shares import SPARK, Shares, share_of
 
 if TYPE_CHECKING:
@@ -74,21 +75,44 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[EmbeddedPostgres]:
     """The one PostgreSQL of the run, for tests that need the server; most want `postgres_dsn`."""
+    with _run_postgres(None) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def installed_postgres() -> Iterator[EmbeddedPostgres]:
+    """A PostgreSQL of another version, where one is installed."""
+    with _run_postgres(find_installed()) as server:
+        yield server
+
+
+@contextmanager
+def _run_postgres(binaries: Path | None) -> Iterator[EmbeddedPostgres]:
     from headrace.connect.postgres.embedded import EmbeddedPostgres
 
     # Not below pytest's folders: these are closed to the user that the server runs as when the tests run as root.
     folder = Path(tempfile.mkdtemp(prefix="headrace-tests-"))
     try:
-        with EmbeddedPostgres(folder, {"fsync": "off", "max_prepared_transactions": "5"}) as server:
+        settings = {"fsync": "off", "max_prepared_transactions": "5"}
+        with EmbeddedPostgres(folder, settings, binaries=binaries) as server:
             yield server
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
-def postgres_database(postgres: EmbeddedPostgres) -> Iterator[Callable[[], str]]:
+def server_binaries(request: pytest.FixtureRequest) -> Path | None:
+    """Of the server that a test runs on: None for the embedded one. `tests/connect/postgres` has some run on another
+    version too.
+    """
+    return find_installed() if getattr(request, "param", "embedded") == "installed" else None
+
+
+@pytest.fixture
+def postgres_database(request: pytest.FixtureRequest, server_binaries: Path | None) -> Iterator[Callable[[], str]]:
     """Makes empty databases, one per call, and returns their addresses. They go when the test ends."""
-    with _databases(postgres) as make:
+    server = request.getfixturevalue("postgres" if server_binaries is None else "installed_postgres")
+    with _databases(server) as make:
         yield make
 
 

@@ -26,10 +26,10 @@ SMALL = {"max_slot_wal_keep_size": "1MB", "max_wal_size": "32MB", "min_wal_size"
 
 
 @pytest.fixture
-def server() -> Iterator[EmbeddedPostgres]:
+def server(server_binaries: Path | None) -> Iterator[EmbeddedPostgres]:
     folder = Path(tempfile.mkdtemp(prefix="headrace-tests-"))
     try:
-        with EmbeddedPostgres(folder, SMALL) as running:
+        with EmbeddedPostgres(folder, SMALL, binaries=server_binaries) as running:
             yield running
     finally:
         shutil.rmtree(folder, ignore_errors=True)

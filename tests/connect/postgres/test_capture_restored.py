@@ -38,6 +38,7 @@ class Restorable:
     folder: Path
     ledger: SqlLedger
     store: FileStore
+    binaries: Path
 
     def execute(self, *statements: str) -> None:
         with psycopg.connect(self.server.dsn(), autocommit=True) as connection:
@@ -97,8 +98,7 @@ class Restorable:
     def reset_log(self) -> None:
         """What people do to a server that does not start any more: its log is thrown away."""
         self.server.stop()
-        user = server_user()
-        done = user.run([str(find_binaries(user) / "pg_resetwal"), "-f", "-D", str(self.server.folder / "data")])
+        done = server_user().run([str(self.binaries / "pg_resetwal"), "-f", "-D", str(self.server.folder / "data")])
         assert done.returncode == 0, done.stderr
         self.server.start()
 
@@ -115,11 +115,12 @@ def copy_folder(source: Path, target: Path) -> None:
 
 
 @pytest.fixture
-def restorable(tmp_path: Path) -> Iterator[Restorable]:
+def restorable(tmp_path: Path, server_binaries: Path | None) -> Iterator[Restorable]:
+    binaries = server_binaries or find_binaries(server_user())
     folder, ledger = Path(tempfile.mkdtemp(prefix="headrace-tests-")), open_sqlite(tmp_path / "ledger.db")
     try:
-        with EmbeddedPostgres(folder, {"fsync": "off", "hot_standby": "on"}) as server:
-            found = Restorable(server, tmp_path, ledger, FileStore(tmp_path / "files"))
+        with EmbeddedPostgres(folder, {"fsync": "off", "hot_standby": "on"}, binaries=server_binaries) as server:
+            found = Restorable(server, tmp_path, ledger, FileStore(tmp_path / "files"), binaries)
             found.execute(*CREATE.split(";\n"), "INSERT INTO plain VALUES (1, 0, 'old')")
             found.catch_up()
             yield found
