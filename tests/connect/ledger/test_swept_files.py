@@ -16,7 +16,8 @@ from headrace.connect.files import FileStore
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.connect.postgres.capture import Capture, CaptureSettings
+from headrace.connect.postgres.capture import Capture
+from headrace.connect.postgres.capture_settings import CaptureSettings
 from headrace.model.errors import Conflict, ConnectError
 from headrace.model.log import Commit, Edit, Piece, PieceKind, StoredFile
 from headrace.model.notes import WantedTime

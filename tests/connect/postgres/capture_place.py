@@ -10,7 +10,8 @@ import psycopg
 
 from headrace.connect.files import FileStore
 from headrace.connect.ledger.ledger import SqlLedger
-from headrace.connect.postgres.capture import Capture, CaptureSettings
+from headrace.connect.postgres.capture import Capture
+from headrace.connect.postgres.capture_settings import CaptureSettings
 from headrace.run.capture.spool import CapturedTable
 from tests.connect.postgres.histories import TABLES, History
 from tests.connect.postgres.spools import Bag, Replay, contents_now, spool_rows

@@ -12,7 +12,8 @@ import psycopg
 import pytest
 
 from headrace.connect.ledger.ledger import SqlLedger
-from headrace.connect.postgres.capture import Capture, CaptureSettings
+from headrace.connect.postgres.capture import Capture
+from headrace.connect.postgres.capture_settings import CaptureSettings
 from headrace.connect.postgres.give_back import give_back
 from headrace.connect.postgres.sessions import Connection, connect_session
 from headrace.connect.postgres.slots import capture_names, remove_capture

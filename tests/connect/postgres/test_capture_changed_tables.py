@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from headrace.connect.postgres.capture import Capture, SourceChanged, SourceRecovered
+from headrace.connect.postgres.capture import Capture
+from headrace.connect.postgres.capture_settings import SourceChanged, SourceRecovered
 from headrace.connect.postgres.slots import capture_names
 from headrace.model.event_wire import EventsAsked
 from headrace.model.plan_events import SourcesReread

@@ -15,7 +15,8 @@ import pytest
 from headrace.connect.files import FileStore
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.connect.postgres.capture import Capture, CaptureSettings
+from headrace.connect.postgres.capture import Capture
+from headrace.connect.postgres.capture_settings import CaptureSettings
 from headrace.connect.postgres.checkup import check_up
 from headrace.model.errors import ConnectError
 from headrace.model.types import INT

@@ -12,7 +12,8 @@ import pytest
 
 from headrace.connect.files import FileStore
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.connect.postgres.capture import Capture, CaptureSettings
+from headrace.connect.postgres.capture import Capture
+from headrace.connect.postgres.capture_settings import CaptureSettings
 from headrace.connect.postgres.embedded import EmbeddedPostgres
 from headrace.connect.postgres.sessions import connect_session
 from headrace.connect.postgres.slots import slot_state

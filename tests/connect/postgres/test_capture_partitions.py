@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from headrace.connect.postgres.capture import SourceRecovered
+from headrace.connect.postgres.capture_settings import SourceRecovered
 from headrace.model.errors import ConnectError
 from headrace.model.event_wire import EventsAsked
 from headrace.model.plan_events import SourcesReread

@@ -20,7 +20,8 @@ import pytest
 
 from headrace.connect.files import FileStore
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.connect.postgres.capture import Capture, CaptureSettings
+from headrace.connect.postgres.capture import Capture
+from headrace.connect.postgres.capture_settings import CaptureSettings
 from headrace.connect.postgres.polling import PolledLog
 from headrace.connect.postgres.process import main
 from headrace.connect.postgres.replication import LogStream

@@ -18,7 +18,8 @@ from headrace.connect.files import FileStore
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.postgres.binaries import find_binaries
-from headrace.connect.postgres.capture import Capture, CaptureSettings, SourceChanged
+from headrace.connect.postgres.capture import Capture
+from headrace.connect.postgres.capture_settings import CaptureSettings, SourceChanged
 from headrace.connect.postgres.embedded import EmbeddedPostgres
 from headrace.connect.postgres.server_user import server_user
 from headrace.model.event_wire import EventsAsked

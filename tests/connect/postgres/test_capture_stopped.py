@@ -12,10 +12,10 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from headrace.connect.postgres.intake import SpoolTarget
 from headrace.connect.postgres.process import Wanted, run
 from headrace.connect.postgres.sessions import connect_session
 from headrace.connect.postgres.slots import SqlTable
+from headrace.connect.postgres.spool_target import SpoolTarget
 from headrace.connect.postgres.unheld import is_still_there
 from headrace.model.errors import ConnectError
 from headrace.model.types import DATE, INT, STRING, TIMESTAMP, Array, Decimal

@@ -12,7 +12,8 @@ import psycopg
 
 from headrace.connect.files import FileStore
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.connect.postgres.capture import Capture, CaptureSettings
+from headrace.connect.postgres.capture import Capture
+from headrace.connect.postgres.capture_settings import CaptureSettings
 from headrace.connect.postgres.inspect import inspect_sources
 from headrace.connect.postgres.source import make_captured_table
 from headrace.model.catalogue import PostgresTable, Source, SourceKind

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from headrace.connect.postgres.spill import Spill, SpillFolder
-from headrace.model.log import Commit, CommitMark, Edit, PieceKind, StoredFile
+from headrace.connect.postgres.spool_target import Holding, SpoolTarget
+from headrace.model.log import Commit, CommitMark, Edit, PieceKind
 from headrace.model.notes import (
     NoteChange,
     SourceFingerprint,
@@ -25,13 +26,11 @@ from headrace.model.notes import (
 )
 from headrace.model.plan_events import SourcesReread
 from headrace.model.push_events import ChangesCaptured
-from headrace.run.capture.chunks import SnapshotWindow
 from headrace.run.capture.clock import DatabaseClock, next_time
 from headrace.run.capture.pgoutput import Begin, CommitMessage, Message, Relation, RowChange, StreamCommit
 from headrace.run.capture.position import LastCommit, Position
 from headrace.run.capture.row_changes import Layout, add_change, find_touched
-from headrace.run.capture.spool import CapturedTable, SpoolRows, UnheldValue
-from headrace.run.capture.visibility import Snapshot
+from headrace.run.capture.spool import SpoolRows, UnheldValue
 from headrace.run.ports import Store
 
 ROWS_PER_FILE = 50_000
@@ -43,58 +42,6 @@ MEND_VALUE = "correct the value or delete its row; the source then resumes by it
 
 class OtherLog(Exception):
     """The log is not the one that was read before: its database was restored to an earlier state."""
-
-
-@dataclass(slots=True)
-class Holding:
-    """Changes of a table without key while it is read: those that the reading did not see follow after it.
-
-    `read` has the rows read, `changed` the changes, stamped by transaction.
-    """
-
-    read: Spill
-    changed: Spill
-    snapshot: Snapshot | None = None
-    xids: set[int] = field(default_factory=set)
-
-    def holds(self, xid: int) -> bool:
-        """Whether a transaction's changes have to be kept: not if the reading saw them."""
-        if self.snapshot is not None:
-            return not self.snapshot.sees(xid)
-        self.xids.add(xid)
-        return True
-
-    def begin_reading(self, snapshot: Snapshot) -> None:
-        """Drops what came before and is in what is read."""
-        self.snapshot = snapshot
-        for xid in filter(snapshot.sees, self.xids):
-            self.changed.abort(xid)
-
-
-@dataclass(slots=True)
-class SpoolTarget:
-    """The spool of one source. `t` is where its log is in the ledger, None if it has none there.
-
-    `window` is there while the table is read by ranges of its key, `holding` while it is read as a whole.
-    `unread` is a table that is to be read as if we held nothing of it: until then its changes say nothing to us.
-    `halted` says why nothing goes to it any more; that is over once the table is as it was, if it `drifted`, or once
-    somebody did what `mend` says. `unheld` is the value because of which it was halted, if it was one.
-    Nobody looks again before `look_at`, in seconds of a clock that nobody sets.
-    """
-
-    captured: CapturedTable
-    t: int | None
-    rows: SpoolRows
-    window: SnapshotWindow | None = None
-    holding: Holding | None = None
-    unread: bool = False
-    halted: str | None = None
-    drifted: bool = False
-    mend: str | None = None
-    unheld: UnheldValue | None = None
-    look_at: float = 0.0
-    numbers: int = 0
-    pieces: list[tuple[StoredFile, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import psycopg
 from psycopg import sql
 
 from headrace.connect.postgres.facts import Hindrance
-from headrace.connect.postgres.intake import Holding, Intake, SpoolTarget
+from headrace.connect.postgres.intake import Intake
+from headrace.connect.postgres.load_state import Load, LoadProgress
 from headrace.connect.postgres.publications import explain_lock
 from headrace.connect.postgres.reading import (
-    Key,
     TableQueries,
     emit,
     snapshot_of,
@@ -32,16 +32,16 @@ from headrace.connect.postgres.reading import (
 )
 from headrace.connect.postgres.reading_rights import explain_unreadable
 from headrace.connect.postgres.sessions import Connection, connect_session
-from headrace.connect.postgres.slots import SqlTable
 from headrace.connect.postgres.spill import SpillFolder
+from headrace.connect.postgres.spool_target import Holding, SpoolTarget
 from headrace.connect.postgres.table_look import SeenTable
 from headrace.connect.postgres.table_watch import TableWatch
 from headrace.connect.postgres.waits import run_watched, say_writers
 from headrace.model.errors import ConnectError
 from headrace.model.notes import SourceLoaded, SourceLoading, SourceMissed, SourceObsolete, SourceWhole
 from headrace.model.table_name import show_table
-from headrace.run.capture.chunks import SnapshotWindow, next_size
-from headrace.run.capture.spool import CapturedTable, TextRow, UnheldValue
+from headrace.run.capture.chunks import SnapshotWindow
+from headrace.run.capture.spool import TextRow, UnheldValue
 from headrace.run.capture.visibility import Snapshot
 
 ROWS_AT_ONCE = 10_000
@@ -55,61 +55,6 @@ MEND_SLOW = (
     "and a view that takes long can be made a table"
 )
 MEND_READ = "repair the table: PostgreSQL's log says more. It is tried again every ten minutes"
-
-
-@dataclass(frozen=True, slots=True)
-class LoadProgress:
-    """How far the reading of a table is. `estimate` of its rows is the database's, None if it has none."""
-
-    source: str
-    rows: int
-    estimate: float | None
-    seconds_left: float | None
-    complete: bool
-
-
-@dataclass(slots=True)
-class Load:
-    """One table to read. `again` are keys of which the log had only a part of the row.
-
-    `repeats` is whether we hold rows of the table already; `begun` whether that was written into the spool. What the
-    log has of a table before that is not looked at: it may be of another table, or of columns that it had before.
-    `wait_for` are transactions that wrote to the table before its changes were published.
-    """
-
-    captured: CapturedTable
-    table: SqlTable
-    estimate: float | None = None
-    repeats: bool = False
-    begun: bool = False
-    last: Key | None = None
-    rows: int = 0
-    again: list[Key] = field(default_factory=list)
-    wait_for: frozenset[str] = frozenset()
-    at_once: int = 0
-    asked_writers: float | None = None
-    started: float = 0.0
-    started_rows: int = 0
-
-    def read(self, rows: Sequence[TextRow]) -> None:
-        """Rows were read: how many to read next."""
-        size = sum(len(value) for row in rows for value in row if value is not None)
-        self.at_once = next_size(len(rows), size, ROWS_AT_ONCE)
-
-    def to_note(self) -> SourceLoading:
-        again = tuple(self.again)
-        return SourceLoading(self.captured.source, self.last, self.rows, again, self.repeats, self.begun, self.estimate)
-
-    def resume(self, noted: SourceLoading) -> None:
-        self.repeats, self.begun, self.rows = noted.repeats, noted.begun, noted.rows
-        self.last, self.again = noted.last, list(noted.again)
-
-    def progress(self, complete: bool) -> LoadProgress:
-        elapsed, done = time.monotonic() - self.started, self.rows - self.started_rows
-        left = None
-        if self.estimate is not None and done:
-            left = max(0.0, self.estimate - self.rows) * elapsed / done
-        return LoadProgress(self.captured.source, self.rows, self.estimate, 0.0 if complete else left, complete)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +237,7 @@ class Loads:
             query = queries.some_keys(again) if again else queries.next_range(load.last, load.at_once)
             rows = self._read_rows(load, self._session, query)
         chunk = Chunk(snapshot, table, rows, not again and len(rows) < load.at_once, len(again))
-        load.read(rows)
+        load.note_read(rows, ROWS_AT_ONCE)
         return chunk
 
     def _look_at(self, load: Load, session: Connection) -> SeenTable | None:
@@ -358,7 +303,7 @@ class Loads:
             self._intake.halt_at(self._target(load), error)
             return
         complete = len(rows) < load.at_once
-        load.read(rows)
+        load.note_read(rows, ROWS_AT_ONCE)
         if complete:
             self._send("close")
         else:

@@ -26,7 +26,8 @@ from headrace.connect.files import FileStore
 from headrace.connect.ledger.holder import this_holder
 from headrace.connect.ledger.postgres import open_postgres
 from headrace.connect.ledger.sqlite import open_sqlite
-from headrace.connect.postgres.capture import Capture, CaptureSettings, SourceChanged, SourceRecovered, StreamFrom
+from headrace.connect.postgres.capture import Capture
+from headrace.connect.postgres.capture_settings import CaptureSettings, SourceChanged, SourceRecovered, StreamFrom
 from headrace.connect.postgres.polling import PolledLog
 from headrace.connect.postgres.replication import LogStream
 from headrace.connect.signals import note_signals

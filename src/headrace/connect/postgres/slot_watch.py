@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from headrace.connect.postgres.capture import CaptureSettings
+from headrace.connect.postgres.capture_settings import CaptureSettings
 from headrace.connect.postgres.sessions import Connection, connect_session
 from headrace.connect.postgres.slots import slot_state
 from headrace.model.errors import ConnectError

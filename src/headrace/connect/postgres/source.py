@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from headrace.connect.postgres.capture import Capture, CaptureSettings
+from headrace.connect.postgres.capture import Capture
+from headrace.connect.postgres.capture_settings import CaptureSettings
 from headrace.connect.postgres.cut import DatabaseCut
 from headrace.connect.postgres.give_back import give_back, is_left
 from headrace.connect.postgres.inspect import inspect_differences, inspect_sources

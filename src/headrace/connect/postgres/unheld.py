@@ -10,10 +10,10 @@ import time
 
 import psycopg
 
-from headrace.connect.postgres.intake import SpoolTarget
 from headrace.connect.postgres.reading import TableQueries, texts_of_key
 from headrace.connect.postgres.sessions import Connection
 from headrace.connect.postgres.slots import SqlTable
+from headrace.connect.postgres.spool_target import SpoolTarget
 from headrace.run.capture.spool import UnheldValue
 
 SEARCH_FOR = "1s"
