@@ -146,9 +146,9 @@ def test_a_role_that_may_not_create_event_triggers_is_told_if_a_source_asks_for_
             "ALTER ROLE {role} BYPASSRLS;",
         ),
         (
-            "REVOKE EXECUTE ON FUNCTION pg_logical_emit_message(boolean, text, text, boolean) FROM PUBLIC",
+            "REVOKE EXECUTE ON FUNCTION pg_logical_emit_message({emit}) FROM PUBLIC",
             'role "{role}" may not write messages into the log',
-            "GRANT EXECUTE ON FUNCTION pg_catalog.pg_logical_emit_message(boolean,text,text,boolean) TO {role};",
+            "GRANT EXECUTE ON FUNCTION pg_catalog.pg_logical_emit_message({emit}) TO {role};",
         ),
         (
             "CREATE PUBLICATION {publication}",
@@ -160,10 +160,18 @@ def test_a_role_that_may_not_create_event_triggers_is_told_if_a_source_asks_for_
 def test_each_missing_right_is_found_by_trying_and_its_sql_mends_it(
     weak: Weak, postgres_dsn: str, spoil: str, what: str, hint: str
 ) -> None:
+    with psycopg.connect(postgres_dsn) as connection:
+        row = connection.execute(
+            "SELECT pg_get_function_identity_arguments(oid) FROM pg_proc"
+            " WHERE proname = 'pg_logical_emit_message' AND proargtypes[1] = proargtypes[2]"
+        ).fetchone()
+    assert row is not None
+    arguments = [one.split(" ")[-1] for one in row[0].split(", ")]
     names = {
         "role": weak.role,
         "database": conninfo_to_dict(postgres_dsn)["dbname"],
         "publication": NAMES.tables,
+        "emit": ",".join(arguments),
     }
     weak.execute(spoil.format(**names))
     ((found, mend),) = weak.findings()
