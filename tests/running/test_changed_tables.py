@@ -89,3 +89,42 @@ def test_a_source_without_a_declared_key_follows_the_key_of_its_table(project: R
     project.us.execute("INSERT INTO users SELECT * FROM users WHERE uid < 3")
     until(lambda: all(one["equal"] for one in recomputed(project)), "it is read without a key", 300.0)
     assert project.document("status")["troubles"] == []
+
+
+@pytest.mark.long
+def test_a_trigger_comes_and_goes_with_what_the_files_say(project: RunningProject) -> None:
+    def count_triggers() -> int:
+        return len(project.us.execute("SELECT FROM pg_event_trigger").fetchall())
+
+    file = project.folder / "headrace.yml"
+    project.declare("counts")
+    plain = file.read_text()
+    watched = plain.replace("table: public.users", "table: public.users, watch: trigger")
+    project.up()
+    project.until_equal("counts")
+    assert count_triggers() == 0
+    file.write_text(watched)
+    project.headrace("apply")
+    until(lambda: count_triggers() == 2, "the trigger is made")
+    assert rereads(project) == [], "nothing is read again for it"
+    project.us.execute("ALTER TABLE users RENAME TO x; ALTER TABLE x RENAME TO users")
+    until(lambda: len(rereads(project)) == 1, "what was undone is told", 30.0)
+    until_kept_and_right(project)
+    project.us.execute("DROP SCHEMA " + project.us.execute(SCHEMA_OF_TRIGGER).fetchall()[0][0] + " CASCADE")
+    until(lambda: count_triggers() == 2, "it is put back", 30.0)
+    file.write_text(plain)
+    project.headrace("apply")
+    until(lambda: count_triggers() == 0, "nobody asks for it")
+    file.write_text(watched)
+    project.headrace("apply")
+    until(lambda: count_triggers() == 2, "it is asked for again")
+    file.write_text(watched[: watched.index("contracts:")] + "contracts: {}\n")
+    project.headrace("apply")
+    until(lambda: count_triggers() == 0, "it goes with slot and publications", 60.0)
+    assert project.us.execute("SELECT FROM pg_replication_slots WHERE database = current_database()").fetchall() == []
+
+
+SCHEMA_OF_TRIGGER = """
+SELECT quote_ident(n.nspname) FROM pg_event_trigger e JOIN pg_proc p ON p.oid = e.evtfoid
+JOIN pg_namespace n ON n.oid = p.pronamespace
+"""

@@ -135,6 +135,7 @@ class Capture:
             self._intake.halt(self._intake.targets[source], why.what, mend=why.hint)
         for source, why in covered.items():
             self._intake.halt(self._intake.targets[source], why.what, mend=why.hint)
+        self._checks.drop_unasked_trigger()
         self._checks.keep_trigger(seen)
         self._checks.check_tables(seen)
         plan_loads(parts, seen, added, {**dict.fromkeys(self._intake.targets, lost), **obsolete})

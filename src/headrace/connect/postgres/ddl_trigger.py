@@ -11,6 +11,7 @@ everything goes.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable
 from typing import LiteralString
@@ -63,13 +64,21 @@ def keep_trigger(session: Connection, names: CaptureNames, tables: Iterable[Aske
         return Hindrance(what, hint)
     except psycopg.errors.LockNotAvailable:
         return Hindrance("another session keeps the event trigger from being created", "wait: it is tried again")
+    except psycopg.ProgrammingError as error:  # such as that the database has no plpgsql
+        said = error.diag.message_primary
+        return Hindrance(
+            f"the event trigger cannot be created: {said}", "fix what it names, or leave out `watch: trigger`"
+        )
     return None
 
 
 def drop_trigger(session: Connection, names: CaptureNames) -> None:
-    """Does nothing where there is no trigger, or where it is not ours to drop."""
-    for statement in dropping_trigger(session, names):
-        session.execute(statement)
+    """Does nothing where there is no trigger, or where it is not ours to drop. If somebody keeps it locked, the next
+    capture drops it.
+    """
+    with contextlib.suppress(psycopg.errors.LockNotAvailable):
+        for statement in dropping_trigger(session, names):
+            session.execute(statement)
 
 
 def try_trigger(session: Connection, names: CaptureNames) -> Hindrance | None:

@@ -108,17 +108,25 @@ class TableChecks:
         """Makes the event trigger of those sources that ask for one, puts it back if somebody dropped or changed it,
         and says why it cannot. Without it their tables are looked at like all others.
         """
-        asked = [one.source for one in self._settings.tables if one.has_trigger]
-        if asked:
-            found = keep_trigger(self._session, self._settings.names, self._watch.ask_watched(seen))
-        else:
-            found = None
-            drop_trigger(self._session, self._settings.names)
+        asked = self._ask_for_trigger()
+        if not asked:
+            return
+        found = keep_trigger(self._session, self._settings.names, self._watch.ask_watched(seen))
         wanted = {} if found is None else {name: SourceUnwatched(name, found.what, found.hint) for name in asked}
         noted = read_notes(self._ledger, SourceUnwatched)
-        own = noted.keys() & self._intake.targets.keys()
-        self._intake.note(*(SourceUnwatched.remove(name) for name in sorted(own - wanted.keys())))
+        self._intake.note(*(SourceUnwatched.remove(name) for name in asked if name in noted and name not in wanted))
         self._intake.note(*(note for name, note in wanted.items() if noted.get(name) != note))
+
+    def drop_unasked_trigger(self) -> None:
+        """Drops the trigger if no source asks for it, and what was noted of sources that ask no more."""
+        asked = self._ask_for_trigger()
+        if not asked:
+            drop_trigger(self._session, self._settings.names)
+        noted = self._intake.targets.keys() & read_notes(self._ledger, SourceUnwatched).keys()
+        self._intake.note(*(SourceUnwatched.remove(name) for name in sorted(noted - set(asked))))
+
+    def _ask_for_trigger(self) -> list[str]:
+        return [one.source for one in self._settings.tables if one.has_trigger]
 
     def compare_told(self, told: SeenTables) -> None:
         """Has tables read again that were not what they should be when somebody's statement ended."""

@@ -1,4 +1,4 @@
-"""What a project declares otherwise than before, of all that planning reads: prices, capacities, links, statistics.
+"""What a project declares otherwise than before: prices, capacities, links, statistics, how sources are watched.
 
 Contracts and views are compared by what is planned for them (`difference.py`). Statistics that come from databases
 change all the time: a project that says nothing of them has not changed.
@@ -81,6 +81,7 @@ def _of_source(source: Source) -> Iterator[tuple[str, Value]]:
     yield "rate", _value(source.rate, amounts.format_rate)
     yield "static", (source.static, "yes" if source.static else "no")
     yield "parent_first", (source.parent_first, "yes" if source.parent_first else "no")
+    yield "watch", (source.has_trigger, "trigger" if source.has_trigger else "looks")
     yield "stays", NOTHING if source.stays is None else (source.stays, _stays(source.stays))
     for column in source.columns or ():
         yield f"{column.name}.width", _value(column.width, amounts.format_bytes)
