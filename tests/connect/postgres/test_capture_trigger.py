@@ -9,7 +9,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from headrace.connect.postgres.capture import Capture
-from headrace.connect.postgres.ddl_trigger import TOLD
+from headrace.connect.postgres.ddl_trigger import TOLD, read_told
 from headrace.connect.postgres.sessions import connect_session
 from headrace.connect.postgres.slots import CaptureNames, capture_names, remove_capture
 from headrace.model.event_wire import EventsAsked
@@ -212,3 +212,14 @@ def test_what_the_trigger_writes_is_read_by_its_own_capture_alone(watching: Foll
         assert len([one for one in found if f"{TOLD}{NAMES.slot}:".encode() in one]) == 1
     finally:
         place.connection.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+
+
+@pytest.mark.parametrize(
+    "said", ["{", "[]", "7", "null", '[{"source": "thing"}]', '[{"source": 1, "oid": "x"}]', '[{"oid": null}]', '["x"]']
+)
+def test_what_anybody_writes_into_the_log_does_not_stop_the_capture(said: str):
+    assert read_told(f"{TOLD}{NAMES.slot}:{said}".encode(), NAMES) == {}
+
+
+def test_a_mark_that_is_no_text_does_not_stop_the_capture():
+    assert read_told(f"{TOLD}{NAMES.slot}:".encode() + b"\xff\x00", NAMES) == {}

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 from collections.abc import Iterable
 from typing import LiteralString
 
@@ -24,6 +25,8 @@ from headrace.connect.postgres.sessions import Connection
 from headrace.connect.postgres.slots import CaptureNames, dropping_trigger
 from headrace.connect.postgres.table_look import LOOK, AskedTable, MissingTable, SeenTable, read_look
 from headrace.model.table_name import quote_name
+
+log = logging.getLogger("headrace.capture")
 
 TOLD = "look:"
 """Marks of the trigger begin so. The slot's name follows, and what was seen, as JSON."""
@@ -90,11 +93,19 @@ def try_trigger(session: Connection, names: CaptureNames) -> Hindrance | None:
 
 
 def read_told(content: bytes, names: CaptureNames) -> dict[str, SeenTable | MissingTable]:
-    """What the trigger of this capture saw; nothing for any other mark."""
+    """What the trigger of this capture saw; nothing for any other mark.
+
+    Every role that may connect can write such a mark. One that does not make sense is passed over: raising would let
+    anybody stop the capture for good, since the log brings the mark again.
+    """
     mark = f"{TOLD}{names.slot}:".encode()
     if not content.startswith(mark):
         return {}
-    return read_look(json.loads(content.removeprefix(mark)))
+    try:
+        return read_look(json.loads(content.removeprefix(mark)))
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        log.warning("a message in the log that looks like one of the event trigger makes no sense: %s", error)
+        return {}
 
 
 def _is_there(session: Connection, names: CaptureNames, body: str) -> bool:
