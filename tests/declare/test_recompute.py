@@ -10,6 +10,7 @@ from headrace.declare.read import read_project
 from headrace.model.catalogue import Catalogue, Refusal
 from headrace.model.errors import InputError
 from headrace.model.full_query import FullQuery
+from headrace.model.names import find_wrong_name, name_of_view
 
 PROJECT = """
 project: p
@@ -163,18 +164,48 @@ def test_a_view_that_is_asked_for_in_both_ways_is_there_twice(tmp_path: Path):
     catalogue = project(tmp_path, BOTH, v="SELECT * FROM t")
     assert [(one.view, one.refresh.value) for one in catalogue.contracts.values()] == [
         ("v", "incremental"),
-        ("v-full", "full"),
+        ("v~full", "full"),
     ]
     assert catalogue.views["v"].recomputed is None
-    assert recomputed(catalogue, "v-full").query == catalogue.views["v"].query
+    assert recomputed(catalogue, "v~full").query == catalogue.views["v"].query
 
 
-def test_the_name_of_the_second_is_not_taken_from_another_view(tmp_path: Path):
-    with pytest.raises(InputError, match='contract "b" needs the name "v-full"') as raised:
-        project(tmp_path, BOTH, **{"v": "SELECT * FROM t", "v-full": "SELECT id FROM t"})
-    (problem,) = raised.value.problems
-    assert problem.where is not None
-    assert problem.hint
+def test_the_name_of_the_second_is_none_that_another_view_may_have(tmp_path: Path):
+    catalogue = project(tmp_path, BOTH, **{"v": "SELECT * FROM t", "v-full": "SELECT id FROM t"})
+    assert find_wrong_name(catalogue.contracts["b"].view)
+    assert name_of_view(catalogue.contracts["b"].view) == "v"
+
+
+AUTO = "  a: {view: v, at: us, freshness: 1 h, refresh: auto}\n"
+INCREMENTAL = "  i: {view: v, at: us, freshness: 1 h}\n"
+FULL = "  f: {view: v, at: us, freshness: 1 h, refresh: full}\n"
+RANKED = "SELECT id, rank() OVER (ORDER BY n) AS r FROM t"
+
+
+@pytest.mark.parametrize(
+    ("contracts", "text", "views"),
+    [
+        pytest.param(AUTO, "SELECT * FROM t", {"a": ("v", ("v", "v~full"))}, id="either way"),
+        pytest.param(
+            AUTO + FULL, "SELECT * FROM t", {"a": ("v", ("v", "v~full")), "f": ("v~full", ())}, id="beside full"
+        ),
+        pytest.param(
+            AUTO + INCREMENTAL, "SELECT * FROM t", {"a": ("v", ("v", "v~full")), "i": ("v", ())}, id="beside maintained"
+        ),
+        pytest.param(AUTO, RANKED, {"a": ("v", ())}, id="only in full"),
+        pytest.param(
+            AUTO + INCREMENTAL, RANKED, {"a": ("v~full", ()), "i": ("v", ())}, id="only in full, beside what is refused"
+        ),
+        pytest.param(AUTO, "SELECT id FROM t WHERE rand() < 0.5", {"a": ("v", ())}, id="refused in both"),
+    ],
+)
+def test_auto_has_the_ways_to_choose_from_that_there_are(
+    contracts: str, text: str, views: dict[str, object], tmp_path: Path
+):
+    catalogue = project(tmp_path, contracts, v=text)
+    assert {name: (one.view, one.ways) for name, one in catalogue.contracts.items()} == views
+    taken = {view for one in catalogue.contracts.values() for view in (one.view, *one.ways)}
+    assert taken == set(catalogue.views)
 
 
 def hints(text: str, folder: Path) -> list[str]:

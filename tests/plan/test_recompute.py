@@ -145,7 +145,7 @@ def test_one_view_is_kept_in_both_ways_if_both_are_asked_for(tmp_path: Path):
     counts = "SELECT auction, count(*) AS n FROM bids GROUP BY auction"
     contracts = "  m: {view: counts, at: us, freshness: 30 s}\n" + full("r", view="counts")
     plan = make_plan(project(tmp_path, contracts, counts=counts))
-    assert {one.contract: one.view for one in plan.contracts} == {"m": "counts", "r": "counts-full"}
+    assert {one.contract: one.view for one in plan.contracts} == {"m": "counts", "r": "counts~full"}
     assert is_right(plan)
 
 
@@ -258,4 +258,4 @@ def test_views_that_are_recomputed_are_not_unsupported(tmp_path: Path):
     document = plan_document(make_plan(project(tmp_path, full("a"))))
     (view,) = document["views"]
     assert "unsupported" not in view
-    assert view["derive"] == {"kind": "recompute", "args": {"sql": RANKED.replace("bids", "`source:bids` AS `bids`")}}
+    assert view["derive"] == {"kind": "full", "args": {"sql": RANKED.replace("bids", "`source:bids` AS `bids`")}}

@@ -12,9 +12,10 @@ from headrace.app.project import everything_read, load_project, trial
 from headrace.connect.sources import connector_of, is_asked, sources_by_kind
 from headrace.declare.project_text import PROJECT_FILE
 from headrace.declare.read import read_project
-from headrace.model.catalogue import Catalogue, Refresh, Refusal, View
+from headrace.model.catalogue import Catalogue, Refusal, View
 from headrace.model.errors import InputError, Problem, Severity, UsageError
 from headrace.model.full_query import FullQuery
+from headrace.model.names import name_of_view
 from headrace.model.relation import Field, fields_of
 
 if TYPE_CHECKING:
@@ -66,7 +67,8 @@ def check_project(directory: Path, environment: Mapping[str, str], connect: bool
         for problem in _refusals(catalogue, view, view.query)
     )
     problems = tuple(dict.fromkeys((*refusals, *catalogue.problems, *_check_near_sources(catalogue, environment))))
-    return CheckReport(catalogue, tuple(_report(view) for view in catalogue.views.values()), problems)
+    declared = (view for view in catalogue.views.values() if name_of_view(view.name) == view.name)
+    return CheckReport(catalogue, tuple(_report(view) for view in declared), problems)
 
 
 def _check_near_sources(catalogue: Catalogue, environment: Mapping[str, str]) -> Iterator[Problem]:
@@ -95,9 +97,9 @@ def _refusals(catalogue: Catalogue, view: View, refusal: Refusal) -> tuple[Probl
     needed_by = [
         contract for contract in catalogue.contracts.values() if view.name in everything_read(catalogue, contract.view)
     ]
-    if not needed_by or any(contract.refresh is not Refresh.FULL for contract in needed_by):
+    if not needed_by or not all(catalogue.is_in_full(contract.name) for contract in needed_by):
         return refusal.problems
-    message = f'view "{view.name}" is recomputed at every push, as its contracts ask: {refusal.operator}'
+    message = f'view "{name_of_view(view.name)}" is recomputed at every push, as its contracts ask: {refusal.operator}'
     return (Problem(message, refusal.problems[0].where, None, Severity.NOTE),)
 
 

@@ -179,7 +179,7 @@ class Project:
         penalty: Written | None = None,
         owner: str | None = None,
         deliver: Mapping[str, str | Mapping[str, str]] | None = None,
-        refresh: Literal["incremental", "full"] | None = None,
+        refresh: Literal["incremental", "full", "auto"] | None = None,
     ) -> Self:
         fields = {
             "view": view,

@@ -1,4 +1,4 @@
-"""Views whose contracts ask for `refresh: full`: the query that every push evaluates from scratch.
+"""Views whose contracts ask for `refresh: full` or `auto`: the query that every push evaluates from scratch.
 
 A query that is understood keeps its meaning, and any engine can evaluate it. Of others only the columns are known, and
 Spark evaluates the text. Refused is what would not give the same answer to the same rows: there is nothing to keep.
@@ -26,6 +26,7 @@ from headrace.declare.sql import ViewText
 from headrace.model.catalogue import Contract, PythonFunction, Refresh, Refusal, Source, View
 from headrace.model.errors import InputError, Location, Problem, UnsupportedSql, nearest_name
 from headrace.model.full_query import FullQuery
+from headrace.model.names import full_name
 from headrace.model.relation import Field, Relation, fields_of
 from headrace.model.types import INTERVALS, NULL
 
@@ -37,7 +38,6 @@ ANY_ORDER = frozenset(
 """Aggregates whose answer depends on the order in which rows come."""
 
 
-SUFFIX = "-full"
 ASK_FOR_FULL = "or set `refresh: full` in the contract"
 SAY_TYPE = "if only its type is not known, give it with CAST(... AS TYPE)"
 
@@ -60,32 +60,34 @@ def with_recomputed(
 ) -> InFull:
     """Views that are asked for in full know how they are recomputed.
 
-    One that other contracts have maintained is there twice: in full under a name of its own, `VIEW-full`.
+    One that other contracts have maintained, or that may be either, is there twice: in full under a name of its own. A
+    contract that leaves the choice has both to choose from, if there are two.
     """
     reader = FullViewReader(texts, sources, {fold(name): function for name, function in functions.items()})
-    found, problems, named = (
-        {name: reader.offer_full(view) for name, view in views.items()},
-        list[Problem](),
-        dict[str, str](),
-    )
-    for name, contract in contracts.items():
-        if contract.refresh is not Refresh.FULL or contract.view in named or contract.view not in views:
-            continue
-        alone = all(one.refresh is Refresh.FULL for one in contracts.values() if one.view == contract.view)
-        own = named[contract.view] = contract.view if alone else contract.view + SUFFIX
-        if own in views and not alone:
-            problems.append(_say_taken(own, name, contract))
-            continue
+    found, problems = {name: reader.offer_full(view) for name, view in views.items()}, list[Problem]()
+    known, asked = dict[str, FullQuery | Refusal](), dict(contracts)
+    for view in dict.fromkeys(one.view for one in contracts.values() if one.refresh is not Refresh.INCREMENTAL):
         try:
-            recomputed = reader.recomputed(views[contract.view])
-            found[own] = _with_order(replace(found[contract.view], name=own, recomputed=recomputed))
+            known |= {view: reader.recomputed(views[view])} if view in views else {}
         except InputError as error:
             problems += error.problems
-    asked = {
-        name: replace(one, view=named.get(one.view, one.view)) if one.refresh is Refresh.FULL else one
-        for name, one in contracts.items()
-    }
+    for view, recomputed in known.items():
+        mine = {name: one for name, one in contracts.items() if one.view == view}
+        full = {name for name, one in mine.items() if _is_full(one, views[view], recomputed)}
+        both = {name for name, one in mine.items() if one.refresh is Refresh.AUTO and name not in full}
+        both = both if isinstance(recomputed, FullQuery) else set()
+        own = view if full == mine.keys() else full_name(view)
+        if full or both:
+            found[own] = _with_order(replace(found[view], name=own, recomputed=recomputed))
+        asked |= {name: replace(mine[name], view=own) for name in full}
+        asked |= {name: replace(mine[name], ways=(view, own)) for name in both}
     return InFull(found, asked, tuple(problems))
+
+
+def _is_full(contract: Contract, view: View, recomputed: FullQuery | Refusal) -> bool:
+    """Whether a contract asks for a view in full, or leaves the choice and there is no other way."""
+    is_only_way = isinstance(view.query, Refusal) and isinstance(recomputed, FullQuery)
+    return contract.refresh is Refresh.FULL or (contract.refresh is Refresh.AUTO and is_only_way)
 
 
 def _with_order(view: View) -> View:
@@ -93,11 +95,6 @@ def _with_order(view: View) -> View:
         return view
     tree = parse_query(Text(view.sql, view.declared_at))
     return replace(view, order=find_order(tree, view.recomputed.fields))
-
-
-def _say_taken(name: str, contract: str, terms: Contract) -> Problem:
-    message = f'contract "{contract}" needs the name "{name}" for view "{terms.view}" in full, which another view has'
-    return Problem(message, terms.declared_at, "rename that view, or give all contracts of this one the same `refresh`")
 
 
 @dataclass(slots=True)

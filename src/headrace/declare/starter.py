@@ -37,7 +37,7 @@ sources:
     rate: 1 /s
 
 contracts:
-  sales: {view: sales_by_country, at: eu, freshness: 30 s, penalty: 0.001 $/row, owner: finance}
+  sales: {view: sales_by_country, at: eu, freshness: 30 s, penalty: 0.001 $/row, owner: finance, refresh: auto}
 """
 
 VIEW = """\

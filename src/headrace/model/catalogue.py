@@ -226,10 +226,11 @@ class View:
 
 
 class Refresh(StrEnum):
-    """`FULL` recomputes a view at each push; only when asked."""
+    """`FULL` recomputes a view at each push; `AUTO` leaves that to the plan, which takes what is cheaper."""
 
     INCREMENTAL = "incremental"
     FULL = "full"
+    AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +238,8 @@ class Contract:
     """A promise: this view, at this site, at most `freshness_s` behind. Penalty in $ per late row.
 
     One that is `forced` was refused and is kept on a best-effort basis, with what the others leave; it uses up no
-    capacity.
+    capacity. `ways` are the views that the plan may choose from if refresh is `AUTO`: they mean the same, and the
+    maintained one comes first. `view` is the chosen one. There are none if there is no choice.
     """
 
     name: str
@@ -250,10 +252,12 @@ class Contract:
     refresh: Refresh
     declared_at: Location
     forced: bool = False
+    ways: tuple[str, ...] = ()
 
     def asks_as(self, other: Contract) -> bool:
-        """Whether another contract asks for the same, wherever it is written."""
-        return replace(self, declared_at=other.declared_at) == other
+        """Whether another contract asks for the same, wherever it is written and whichever way is chosen."""
+        view = other.view if other.view in self.ways else self.view
+        return replace(self, declared_at=other.declared_at, view=view) == other
 
 
 @dataclass(frozen=True, slots=True)
@@ -430,3 +434,8 @@ class Catalogue:
     engine: DeclaredEngine = field(default_factory=DeclaredEngine)
     sizes: Mapping[str, MeasuredSize] = field(default_factory=dict)
     """What a running project found of its aggregates and the like, by the fingerprints of their blocks."""
+
+    def is_in_full(self, contract: str) -> bool:
+        """Whether the view of a contract is recomputed at every push."""
+        view = self.views.get(self.contracts[contract].view)
+        return view is not None and view.recomputed is not None

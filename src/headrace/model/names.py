@@ -5,7 +5,8 @@ ids of datasets are made of names and such characters (`d:orders,Größe@new yor
 is one form of its text (NFC): files and databases may spell what looks the same in two ways.
 
 Two versions of one view run side by side as `sales`, and `sales~3f2a9c` for the one that came later. The first keeps
-its name, which its files bear. People read the name that they gave: `name_of_view`.
+its name, which its files bear. A view that is computed in full beside the maintained one is `sales~full`. People read
+the name that they gave: `name_of_view`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import unicodedata
 
 MARK = "~"
 """No name that people may write has one."""
-_VERSION = re.compile(rf"{MARK}[0-9a-f]{{6}}")
+_VERSION = re.compile(rf"{MARK}(?:full|[0-9a-f]{{6}})")
 
 LONGEST_NAME = 63
 """Bytes in UTF-8, PostgreSQL's limit: a contract may become a table."""
@@ -51,6 +52,11 @@ def _is_misplaced(name: str) -> bool:
 def version_name(name: str, fingerprint: str) -> str:
     """The name of a version whose plain name is taken by an earlier one."""
     return f"{name}{MARK}{fingerprint[:6]}"
+
+
+def full_name(name: str) -> str:
+    """The name of a view computed in full whose plain name the maintained one has."""
+    return f"{name}{MARK}full"
 
 
 def name_of_view(name: str) -> str:

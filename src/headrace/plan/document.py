@@ -15,6 +15,8 @@ from headrace.model.statistics import distinct_of, rate_of, rows_of, width_of
 from headrace.plan.canonical.expression_text import aggregate_text, predicate_text
 
 FORMAT = "plan/1"
+FULL = "full"
+"""The kind of a derivation from all rows, which has the text of its query; that of a full outer join has none."""
 
 Json = dict[str, Any]
 
@@ -22,7 +24,12 @@ Json = dict[str, Any]
 def plan_document(plan: Plan) -> Json:
     """The whole plan. Numbers are as computed; nothing is rounded."""
     batch_s = min((contract.batch_s for contract in plan.contracts), default=1.0)
-    listed = [planned for planned in plan.blocks if not (planned.inner and planned.name != planned.block.id)]
+    untaken = _find_untaken(plan.catalogue)
+    listed = [
+        planned
+        for planned in plan.blocks
+        if planned.block.id not in untaken and not (planned.inner and planned.name != planned.block.id)
+    ]
     return {
         "format": FORMAT,
         "catalogue": _catalogue(plan.catalogue),
@@ -38,6 +45,13 @@ def plan_document(plan: Plan) -> Json:
         },
         "rejected": [_rejection(rejection) for rejection in plan.rejected],
     }
+
+
+def _find_untaken(catalogue: Catalogue) -> frozenset[str]:
+    """Views in full that contracts could have taken: nobody declared them by these names."""
+    ways = {way for contract in catalogue.contracts.values() for way in contract.ways}
+    taken = {contract.view for contract in catalogue.contracts.values()}
+    return frozenset(way for way in ways - taken if catalogue.views[way].recomputed is not None)
 
 
 # What was declared
@@ -184,7 +198,9 @@ def _window(window: Window) -> Json:
 
 
 def _derive(top: Derivation) -> Json:
-    args: Json = {} if top.recomputed is None else {"sql": top.recomputed.sql}
+    if top.recomputed is not None:
+        return {"kind": FULL, "args": {"sql": top.recomputed.sql}}
+    args: Json = {}
     if top.columns:
         args["columns"] = [[_write_expression(output.expr) for output in outputs] for outputs in top.columns]
     if top.on is not None:
@@ -209,7 +225,7 @@ def _write_refused_views(plan: Plan) -> list[Json]:
             "unsupported": view.query.operator if isinstance(view.query, Refusal) else TEMPLATE,
         }
         for view in plan.catalogue.views.values()
-        if view.name not in planned
+        if view.name not in planned and view.name not in _find_untaken(plan.catalogue)
     ]
 
 

@@ -17,7 +17,7 @@ from statistics import median
 import numpy as np
 
 from headrace.model.amounts import format_seconds
-from headrace.model.catalogue import Catalogue, Refresh, Source
+from headrace.model.catalogue import Catalogue, Source
 from headrace.model.errors import UnknownName, UsageError, nearest_name
 from headrace.model.explanation import (
     Alternative,
@@ -334,7 +334,7 @@ def _check_names(catalogue: Catalogue, contract: str, change: ImaginedChange) ->
 
 
 def _outcomes(plan: Plan) -> dict[str, ContractOutcome]:
-    full = {name: one.refresh is Refresh.FULL for name, one in plan.catalogue.contracts.items()}
+    full = {name: plan.catalogue.is_in_full(name) for name in plan.catalogue.contracts}
     kept = {
         e.contract: ContractOutcome(True, e.cost, e.money, e.critical_path_s, None, None, full[e.contract])
         for e in plan.contracts

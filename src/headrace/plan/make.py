@@ -13,7 +13,7 @@ from headrace.model.block import Block
 from headrace.model.catalogue import Catalogue, Contract, Refusal
 from headrace.model.plan import ContractOrder, Plan, PlannedBlock, PlanOptions, Sharing, WideArea
 from headrace.plan.cores import cores_of, make_planned_block
-from headrace.plan.figures import plan_of
+from headrace.plan.figures import plan_of, score
 from headrace.plan.refuse import refuse_unsupported
 from headrace.plan.share.arrangement import Arrangement
 from headrace.plan.share.merge import merge
@@ -24,6 +24,7 @@ from headrace.plan.share.plumb import climb
 from headrace.plan.share.proof import proven_best
 from headrace.plan.share.replan import replan
 from headrace.plan.share.revalue import cores_of_kept
+from headrace.plan.share.ways import ROUNDING, fix_ways, keep_ways, leave_ways, place_either_way, ways_of
 from headrace.plan.statistics import CoreStatistics
 from headrace.plan.views import views_of
 
@@ -51,18 +52,33 @@ def plan_on_running(running: Plan, catalogue: Catalogue, held: Collection[str] =
 def plan_views(catalogue: Catalogue, views: Views, options: PlanOptions) -> Plan:
     """The plan for the contracts of a catalogue whose views are given as blocks."""
     cores = _all_cores(catalogue, views)
+    now = _arrange(catalogue, views, cores, options)
+    # Each contract takes the way that is better when its turn comes. All of them in one way may be better for all.
+    for fixed in fix_ways(catalogue):
+        if keep_ways(now.catalogue, fixed) != now.catalogue:
+            then = leave_ways(_arrange(fixed, views, cores, options), catalogue)
+            now = then if _is_better(then, now) else now
+    return plan_of(now, () if options.wide_area is not None else proven_best(now, cores))
+
+
+def _is_better(then: Arrangement, now: Arrangement) -> bool:
+    if len(then.rejected) != len(now.rejected):
+        return len(then.rejected) < len(now.rejected)
+    return score(then) < score(now) * (1 - ROUNDING)
+
+
+def _arrange(catalogue: Catalogue, views: Views, cores: Cores, options: PlanOptions) -> Arrangement:
     now = Arrangement(catalogue, options, _make_planned_blocks(cores))
     if options.wide_area is not None:
         return _across_a_wide_area(now, views, cores, options.wide_area)
     alone = options.sharing in (Sharing.MERGE, Sharing.PLUMB)
     for contract in _in_order(now, cores):
         refusal = views[contract.view]
-        if isinstance(refusal, Refusal):
+        if isinstance(refusal, Refusal) and not ways_of(contract, cores):
             now = now.refusing(refuse_unsupported(contract.name, refusal))
         else:
-            now = (merge if alone else place)(now, contract, cores[contract.view])
-    now = _finish_plan(now, cores)
-    return plan_of(now, proven_best(now, cores))
+            now = place_either_way(now, contract, cores, merge if alone else place)
+    return _finish_plan(now, cores)
 
 
 def _in_order(now: Arrangement, cores: Cores) -> list[Contract]:
@@ -70,18 +86,18 @@ def _in_order(now: Arrangement, cores: Cores) -> list[Contract]:
     return declared if now.options.order is ContractOrder.DECLARED else small_first(now, declared, cores)
 
 
-def _across_a_wide_area(now: Arrangement, views: Views, cores: Cores, mode: WideArea) -> Plan:
+def _across_a_wide_area(now: Arrangement, views: Views, cores: Cores, mode: WideArea) -> Arrangement:
     # Few ask for it, and all others would wait while it is imported.
     from headrace.plan.wide_area.plan import options_of, schedule
 
     found = schedule(replace(now, options=options_of(now.options, mode)), mode)
     for contract in _in_order(now, cores):
         refusal = views[contract.view]
-        if isinstance(refusal, Refusal):
+        if isinstance(refusal, Refusal) and not ways_of(contract, cores):
             found = replace(found, now=found.now.refusing(refuse_unsupported(contract.name, refusal)))
         else:
-            found = found.with_contract(contract, cores[contract.view])
-    return plan_of(found.now)
+            found = found.with_contract(contract, cores)
+    return found.now
 
 
 def _finish_plan(now: Arrangement, cores: Cores) -> Arrangement:

@@ -40,6 +40,6 @@ def _asking(catalogue: Catalogue, one: GoesOn) -> Catalogue:
     """The catalogue with the version that is asked for; the earlier view goes unless another contract needs it."""
     contracts = {**catalogue.contracts, one.contract: one.asked}
     earlier = catalogue.contracts[one.contract].view
-    needed = {terms.view for terms in contracts.values()}
+    needed = {view for terms in contracts.values() for view in (terms.view, *terms.ways)}
     views = {name: view for name, view in catalogue.views.items() if name != earlier or name in needed}
     return replace(catalogue, contracts=contracts, views=views)

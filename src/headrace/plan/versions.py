@@ -92,12 +92,20 @@ def _with_versions(
     earlier = {one.view: before.views[one.view] for one in stay.values()}
     names = _name_views(running, declared, held)
     views = {names[name]: replace(view, name=names[name]) for name, view in declared.views.items()}
-    contracts = {name: replace(one, view=names[one.view]) for name, one in declared.contracts.items()}
+    contracts = {name: _under_names(one, names) for name, one in declared.contracts.items()}
     return replace(declared, views={**earlier, **views}, contracts={**contracts, **stay})
 
 
+def _under_names(contract: Contract, names: Mapping[str, str]) -> Contract:
+    """A declared contract with the names that its view, or the views that it may be either of, go by."""
+    return replace(contract, view=names[contract.view], ways=tuple(names[way] for way in contract.ways))
+
+
 def _as_it_runs(contract: Contract, promised: Mapping[str, float]) -> Contract:
-    """A forced contract is declared with what it is promised; it may be planned for more."""
+    """A forced contract is declared with what it is promised; it may be planned for more. It goes on in the way that it
+    has: the other one may be a view that means something else now.
+    """
+    contract = replace(contract, ways=())
     if not contract.forced:
         return contract
     return replace(contract, forced=False, freshness_s=promised.get(contract.name, contract.freshness_s))
@@ -114,7 +122,10 @@ def _name_views(running: Plan, declared: Catalogue, held: Collection[str]) -> di
     for name in declared.views:
         version = _version(declared, name)
         is_taken = means.get(name, version) != version
-        found[name] = there.get((name, version), version_name(name, version) if is_taken else name)
+        runs_as = there.get((name_of_view(name), version), name)
+        # What goes over from `full` to `auto` ran under the plain name, which now is that of the maintained view.
+        is_free = runs_as == name or runs_as not in declared.views
+        found[name] = version_name(name, version) if runs_as == name and is_taken else runs_as if is_free else name
     return found
 
 
@@ -175,9 +186,7 @@ def _going_on(
     kept = {one.contract for one in plan.contracts}
     names = _name_views(running, declared, [name for name in held if name in kept])
     found = {
-        name: GoesOn(replace(declared.contracts[name], view=names[declared.contracts[name].view]), why)
-        for name, why in held.items()
-        if name in kept
+        name: GoesOn(_under_names(declared.contracts[name], names), why) for name, why in held.items() if name in kept
     }
     for one in running.goes_on:
         if one.contract in kept and one.contract not in found and misfits(plan, one):

@@ -30,7 +30,7 @@ from headrace.coordinate.compare.cut import GONE, LOOK_EVERY_S, Cut, cut_databas
 from headrace.coordinate.compare.evaluate import HERE_AT_MOST, EvaluateBySize
 from headrace.coordinate.compare.sources import Opened, Query, SourceFiles, first_line, read_sources, sources_of
 from headrace.meaning.python_functions import Functions
-from headrace.model.catalogue import Catalogue, Refresh
+from headrace.model.catalogue import Catalogue
 from headrace.model.errors import ConnectError, HeadraceError
 from headrace.model.full_query import FullQuery
 from headrace.model.log import Log
@@ -173,8 +173,7 @@ def _worth_another(
     catalogue: Catalogue, contract: ContractPlan, found: Mapping[str, ComparedView], left_out: Mapping[str, str]
 ) -> bool:
     if contract.contract in found:
-        in_full = catalogue.contracts[contract.contract].refresh is Refresh.FULL
-        return in_full and not found[contract.contract].equal
+        return catalogue.is_in_full(contract.contract) and not found[contract.contract].equal
     return left_out.get(contract.contract) == MOVED_ON
 
 

@@ -7,6 +7,7 @@ from headrace.doors.cli.output import problem_document
 from headrace.model.catalogue import Catalogue, Contract, Refusal, Source, SourceColumn
 from headrace.model.copy_places import place_document
 from headrace.model.errors import Severity
+from headrace.model.names import name_of_view
 
 
 def check_document(report: CheckReport) -> dict[str, object]:
@@ -91,7 +92,7 @@ def _refusal(refused: Refusal) -> dict[str, object]:
 def _contract_document(contract: Contract) -> dict[str, object]:
     return {
         "name": contract.name,
-        "view": contract.view,
+        "view": name_of_view(contract.view),
         "site": contract.site,
         "staleness": contract.freshness_s,
         "penalty": contract.penalty,

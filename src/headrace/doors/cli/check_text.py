@@ -11,6 +11,7 @@ from headrace.model.catalogue import Catalogue, Contract, Link, PostgresTable, R
 from headrace.model.copy_places import name_place
 from headrace.model.errors import Severity
 from headrace.model.left_out import say_left_out
+from headrace.model.names import name_of_view
 from headrace.model.statistics import are_rows_assumed, is_rate_assumed, rate_of, rows_of
 
 
@@ -124,6 +125,6 @@ def _tell_contract(contract: Contract) -> list[str]:
     facts = [f"within {amounts.format_seconds(contract.freshness_s)}"]
     facts += [amounts.format_price(contract.penalty, "row")] if contract.penalty else []
     facts += [f"for {contract.owner}"] if contract.owner else []
-    facts += ["recomputed in full"] if contract.refresh is Refresh.FULL else []
+    facts += {Refresh.FULL: ["recomputed in full"], Refresh.AUTO: ["refresh auto"]}.get(contract.refresh, [])
     facts += [f"delivered to {name_place(contract.deliver)}"] if contract.deliver else []
-    return [contract.name, f"{contract.view} at {contract.site}", join_items(facts)]
+    return [contract.name, f"{name_of_view(contract.view)} at {contract.site}", join_items(facts)]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from headrace.doors.cli.output import count, table, wrap
 from headrace.model import amounts
-from headrace.model.catalogue import Admission, Catalogue, Refresh
+from headrace.model.catalogue import Admission, Catalogue
 from headrace.model.left_out import say_left_out
 from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Edge, Operator, Plan, Rejection, Stage, Vertex, VertexKind
@@ -51,7 +51,7 @@ def step(plan: Plan, edge: Edge) -> str:
             }[stage] + where
         case Operator.DERIVE if edge.is_recomputed:
             read = [name_dataset(vertex) for vertex in inputs if vertex.kind is VertexKind.RELATION]
-            return f"recompute {output.stands_for or name_dataset(output)} in full from {', '.join(read)}"
+            return f"recompute {name_of_view(output.stands_for or name_dataset(output))} in full from {', '.join(read)}"
         case Operator.DERIVE:
             kind = edge.derivation.kind if edge.derivation is not None else ""
             return f"derive ({kind}) {name_dataset(output)}{where}"
@@ -86,11 +86,24 @@ def _tell_kept(plan: Plan) -> Iterator[str]:
     ]
     yield from table(rows, indent=0, head=head)
     yield ""
+    yield from _tell_chosen(plan)
+
+
+def _tell_chosen(plan: Plan) -> Iterator[str]:
+    """Tells how views are refreshed whose contracts leave the choice."""
+    terms = plan.catalogue.contracts
+    ways = {one.contract: plan.catalogue.is_in_full(one.contract) for one in plan.contracts if terms[one.contract].ways}
+    for is_in_full, how in ((False, "maintained from changes"), (True, "recomputed in full")):
+        names = [name for name, found in ways.items() if found is is_in_full]
+        if names:
+            yield from wrap(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {how}", "refresh auto: ", "  ")
+    if ways:
+        yield ""
 
 
 def how_kept(catalogue: Catalogue, contract: str) -> str:
     """What is to be said of a contract whose view is not maintained by its changes."""
-    return ", recomputed in full" if catalogue.contracts[contract].refresh is Refresh.FULL else ""
+    return ", recomputed in full" if catalogue.is_in_full(contract) else ""
 
 
 def _push(contract: ContractPlan) -> str:

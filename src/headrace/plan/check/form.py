@@ -157,7 +157,8 @@ class EdgeForm(FormPart):
     @property
     def is_recomputed(self) -> bool:
         """Whether it makes a view from all rows of what it reads, at every push."""
-        return self.op == "derive" and (self.derive or {}).get("kind") == "recompute"
+        kind, args = ((self.derive or {}).get(name) for name in ("kind", "args"))
+        return self.op == "derive" and kind == "full" and isinstance(args, dict) and "sql" in args
 
 
 class TotalsForm(FormPart):

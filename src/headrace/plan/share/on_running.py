@@ -30,8 +30,8 @@ from headrace.plan.share.forms import blocks_in_form
 from headrace.plan.share.inherited import blocks_used, find_declared_blocks, give_to_others, names_stand
 from headrace.plan.share.keeps import has_room, late_contracts
 from headrace.plan.share.order import small_first
-from headrace.plan.share.place import place
 from headrace.plan.share.revalue import cores_of_kept, revalue
+from headrace.plan.share.ways import keep_ways, place_either_way, ways_of
 from headrace.plan.statistics import CoreStatistics
 
 Views = Mapping[str, tuple[Block, ...] | Refusal]
@@ -45,7 +45,7 @@ def arrange_on_running(
     """
     declared = find_declared_blocks(views)
     old = give_to_others(arrangement_of(running), declared)
-    catalogue = carry_measured(catalogue, running.catalogue)
+    catalogue = keep_ways(carry_measured(catalogue, running.catalogue), running.catalogue)
     same = [kept for kept in old.kept if _is_same(kept, old, catalogue, views) and names_stand(kept, old, declared)]
     kept = _carry_over(old, same, catalogue, views)
     if not has_room(kept) and has_room(old) and not held:
@@ -165,7 +165,7 @@ def _with_replaced(now: Arrangement, before: Arrangement | None, views: Views) -
         at_once = replace(now.without(refusal.contract), catalogue=replace(now.catalogue, headroom=headroom))
         then = _with_all(at_once, [now.catalogue.contracts[refusal.contract]], views)
         if _cost_of(then, refusal.contract) <= _cost_of(before, refusal.contract) * (1 + ROUNDING):
-            now = replace(then, catalogue=now.catalogue)
+            now = replace(then, catalogue=replace(then.catalogue, headroom=now.catalogue.headroom))
     return now
 
 
@@ -184,7 +184,7 @@ def _with_held(now: Arrangement, held: Collection[str], views: Views) -> Arrange
         contract = now.catalogue.contracts[refusal.contract]
         then = _with_all(now.without(contract.name), [replace(contract, forced=True)], views)
         if any(entry.contract.name == contract.name for entry in then.kept):
-            kept = (replace(one, contract=now.catalogue.contracts[one.contract.name]) for one in then.kept)
+            kept = (replace(one, contract=then.catalogue.contracts[one.contract.name]) for one in then.kept)
             now = replace(then, kept=tuple(kept))
     return now
 
@@ -266,8 +266,8 @@ def _with_all(now: Arrangement, wanted: list[Contract], views: Views) -> Arrange
             cores[view] = cores_of(blocks, now.catalogue, names)
     for contract in small_first(now, wanted, cores):
         refusal = views[contract.view]
-        if isinstance(refusal, Refusal):
+        if isinstance(refusal, Refusal) and not ways_of(contract, cores):
             now = now.refusing(refuse_unsupported(contract.name, refusal))
         else:
-            now = place(now, contract, cores[contract.view])
+            now = place_either_way(now, contract, cores)
     return now

@@ -8,7 +8,7 @@ plans, with every v taken that lowers it, is a bound below: a contract that adds
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from headrace.plan.share.order import Cores
 from headrace.plan.share.place import questions_of
 from headrace.plan.share.subject import Subjects, subject_in
 from headrace.plan.share.subsume import all_filters, missing_filters
+from headrace.plan.share.ways import ways_of
 
 ROUNDING = 1e-9
 """Share of the score by which equal sums differ at most."""
@@ -40,7 +41,8 @@ def proven_best(now: Arrangement, cores: Cores) -> frozenset[str]:
 
 def _is_proven(now: Arrangement, total: float, contract: Contract, cores: Cores) -> bool:
     others = now.without(contract.name)
-    questions = questions_of(others, contract, cores[contract.view])
+    ways = ways_of(contract, cores)
+    questions = tuple(one for way in ways for one in questions_of(others, replace(contract, view=way), cores[way]))
     if not all(question.is_exact for question in questions) or _has_wider(others, questions):
         return False
     shared, added = _Shared.of(others, questions), total - score(others) - ROUNDING * total

@@ -22,9 +22,9 @@ from headrace.plan.figures import score
 from headrace.plan.share.arrangement import Arrangement
 from headrace.plan.share.forms import coarser_forms, present_form
 from headrace.plan.share.order import Cores, small_first
-from headrace.plan.share.place import place
 from headrace.plan.share.subject import Offers, Subject, Subjects
 from headrace.plan.share.subsume import all_filters, find_tested_columns, missing_filters
+from headrace.plan.share.ways import place_either_way
 from headrace.plan.share.widen import wide_variants
 
 NEGLIGIBLE = 1e-6
@@ -34,7 +34,8 @@ NEGLIGIBLE = 1e-6
 def replan(now: Arrangement, cores: Cores) -> Arrangement:
     """One pass of all moves. Contracts that are refused stay so."""
     for contract in small_first(now, [kept.contract for kept in now.kept], cores):
-        if _has_more_than_needed(now, contract.name) or _has_coarser_form(now, contract, cores):
+        may_gain = _has_more_than_needed(now, contract.name) or _has_coarser_form(now, contract, cores)
+        if may_gain or contract.ways:
             now = _cheaper(now, _move_contracts(now, (contract.name,), cores))
     for names, columns in list(_same_at_different_widths(now)):
         now = _cheaper(now, _move_contracts(now, names, cores, columns))
@@ -59,9 +60,12 @@ def _move_contracts(
     for contract in contracts:
         now = now.without(contract.name)
     for contract in sorted(small_first(now, contracts, cores), key=lambda contract: contract.name not in first):
-        mine = cores[contract.view]
-        now = place(now, contract, next(wide_variants(mine, wide), mine) if wide else mine)
+        now = place_either_way(now, contract, _widen_cores(cores, wide) if wide else cores)
     return now
+
+
+def _widen_cores(cores: Cores, wide: Offers) -> Cores:
+    return {view: next(wide_variants(mine, wide), mine) for view, mine in cores.items()}
 
 
 def _cheaper(now: Arrangement, then: Arrangement) -> Arrangement:

@@ -125,9 +125,10 @@ def _revalue_site(site: Site, measured: Measured, now: Arrangement) -> Site:
 
 
 def cores_of_kept(now: Arrangement, catalogue: Catalogue) -> Cores:
-    """The views of all contracts that are kept, with the statistics of a catalogue."""
-    found = {}
-    for view in dict.fromkeys(kept.contract.view for kept in now.kept):
+    """The views of all contracts that are kept, in all ways that they have, with the statistics of a catalogue."""
+    found, planned = {}, {entry.block.id for entry in now.blocks}
+    views = (view for kept in now.kept for view in (kept.contract.view, *kept.contract.ways))
+    for view in dict.fromkeys(view for view in views if view in planned):
         found[view] = form_of(replace(now, catalogue=catalogue), view)
     return found
 

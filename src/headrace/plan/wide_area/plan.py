@@ -22,6 +22,8 @@ from headrace.plan.price import time_of_edge
 from headrace.plan.search.joins import Rules
 from headrace.plan.search.views import choose, find_plans
 from headrace.plan.share.arrangement import Arrangement
+from headrace.plan.share.order import Cores
+from headrace.plan.share.ways import is_better, take_way, ways_of
 from headrace.plan.statistics import CoreStatistics
 from headrace.plan.wide_area.contracts import StreamedContract, make_streamed, network_of
 from headrace.plan.wide_area.fluid import FlowSharing
@@ -48,8 +50,17 @@ class Schedule:
     queries: tuple[StreamedContract, ...] = ()
     deployment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
-    def with_contract(self, contract: Contract, cores: tuple[CoreStatistics, ...]) -> Schedule:
-        """The schedule with one more contract, kept or refused."""
+    def with_contract(self, contract: Contract, cores: Cores) -> Schedule:
+        """The schedule with one more contract, kept or refused, in the better of its ways."""
+        found: Schedule | None = None
+        for view in ways_of(contract, cores):
+            there = replace(self, now=replace(self.now, catalogue=take_way(self.now.catalogue, contract.name, view)))
+            then = there._with_view(replace(contract, view=view), cores[view])
+            found = then if found is None or is_better(then.now, found.now, contract.name) else found
+        assert found is not None, f'contract "{contract.name}" is refused as unsupported'
+        return found
+
+    def _with_view(self, contract: Contract, cores: tuple[CoreStatistics, ...]) -> Schedule:
         question = self.now.question(contract, cores)
         asked, mode = make_streamed(question), MODES[self.mode]
         sites = self._sites(asked, mode)
