@@ -4,6 +4,8 @@
     if a difference lasts   ask whether a move is worth it            plan/share/adapt.py
     some time after an      ask the same for each contract, once:
     apply                   others may have come or gone
+    every minute            compare the ways to refresh a view, where    plan/share/way_watch.py
+                            a contract leaves the choice
     if a move is worth it   switch as `apply` does; if that fails, the running plan stays
 
 The ledger records moves, so a restart forgets neither them nor how long contracts back off between them. A failed move
@@ -24,9 +26,10 @@ from headrace.model.plan import Plan
 from headrace.model.plan_events import ContractsMoved, MoveFailed
 from headrace.model.words import name_ids, put_in_words
 from headrace.observe.sizes import measure_sizes
-from headrace.plan.share.adapt import MoveRecord, Proposal, adapt, improve, look
+from headrace.plan.share.adapt import MoveRecord, Proposal, adapt, compare_ways, improve, look, switch
 from headrace.plan.share.revalue import Measured
 from headrace.plan.share.watch import ConditionWatch, WatchedCondition
+from headrace.plan.share.way_watch import WayWatch
 from headrace.run.ports import Ledger
 from headrace.run.schedule.next_push import longest_item_s, paths_of
 from headrace.site.journal import log_event
@@ -100,6 +103,7 @@ class Replanning:
     lease: Lease
     moves: tuple[ContractMove, ...] = ()
     watched: ConditionWatch = field(default_factory=ConditionWatch)
+    ways: WayWatch = field(default_factory=WayWatch)
     _asked_about: frozenset[WatchedCondition] = frozenset()
     _asked_at_s: float = float("-inf")
     _plan: Plan | None = None
@@ -120,6 +124,7 @@ class Replanning:
             proposal = adapt(plan, measured, self.watched, history)
         else:
             proposal = self._improvement(plan, measured.clock_s, history)
+        proposal = proposal or self._switch(plan, measured, history)
         if proposal is None:
             return None
         error = go_over(proposal.plan)
@@ -140,6 +145,16 @@ class Replanning:
         contract, *rest = self._to_improve
         self._to_improve = tuple(rest)
         return improve(plan, contract, clock_s, history)
+
+    def _switch(self, plan: Plan, measured: Measured, history: tuple[MoveRecord, ...]) -> Proposal | None:
+        """Looks at the other way of some contracts; a switch to it, if it has been cheaper for long."""
+        for contract in self.ways.choose_next(plan, measured.clock_s):
+            saving = compare_ways(plan, measured, contract)
+            self.ways = self.ways.note_saving(plan, contract, saving, measured.clock_s)
+            proposal = switch(plan, measured, contract, self.ways, history)
+            if proposal is not None:
+                return proposal
+        return None
 
     def _is_time_to_ask(self, clock_s: float) -> bool:
         """When something new lasts, and again after a while."""
@@ -172,6 +187,7 @@ def take_measured(learning: Learning, logs: Mapping[str, Log], clock_s: float) -
         selectivities=found.selectivities,
         blocking_s=longest_item_s(paths_of(plan.graph, claiming), learning.seconds()),
         sizes=measure_sizes(plan, dict(learning.flows), found.sources, logs),
+        recomputing=learning.recomputing(),
     )
 
 

@@ -35,6 +35,21 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherWay:
+    """The way to refresh a view that a contract which leaves the choice did not get: maintained if it is `in_full`, and
+    else in full. It would have this `cost` and path, or is not possible (`why_not`). The sources change `rate` rows per
+    second; at `wins_at` the other way would be the cheaper one, None if at no rate.
+    """
+
+    in_full: bool
+    rate: float
+    cost: float | None = None
+    path_s: float | None = None
+    wins_at: float | None = None
+    why_not: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WhyContract:
     """A contract that is kept. `states` are the relations that its joins read, `shared` what others use as well."""
 
@@ -45,6 +60,7 @@ class WhyContract:
     shared: tuple[str, ...]
     others: int
     alternatives: tuple[Alternative, ...]
+    other_way: OtherWay | None = None
 
 
 @dataclass(frozen=True, slots=True)

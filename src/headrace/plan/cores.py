@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
-from headrace.model.block import Block, BlockInput
+from headrace.model.block import Block, BlockInput, Derivation
 from headrace.model.catalogue import Catalogue
-from headrace.model.plan import PlannedBlock
+from headrace.model.errors import UnsupportedSql
+from headrace.model.plan import BlockFacts, PlannedBlock
+from headrace.model.relation import Relation
 from headrace.plan.canonical.block_aliases import with_aliases
+from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.outputs import block_facts, facts_of_block
 from headrace.plan.selectivity import share_of, share_of_filter
 from headrace.plan.sizes import size_now
@@ -57,7 +61,25 @@ def _core_of(block: Block, facts: Mapping[str, Facts], catalogue: Catalogue, nam
         for filter_ in block.filters
     }
     residual_shares = tuple(share_of(residual.predicate, distinct) for residual in block.residuals)
-    return CoreStatistics(block, facts, shares, residual_shares, name, size_now(catalogue, block.fingerprint))
+    size, meant = size_now(catalogue, block.fingerprint), _estimate_meaning(block, catalogue)
+    return CoreStatistics(block, facts, shares, residual_shares, name, size, meant)
+
+
+def _estimate_meaning(block: Block, catalogue: Catalogue) -> BlockFacts | None:
+    """What a view that is recomputed would hold and emit if it were maintained, where it could be; the same rows."""
+    recomputed = block.top.recomputed if isinstance(block.top, Derivation) else None
+    if recomputed is None or recomputed.query is None:
+        return None
+    try:
+        return block_facts(cores_of(_find_blocks(block.id, recomputed.query), catalogue)[-1])
+    except UnsupportedSql:
+        return None
+
+
+@lru_cache(maxsize=64)
+def _find_blocks(name: str, query: Relation) -> tuple[Block, ...]:
+    """Blocks are asked for with every change of statistics, and do not depend on them."""
+    return blocks_of(name, query)
 
 
 def make_planned_block(core: CoreStatistics, inner: bool) -> PlannedBlock:

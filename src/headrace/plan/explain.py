@@ -38,6 +38,7 @@ from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Edge, Method, Plan, PlannedBlock, PlanOptions, Rejection, Vertex
 from headrace.model.statistics import rate_of
 from headrace.plan.admit import Answer, Question, best_plan, cheapest_plan, fastest_plan, keeps, next_best_plan
+from headrace.plan.explain_ways import explain_other_way
 from headrace.plan.figures import score
 from headrace.plan.make import make_plan, plan_on_running
 from headrace.plan.price import arrivals, charge, tariff_of, time_of_edge, upstream_first
@@ -109,6 +110,7 @@ def _why_contract(plan: Plan, entry: ContractPlan | Rejection) -> WhyContract | 
         shared=shared,
         others=len(others),
         alternatives=_by_score(plan, entry, question),
+        other_way=explain_other_way(plan, entry),
     )
 
 

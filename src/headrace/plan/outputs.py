@@ -9,7 +9,8 @@ Estimates by simple rules; plan documents give them, and the check of a document
     outer joins          at least the kept side's rows
     semi, anti           the part of the left side that has a partner, or has none
     union all            the sum
-    recompute            as many rows as the largest input; a changed row of an input changes one row
+    recompute            as many rows as if it were maintained, and at most as many changes; where it could not be, as
+                         many rows as the largest input, and a changed row of an input changes one row
 
 What was measured of an operator on top while the project ran stands instead (`sizes.py`).
 """
@@ -198,6 +199,10 @@ def _estimate_derived(core: CoreStatistics, top: Derivation) -> tuple[float, Rat
         case DerivationKind.UNION_ALL:
             rows = sum(input_.rows for input_ in core.inputs)
             rate = sum((input_.rate for input_ in core.inputs), Rate())
+        case DerivationKind.RECOMPUTE if core.meant is not None:
+            # A row that changes often in one push changes once in the difference of two answers.
+            rows, changed = core.meant.rows, core.meant.rate * 0.5
+            rate = Rate(0.0, ((1.0, Groups(max(1.0, rows), changed)),))
         case DerivationKind.RECOMPUTE:
             rows = max(input_.rows_to_divide_by for input_ in core.inputs)
             changed = sum((input_.rate for input_ in core.inputs), Rate())

@@ -6,8 +6,8 @@
 
 x is the batch: seconds of changes pushed at once. Rows in are those of delta inputs, before the edge's own select; an
 edge runs at its output's site. A view that is recomputed reads all rows of its inputs' relations and makes all of its
-own, whatever the batch. A shared edge runs at the smallest batch that it serves, a shared log is kept for twice the
-largest freshness that it serves.
+own, whatever the batch; that takes as long as deriving, until it was measured. A shared edge runs at the smallest batch
+that it serves, a shared log is kept for twice the largest freshness that it serves.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ SECONDS_PER_HOUR = 3600.0
 SECONDS_PER_MONTH = 2_592_000.0
 BYTES_PER_GB = 1e9
 
+RECOMPUTE = "recompute"
+"""The time of recomputing views in full, where it was measured."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
@@ -33,8 +36,11 @@ class Tariff:
     links: Mapping[tuple[str, str], Link]
     times: Mapping[str, OperatorTime]
 
-    def work_s(self, op: Operator, site: str, rows_in: float, rows_out: float) -> float:
-        time = self.times[op]
+    @property
+    def recomputing(self) -> OperatorTime:
+        return self.times.get(RECOMPUTE, self.times[Operator.DERIVE])
+
+    def work_s(self, time: OperatorTime, site: str, rows_in: float, rows_out: float) -> float:
         return (time.fixed + time.per_in * rows_in + time.per_out * rows_out) / self.sites[site].speed
 
     def transfer_s(self, src: str, dst: str, size: float) -> float:
@@ -84,7 +90,8 @@ def rows_of_edge(graph: Graph, edge: Edge, batch_s: float) -> tuple[float, float
 
 def work_of_edge(graph: Graph, edge: Edge, tariff: Tariff, batch_s: float) -> float:
     """Core seconds of a push."""
-    return tariff.work_s(edge.op, graph.vertices[edge.output].site, *rows_of_edge(graph, edge, batch_s))
+    time = tariff.recomputing if edge.is_recomputed else tariff.times[edge.op]
+    return tariff.work_s(time, graph.vertices[edge.output].site, *rows_of_edge(graph, edge, batch_s))
 
 
 def time_of_edge(graph: Graph, edge: Edge, tariff: Tariff, batch_s: float) -> float:

@@ -96,7 +96,7 @@ def _release_core(core: CoreStatistics, sources: set[str]) -> CoreStatistics:
         for read, input_ in zip(core.block.inputs, core.inputs, strict=True)
     }
     shares = {input_.alias: input_.share for input_ in core.inputs}
-    return CoreStatistics(core.block, facts, shares, core.residual_shares, core.name, core.size)
+    return CoreStatistics(core.block, facts, shares, core.residual_shares, core.name, core.size, core.meant)
 
 
 # What binds

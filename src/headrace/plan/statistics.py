@@ -21,6 +21,7 @@ from math import prod
 from headrace.model.block import Aggregation, Block, BlockFilter, ColumnId, Derivation, DerivationKind, Residual
 from headrace.model.catalogue import MeasuredSize, Source, Stays
 from headrace.model.expr import Expr, columns_of
+from headrace.model.plan import BlockFacts
 from headrace.model.rate import Rate
 from headrace.model.statistics import distinct_of, rate_of, rows_of, width_of
 from headrace.plan.canonical.fingerprint import part_of
@@ -127,12 +128,14 @@ class CoreStatistics:
         residual_shares: tuple[float, ...],
         name: str | None = None,
         size: MeasuredSize | None = None,
+        meant: BlockFacts | None = None,
     ) -> None:
         """`facts` are by the names that the block's inputs give; `name` is the one of all blocks that mean the same.
-        `size` is what was measured of the operator on top, at the rates that the facts have.
+        `size` is what was measured of the operator on top, at the rates that the facts have. `meant` is of one that is
+        recomputed: what it would hold and emit if it were maintained.
         """
         filters = {filter_.alias: filter_ for filter_ in block.filters}
-        self.block, self.name, self.size = block, name or block.id, size or MeasuredSize()
+        self.block, self.name, self.size, self.meant = block, name or block.id, size or MeasuredSize(), meant
         self.inputs = tuple(
             Input(input_.alias, facts[input_.source], filters.get(input_.alias), shares.get(input_.alias, 1.0))
             for input_ in block.inputs

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass, field, replace
 
 from headrace.model.catalogue import OperatorTime
-from headrace.model.plan import Plan
+from headrace.model.plan import Operator, Plan
 from headrace.observe.predict import operation_of, planned_time, predictor
 from headrace.observe.rates import Statistics, VertexFlow, add_push, start_flow, statistics
 from headrace.observe.times import (
+    RECOMPUTE,
     Accuracy,
     Fit,
     Operation,
@@ -82,6 +83,17 @@ class Learning:
     def overhead_s(self) -> float:
         """What a job takes beyond its pushes."""
         return self.job.fixed
+
+    def recomputing(self) -> dict[str, OperatorTime]:
+        """What views in full take at each site where one was pushed, now or earlier."""
+        catalogue, found = self.plan.catalogue, dict[str, OperatorTime]()
+        for operation, fit in self.times.fits.items():
+            if operation.op == RECOMPUTE and fit.samples and operation.site in catalogue.sites:
+                speed, like = catalogue.sites[operation.site].speed, catalogue.operator_times[Operator.DERIVE]
+                found[operation.site] = fit.time_or(
+                    OperatorTime(like.fixed / speed, like.per_in / speed, like.per_out / speed)
+                )
+        return found
 
     def error_of(self, contract: str) -> float | None:
         """The share of their time by which nine of ten pushes were predicted wrong at most; None before the first."""

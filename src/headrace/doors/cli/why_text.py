@@ -16,6 +16,7 @@ from headrace.model import amounts
 from headrace.model.explanation import (
     Alternative,
     Grounds,
+    OtherWay,
     ResultSize,
     SourceRate,
     StatisticOrigin,
@@ -110,6 +111,7 @@ def why_document(answer: Why, measured: Measured = MappingProxyType({})) -> dict
                 "shared": list(answer.shared),
                 "shared_with": answer.others,
                 "alternatives": [asdict(alternative) for alternative in answer.alternatives],
+                **({} if answer.other_way is None else {"refresh": _write_other_way(answer.other_way)}),
             }
         case WhyRejected():
             return {
@@ -135,6 +137,21 @@ def why_document(answer: Why, measured: Measured = MappingProxyType({})) -> dict
             }
 
 
+def _write_other_way(other: OtherWay) -> dict[str, object]:
+    """Which way is taken and which is not; numbers are of the one that is not."""
+    ways = ("full", "incremental") if other.in_full else ("incremental", "full")
+    return {
+        "way": ways[0],
+        "other": ways[1],
+        "other_cost": other.cost,
+        "other_score_h": None if other.cost is None else other.cost * 3600.0,
+        "other_critical_path_s": other.path_s,
+        "why_not": other.why_not,
+        "rate": other.rate,
+        "other_is_cheaper_at_rate": other.wins_at,
+    }
+
+
 def _tell_contract(plan: Plan, answer: WhyContract, found: Mapping[str, Any] | None) -> Iterator[str]:
     """`found` is what its service says of it."""
     kept = answer.plan
@@ -148,6 +165,8 @@ def _tell_contract(plan: Plan, answer: WhyContract, found: Mapping[str, Any] | N
     proven = "" if kept.exact else " (the best found, not proven best)"
     yield f"  score {dollars_per_hour(kept.cost)}{proven}"
     yield f"  money {dollars_per_hour(kept.money)} planned"
+    if answer.other_way is not None:
+        yield from wrap(_tell_other_way(answer.other_way), "  refresh auto: ", "    ")
     if answer.shared:
         shared = count(len(answer.shared), "vertex", "vertices")
         yield f"  {shared} shared with {count(answer.others, 'other contract')}"
@@ -165,6 +184,27 @@ def _tell_contract(plan: Plan, answer: WhyContract, found: Mapping[str, Any] | N
     yield from (
         _alternatives(others) if others else ["no other plan has a lower score or is faster, with or without sharing"]
     )
+
+
+def _tell_other_way(other: OtherWay) -> str:
+    """Tells which way was taken to refresh a view, what the other would cost, and when it would be cheaper."""
+    taken, doing = "maintained from changes", "recomputing it in full"
+    if other.in_full:
+        taken, doing = "recomputed in full", "maintaining it from changes"
+    if other.cost is None or other.path_s is None:
+        return f"{taken}; {doing} would not keep the promise: {other.why_not}"
+    price = f"{taken}; {doing} would have score {dollars_per_hour(other.cost)} and take"
+    return f"{price} {amounts.format_seconds(other.path_s)}; {_tell_winning_rate(other)}"
+
+
+def _tell_winning_rate(other: OtherWay) -> str:
+    now = f"now {amounts.format_rate(float(f'{other.rate:.3g}'))}"
+    if other.wins_at is None:
+        return f"it would be dearer at any rate of changes ({now})"
+    if other.wins_at == other.rate:
+        return "it would be cheaper now: a running project switches when it has been 20 % cheaper for an hour"
+    direction = "up to" if other.in_full else "from"
+    return f"it would be cheaper {direction} {amounts.format_rate(float(f'{other.wins_at:.2g}'))} of changes ({now})"
 
 
 def _tell_measured(found: Mapping[str, Any] | None) -> Iterator[str]:

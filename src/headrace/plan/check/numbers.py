@@ -38,7 +38,8 @@ class Numbers:
 
     def time(self, edge: EdgeForm, contract: str, batch_s: float) -> tuple[float, float]:
         """Core seconds and seconds of a push of `batch_s` seconds of changes."""
-        times, vertex = self.document.catalogue.times[edge.op], self.vertices[edge.out]
+        known, vertex = self.document.catalogue.times, self.vertices[edge.out]
+        times = known.get("recompute", known[edge.op]) if edge.is_recomputed else known[edge.op]
         rows_in, rows_out = self._rows(edge, contract, batch_s)
         work = (times.fixed + times.per_in * rows_in + times.per_out * rows_out) / self.sites[vertex.site].speed
         if edge.op != "copy":

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from headrace.model.catalogue import OperatorTime
 from headrace.model.plan import Operator
 from headrace.model.rate import Rate
 from headrace.plan.datasets import Dataset
@@ -137,7 +138,7 @@ class Terrain:
 
     def recompute(self, made: Dataset, rows_in: float) -> OperatorAtSites:
         """All rows of a view from all rows of its inputs, at every site; its changes are kept."""
-        work = self._work_s(Operator.DERIVE, rows_in, made.rows)
+        work = self._work_s(self.tariff.recomputing, rows_in, made.rows)
         kept = made.rate.at(self.batch_s) * 2 * self.freshness_s * made.delta_width
         return self._steps(work, work, np.full(self.size, kept), made, "d")
 
@@ -170,10 +171,10 @@ class Terrain:
         return self._steps(time, work, np.full(self.size, sent * 2 * self.freshness_s), made, "d", sent)
 
     def _work(self, op: Operator, rate_in: Rate, rate_out: Rate) -> Floats:
-        return self._work_s(op, rate_in.at(self.batch_s) * self.batch_s, rate_out.at(self.batch_s) * self.batch_s)
+        rows_in, rows_out = rate_in.at(self.batch_s) * self.batch_s, rate_out.at(self.batch_s) * self.batch_s
+        return self._work_s(self.tariff.times[op], rows_in, rows_out)
 
-    def _work_s(self, op: Operator, rows_in: float, rows_out: float) -> Floats:
-        time = self.tariff.times[op]
+    def _work_s(self, time: OperatorTime, rows_in: float, rows_out: float) -> Floats:
         work: Floats = (time.fixed + time.per_in * rows_in + time.per_out * rows_out) / self._speed
         return work
 

@@ -2,6 +2,7 @@
 
     measured -> conditions that last -> contracts that they concern -> planned again without their old places
              -> moved, if a promise is kept again or the saving pays for the move within an hour
+    the other way to refresh a view -> taken, if it has been much cheaper for an hour (`way_watch.py`)
 
 A contract is left alone between moves, for longer each time it moves back, and returns to a link only when that has
 been calm for a while: plans must not swing. A move is made before the old way is broken.
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from headrace.model.plan import Plan, VertexKind
-from headrace.plan.figures import plan_of, score
+from headrace.plan.figures import plan_of, score, weigh_contracts
 from headrace.plan.price import BYTES_PER_GB, upstream_first
 from headrace.plan.share.arrangement import Arrangement, arrangement_of
 from headrace.plan.share.difference import difference
@@ -22,6 +23,8 @@ from headrace.plan.share.order import Cores
 from headrace.plan.share.place import place
 from headrace.plan.share.revalue import Measured, as_measured
 from headrace.plan.share.watch import ConditionKind, ConditionWatch, WatchedCondition, conditions, find_concerned, watch
+from headrace.plan.share.way_watch import WayWatch
+from headrace.plan.share.ways import place_either_way, place_other_way
 
 MOST_MOVES = 3
 """Contracts moved in one round."""
@@ -51,6 +54,7 @@ class MoveRecord:
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """Contracts to move together; those that are `stranded` wait for a site. Money is $/s, but `migration` is $.
+    `score` is that of everything after the move.
 
     `made` are vertices that come, `dropped` those that go.
     """
@@ -61,6 +65,7 @@ class Proposal:
     reasons: tuple[str, ...]
     restores: tuple[str, ...]
     saving: float
+    score: float
     migration: float
     plan: Plan
     made: tuple[str, ...]
@@ -142,23 +147,40 @@ def _proposal(
     due: tuple[WatchedCondition, ...],
     measured: Measured,
 ) -> Proposal | None:
-    then = _place_again(now, cores, names)
+    found = _make_proposal(plan, now, _place_again(now, cores, names), names, due, measured)
+    if found is None or found.restores:
+        return found
+    pays = found.saving > LEAST_SAVING * _cost_of(now, names) and found.saving * PAYS_WITHIN_S > found.migration
+    is_better = pays and found.contracts == names and found.score < score(now)
+    return found if is_better and not _find_switched(now, found.plan) else None
+
+
+def _make_proposal(
+    plan: Plan,
+    now: Arrangement,
+    then: Arrangement,
+    names: tuple[str, ...],
+    due: tuple[WatchedCondition, ...],
+    measured: Measured,
+) -> Proposal | None:
+    """What it would be to go over to another arrangement; None if that breaks a promise, or is what runs already."""
     moved = tuple(name for name in names if any(kept.contract.name == name for kept in then.kept))
     broken, still_broken = broken_contracts(now, measured), broken_contracts(then, measured)
     if (len(moved) < len(names) and not measured.down) or still_broken & set(moved) or still_broken - broken:
         return None
     learnt = then.catalogue
-    learnt = replace(plan.catalogue, sources=learnt.sources, selectivity=learnt.selectivity, sizes=learnt.sizes)
+    learnt = replace(
+        plan.catalogue,
+        contracts=learnt.contracts,
+        sources=learnt.sources,
+        selectivity=learnt.selectivity,
+        sizes=learnt.sizes,
+    )
     new = plan_of(replace(then, catalogue=learnt))
     found = difference(plan, new)
     if not (found.added or found.moved or found.rewired or found.removed):
         return None
-    restores, saving = tuple(sorted(broken & set(moved))), now.live.bill.rescost - then.live.bill.rescost
     made = (*found.added, *(target for _, target in found.moved))
-    migration = migration_cost(then, made)
-    pays = saving > LEAST_SAVING * _cost_of(now, names) and saving * PAYS_WITHIN_S > migration
-    if not restores and not (pays and moved == names and score(then) < score(now)):
-        return None
     said = conditions(plan, now, measured)
     before, clock_s = arrangement_of(plan), measured.clock_s
     return Proposal(
@@ -166,9 +188,10 @@ def _proposal(
         stranded=tuple(name for name in names if name not in moved),
         because=due,
         reasons=tuple(said[condition] for condition in due if condition in said),
-        restores=restores,
-        saving=saving,
-        migration=migration,
+        restores=tuple(sorted(broken & set(moved))),
+        saving=now.live.bill.rescost - then.live.bill.rescost,
+        score=score(then),
+        migration=migration_cost(then, made),
         plan=new,
         made=made,
         dropped=(*found.removed, *(start for start, _ in found.moved)),
@@ -178,6 +201,47 @@ def _proposal(
     )
 
 
+def _find_switched(now: Arrangement, then: Plan) -> frozenset[str]:
+    """Contracts that are refreshed in another way: to save something they need more time (`switch`)."""
+    after = {entry.contract: entry.view for entry in then.contracts}
+    before = {kept.contract.name: kept.contract.view for kept in now.kept}
+    return frozenset(name for name, view in after.items() if before.get(name, view) != view)
+
+
+# The other way to refresh a view
+
+
+def compare_ways(plan: Plan, measured: Measured, contract: str) -> float | None:
+    """What a contract would save by the other way to refresh its view, as a share of its part of the score; None if it
+    has no other way, or is not kept in it.
+    """
+    now, cores = _as_measured(plan, measured)
+    then = place_other_way(now, contract, cores)
+    cost = weigh_contracts(now)[contract].cost
+    if then is None or broken_contracts(then, measured) - broken_contracts(now, measured) or cost <= 0.0:
+        return None
+    return (score(now) - score(then)) / cost
+
+
+def switch(
+    plan: Plan, measured: Measured, contract: str, ways: WayWatch, history: tuple[MoveRecord, ...] = ()
+) -> Proposal | None:
+    """Goes over to the other way, if that has been cheaper for long enough and the contract may move."""
+    saving = ways.find_due(plan, contract, measured.clock_s)
+    if saving is None or not may_move(contract, history, measured.clock_s):
+        return None
+    now, cores = _as_measured(plan, measured)
+    then = place_other_way(now, contract, cores)
+    found = None if then is None else _make_proposal(plan, now, then, (contract,), (), measured)
+    return None if found is None else replace(found, reasons=(_say_cheaper(found.plan, contract, saving),))
+
+
+def _say_cheaper(then: Plan, contract: str, saving: float) -> str:
+    ways = "recomputing it in full", "maintaining it from changes"
+    cheaper, dearer = ways if then.catalogue.is_in_full(contract) else ways[::-1]
+    return f"{cheaper} has been at least {saving:.0%} cheaper than {dearer} for an hour"
+
+
 def _place_again(now: Arrangement, cores: Cores, names: tuple[str, ...]) -> Arrangement:
     """Plans contracts again without their old places, as far as they have others."""
     contracts = [kept.contract for name in names for kept in now.kept if kept.contract.name == name]
@@ -185,6 +249,8 @@ def _place_again(now: Arrangement, cores: Cores, names: tuple[str, ...]) -> Arra
         now = now.without(name)
     for contract in contracts:
         placed = place(now, contract, cores[contract.view])
+        if len(placed.kept) == len(now.kept) and contract.ways:
+            placed = place_either_way(now, contract, cores)
         now = placed if len(placed.kept) > len(now.kept) else now
     return now
 

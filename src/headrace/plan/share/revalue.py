@@ -12,13 +12,14 @@ from math import inf
 from statistics import median
 
 from headrace.model.block import BlockFilter, ColumnId
-from headrace.model.catalogue import Catalogue, Link, MeasuredSize, Selectivity, Site
+from headrace.model.catalogue import Catalogue, Link, MeasuredSize, OperatorTime, Selectivity, Site
 from headrace.model.expr import conjunction
 from headrace.model.plan import Graph, Operator, PlannedBlock, Vertex, VertexKind
 from headrace.model.rate import Rate
 from headrace.model.statistics import LARGEST
 from headrace.plan.cores import make_planned_block
 from headrace.plan.outputs import block_facts, facts_of_block
+from headrace.plan.price import RECOMPUTE
 from headrace.plan.share.arrangement import Arrangement, KeptContract
 from headrace.plan.share.forms import form_of
 from headrace.plan.share.order import Cores
@@ -37,8 +38,8 @@ SMALLEST_SHARE = 1e-6
 class Measured:
     """What was seen until `clock_s`: changed rows per second of sources, seconds taken over seconds planned for the
     producer of a vertex, demand over capacity of links (from, to), sites that are down, rows that producers of vertices
-    gave out for each row that they took in, the seconds that a push may have to wait for another, and what results of
-    blocks hold and emit, by the blocks' fingerprints.
+    gave out for each row that they took in, the seconds that a push may have to wait for another, what results of
+    blocks hold and emit, by the blocks' fingerprints, and how long views in full take at sites.
     """
 
     clock_s: float
@@ -49,6 +50,7 @@ class Measured:
     selectivities: Mapping[str, float] = field(default_factory=dict)
     blocking_s: float = 0.0
     sizes: Mapping[str, MeasuredSize] = field(default_factory=dict)
+    recomputing: Mapping[str, OperatorTime] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Numbers that nobody can have measured are left out here, so that none of them reaches a plan."""
@@ -102,7 +104,27 @@ def as_measured(now: Arrangement, measured: Measured) -> tuple[Arrangement, Core
     found = revalue(now, catalogue, cores)
     links = tuple(_link(link, measured, found.live.bill.link) for link in catalogue.links)
     sites = {name: _revalue_site(site, measured, found) for name, site in catalogue.sites.items()}
-    return replace(found, catalogue=replace(catalogue, links=links, sites=sites)), cores
+    times = _with_recomputing(catalogue.operator_times, measured, sites)
+    return replace(found, catalogue=replace(catalogue, links=links, sites=sites, operator_times=times)), cores
+
+
+def _with_recomputing(
+    times: Mapping[str, OperatorTime], measured: Measured, sites: Mapping[str, Site]
+) -> Mapping[str, OperatorTime]:
+    """Operator times with what recomputing takes where it takes longest: in work, which the speed of a site divides.
+
+    Without it, a view in full that is slower than planned would make its whole site look slow, and everything else
+    there as dear.
+    """
+    found = [
+        OperatorTime(*(part * sites[site].speed for part in (time.fixed, time.per_in, time.per_out)))
+        for site, time in measured.recomputing.items()
+        if site in sites
+    ]
+    if not found:
+        return times
+    slowest = (max(getattr(time, part) for time in found) for part in ("fixed", "per_in", "per_out"))
+    return {**times, RECOMPUTE: OperatorTime(*slowest)}
 
 
 def _link(link: Link, measured: Measured, traffic: Mapping[tuple[str, str], float]) -> Link:
@@ -119,9 +141,15 @@ def _revalue_site(site: Site, measured: Measured, now: Arrangement) -> Site:
     found = [
         factor
         for name, factor in measured.slowness.items()
-        if name in vertices and sites[vertices[name].site].host == site.host
+        if name in vertices and sites[vertices[name].site].host == site.host and not _is_recomputed(now, name)
     ]
     return replace(site, speed=site.speed / median(found)) if found else site
+
+
+def _is_recomputed(now: Arrangement, vertex: str) -> bool:
+    """How long these take is learnt by itself: most of their work is of another kind."""
+    edge = now.graph.edges.get(vertex)
+    return edge is not None and edge.is_recomputed
 
 
 def cores_of_kept(now: Arrangement, catalogue: Catalogue) -> Cores:

@@ -73,6 +73,14 @@ def place_either_way(now: Arrangement, contract: Contract, cores: Cores, place_o
     return found
 
 
+def place_other_way(now: Arrangement, contract: str, cores: Cores) -> Arrangement | None:
+    """The arrangement with a contract that is kept in the way that it does not have; None if it cannot be."""
+    terms = next(kept.contract for kept in now.kept if kept.contract.name == contract)
+    others = {view: cores[view] for view in ways_of(terms, cores) if view != terms.view}
+    then = place_either_way(now.without(contract), terms, others) if others and terms.ways else None
+    return then if then is not None and len(then.kept) == len(now.kept) else None
+
+
 def is_better(then: Arrangement, now: Arrangement, contract: str) -> bool:
     """Whether a contract is kept with a lower score, or only there, or could be promised more than here."""
     (is_refused, amount), (was_refused, before) = (_rank(one, contract) for one in (then, now))

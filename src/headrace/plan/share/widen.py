@@ -38,7 +38,7 @@ class WideCore(CoreStatistics):
         if extra not in self._variants:
             block = _keeping(self.block, extra)
             self._variants[extra] = CoreStatistics(
-                block, _facts(self), _shares(self), self.residual_shares, self.name, self.size
+                block, _facts(self), _shares(self), self.residual_shares, self.name, self.size, self.meant
             )
         return self._variants[extra]
 
