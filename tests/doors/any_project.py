@@ -157,7 +157,9 @@ class Grammar:
             "at": self.random.choice(sites),
             "freshness": self.amount("30 s", 60, "10 minutes", "1 day", "0.5 s", "3 s"),
         }
-        made |= self.some(0.2, penalty=("0.001 $/row", 1), owner=("somebody", "Zoë"), refresh=("full", "incremental"))
+        made |= self.some(
+            0.2, penalty=("0.001 $/row", 1), owner=("somebody", "Zoë"), refresh=("full", "incremental", "auto")
+        )
         if self.chance(0.1):
             made["deliver"] = {"delta": f"out/{self.random.randint(1, 3)}"}
         return made
