@@ -159,8 +159,8 @@ def test_the_quick_factor_follows_at_once_and_is_bounded():
     assert after([slow] * 10).corrections["v"] == pytest.approx(2 - 0.8**10, rel=0.05)
     assert after([Sample(0, 0, 100.0)] * 15).corrections["v"] == pytest.approx(4 - 3 * 0.8**15, rel=0.05)
     assert after([Sample(0, 0, 0.0)] * 15).corrections["v"] == pytest.approx(0.25 + 0.75 * 0.8**15, rel=0.05)
-    assert after([slow]).predict_s(JOIN, "v", 0, 0, PLANNED) == pytest.approx(0.18, rel=0.01)
-    assert after([slow]).predict_s(JOIN, "other", 0, 0, PLANNED) == pytest.approx(0.15, rel=0.01)
+    assert after([slow]).time_of_vertex(JOIN, "v", PLANNED).fixed == pytest.approx(0.18, rel=0.01)
+    assert after([slow]).time_of_vertex(JOIN, "other", PLANNED).fixed == pytest.approx(0.15, rel=0.01)
 
 
 def test_one_push_that_hangs_does_not_make_all_that_follow_look_slow():

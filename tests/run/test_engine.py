@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 
 from headrace.declare.sql import read_query
 from headrace.meaning.scalar_time import micros
+from headrace.meaning.zset import EMPTY, ZSet
 from headrace.model.errors import EvaluationError, UnsupportedSql
 from headrace.model.plan import PlanOptions
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.make import plan_views
 from headrace.run.push.engine import NoAnswer
+from headrace.run.push.items import HereRunner
+from headrace.run.push.perform import perform
 from headrace.testing import SCHEMA, changes, queries, tables
 from headrace.testing.worlds import START, RunningWorld, quick_folder
 from tests.examples import examples
@@ -65,6 +68,9 @@ def run(data: st.DataObject, texts: list[str], target: str, batches: int) -> Non
             else:
                 check(world.engine.push_chains(dict.fromkeys(world.engine.upstream(chosen), upto)))
             assert world.wrong() == []
+            if data.draw(st.booleans()):
+                world.engine.move_idle(world.engine.apart())
+                assert world.wrong() == []
         check(world.engine.push_chains(dict.fromkeys(vertices, world.now)))
         assert world.wrong() == []
 
@@ -138,6 +144,70 @@ def test_rows_come_and_go_as_time_passes(text, data):
             else:
                 check(world.engine.push_chains(dict.fromkeys(world.program.tasks, target)))
             assert world.wrong() == []
+            world.engine.move_idle(())
+            assert world.wrong() == []
+
+
+@dataclass
+class CountingRunner:
+    """Runs items here, and counts them."""
+
+    items: int = 0
+
+    def run(self, items):
+        self.items += len(items)
+        return HereRunner(perform).run(items)
+
+
+def load_two_views(folder: Path) -> RunningWorld:
+    """Each reads a table that the other does not."""
+    first, second = list(SCHEMA)[:2]
+    world = world_of([f"SELECT * FROM {first}", f"SELECT * FROM {second}"], "m3", folder)
+    assert len(world.plan.contracts) == 2
+    world.capture({})
+    world.engine.load()
+    return world
+
+
+def count_items(world: RunningWorld) -> CountingRunner:
+    """Counts items from now on."""
+    world.runner = counting = CountingRunner()
+    world.open()
+    return counting
+
+
+def test_where_nothing_happened_a_push_moves_times_and_runs_nothing(tmp_path: Path):
+    world = load_two_views(tmp_path)
+    counting = count_items(world)
+    world.capture({})
+    pushed = world.engine.push_chains(dict.fromkeys(world.program.tasks, world.now))
+    assert counting.items == 0
+    assert {one.vertex for one in pushed} == set(world.program.tasks)
+    assert {world.time_of(one.contract) for one in world.plan.contracts} == {world.now}
+
+
+@settings(ANY_SIZE, max_examples=10)
+@given(data=st.data())
+def test_a_push_runs_only_what_changes_come_to(data):
+    with quick_folder() as folder:
+        world, first = load_two_views(Path(folder)), next(iter(SCHEMA))
+        changed = {first: data.draw(changes(world.history[world.now])).get(first, EMPTY)}
+        world.capture(changed)
+        fed = set(world.engine.upstream([one.vertex for one in world.plan.contracts if one.view == "v0"]))
+        pushed = world.engine.push_chains(dict.fromkeys(world.program.tasks, world.now))
+        check(pushed)
+        assert {one.vertex for one in pushed if one.seconds} == (fed if changed[first] else set())
+        assert world.wrong() == []
+
+
+def test_what_has_nothing_to_do_goes_as_far_as_is_captured_and_all_else_stays(tmp_path: Path):
+    world, first = load_two_views(tmp_path), next(iter(SCHEMA))
+    counting, before = count_items(world), world.now
+    world.capture({first: ZSet([(tuple(None for _ in SOURCES[first].columns or ()), 1)])})
+    world.engine.move_idle(())
+    assert counting.items == 0
+    assert [world.time_of(one.contract) for one in world.plan.contracts] == [before, world.now]
+    assert world.wrong() == []
 
 
 def test_a_chain_that_lacks_an_input_is_refused_instead_of_going_past_it(tmp_path: Path):

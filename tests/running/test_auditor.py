@@ -12,9 +12,9 @@ import pytest
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.model.log import Commit, CommitMark, Edit, Lease
-from headrace.model.notes import CapturedUpTo, SourceMissed
-from headrace.observe.cost import ChargedAccounts
-from headrace.site.auditor import Auditor, WatchedContract
+from headrace.model.notes import CapturedUpTo, ChargedUpTo, ContractAccount, CopyReached, SourceMissed
+from headrace.observe.cost import Account, ChargedAccounts
+from headrace.site.auditor import Auditor, KeptLook, WatchedContract
 from headrace.site.deliver.progress import CopyProgress, say_writing
 
 SECOND = 1_000_000
@@ -168,3 +168,29 @@ def test_a_copy_that_is_written_for_long_says_where_it_hangs_and_how_long_delive
     slow = copy.begin(10.0).reach(7, 14.0)
     assert (slow.t, slow.takes_s, slow.begun_s) == (7, 4.0, None)
     assert slow.begin(20.0).reach(8, 20.1).takes_s == pytest.approx(3.6)
+
+
+def test_a_look_writes_again_only_what_is_not_as_it_was() -> None:
+    """Most looks find what the one before found: they write the numbers that are shown, and no more."""
+    charged = ChargedAccounts({"sales": Account(NOON), "rent": Account(NOON)}, upto=7)
+    kept = KeptLook({}, {"sales": NOON}, charged)
+    assert {one.name for one in kept.notes_since(KeptLook())} == {
+        CopyReached("sales", NOON).name,
+        ContractAccount("sales", "").name,
+        ContractAccount("rent", "").name,
+        ChargedUpTo(7).name,
+    }
+    assert kept.notes_since(kept) == ()
+    later = replace(kept, charged=replace(charged, accounts={**charged.accounts, "rent": Account(NOON, cost=1.0)}))
+    assert [one.name for one in later.notes_since(kept)] == [ContractAccount("rent", "").name]
+
+
+def test_records_that_a_look_changed_are_kept_at_once(place: Place) -> None:
+    for _ in range(12):
+        place.now += SECOND
+        place.captured(place.now, place.now)
+        place.auditor.audit(place.lease, ChargedAccounts())
+        restarted = Auditor(place.ledger, lambda: place.now)
+        restarted.resume()
+        assert restarted.records == place.auditor.records
+    assert place.episodes == 1

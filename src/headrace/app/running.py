@@ -70,7 +70,7 @@ __all__ = [
     "run_project",
 ]
 
-STATUS_EVERY_S = 1.0
+STATUS_EVERY_S, PHASE_EVERY_S = 1.0, 0.1
 MEND_DISK = "make room on its disk, and allow writing there; everything continues by itself then"
 LOG_BYTES = 10_000_000
 
@@ -232,7 +232,7 @@ def keep_promises(host: ServiceHost, say: Say, tell_phase: Say) -> None:
     Raises what keeps views from being loaded, or has ended the service.
     """
     phase, written, troubles = "", 0.0, TroubleLines()
-    while not host.stop.wait(0.1):
+    while not host.stop.wait(PHASE_EVERY_S if host.state is State.LOADING else STATUS_EVERY_S / 2):
         loading = host.service.loading
         assert loading is not None
         if host.state is State.LOADING and loading.phase != phase:
@@ -253,7 +253,7 @@ def keep_promises(host: ServiceHost, say: Say, tell_phase: Say) -> None:
         if not host.service.is_running:
             host.become(State.FAILED)
             raise _failure(host)
-        if time.monotonic() - written >= STATUS_EVERY_S:
+        if time.monotonic() - written >= 0.9 * STATUS_EVERY_S:
             _write_status(host)
             written = time.monotonic()
 

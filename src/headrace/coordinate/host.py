@@ -54,6 +54,8 @@ log = logging.getLogger("headrace.service")
 ENDED_EVERY_S = 0.1
 LOOKING = 0.05
 """Share of the time that may be spent on looking for better plans."""
+IDLE_LOOKS = 6
+"""How many times as long to wait for the next look while no rows are pushed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,8 @@ class ServiceHost:
         self._checking: Checking | None = None
         self._refused = RefusedVersions()
         self._stopped = StoppedSources()
+        self._measured_plan: Plan | None = None
+        self._measured_rows, self._measure_at = 0, 0.0
         self._files = ""  # a digest of the files that what runs was made from; a move keeps it
 
     def become(self, state: State) -> None:
@@ -137,7 +141,8 @@ class ServiceHost:
 
     def write_status(self) -> None:
         with self._writing:
-            self.folder.write_json(STATUS_FILE, self.status())
+            # Not indented: it is written every second, and Python takes many times as long to indent.
+            self.folder.write_json(STATUS_FILE, self.status(), indent=None)
 
     def audit(self) -> dict[str, Any]:
         """The audit of the last look; before the first of this run, of the run before."""
@@ -287,19 +292,21 @@ class ServiceHost:
         while not end.wait(pause_s):
             started = time.perf_counter()
             try:
-                self._replan(end, measure)
+                self._replan(end, measure, IDLE_LOOKS * look_every_s)
             except Exception:  # whatever it is: what runs goes on as it is
                 log.exception("looking for a better plan failed")
             pause_s = max(look_every_s, (time.perf_counter() - started) / LOOKING)
 
-    def _replan(self, end: threading.Event, measure: Measure) -> None:
-        """One look; none while somebody applies a plan."""
+    def _replan(self, end: threading.Event, measure: Measure, idle_s: float) -> None:
+        """One look; none while somebody applies a plan. While no rows are pushed, measurements are taken less often."""
         service, loading = self.service, self.service.loading
         if loading is None or not loading.done.is_set() or not self._turn.acquire(blocking=False):
             return
         try:
             running = service.running
-            if running is not None and not self._follow_sources(running, end):
+            if running is None or self._follow_sources(running, end):
+                return
+            if self._is_time_to_measure(running, idle_s):
                 assert self._replanning is not None
                 measured = self._measure(measure)
                 write_measured(self.folder, measured)
@@ -309,6 +316,14 @@ class ServiceHost:
                     self._refused.step(running.plan, measured, go_over)
         finally:
             self._turn.release()
+
+    def _is_time_to_measure(self, running: Running, idle_s: float) -> bool:
+        """Whether rows were pushed since the last measurement, or that was some time ago."""
+        plan, rows, now_s = running.plan, self.service.rounds.counts.rows, time.monotonic()
+        if plan is self._measured_plan and rows == self._measured_rows and now_s < self._measure_at:
+            return False
+        self._measured_plan, self._measured_rows, self._measure_at = plan, rows, now_s + idle_s
+        return True
 
     def _follow_sources(self, running: Running, end: threading.Event) -> bool:
         """Goes over to what the project's files mean now if tables of stopped sources have another key or other columns

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from headrace.model.catalogue import Catalogue, OperatorTime
 from headrace.model.plan import Graph, Operator
 from headrace.observe.rates import VertexFlow
-from headrace.observe.times import INGEST, RECOMPUTE, Operation, OperatorTimes
+from headrace.observe.times import INGEST, RECOMPUTE, Operation, OperatorTimes, seconds_of
 
 
 def operation_of(graph: Graph, vertex: str) -> Operation:
@@ -60,11 +60,31 @@ def rows_of_push(graph: Graph, flows: Mapping[str, VertexFlow], vertex: str, bat
 def predictor(
     catalogue: Catalogue, graph: Graph, times: OperatorTimes, flows: Mapping[str, VertexFlow]
 ) -> Callable[[str, float], float]:
-    """Seconds of a push, from the vertex and the seconds of changes that it lacks."""
-    known = {name: (operation_of(graph, name), planned_time(catalogue, graph, name)) for name in graph.vertices}
+    """Seconds of a push, from the vertex and the seconds of changes that it lacks.
+
+    A decision about pushes asks for each vertex dozens of times, with other seconds each time: what does not depend on
+    these is looked up once.
+    """
+    known: dict[str, tuple[OperatorTime, tuple[float, float] | None]] = {}
 
     def seconds(vertex: str, batch_s: float) -> float:
-        operation, planned = known[vertex]
-        return times.predict_s(operation, vertex, *rows_of_push(graph, flows, vertex, batch_s), planned)
+        if vertex not in known:
+            planned = planned_time(catalogue, graph, vertex)
+            known[vertex] = (
+                times.time_of_vertex(operation_of(graph, vertex), vertex, planned),
+                _find_rates(graph, flows, vertex),
+            )
+        time, rates = known[vertex]
+        if rates is not None:
+            return time.fixed + (time.per_in * rates[0] + time.per_out * rates[1]) * batch_s
+        return seconds_of(time, *rows_of_push(graph, flows, vertex, batch_s))
 
     return seconds
+
+
+def _find_rates(graph: Graph, flows: Mapping[str, VertexFlow], vertex: str) -> tuple[float, float] | None:
+    """Rows in and out of each second of changes, where that is the same for all batches."""
+    flow, edge = flows.get(vertex), graph.edges.get(vertex)
+    if flow is None or not flow.rows_out.is_known or (edge is not None and edge.is_recomputed):
+        return None
+    return flow.rows_in.rate, flow.rows_out.rate

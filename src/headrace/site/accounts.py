@@ -153,10 +153,17 @@ class Accounts:
         self.journal.emit(DatasetsStored(now, sum(size for _, _, size in sizes), seconds, used))
 
 
-def account_notes(charged: ChargedAccounts) -> tuple[ContractAccount | ChargedUpTo, ...]:
-    """Notes of the accounts and of the number of the last event in them, for one commit."""
-    accounts = (ContractAccount(name, account.to_json()) for name, account in charged.accounts.items())
-    return (*accounts, ChargedUpTo(charged.upto))
+def account_notes(
+    charged: ChargedAccounts, before: ChargedAccounts | None = None
+) -> tuple[ContractAccount | ChargedUpTo, ...]:
+    """Notes of the accounts and of the number of the last event in them, for one commit; of those that are not as they
+    were `before`.
+    """
+    known, upto = ({}, None) if before is None else (before.accounts, before.upto)
+    accounts = (
+        ContractAccount(name, one.to_json()) for name, one in charged.accounts.items() if known.get(name) != one
+    )
+    return (*accounts, *(() if charged.upto == upto else (ChargedUpTo(charged.upto),)))
 
 
 def _event(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass, field
+from functools import cache, partial
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from headrace.model.note_texts import RemovedNote
 from headrace.model.notes import (
     AuditRecord,
     CapturedUpTo,
+    ChargedUpTo,
+    ContractAccount,
     CopyReached,
     LastLook,
     SourceMissed,
@@ -34,10 +37,16 @@ from headrace.site.journal import Journal
 
 PAUSE = 2_000_000
 """Microseconds without a look, though there is one every second, mean that the process stood still."""
+BEHIND = 100_000
+"""Microseconds by which clocks may be measured wrong."""
 LOADED_WITHIN = 600_000_000
 """Microseconds that loading a view may take."""
 MOST_COMMIT_MARKS = 10_000
 """To look through for the oldest: captures make two with each commit, several a second."""
+
+
+OldestAfter = Callable[[str, int], CommitMark | None]
+"""The oldest commit mark of a database after a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +78,25 @@ class MeasuredLag:
     view_lag_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class KeptLook:
+    """What the ledger has of a look beside its numbers: records, times of copies, accounts. Most stays the same from
+    one look to the next, and is not written again.
+    """
+
+    records: Mapping[str, Record] = field(default_factory=dict)
+    copies: Mapping[str, int] = field(default_factory=dict)
+    charged: ChargedAccounts | None = None
+
+    def notes_since(self, before: KeptLook) -> tuple[AuditRecord | CopyReached | ContractAccount | ChargedUpTo, ...]:
+        """The notes that differ."""
+        known = before.records
+        records = (AuditRecord(name, one.to_json()) for name, one in self.records.items() if known.get(name) != one)
+        copies = (CopyReached(name, t) for name, t in self.copies.items() if before.copies.get(name) != t)
+        accounts = () if self.charged is None else account_notes(self.charged, before.charged)
+        return (*records, *copies, *accounts)
+
+
 @dataclass(slots=True)
 class Auditor:
     ledger: Ledger
@@ -87,6 +115,8 @@ class Auditor:
     copies: Callable[[], Mapping[str, int]] = dict
     """The times that copies have reached, by contract; of those that this service has asked."""
     _looked_at: int | None = None
+    _kept: KeptLook = field(default_factory=KeptLook)
+    """As of the last commit of this process."""
     _turn: threading.Lock = field(default_factory=threading.Lock)
     """Held while records are read or changed, inside of `_looking`: pushes judge rows during a look."""
     _looking: threading.Lock = field(default_factory=threading.Lock)
@@ -111,6 +141,14 @@ class Auditor:
         """
         return {contract: one.view_lag_s for contract, one in self.measured.items() if times.get(one.vertex) == one.t}
 
+    @property
+    def finds_captures_behind(self) -> bool:
+        """Whether the last look found a view to lack changes from before the time that it has reached: a capture has
+        fallen behind its database.
+        """
+        at = self._looked_at or 0
+        return any(one.view_lag_s * 1e6 > at - one.t + BEHIND for one in self.measured.values())
+
     def measure(self) -> Mapping[str, float]:
         """Lags now, by contract; of those that are loaded."""
         return self._measure_lags(self.clock())
@@ -121,18 +159,20 @@ class Auditor:
         last = {name: CommitMark(name, one.t, one.commit_time) for name, one in positions.items()}
         missed = {name: one.t for name, one in read_notes(self.ledger, SourceMissed).items()}
         copies = self._find_copies()
-        found = {}
+        found: dict[str, MeasuredLag] = {}
+        # Contracts that were pushed together lack the same: of those the ledger is asked once.
+        oldest = cache(partial(self._oldest_after, now=now))
         for one in self.watched:
             before = self.measured.get(one.contract)  # one that has to be loaded again is as late as it was
             reached = times.get(one.vertex, None if before is None else before.t)
             if reached is not None:
                 # Whatever came since changes were missed may not be all.
                 t = min([reached, *(since for source, since in missed.items() if source in one.sources)])
-                view_lag_s = lag_s(now, t, self._find_progress(one, t, last, now))
+                view_lag_s = _measure_lag(one, t, last, now, oldest)
                 seen_s: float | None = view_lag_s
                 if one.delivers:
                     copied = copies.get(one.contract)
-                    seen_s = None if copied is None else self._lag_of_copy(one, min(copied, t), last, now)
+                    seen_s = None if copied is None else _measure_lag(one, min(copied, t), last, now, oldest)
                 found[one.contract] = MeasuredLag(one.vertex, t, seen_s, view_lag_s)
         self.measured = found
         return self.lags_s
@@ -141,17 +181,6 @@ class Auditor:
         """The times of all copies: those that were asked say it themselves, of others it is noted."""
         noted = {name: one.t for name, one in read_notes(self.ledger, CopyReached).items()}
         return {**noted, **self.copies()}
-
-    def _lag_of_copy(self, one: WatchedContract, t: int, last: Mapping[str, CommitMark], now: int) -> float:
-        return lag_s(now, t, self._find_progress(one, t, last, now))
-
-    def _find_progress(
-        self, one: WatchedContract, view_t: int, last: Mapping[str, CommitMark], now: int
-    ) -> list[DatabaseProgress]:
-        return [
-            DatabaseProgress(database, self._oldest_after(database, view_t, now), last.get(database))
-            for database in one.databases
-        ]
 
     def _oldest_after(self, database: str, view_t: int, now: int) -> CommitMark | None:
         """The first; unless our clock was put back since then. Then the oldest by the clock as it is now."""
@@ -167,12 +196,12 @@ class Auditor:
             looked = self._take(now, charged.accounts)
             self._tell(events)
             with self._turn:
-                notes = [AuditRecord(name, record.to_json()) for name, record in self.records.items()]
+                kept = KeptLook(self.records.copy(), dict(self.copies()), charged)
             shown = [LastLook(looked.to_json())] if self.watched else []
-            copies = [CopyReached(name, t) for name, t in self.copies().items()]
             # Here, so that an episode and the events that tell of it are in one commit: each is told once.
             with self.journal.committing() as told:
-                self.ledger.commit(lease, Commit(notes=(*notes, *copies, *account_notes(charged), *shown), events=told))
+                self.ledger.commit(lease, Commit(notes=(*kept.notes_since(self._kept), *shown), events=told))
+            self._kept = kept
             self.looked = looked if self.watched else self.looked
 
     def imagine(self, accounts: Mapping[str, Account]) -> ContractReadings:
@@ -268,6 +297,12 @@ class Auditor:
             self.judged[one.contract] = max(before, upto)
             record = self.records.get(one.contract, Record())
             self.records[one.contract] = apply_rows(record, rows, late, one.penalty)
+
+
+def _measure_lag(one: WatchedContract, t: int, last: Mapping[str, CommitMark], now: int, oldest: OldestAfter) -> float:
+    """The lag of a view or a copy that is at a time."""
+    progress = (DatabaseProgress(name, oldest(name, t), last.get(name)) for name in one.databases)
+    return lag_s(now, t, progress)
 
 
 def last_look(ledger: Ledger) -> ContractReadings | None:

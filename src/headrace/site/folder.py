@@ -142,8 +142,8 @@ class Folder:
 
     # Small files
 
-    def write_json(self, name: str, value: object) -> None:
-        self._replace(name, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False).encode())
+    def write_json(self, name: str, value: object, indent: int | None = 2) -> None:
+        self._replace(name, json.dumps(value, indent=indent, ensure_ascii=False, allow_nan=False).encode())
 
     def read_json(self, name: str) -> Any | None:
         """None if there is no such file. Raises UnreadableState for one that is not whole."""

@@ -31,6 +31,8 @@ log = logging.getLogger("headrace.service")
 
 UPKEEP_EVERY_S, NOTHING_DUE_S = 0.5, 3.0
 """Looking for upkeep reads all logs: less often when there was none."""
+IDLE_STEP_S = 15.0
+"""How long after a look that found nothing the next one is, if no rows were pushed since."""
 TRIM_EVERY_S = 20.0
 GRACE_S = 60.0
 """How long files stay that no log names: the process that wrote them may be about to commit."""
@@ -67,12 +69,15 @@ class Housekeeping:
     clock: Callable[[], int]
     stop: threading.Event
     _kept_up: KeptUp | None = None
+    _stepped_rows: int = -1
+    _step_at: float = 0.0
     _trimmed_at: float = field(default_factory=time.monotonic)
     _forgot_at: float = field(default_factory=time.monotonic)
 
     def follow(self, running: Running, engine: Engine) -> None:
         """Keeps up the logs of what runs from now on. Files without a name stay known from one plan to the next."""
         unnamed = {} if self._kept_up is None else self._kept_up.upkeep.unnamed
+        self._step_at = 0.0
         self._kept_up = KeptUp(running, Upkeep(engine, budgets=running.budgets, unnamed=unnamed))
 
     def run(self) -> None:
@@ -99,11 +104,14 @@ class Housekeeping:
         """One piece of work. Returns the seconds until the next."""
         self.repairs.mend(kept.upkeep, kept.running)
         self.mending.try_again(kept.engine, kept.running)
-        began = time.monotonic()
-        done = kept.upkeep.step()
+        began, rows = time.monotonic(), self.rounds.counts.rows
+        is_time = rows != self._stepped_rows or began >= self._step_at
+        done = kept.upkeep.step() if is_time else ()
         if done:
             self.gaps.learn(time.monotonic() - began)
             self.accounts.kept_up(done)
+        elif is_time:
+            self._stepped_rows, self._step_at = rows, began + IDLE_STEP_S
         if time.monotonic() - self._trimmed_at > TRIM_EVERY_S:
             self._trimmed_at = time.monotonic()
             self._trim(kept)

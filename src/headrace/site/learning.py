@@ -146,6 +146,10 @@ class Learning:
             self.last[contract] = predicted_s, (now - at) / 1e6
             self.accuracy[contract] = compare_times(self.accuracy.get(contract, Accuracy()), *self.last[contract])
 
+    def leave_out(self, contract: str) -> None:
+        """A push of a contract is done that had nothing to do: it says nothing about those that have."""
+        self.begun.pop(contract, None)
+
     # Going on
 
     def copy(self) -> Learning:

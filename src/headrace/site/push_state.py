@@ -72,6 +72,23 @@ class PushState:
         return next((self.failing[vertex] for vertex in needed if vertex in self.failing), None)
 
 
+@dataclass(slots=True)
+class ShownStarts:
+    """When the next pushes of contracts are due, for `status`. Nothing changes that until rounds publish another state:
+    they decide anew whenever something happens that they did not foresee.
+    """
+
+    _known: tuple[PushState, Mapping[str, int]] | None = None  # one value: several threads ask
+
+    def find(
+        self, state: PushState, now: int, times: Mapping[str, int], lags_s: Mapping[str, float]
+    ) -> Mapping[str, int]:
+        known = self._known
+        if known is None or known[0] is not state:
+            self._known = known = state, state.next_starts(now, times, lags_s)
+        return known[1]
+
+
 def find_needed(paths: Paths, program: Program, contract: str) -> list[str]:
     """The vertices that a contract needs, and what is computed of the last."""
     answer = program.answers.get(contract)

@@ -39,6 +39,8 @@ log = logging.getLogger("headrace.service")
 
 IDLE_S, YIELD_S = 0.25, 0.001
 """Pauses between rounds; however much there is to push, a load that waits for its turn gets it."""
+LONGEST_PAUSE_S = 0.5
+"""Where nothing is due for longer: somebody may ask for a push, or something may happen that nobody foresaw."""
 
 
 @dataclass(slots=True)
@@ -60,6 +62,8 @@ class Rounds:
     state: PushState | None = None
     counts: PushCounts = field(default_factory=PushCounts)
     _answered: int = 0
+    _is_idle: bool = False
+    """Whether the last round had nothing to do but to note times."""
     _quiet_until: float = 0.0
     """On the clock that nobody sets: no push is due before."""
 
@@ -75,6 +79,7 @@ class Rounds:
         """Switches to a plan: from here on it runs."""
         self.scheduler = Scheduler(running, engine, self._learnt(running.plan), self.slots, self.copies_take_s)
         self._publish()  # one assignment: a reader finds the plan before, or all of this one
+        self.wake()
 
     def push_program(self, program: Program) -> None:
         """Pushes this from now on, for the plan that runs: what it asks for, and what a plan on its way adds."""
@@ -120,7 +125,7 @@ class Rounds:
                     self.auditor.look_before_pushing()
                     self._push_as_asked(self.scheduler)
                 pause_s = self._push(self.scheduler) if self.scheduler is not None else IDLE_S
-            self.stop.wait(min(max(YIELD_S, pause_s), IDLE_S))
+            self.stop.wait(min(max(YIELD_S, pause_s), LONGEST_PAUSE_S))
 
     def _push_as_asked(self, scheduler: Scheduler) -> None:
         """An audit may ask for all views at one time, ahead of their turn; tried once.
@@ -164,7 +169,10 @@ class Rounds:
         started = time.perf_counter()
         try:
             with self.gaps.pushing():
-                pushed = scheduler.round(aside, scene)
+                # Where nothing happens, all views move on together: each by itself would take a round of its own.
+                pushed = scheduler.move_idle(scene) if self._is_idle else []
+                pushed = pushed or scheduler.round(aside, scene)
+                self._is_idle = bool(pushed) and not any(one.seconds or one.error for one in pushed)
         except Conflict as error:
             log.warning("somebody else moved what was pushed: %s", error)
             return 0.0

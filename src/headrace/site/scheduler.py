@@ -185,11 +185,22 @@ class Scheduler:
         self._learn(pushed, scene.now + round((time.perf_counter() - started) * SECOND), scene.times)
         return pushed
 
+    def move_idle(self, scene: Scene) -> list[Pushed]:
+        """Brings everything forward that has nothing to do, whoever's turn it is."""
+        moved = self.engine.move_idle({*self.apart, *self.engine.in_work.vertices, *self.engine.alone})
+        self._learn(moved, scene.now, scene.times)
+        return moved
+
     def _learn(self, pushed: list[Pushed], now: int, before: Mapping[str, int]) -> None:
         """Learns from pushes that are done now; `before` are the times of their vertices when they began."""
         there = {one.vertex: one.t for one in pushed if one.error is None}
+        worked = {one.vertex for one in pushed if one.seconds}
         for contract, due in self.pending.items():
-            if there.get(due.vertex, NEVER) >= due.target:
+            if there.get(due.vertex, NEVER) < due.target:
+                continue
+            if worked.isdisjoint(self.paths.upstream[contract]):
+                self.learning.leave_out(contract)
+            else:
                 self.learning.end(contract, now)
         for one in pushed:
             self._note(one, now)

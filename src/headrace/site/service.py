@@ -43,6 +43,7 @@ from headrace.site.journal import Journal
 from headrace.site.loading import Loader, Loading
 from headrace.site.mending import Mending, report_bad_rows
 from headrace.site.process import SERVICE
+from headrace.site.push_state import ShownStarts
 from headrace.site.repairs import Repairs
 from headrace.site.rounds import IDLE_S, Rounds
 from headrace.site.running import Running
@@ -65,6 +66,7 @@ ANSWER_WITHIN_S = 8.0
 """How long threads that ask databases may go on: a database that stands still never answers."""
 AUDIT_EVERY_S = 1.0
 SLOTS_EVERY_S = 3.0
+WAKE_EVERY_S = 5.0
 
 OnPush = Callable[[list[Pushed]], None]
 
@@ -96,8 +98,10 @@ class Service:
         self.threads = GuardedThreads(self.stop)
         self.turns, self.gaps, self.in_work = Turns(), Gaps(), InWork()
         self.journal = Journal()
+        self.starts = ShownStarts()
         self.troubles, self.unloaded, self.slots = Troubles(journal=self.journal), Unloaded(self.journal), KeptLogs()
         self._loading: Loading | None = None
+        self._wake_at = 0.0
         self._own_threads: list[threading.Thread] = []
 
     # Life
@@ -265,6 +269,18 @@ class Service:
         """Takes the numbers that are shown from now on."""
         self.auditor.audit(self.lease, self.accounts.catch_up())
 
+    def _wake_rounds(self) -> None:
+        """Has rounds decide anew where something may be that they could not foresee: a capture that has fallen behind,
+        a vertex that failed, a view that was loaded again. Whatever else it may be is seen a little later.
+        """
+        state, now_s = self.rounds.state, time.monotonic()
+        failing = state is not None and bool(state.failing or state.halted or state.in_flight)
+        unusual = failing or bool(self.unloaded.why) or self.auditor.finds_captures_behind
+        if unusual or now_s >= self._wake_at:
+            self.rounds.wake()
+            # Once more when it is over: rounds may not have seen that yet.
+            self._wake_at = now_s + (0.0 if unusual else WAKE_EVERY_S)
+
     def _watch_slots(self) -> None:
         while not self.stop.wait(SLOTS_EVERY_S if self.slots.found else IDLE_S):
             self.slots.look({name: one.task for name, one in list(self.captures.running.items())})
@@ -279,7 +295,7 @@ class Service:
             if since > LEASE_S:
                 self.journal.emit(ServiceSuspended(self.clock(), since))
             self.look()
-            self.rounds.wake()  # a capture may have fallen behind, which nobody could foresee
+            self._wake_rounds()
             self.captures.check()
             self.captures.look_at_steps(self.ledger)
             report_source_troubles(self.troubles, self.ledger, self.captures)

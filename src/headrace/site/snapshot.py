@@ -76,7 +76,7 @@ def take_snapshot(service: Service) -> ServiceSnapshot:
     pushing, loading = service.rounds.state, service.loading
     now, times = service.clock(), service.ledger.times()
     watched = () if pushing is None else pushing.running.watched
-    starts = {} if pushing is None else pushing.next_starts(now, times, service.auditor.lags_of(times))
+    starts = {} if pushing is None else service.starts.find(pushing, now, times, service.auditor.lags_of(times))
     return ServiceSnapshot(
         now=now,
         pushing=pushing,

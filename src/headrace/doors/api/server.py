@@ -6,6 +6,7 @@ neither other requests nor pushes.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import json
 import threading
@@ -36,6 +37,7 @@ from headrace.model.options import ApplyWishes
 
 LOOPBACK = "127.0.0.1"
 START_WITHIN_S = 15.0
+TICK_S = 0.5
 ROWS_AT_ONCE = 1000
 MOST_ROWS = 1_000_000
 EVENTS_AT_ONCE, MOST_EVENTS = 50, 10_000
@@ -205,12 +207,20 @@ def _acting_routes(api: APIRouter, host: ServiceHost) -> None:
         return {"state": "stopping"}
 
 
+class _QuietServer(uvicorn.Server):
+    """Looks twice a second whether it shall stop, instead of ten times: most projects are asked rarely."""
+
+    async def main_loop(self) -> None:
+        while not await self.on_tick(0):
+            await asyncio.sleep(TICK_S)
+
+
 class ApiServer:
     """Serves until it is stopped."""
 
     def __init__(self, api: FastAPI, port: int) -> None:
         config = uvicorn.Config(api, host=LOOPBACK, port=port, log_config=None, access_log=False, lifespan="off")
-        self._server = uvicorn.Server(config)
+        self._server = _QuietServer(config)
         self._thread = threading.Thread(target=self._run, name="http", daemon=True)
         self._thread.start()
         until = time.monotonic() + START_WITHIN_S

@@ -88,10 +88,11 @@ class Upkeep:
 
         Logs that have contents give only what the base holds: the rest is on its way into the next.
         """
-        times, together = self._times(logs), dict[tuple[str, int], list[tuple[Log, int]]]()
+        together = dict[tuple[str, int], list[tuple[Log, int]]]()
+        since = self._find_since(logs)
         spools = self._spools()
         for name, log in logs.items():
-            spec, upto = self.engine.program.logs.get(name), self._since(log, times)
+            spec, upto = self.engine.program.logs.get(name), since[name]
             if spec is not None and spec.has_contents:
                 upto = min(upto, NEVER if log.base_t is None else log.base_t)
             keep = self.keep_captured if name in spools else self.keep
@@ -108,17 +109,17 @@ class Upkeep:
         return {name for task in tasks.values() for name in task.reads} - set(tasks)
 
     def _due(self, logs: Mapping[str, Log]) -> Iterator[UpkeepItem]:
-        times = self._times(logs)
         noted = read_notes(self.engine.ledger, LogKeys)
         for name, log in logs.items():
             spec = self.engine.program.logs[name]
             yield from self._keys_missing(spec, log, noted.get(name))
+        since = self._find_since(logs)
         for name, log in logs.items():
-            spec, since = self.engine.program.logs[name], self._since(log, times)
+            spec, at = self.engine.program.logs[name], since[name]
             if spec.keys:
-                yield from (UpkeepItem(spec, self.engine.store, since, merge=due) for due in merges_due(log.pieces))
+                yield from (UpkeepItem(spec, self.engine.store, at, merge=due) for due in merges_due(log.pieces))
             if spec.has_contents:
-                yield from self._compaction(spec, log, since)
+                yield from self._compaction(spec, log, at)
 
     def _times(self, logs: Mapping[str, Log]) -> dict[str, int]:
         """The times of logs that go on from where they are: those that are halted are rebuilt, and look nothing up
@@ -127,11 +128,14 @@ class Upkeep:
         waiting = self.engine.waiting()
         return {name: log.t for name, log in logs.items() if name not in waiting}
 
-    def _since(self, log: Log, times: Mapping[str, int]) -> int:
-        """The smallest time at which anyone still looks a log up."""
-        tasks = self.engine.program.tasks.values()
-        readers = [times[task.vertex] for task in tasks if log.name in task.reads and task.vertex in times]
-        return min([*readers, log.t])
+    def _find_since(self, logs: Mapping[str, Log]) -> dict[str, int]:
+        """The smallest time at which anyone still looks a log up, by log."""
+        found, times = {name: log.t for name, log in logs.items()}, self._times(logs)
+        for task in self.engine.program.tasks.values():
+            for read in task.reads if task.vertex in times else ():
+                if read in found:
+                    found[read] = min(found[read], times[task.vertex])
+        return found
 
     def _keys_missing(self, spec: LogSpec, log: Log, noted: LogKeys | None) -> Iterator[UpkeepItem]:
         known = () if noted is None else noted.keys

@@ -314,9 +314,15 @@ class Pusher:
                 done.append(Pushed(name, logs[name].t, error=f'its input "{late}" is not there yet'))
             else:
                 lacking[name] = times[name] = t
+        idle = self._find_idle(lacking, logs)
+        moved = [Pushed(name, lacking[name]) for name in idle]
+        edits = [
+            edit for one in moved for edit in edits_of_time(self.program.tasks[one.vertex], logs[one.vertex].t, one.t)
+        ]
+        working = {name: t for name, t in lacking.items() if name not in idle}
         chains = [
-            ChainItem(tuple(self._work(name, lacking[name], logs) for name in chain))
-            for chain in together({name: self.program.tasks[name].reads for name in lacking}, lacking)
+            ChainItem(tuple(self._work(name, working[name], logs) for name in chain))
+            for chain in together({name: self.program.tasks[name].reads for name in working}, working)
         ]
         outcomes = list[tuple[WorkItem, ItemOutcome[Produced]]]()
         for chain, outcome in zip(chains, self.runner.run(chains) if chains else [], strict=True):
@@ -325,7 +331,42 @@ class Pusher:
             ]
             made = (replace(_outcome(link), harmful=outcome.harmful, retryable=outcome.retryable) for link in links)
             outcomes += zip(chain.items, made, strict=True)
-        return [*done, *self._commit([], outcomes)]
+        return [*done, *moved, *self._commit(edits, outcomes, moved)]
+
+    def _find_idle(self, lacking: Mapping[str, int], logs: Mapping[str, Log]) -> list[str]:
+        """Vertices that have nothing to do: no changes have come to what they read, and none come with this job.
+
+        Inputs come first.
+        """
+        idle: dict[str, None] = {}
+        for name, t in lacking.items():
+            task = self.program.tasks[name]
+            is_fed = any(read in lacking and read not in idle for read in task.reads)
+            if not is_fed and not has_work(task, logs[name], t, logs):
+                idle[name] = None
+        return list(idle)
+
+    def move_idle(self, but: Collection[str]) -> list[Pushed]:
+        """Brings all that has nothing to do as far as everything is captured: one commit, and no work. `but` are
+        vertices that somebody else pushes, or may be pushing; what is made of them stays where it is as well.
+        """
+        logs, waiting = self.ledger.logs(), self.waiting()
+        reached: dict[str, int] = {name: log.t for name, log in logs.items() if name not in self.program.tasks}
+        moved, edits = list[Pushed](), list[Edit]()
+        for name in self.upstream(self.program.tasks):
+            task, log = self.program.tasks[name], logs.get(name)
+            if log is None or name in waiting or name in but or any(read not in reached for read in task.reads):
+                continue
+            t = min(reached[read] for read in task.reads)
+            if t <= log.t:
+                reached[name] = log.t
+            elif not has_work(task, log, t, logs) and (task.state is None or task.state.name in logs):
+                reached[name] = t
+                moved.append(Pushed(name, t))
+                edits += edits_of_time(task, log.t, t)
+        if edits:
+            self.ledger.commit(self.lease, Commit(tuple(edits), events=self.tell(moved)))
+        return moved
 
     def _work(self, name: str, t: int, logs: Mapping[str, Log]) -> WorkItem:
         expected_s = 0.0 if self.expect is None else self.expect(name, (t - logs[name].t) / SECOND)

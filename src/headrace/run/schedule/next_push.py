@@ -166,7 +166,8 @@ def next_pushes(paths: Paths, scene: Scene) -> PushDecision:
     waiting = [standing for entry in paths.contracts if (standing := _standing(paths, scene, entry)) is not None]
     early = _starts_in_turn(waiting, scene.slots)
     due, later, wake = list[Due](), list[_Standing](), scene.now + 3600 * SECOND
-    for standing in waiting:
+    # By deadlines, so that one of the first has the earliest start: of the others it is enough that they are later.
+    for standing in sorted(waiting, key=lambda one: one.deadline):
         in_turn = early[standing.entry.contract]
         if not standing.is_due(scene.now) and in_turn > scene.now:
             later.append(standing)
@@ -233,13 +234,27 @@ class _Standing:
 
     def next_start(self, upto: int) -> int:
         """The first time at which it is due, or `upto` if it is not before; it is not now."""
-        early, late = self.scene.now, upto
         if not self.is_due(upto):
             return upto
+        alone = self._last_start(self.deadline - round((1 - START_AT) * self.freshness))
+        waits = max(self._last_start(self.end), self.halfway)
+        return min(upto, max(self.scene.now, min(alone, waits)))
+
+    def _last_start(self, end: int) -> int:
+        """The first time at which a push that starts then ends at `end` or later.
+
+        Pushes take longer the more sources have moved on, so it is between these two, which are mostly close together.
+        """
+        late = max(self.scene.now, end - self._takes(self.scene.now))
+        early = max(self.scene.now, end - self._takes(late))
         while late - early > PRECISION:
             middle = (early + late) // 2
-            early, late = (early, middle) if self.is_due(middle) else (middle, late)
+            early, late = (early, middle) if middle + self._takes(middle) >= end else (middle, late)
         return late
+
+    def _takes(self, at: int) -> int:
+        """Microseconds of a push that starts at a later time, if until then only the sources move on."""
+        return round(self.path_s(self.watermark + (at - self.scene.now)) * SECOND)
 
     def due(self) -> Due:
         entry, target = self.entry, self._target()
@@ -279,14 +294,16 @@ def _standing(paths: Paths, scene: Scene, entry: Promised) -> _Standing | None:
 
 def path_s(paths: Paths, scene: Scene, contract: str, target: int) -> float:
     """Seconds from the start of a push to a time until the view is there, with margin; 0 if it is."""
+    # Every decision asks for this hundreds of times.
+    times, inputs, seconds = scene.times, paths.inputs, scene.seconds
     done, name = dict[str, float](), ""
     for name in paths.upstream[contract]:
-        lacks = target - scene.times[name]
-        if lacks <= 0:
-            done[name] = 0.0
-        else:
-            inputs = max((done[input_] for input_ in paths.inputs[name]), default=0.0)
-            done[name] = inputs + scene.seconds(name, lacks / SECOND)
+        lacks, longest = target - times[name], 0.0
+        if lacks > 0:
+            for input_ in inputs[name]:
+                longest = max(longest, done[input_])
+            longest += seconds(name, lacks / SECOND)
+        done[name] = longest
     return done[name] * (1.0 + scene.margins.get(contract, 0.0))
 
 
