@@ -194,3 +194,14 @@ def test_records_that_a_look_changed_are_kept_at_once(place: Place) -> None:
         restarted.resume()
         assert restarted.records == place.auditor.records
     assert place.episodes == 1
+
+
+def test_a_capture_that_has_fallen_behind_its_database_is_found(place: Place) -> None:
+    place.now = NOON + 10 * SECOND
+    place.captured(NOON + 9 * SECOND, NOON + 9 * SECOND)
+    place.auditor.audit(place.lease, ChargedAccounts())
+    assert not place.auditor.finds_captures_behind
+    place.pushed(NOON + 9 * SECOND)
+    place.captured(NOON + 10 * SECOND, NOON + 2 * SECOND)  # what was committed eight seconds ago comes only now
+    place.auditor.audit(place.lease, ChargedAccounts())
+    assert place.auditor.finds_captures_behind

@@ -7,10 +7,15 @@ from pathlib import Path
 from headrace.run.push.engine import Engine
 from headrace.run.push.items import HereRunner
 from headrace.run.push.perform import perform
+from headrace.run.schedule.next_push import SECOND, Due
+from headrace.site.auditor import WatchedContract
 from headrace.site.folder import Folder
-from headrace.site.running import make_running
+from headrace.site.learning import Learning
+from headrace.site.running import Running, make_running
+from headrace.site.scheduler import Scheduler
 from headrace.site.service import Service
 from tests.plan.share.projects import wanted
+from tests.run.test_engine import load_two_views
 from tests.running.test_steps import plan_of
 
 
@@ -37,3 +42,29 @@ def test_what_pushes_are_expected_to_take_is_what_the_last_round_published(tmp_p
             assert after is not None and after(entry.vertex, 10.0) > before(entry.vertex, 10.0)
     finally:
         service.close()
+
+
+def test_where_nothing_happens_all_views_move_on_together_but_young_ones_that_are_delivered(tmp_path: Path) -> None:
+    """With each push of a view that is delivered, somebody else's database is written to."""
+    world = load_two_views(tmp_path)
+    first, second = world.plan.contracts
+    watched = tuple(
+        WatchedContract(one.contract, one.vertex, one.freshness_s, 0.0, (), delivers=one is second)
+        for one in (first, second)
+    )
+    running = Running(world.plan, world.program, {}, frozenset(world.sources), (), watched, {})
+    scheduler = Scheduler(running, world.engine, Learning(world.plan))
+
+    def move_idle(seconds: float) -> list[int]:
+        """How far behind both are after some seconds, in seconds."""
+        now = world.pass_time(round(seconds * SECOND))
+        scheduler.move_idle(scheduler.state().scene(now, world.ledger.times(), {}))
+        return [round((now - world.time_of(one.contract)) / SECOND) for one in (first, second)]
+
+    assert first.freshness_s == second.freshness_s == 60.0
+    assert move_idle(20.0) == [0, 20]
+    assert move_idle(20.0) == [0, 0]
+    assert move_idle(10.0) == [0, 10]
+    scheduler.pending[second.contract] = Due(second.contract, second.vertex, world.now, world.now, late=False)
+    assert move_idle(5.0) == [0, 0]
+    assert world.wrong() == []

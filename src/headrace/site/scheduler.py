@@ -16,6 +16,7 @@ from headrace.run.push.work import Produced, WorkItem
 from headrace.run.schedule.beside import Aside, set_aside
 from headrace.run.schedule.next_job import Job, ParallelSlots, length_s, longest_share, next_job, parts_of
 from headrace.run.schedule.next_push import (
+    EARLIEST,
     FOREVER,
     SECOND,
     Due,
@@ -132,7 +133,7 @@ class Scheduler:
     def _late_answers(self, scene: Scene) -> Iterator[RoundPush]:
         """What views compute of vertices that are there, as far as that is not pushed along with them."""
         self.engine.leave_alone(self.slow)
-        waiting = self.engine.waiting()
+        waiting = self.engine.waiting() if self.slow else {}
         for contract, name in self.engine.program.answers.items():
             (read,) = self.engine.program.tasks[name].reads
             is_late = scene.times.get(name, FOREVER) < scene.times.get(read, NEVER)
@@ -186,8 +187,17 @@ class Scheduler:
         return pushed
 
     def move_idle(self, scene: Scene) -> list[Pushed]:
-        """Brings everything forward that has nothing to do, whoever's turn it is."""
-        moved = self.engine.move_idle({*self.apart, *self.engine.in_work.vertices, *self.engine.alone})
+        """Brings everything forward that has nothing to do, whoever's turn it is; but not views that are delivered and
+        still young, unless others need them now: with each push of such a view, somebody else's database is written to.
+        """
+        needed = {name for contract in self.pending for name in self.paths.upstream[contract]}
+        delivered = {
+            one.vertex
+            for one in self.running.watched
+            if one.delivers and scene.now - scene.times.get(one.vertex, NEVER) < EARLIEST * one.freshness_s * SECOND
+        }
+        stays = {*self.apart, *self.engine.in_work.vertices, *self.engine.alone, *(delivered - needed)}
+        moved = self.engine.move_idle(stays)
         self._learn(moved, scene.now, scene.times)
         return moved
 

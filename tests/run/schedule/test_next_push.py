@@ -21,6 +21,7 @@ from headrace.run.schedule.next_push import (
     Scene,
     longest_item_s,
     next_pushes,
+    next_starts,
     path_s,
 )
 from headrace.run.schedule.next_round import RoundPush, next_round
@@ -76,6 +77,18 @@ def test_nothing_starts_before_the_wake_and_something_at_it(
         later_s = (found.next_wake - NOON) / SECOND
         assert decided(line, freshness_s, age_s + later_s, behind_s).due
         assert not decided(line, freshness_s, age_s + max(0.0, later_s - 2 * PRECISION / SECOND), behind_s).due
+
+
+@given(st.floats(0.0, 10.0), st.floats(0.0, 2.0), st.floats(1.0, 100.0), st.floats(0.0, 200.0), st.floats(0.0, 5.0))
+def test_the_start_that_people_are_told_is_the_one_that_is_waited_for(
+    fixed: float, slope: float, freshness_s: float, age_s: float, behind_s: float
+):
+    scene = scene_of(Line(fixed, slope), age_s, behind_s)
+    decision, told = next_pushes(view(freshness_s), scene), next_starts(view(freshness_s), scene)
+    if decision.due:
+        assert told == {"c": NOON}
+    elif age_s > behind_s:
+        assert abs(told["c"] - decision.next_wake) <= 2 * PRECISION
 
 
 def test_a_contract_whose_push_runs_is_not_due_again():
