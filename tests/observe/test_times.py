@@ -236,3 +236,26 @@ def test_a_source_is_ingested_at_its_site():
     base = next(name for name, vertex in plan.graph.vertices.items() if vertex.base and name not in plan.graph.edges)
     assert operation_of(plan.graph, base) == Operation("ingest", plan.graph.vertices[base].site)
     assert predictor(plan.catalogue, plan.graph, OperatorTimes(), {})(base, 10.0) > 0.0
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e6), st.floats(0, 100)), min_size=30, max_size=60))
+def test_no_coefficients_that_are_not_negative_fit_better(samples):
+    """Of all that a search with numpy finds from many starts, none has a smaller error."""
+    fit = Fit()
+    for rows_in, rows_out, seconds in samples:
+        fit = add_sample(fit, Sample(rows_in, rows_out, seconds), PLANNED)
+    assert fit.time is not None
+    squares, products = np.reshape(fit.squares, (3, 3)), np.array(fit.products)
+    scale = np.sqrt(np.maximum(np.diag(squares), 1e-12))
+    a, b = squares / np.outer(scale, scale), products / scale
+
+    def error(coefficients):
+        return float(coefficients @ a @ coefficients - 2 * b @ coefficients)
+
+    found = np.array([fit.time.fixed, fit.time.per_in, fit.time.per_out]) * scale
+    assert (found >= 0).all()
+    for free in ([0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]):
+        other = np.zeros(3)
+        other[free] = np.linalg.lstsq(a[np.ix_(free, free)], b[free], rcond=None)[0]
+        if (other >= 0).all():
+            assert error(found) <= error(other) + 1e-4 * max(1.0, abs(error(other)))

@@ -8,13 +8,11 @@ samples, all that was planned is scaled by one factor; it holds wherever samples
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from statistics import median
-
-import numpy as np
-import numpy.typing as npt
 
 from headrace.model.catalogue import OperatorTime
 
@@ -48,7 +46,8 @@ INGEST = "ingest"
 RECOMPUTE = "recompute"
 """What makes a view from all rows of its sources."""
 
-Vector = npt.NDArray[np.float64]
+SOME_FREE = tuple(free for count in (1, 2, 3) for free in combinations(range(3), count))
+"""Which of three coefficients are not zero."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +119,15 @@ def add_sample(fit: Fit, sample: Sample, planned: OperatorTime, fade: float = FO
     as_planned = seconds_of(planned, sample.rows_in, sample.rows_out)
     deviation = sample.seconds - predicted
     seconds = predicted + _clip_deviation(deviation, fit.deviations, predicted)
-    x = np.array([1.0, sample.rows_in, sample.rows_out])
-    squares = fade * np.reshape(fit.squares, (3, 3)) + sample.weight * np.outer(x, x)
-    products = fade * np.array(fit.products) + sample.weight * x * seconds
+    x = (1.0, sample.rows_in, sample.rows_out)
+    crossed = (one * other for one in x for other in x)
+    squares = tuple(fade * known + sample.weight * new for known, new in zip(fit.squares, crossed, strict=True))
+    products = tuple(fade * known + sample.weight * new * seconds for known, new in zip(fit.products, x, strict=True))
     samples = fit.samples + 1
     return Fit(
         samples,
-        tuple(squares.ravel().tolist()),
-        tuple(products.tolist()),
+        squares,
+        products,
         (*fit.deviations, abs(deviation))[-RECENT:],
         _solve_coefficients(squares, products, planned) if samples >= ENOUGH else None,
         (
@@ -144,22 +144,40 @@ def _clip_deviation(deviation: float, deviations: tuple[float, ...], predicted: 
     return min(most, max(-most, deviation))
 
 
-def _solve_coefficients(squares: Vector, products: Vector, planned: OperatorTime) -> OperatorTime:
+def _solve_coefficients(squares: tuple[float, ...], products: tuple[float, ...], planned: OperatorTime) -> OperatorTime:
     """The best coefficients that are not negative: the best of those for which some are zero and the others free."""
-    scale = np.sqrt(np.maximum(np.diag(squares), 1e-12))
-    expected = np.array([planned.fixed, planned.per_in, planned.per_out]) * scale
-    a = squares / np.outer(scale, scale) + TRUST_IN_PLAN * np.eye(3)
-    b = products / scale + TRUST_IN_PLAN * expected
-    best, least = np.zeros(3), 0.0
-    for count in (1, 2, 3):
-        for free in map(list, combinations(range(3), count)):
-            found = np.zeros(3)
-            found[free] = np.linalg.solve(a[np.ix_(free, free)], b[free])
-            error = float(found @ a @ found - 2 * b @ found)
-            if (found >= 0).all() and error < least:
-                best, least = found, error
-    fixed, per_in, per_out = (best / scale).tolist()
-    return OperatorTime(fixed, per_in, per_out)
+    scale = [math.sqrt(max(squares[4 * i], 1e-12)) for i in range(3)]
+    expected = (planned.fixed, planned.per_in, planned.per_out)
+    a = [[squares[3 * i + j] / (scale[i] * scale[j]) + TRUST_IN_PLAN * (i == j) for j in range(3)] for i in range(3)]
+    b = [products[i] / scale[i] + TRUST_IN_PLAN * expected[i] * scale[i] for i in range(3)]
+    best, least = [0.0, 0.0, 0.0], 0.0
+    for free in SOME_FREE:
+        found = [0.0, 0.0, 0.0]
+        for i, coefficient in zip(
+            free, _solve([[a[i][j] for j in free] for i in free], [b[i] for i in free]), strict=True
+        ):
+            found[i] = coefficient
+        error = sum(found[i] * (sum(a[i][j] * found[j] for j in free) - 2 * b[i]) for i in free)
+        if min(found) >= 0 and error < least:
+            best, least = found, error
+    return OperatorTime(*(one / by for one, by in zip(best, scale, strict=True)))
+
+
+def _solve(a: list[list[float]], b: list[float]) -> list[float]:
+    """Solves a few equations. No pivots are chosen, since `a` is symmetric and positive. Numpy takes ten times as long
+    for so few, and this runs for every push.
+    """
+    count = len(b)
+    for i in range(count):
+        for k in range(i + 1, count):
+            factor = a[k][i] / a[i][i]
+            for j in range(i, count):
+                a[k][j] -= factor * a[i][j]
+            b[k] -= factor * b[i]
+    found = [0.0] * count
+    for i in reversed(range(count)):
+        found[i] = (b[i] - sum(a[i][j] * found[j] for j in range(i + 1, count))) / a[i][i]
+    return found
 
 
 # All of them
