@@ -156,6 +156,7 @@ def _run(here: World, live: Live, options: argparse.Namespace) -> int:
         kept = spend(options.seconds)
         looks = watch.looks[seen:]
         watch.stop()
+        print(f"headrace up: {kept.ours:.4f} cores, and the server {kept.server:.4f}", flush=True)
         answer = here.command("audit", str(here.project), "--recompute")
         here.stop()
         refreshing = Refreshing(here.servers["smile"].dsn(), live)
