@@ -172,7 +172,7 @@ def _run(here: World, live: Live, options: argparse.Namespace) -> int:
     print(_lags(refreshing.lags_s, f"{refreshing.refreshes} refreshes"))
     wrong = [look.wrong for look in looks if look.wrong is not None]
     print(f"looks that found something wrong: {len(wrong)} of {len(looks)}" + (f": {wrong[0]}" if wrong else ""))
-    print(answer.stdout.strip().splitlines()[-1] if answer.stdout.strip() else answer.stderr.strip())
+    print("all views equal their queries" if answer.returncode == 0 else f"{answer.stdout}{answer.stderr}".strip())
     return answer.returncode
 
 
