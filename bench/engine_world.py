@@ -123,7 +123,7 @@ class EngineWorld:
     def keep_up(self) -> int:
         """Does all upkeep that is due; how many pieces of work."""
         steps = 0
-        while self.upkeep.step() is not None:
+        while self.upkeep.step():
             self.note_written()
             steps += 1
         return steps
