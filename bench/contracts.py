@@ -23,11 +23,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.contracts_cpu import work_of
-from bench.contracts_flink import Flink, FlinkFailed, flink_version, kept_by_flink
+from bench.contracts_flink import Flink, kept_by_flink
 from bench.contracts_peers import Peer, recomputed_by_peers
 from bench.contracts_run import Run, Seen, observe
 from bench.contracts_text import HEAD, SHARING_BAR, details, flink, peers, row, sharing
 from bench.contracts_world import Machine, machine
+from bench.flink import FlinkFailed, flink_version
 from bench.workloads.live_table1 import MIXED_S, Live
 from headrace.model.plan import PlanOptions, Sharing
 

@@ -13,17 +13,6 @@ from bench.contracts_changes import changed_rows, stored_rows
 from bench.workloads.live_table1 import Live
 from bench.workloads.table1 import RELATIONS, SHARINGS, Relation, query_of
 
-SETTINGS = {
-    "parallelism.default": "2",
-    "taskmanager.numberOfTaskSlots": "2",
-    "taskmanager.memory.network.min": "256m",
-    "taskmanager.memory.network.max": "256m",
-    "pipeline.object-reuse": "true",
-    "rest.bind-address": "127.0.0.1",
-    "jobmanager.bind-host": "127.0.0.1",
-    "taskmanager.bind-host": "127.0.0.1",
-    "metrics.fetcher.update-interval": "500",
-}
 LAZILY = {
     "table.exec.mini-batch.enabled": "true",
     "table.exec.mini-batch.allow-latency": "2 s",
@@ -103,8 +92,8 @@ def _type(width: int) -> str:
     return "VARCHAR" if width > 8 else "BIGINT"
 
 
-def flink_request(live: Live, folder: Path, port: int, count: bool) -> dict[str, object]:
-    """Views into the void, or their numbers of rows to what Flink prints."""
+def flink_sql(live: Live, folder: Path, count: bool) -> tuple[list[str], list[str], Mapping[str, str]]:
+    """Tables, inserts and settings: views into the void, or their numbers of rows to what Flink prints."""
     tables, inserts = [_source(relation, folder / relation.name) for relation in live.sources], []
     for name, query in _queries(live).items():
         if count:
@@ -113,8 +102,7 @@ def flink_request(live: Live, folder: Path, port: int, count: bool) -> dict[str,
         else:
             tables.append(f"CREATE TABLE {name} ({_columns(query)}) WITH ('connector' = 'blackhole')")
             inserts.append(f"INSERT INTO {name} {query}")
-    settings = SETTINGS | {"rest.bind-port": str(port), "rest.port": str(port)} | (LAZILY if count else {})
-    return {"settings": settings, "tables": tables, "inserts": inserts}
+    return tables, inserts, LAZILY if count else {}
 
 
 def _source(relation: Relation, folder: Path) -> str:

@@ -1,13 +1,15 @@
-"""From what size on is pushing changes cheaper than recomputing a view, compared with other systems?
+"""What does it cost to keep views by pushing changes, next to what people would use instead?
 
-Views of two and three relations of up to 7 million rows (SMILE's proportions), in batches of 1k to 100k changed rows,
-next to Spark, PostgreSQL (REFRESH MATERIALIZED VIEW) and DuckDB, which compute the same views anew over the same rows.
-Then: thirty joins as one job and as thirty, and how often a changed byte is written. Compare processor time: user and
-system time of this process, the JVM, Python workers and servers.
+A two-way and a three-way join over relations of 0.1M, 1M and more rows (SMILE's proportions) are kept together, batch
+after batch of 10k changed rows: by Headrace on Spark and without it, each with the upkeep that pushes cause; by DuckDB,
+PostgreSQL and Spark, which compute both views anew; by DuckDB with SQL that somebody wrote to maintain them; and by
+pg_ivm where it is installed. Then: what a push of one row takes, 25 small views that change quickly, and thirty joins
+as one job and as thirty. What is compared is processor time: user and system time of this process, the JVM, Python
+workers and servers. All have to come to the same rows.
 
-    headrace bench engine [--quick] [--long] [--repeats 5] [--plot FILE]
+    headrace bench engine [--sizes 100000,1000000,5000000] [--changed 10000] [--pushes 66] [--only sizes,small]
 
-A push takes changes from the spool to the view: it finds old rows, keeps indexes, and stores the result.
+`--quick` is 0.1M rows and few pushes: too few for all kinds of upkeep.
 """
 
 from __future__ import annotations
@@ -17,60 +19,78 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
-from bench.cpu import Seconds, cpu_since, processes, timed, together
-from bench.engine_peers import Recompute, duck, postgres, spark_cached, spark_parquet
-from bench.engine_results import Results, bars, plot, short, text
+from bench.cpu import Seconds, timed, together
+from bench.engine_ours import ENOUGH_PUSHES, keep_by_pushes, push_one_row
+from bench.engine_peers import (
+    Digest,
+    DuckAnew,
+    DuckByHand,
+    Keeper,
+    open_duck,
+    open_pg_ivm,
+    open_postgres,
+    open_spark,
+)
+from bench.engine_results import LOCAL, ON_SPARK, Results, bars, plot, short, text
+from bench.engine_small import keep_small_views
 from bench.engine_together import joins_together
-from bench.engine_world import EngineWorld, inserts
-from bench.workloads.tweets import COLUMNS, ONE_ROW_FOR_EACH, VIEWS, Tweets, make_catalogue, rows_of
+from bench.engine_world import Batch
+from bench.workloads.tweets import COLUMNS, Tweets
 from headrace.connect.spark.items import SparkRunner, warm_up
 from headrace.connect.spark.properties import SparkSettings
 from headrace.connect.spark.session import start_session
+from headrace.run.ports import Runner
+from headrace.run.push.items import HereRunner
 from headrace.run.push.perform import perform
 
-QUICK, USUAL, LONG = (100_000, 1_000_000), (100_000, 1_000_000, 7_000_000), (100_000, 1_000_000, 7_000_000, 40_000_000)
-DELTAS = (1_000, 10_000, 100_000)
-WRITE_ROWS, WRITE_DELTA, WRITE_PUSHES = 1_000_000, 10_000, 40
-WARM_UPS = 8
+USUAL, QUICK = (100_000, 1_000_000), (100_000,)
+CHANGED, QUICK_PUSHES = 10_000, 6
+WARM_UP_ROWS, WARM_UP_CHANGED, WARM_UPS = 20_000, 1_000, 8
+SMALL_BATCHES = 6
+PARTS = ("sizes", "one-row", "small", "jobs")
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    sizes: tuple[int, ...]
+    changed: int
+    pushes: int
     repeats: int
     session: SparkSession
     scratch: Path
 
     @property
-    def runner(self) -> SparkRunner[object]:
-        return SparkRunner(self.session, perform)
+    def runners(self) -> Mapping[str, Runner[Any]]:
+        return {ON_SPARK: SparkRunner(self.session, perform), LOCAL: HereRunner(perform)}
+
+    @property
+    def cores(self) -> int:
+        return os.cpu_count() or 1
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = _options(arguments)
-    sizes = options.sizes or (QUICK if options.quick else LONG if options.long else USUAL)
-    results = Results()
+    sizes = options.sizes or (QUICK if options.quick else USUAL)
+    pushes = options.pushes or (QUICK_PUSHES if options.quick else ENOUGH_PUSHES)
+    results = Results(options.changed)
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         scratch = Path(folder)
         session = start_session(SparkSettings(scratch / "spark", memory=options.memory))
-        setting = Setting(sizes, options.repeats, session, scratch)
+        setting = Setting(options.changed, pushes, options.repeats, session, scratch)
         print(
-            f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; Spark's workers warm in {warm_up(session):.1f} s"
+            f"{setting.cores} cores, load {os.getloadavg()[0]:.1f}, seed {Tweets(1).seed};"
+            f" Spark's workers warm in {warm_up(session):.1f} s"
         )
         try:
-            _warm_up_pushes(setting)
-            for rows in sizes:
-                _measure_size(setting, rows, results)
-            results.jobs = joins_together(setting.runner, scratch, options.repeats)
-            results.writes = _writes(setting)
+            _measure_parts(setting, options.only, sizes, results)
         finally:
             session.stop()
     print(text(results))
@@ -83,11 +103,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="0.1M and 1M rows only")
-    parser.add_argument("--long", action="store_true", help="40M rows as well; needs 60 GB of disk")
-    parser.add_argument("--sizes", type=_sizes, help="rows of tweets, such as 100000,7000000")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--memory", default="5g", help="of the JVM; what does not fit there is cached on disk")
+    parser.add_argument("--quick", action="store_true", help="0.1M rows and few pushes")
+    parser.add_argument("--sizes", type=_sizes, help="rows of tweets, such as 100000,5000000")
+    parser.add_argument("--changed", type=int, default=CHANGED, help="rows of a push")
+    parser.add_argument("--pushes", type=int, help=f"over which upkeep is spread; {ENOUGH_PUSHES} have all kinds of it")
+    parser.add_argument("--repeats", type=int, default=3, help="of what is computed anew")
+    parser.add_argument("--only", type=_parts, default=PARTS, help=f"of {','.join(PARTS)}")
+    parser.add_argument("--memory", default="5g", help="of the JVM")
     parser.add_argument("--scratch", type=Path, help="where tables and logs are kept meanwhile")
     parser.add_argument("--plot", type=Path, help="write a chart there")
     return parser.parse_args(arguments)
@@ -97,117 +119,97 @@ def _sizes(written: str) -> tuple[int, ...]:
     return tuple(sorted(int(size) for size in written.split(",")))
 
 
+def _parts(written: str) -> tuple[str, ...]:
+    parts = tuple(written.split(","))
+    if unknown := [part for part in parts if part not in PARTS]:
+        raise argparse.ArgumentTypeError(f"there is no part {unknown[0]}; the parts are {', '.join(PARTS)}")
+    return parts
+
+
+def _measure_parts(setting: Setting, only: Sequence[str], sizes: Sequence[int], results: Results) -> None:
+    _warm_up_pushes(setting)
+    for rows in sizes if "sizes" in only else ():
+        _measure_size(setting, rows, results)
+    if "one-row" in only:
+        for name, runner in setting.runners.items():
+            _progress(f"pushes of one row, {name}")
+            tweets = Tweets(sizes[0])
+            contents = {table: tweets.contents(table) for table in COLUMNS}
+            results.one_row[name] = push_one_row(runner, setting.scratch, contents, tweets, setting.repeats)
+    if "small" in only:
+        _progress("small views")
+        results.small = keep_small_views(setting.runners, setting.scratch, SMALL_BATCHES)
+    if "jobs" in only:
+        _progress("joins together")
+        results.jobs = joins_together(setting.runners[ON_SPARK], setting.scratch, setting.repeats)
+
+
 def _warm_up_pushes(setting: Setting) -> None:
     """Compilers warm up on small tables: the first jobs of a JVM cost several times what later ones do."""
-    with _loaded(setting, 20_000) as (world, tweets):
-        for _ in range(WARM_UPS):
-            world.capture(tweets.batch(1_000))
-            for view in VIEWS:
-                world.push(view)
+    tweets = Tweets(WARM_UP_ROWS)
+    contents = {name: tweets.contents(name) for name in COLUMNS}
+    batches = [tweets.batch(WARM_UP_CHANGED) for _ in range(WARM_UPS)]
+    keep_by_pushes(setting.runners[ON_SPARK], setting.scratch, contents, batches)
 
 
 def _measure_size(setting: Setting, rows: int, results: Results) -> None:
-    _progress(f"{short(rows)} rows: pushes")
-    with _loaded(setting, rows, results) as (world, tweets):
-        for delta in (delta for delta in DELTAS if delta <= rows / 4):
-            found = [_one_batch(world, tweets, delta) for _ in range(setting.repeats)]
-            for view in VIEWS:
-                results.pushes[rows, delta, view] = together([one[view] for one in found])
-                _progress(f"  {short(delta)} changed, {view}: {results.pushes[rows, delta, view].cpu:.2f} cpu s")
-    for name, peer in _peers(setting, rows).items():
-        _progress(f"{short(rows)} rows: {name}")
-        with peer() as recompute:
-            for view, query in VIEWS.items():
-                results.recomputed[rows, name, view] = _recomputed(recompute, query, rows, setting.repeats)
-                _progress(f"  {view}: {results.recomputed[rows, name, view].cpu:.2f} cpu s")
-
-
-def _recomputed(recompute: Recompute, query: str, rows: int, repeats: int) -> Seconds:
-    """What is large is repeated less: by then the smaller sizes have warmed everything up."""
-    for _ in range(3 if rows < 500_000 else 1 if rows <= 1_000_000 else 0):
-        recompute(query)
-    return timed(lambda: recompute(query), repeats if rows <= 1_000_000 else min(repeats, 2))
-
-
-@contextmanager
-def _loaded(setting: Setting, rows: int, results: Results | None = None) -> Iterator[tuple[EngineWorld, Tweets]]:
+    tweets = Tweets(rows)
+    contents = {name: tweets.contents(name) for name in COLUMNS}
+    batches: list[Batch] = [tweets.batch(setting.changed) for _ in range(setting.pushes)]
+    few = batches[: setting.repeats]
     with tempfile.TemporaryDirectory(dir=setting.scratch) as folder:
-        tweets = Tweets(rows)
-        world = EngineWorld(make_catalogue(rows), Path(folder), setting.runner)
-        world.capture({name: inserts(tweets.contents(name)) for name in COLUMNS})
-        wall, before = time.perf_counter(), processes()
-        world.engine.load()
-        world.keep_up()
-        for view, relation in ONE_ROW_FOR_EACH.items():
-            assert world.rows_at_start(view) == rows_of(relation, rows), f'"{view}" is wrong'
-        if results is not None:
-            results.loads[rows] = time.perf_counter() - wall, cpu_since(before), _largest_worker()
-            _progress("  loaded in {:.1f} s, {:.1f} cpu s, {:.2f} GB".format(*results.loads[rows]))
-        yield world, tweets
+        right = {len(given): _find_right_rows(contents, given, setting.cores) for given in (few, batches)}
+        for name, runner in setting.runners.items():
+            _progress(f"{short(rows)} rows: {name}")
+            results.kept[rows, name], found = keep_by_pushes(runner, Path(folder), contents, batches)
+            _compare(name, found, right[len(batches)])
+        for name, (opened, given) in _others(setting, contents, few, batches, Path(folder)).items():
+            _progress(f"{short(rows)} rows: {name}")
+            with opened() as keeper:
+                results.others[rows, name] = None if keeper is None else _keep(keeper, given)
+                if keeper is not None:
+                    _compare(name, keeper.digests(), right[len(given)])
 
 
-def _largest_worker() -> float:
-    """GB that any Python worker of this process has ever had in memory, mapped files included."""
-    found = [0.0]
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                if b"pyspark" in (folder / "cmdline").read_bytes() and _descends(int(folder.name)):
-                    found += [
-                        int(line.split()[1]) / 1e6
-                        for line in (folder / "status").read_text().splitlines()
-                        if line.startswith("VmHWM")
-                    ]
-            except OSError:  # ended meanwhile
-                continue
-    return max(found)
-
-
-def _descends(process: int) -> bool:
-    while process > 1 and process != os.getpid():
-        process = int(Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[1])
-    return process == os.getpid()
-
-
-def _one_batch(world: EngineWorld, tweets: Tweets, delta: int) -> dict[str, tuple[float, float]]:
-    """Wall and processor seconds by view; a later view takes what an earlier one has made."""
-    world.capture(tweets.batch(delta))
-    found = {}
-    for view in VIEWS:
-        seconds = timed(partial(world.push, view), 1)
-        found[view] = seconds.wall, seconds.cpu
-    world.keep_up()
-    return found
-
-
-def _peers(setting: Setting, rows: int) -> dict[str, Callable[[], AbstractContextManager[Recompute]]]:
-    """In this order: what Spark caches is what it has read from Parquet."""
-    contents = Tweets(rows).contents
-    folder = setting.scratch / f"parquet-{rows}"
-    folder.mkdir()
-    cores = os.cpu_count() or 1
+def _others(
+    setting: Setting, contents: Mapping[str, Any], few: list[Batch], batches: list[Batch], folder: Path
+) -> dict[str, tuple[Callable[[], AbstractContextManager[Keeper | None]], list[Batch]]]:
+    """By name: how it is opened, and the batches that it is given."""
+    duck = partial(open_duck, contents=contents, threads=setting.cores)
     return {
-        "Spark, Parquet": lambda: spark_parquet(setting.session, contents, folder),
-        "Spark, cached": lambda: spark_cached(setting.session),
-        "PostgreSQL": lambda: postgres(contents, setting.scratch / f"postgres-{rows}", VIEWS),
-        "DuckDB": lambda: duck(contents, cores),
+        "DuckDB anew, in memory": (partial(duck, DuckAnew), few),
+        "DuckDB anew, on disk": (partial(duck, DuckAnew, folder=folder), few),
+        "DuckDB maintained by hand, on disk": (partial(duck, DuckByHand, folder=folder), batches),
+        "PostgreSQL, REFRESH": (partial(open_postgres, contents, folder / "postgres"), few),
+        "PostgreSQL with pg_ivm": (partial(open_pg_ivm, contents, folder / "pg_ivm"), batches),
+        "Spark anew, from Parquet": (partial(open_spark, setting.session, contents, setting.cores, folder), few),
     }
 
 
-def _writes(setting: Setting) -> dict[str, float]:
-    """Bytes written for each byte of changes, of all logs of the plan, in many pushes with all upkeep between them."""
-    _progress("bytes written")
-    with _loaded(setting, WRITE_ROWS) as (world, tweets):
-        world.note_written()
-        world.written.clear()
-        for _ in range(WRITE_PUSHES):
-            world.capture(tweets.batch(WRITE_DELTA))
-            for view in VIEWS:
-                world.push(view)
-            world.note_written()
-            world.keep_up()
-        changes, runs, bases = (world.written.get(kind, 0) for kind in ("change", "run", "base"))
-        return {"runs and their merges": runs / changes, "bases": bases / changes, "state": (runs + bases) / changes}
+def _find_right_rows(contents: Mapping[str, Any], batches: Sequence[Batch], cores: int) -> dict[str, Digest]:
+    """The views after some batches, as DuckDB computes them from the tables."""
+    with open_duck(DuckAnew, contents, cores) as duck:
+        for batch in batches[:-1]:
+            duck.take(batch)
+            duck.apply_batch()
+        duck.take(batches[-1])
+        duck.keep()
+        return duck.digests()
+
+
+def _keep(keeper: Keeper, batches: Sequence[Batch]) -> Seconds:
+    """The first batch is left out if there are more: by then everything is warm."""
+    found = []
+    for batch in batches:
+        keeper.take(batch)
+        seconds = timed(keeper.keep, 1)
+        found.append((seconds.wall, seconds.cpu))
+    return together(found[1:] or found)
+
+
+def _compare(name: str, found: Mapping[str, Digest], right: Mapping[str, Digest]) -> None:
+    for view, digest in right.items():
+        assert found[view] == digest, f'{name}: "{view}" has {found[view][0]} rows, {digest[0]} are right'
 
 
 def _progress(what: str) -> None:

@@ -2,46 +2,33 @@
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.cpu import Seconds
+from bench.engine_ours import Kept
+from bench.engine_small import SmallViews
 
-ENGINE = "push"
-BAR_SPARK, BAR_GROWTH, BAR_JOBS, BAR_WRITES = 1 / 3, 2.0, 0.3, 8.0
-BAR_DELTA = 10_000
+ON_SPARK, LOCAL = "Headrace on Spark", "Headrace, --engine local"
+BAR_JOBS = 0.3
 
 
 @dataclass(slots=True)
 class Results:
-    """`pushes` by (rows, changed rows, view), `recomputed` by (rows, peer, view)."""
+    """`kept` by rows and engine, `others` by rows and name; a name without seconds is not installed here."""
 
-    pushes: dict[tuple[int, int, str], Seconds] = field(default_factory=dict)
-    recomputed: dict[tuple[int, str, str], Seconds] = field(default_factory=dict)
-    loads: dict[int, tuple[float, float, float]] = field(default_factory=dict)
-    """Wall and processor seconds to ingest and load everything, and GB of the largest worker."""
+    changed: int
+    kept: dict[tuple[int, str], Kept] = field(default_factory=dict)
+    others: dict[tuple[int, str], Seconds | None] = field(default_factory=dict)
+    one_row: dict[str, Seconds] = field(default_factory=dict)
+    small: SmallViews | None = None
     jobs: tuple[Seconds, Seconds] | None = None
     """Many joins as one job, and as a job each."""
-    writes: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def sizes(self) -> list[int]:
-        return sorted({rows for rows, _, _ in self.pushes})
-
-    @property
-    def deltas(self) -> list[int]:
-        return sorted({delta for _, delta, _ in self.pushes})
-
-    @property
-    def views(self) -> list[str]:
-        return list(dict.fromkeys(view for _, _, view in self.pushes))
-
-    @property
-    def peers(self) -> list[str]:
-        return list(dict.fromkeys(peer for _, peer, _ in self.recomputed))
+        return sorted({rows for rows, _ in self.kept})
 
 
 def short(rows: int) -> str:
@@ -49,93 +36,92 @@ def short(rows: int) -> str:
 
 
 def text(results: Results) -> str:
-    return "\n".join([*_loads(results), *_pushes(results), *_wins(results), *_rest(results), *_bars(results)])
+    parts = [*(line for rows in results.sizes for line in _size(results, rows)), *_fixed(results)]
+    return "\n".join([*parts, *_small(results), *_jobs(results), *_bars(results)])
 
 
-def _loads(results: Results) -> Iterator[str]:
-    yield f"{'rows':>6} {'ingest and load s':>18} {'cpu s':>7} {'largest worker GB':>18}"
-    for rows, (wall, cpu, size) in sorted(results.loads.items()):
-        yield f"{short(rows):>6} {wall:18.1f} {cpu:7.1f} {size:18.2f}"
-
-
-def _pushes(results: Results) -> Iterator[str]:
-    for view in results.views:
-        yield ""
-        yield f"{view}: cpu s (least..largest) [wall s]; of peers also how many times a push of each size that is"
-        for rows in results.sizes:
-            ours = {
-                delta: results.pushes[rows, delta, view]
-                for delta in results.deltas
-                if (rows, delta, view) in results.pushes
-            }
-            for delta, found in ours.items():
-                yield f"{short(rows):>6} {ENGINE + ' of ' + short(delta):18} {_cell(found)}"
-            for peer in results.peers:
-                anew = results.recomputed.get((rows, peer, view))
-                if anew is not None:
-                    times = " ".join(f"{anew.cpu / push.cpu:7.1f}x" for push in ours.values())
-                    yield f"{short(rows):>6} {peer:18} {_cell(anew)} {times}"
-
-
-def _cell(found: Seconds) -> str:
-    return f"{found.cpu:7.2f} ({found.spread:>13}) [{found.wall:7.2f}]"
-
-
-def _wins(results: Results) -> Iterator[str]:
+def _size(results: Results, rows: int) -> Iterator[str]:
+    ours = {name: kept for (size, name), kept in results.kept.items() if size == rows}
+    totals = {name: kept.total_s for name, kept in ours.items()}
     yield ""
-    yield "rows from which a push takes less processor time than computing the view anew"
-    for view, delta, peer in itertools.product(results.views, results.deltas, results.peers):
-        yield f"  {view:10} {short(delta):>5} changed, {peer:16} {crossing(results, view, delta, peer)}"
+    yield f"{short(rows)} tweets: cpu s of all processes to bring both views to {short(results.changed)} changed rows"
+    heads = " ".join(f"{'of ' + _tag(name):>9}" for name in ours)
+    yield f"{'':34} {'push':>7} {'least..largest':>15} {'upkeep':>7} {'total':>7} {heads}"
+    for name, kept in ours.items():
+        upkeep, total = f"{kept.upkeep_s:7.3f}", f"{kept.total_s:7.3f}"
+        ratios = _ratios(kept.total_s, totals)
+        yield f"{name:34} {kept.push.mean_cpu:7.3f} {kept.push.spread:>15} {upkeep} {total} {ratios}"
+    for (size, name), found in results.others.items():
+        if size == rows and found is None:
+            yield f"{name:34} not installed here"
+        elif size == rows and found is not None:
+            yield (
+                f"{name:34} {'':7} {found.spread:>15} {'':7} {found.mean_cpu:7.3f} {_ratios(found.mean_cpu, totals)}"
+            )
+    for name, kept in ours.items():
+        changes, runs, bases = (kept.written.get(kind, 0) for kind in ("change", "run", "base"))
+        each = f"indexes {runs / changes:.1f}, bases {bases / changes:.1f}" if changes else "nothing"
+        pushes = len(kept.push.cpus)
+        yield (
+            f"  {_tag(name)}: {pushes} pushes, {kept.upkeep_steps} jobs of upkeep; bytes written for each byte of"
+            f" changes: {each}; loaded in {kept.load[1]:.1f} cpu s"
+        )
 
 
-def crossing(results: Results, view: str, delta: int, peer: str) -> str:
-    """Between two sizes by a straight line in logarithms."""
-    points = [
-        (rows, results.recomputed[rows, peer, view].cpu / results.pushes[rows, delta, view].cpu)
-        for rows in results.sizes
-        if (rows, delta, view) in results.pushes and (rows, peer, view) in results.recomputed
-    ]
-    if not points:
-        return "not measured"
-    if points[0][1] >= 1:
-        return f"{short(points[0][0])} or fewer"
-    for (small, below), (large, above) in itertools.pairwise(points):
-        if above >= 1:
-            share = math.log(1 / below) / math.log(above / below)
-            return f"about {short(round(small * (large / small) ** share, -5))}"
-    return f"more than {short(points[-1][0])} ({points[-1][1]:.2f}x there)"
+def _ratios(seconds: float, totals: dict[str, float]) -> str:
+    return " ".join(f"{seconds / total:8.2f}x" for total in totals.values())
 
 
-def _rest(results: Results) -> Iterator[str]:
+def _tag(name: str) -> str:
+    return {ON_SPARK: "Spark", LOCAL: "local"}[name]
+
+
+def _fixed(results: Results) -> Iterator[str]:
+    if results.one_row:
+        yield ""
+        yield "the fixed cost of a push: one changed row, both views, cpu ms of all processes"
+    for name, found in results.one_row.items():
+        least, largest = 1000 * min(found.cpus), 1000 * max(found.cpus)
+        yield f"{name:34} {1000 * found.cpu:7.0f} {f'{least:.0f}..{largest:.0f}':>15}"
+
+
+def _small(results: Results) -> Iterator[str]:
+    small = results.small
+    if small is None:
+        return
+    yield ""
+    yield (
+        f"25 joins of small relations, {small.batch_rows} changed rows every {small.batch_s:g} s: cpu s for all views,"
+        " and cores"
+    )
+    yield f"{'':34} {'push':>7} {'least..largest':>15} {'upkeep':>7} {'total':>7} {'cores':>7} {'of REFRESH':>10}"
+    for name, (push, upkeep_s) in small.pushes.items():
+        total = push.mean_cpu + upkeep_s
+        yield (
+            f"{name:34} {push.mean_cpu:7.3f} {push.spread:>15} {upkeep_s:7.3f} {total:7.3f}"
+            f" {total / small.batch_s:7.3f} {total / small.refresh.mean_cpu:9.2f}x"
+        )
+    refresh = small.refresh
+    yield (
+        f"{'PostgreSQL, REFRESH':34} {'':7} {refresh.spread:>15} {'':7} {refresh.mean_cpu:7.3f}"
+        f" {refresh.mean_cpu / small.batch_s:7.3f} {1:9.2f}x"
+    )
+
+
+def _jobs(results: Results) -> Iterator[str]:
     if results.jobs is not None:
         one, many = results.jobs
         yield ""
-        yield f"joins due together: one job {_cell(one)}, a job each {_cell(many)}, ratio {one.cpu / many.cpu:.2f}"
-    if results.writes:
-        yield ""
-        yield "bytes written, for each byte of changes: " + ", ".join(f"{k} {v:.2f}" for k, v in results.writes.items())
+        yield f"thirty joins due together: one job {one.cpu:.2f} cpu s ({one.spread}), a job each {many.cpu:.2f}"
 
 
 def bars(results: Results) -> Iterator[tuple[str, float, float]]:
     """What is asked, what was measured, and the most that it may be."""
-    largest, smallest = results.sizes[-1], results.sizes[0]
-    for view in results.views:
-        push = results.pushes.get((largest, BAR_DELTA, view))
-        first = results.pushes.get((smallest, BAR_DELTA, view))
-        for peer in (peer for peer in results.peers if peer.startswith("Spark")):
-            anew = results.recomputed.get((largest, peer, view))
-            if push is not None and anew is not None:
-                yield f"{view}, {short(largest)}: push of 10k / {peer}", push.cpu / anew.cpu, BAR_SPARK
-        if push is not None and first is not None:
-            yield f"{view}: push of 10k, {short(largest)} / {short(smallest)}", push.cpu / first.cpu, BAR_GROWTH
     if results.jobs is not None:
         yield "joins in one job / a job each", results.jobs[0].cpu / results.jobs[1].cpu, BAR_JOBS
-    if results.writes:
-        yield "bytes of runs, merges and bases / bytes of changes", results.writes["state"], BAR_WRITES
 
 
 def _bars(results: Results) -> Iterator[str]:
-    yield ""
     for name, found, bar in bars(results):
         yield f"{'ok  ' if found <= bar else 'MISS'} {name}: {found:.2f}, at most {bar:.2f}"
 
@@ -146,24 +132,19 @@ def plot(results: Results, file: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, all_axes = pyplot.subplots(1, len(results.views), figsize=(6 * len(results.views), 4.5), squeeze=False)
-    for axes, view in zip(all_axes[0], results.views, strict=True):
-        for delta in results.deltas:
-            points = [
-                (n, results.pushes[n, delta, view].cpu) for n in results.sizes if (n, delta, view) in results.pushes
-            ]
-            axes.loglog(*zip(*points, strict=True), marker="o", label=f"{ENGINE} of {short(delta)} rows")
-        for peer in results.peers:
-            points = [
-                (n, results.recomputed[n, peer, view].cpu)
-                for n in results.sizes
-                if (n, peer, view) in results.recomputed
-            ]
-            if points:
-                axes.loglog(*zip(*points, strict=True), marker="s", linestyle="--", label=peer)
-        axes.set(xlabel="rows of tweets", ylabel="processor seconds", title=view)
-        axes.grid(alpha=0.3, which="both")
-        axes.legend(fontsize=8)
+    figure, axes = pyplot.subplots(figsize=(7, 5))
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for (rows, name), kept in results.kept.items():
+        lines.setdefault(name, []).append((rows, kept.total_s))
+    for (rows, name), found in results.others.items():
+        if found is not None:
+            lines.setdefault(name, []).append((rows, found.mean_cpu))
+    for name, points in lines.items():
+        style = "-" if name in (ON_SPARK, LOCAL) else "--"
+        axes.loglog(*zip(*points, strict=True), marker="o", linestyle=style, label=name)
+    axes.set(xlabel="rows of tweets", ylabel=f"processor seconds, {short(results.changed)} changed rows, both views")
+    axes.grid(alpha=0.3, which="both")
+    axes.legend(fontsize=8)
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.tight_layout()
     figure.savefig(file, dpi=120)

@@ -17,6 +17,7 @@ from headrace.model.log import Commit, Edit, Piece, PieceKind
 from headrace.model.plan import PlanOptions
 from headrace.plan.make import make_plan
 from headrace.run.capture.spool import spool_log
+from headrace.run.compile.columns import serving_log, view_outputs
 from headrace.run.compile.compile_plan import compile_plan
 from headrace.run.logs.upkeep import Upkeep
 from headrace.run.operators.ingest import KEPT, NUMBER, OPERATION
@@ -24,6 +25,7 @@ from headrace.run.ports import Runner
 from headrace.run.push.engine import Engine
 from headrace.run.push.push import Pushed
 from headrace.run.rows.changes import TIME
+from headrace.run.views.view import rows_at
 
 START = 1_000
 SPOOL_ROWS = 1_000_000
@@ -93,6 +95,13 @@ class EngineWorld:
         vertex = self.vertex_of(contract)
         return sum(piece.rows for piece in self.ledger.logs([vertex])[vertex].of_kind(PieceKind.BASE))
 
+    def read_view(self, contract: str) -> pa.Table:
+        """The rows of a view as people read them, now."""
+        one = next(one for one in self.plan.contracts if one.contract == contract)
+        name = serving_log(self.program, one)
+        log, columns = self.ledger.logs([name])[name], self.program.logs[name].columns
+        return rows_at(self.store, log, columns, view_outputs(self.plan, self.program, one), log.t)
+
     def push(self, contract: str) -> list[Pushed]:
         """Brings one view to now, with all that it needs, as the scheduler does."""
         return self.push_vertices(self.engine.upstream([self.vertex_of(contract)]))
@@ -114,7 +123,7 @@ class EngineWorld:
     def keep_up(self) -> int:
         """Does all upkeep that is due; how many pieces of work."""
         steps = 0
-        while self.upkeep.step() is not None:
+        while self.upkeep.step():
             self.note_written()
             steps += 1
         return steps

@@ -55,6 +55,15 @@ def test_reading_maps_the_file_and_copies_nothing(tmp_path: Path):
     assert found.equals(rows), "who has it open reads on"
 
 
+def test_some_columns_of_a_mapped_file_are_not_copied_either(tmp_path: Path):
+    store = FileStore(tmp_path / "data")
+    file = store.write("us", pa.table({name: range(1_000_000) for name in ("a", "b", "c")}), "large")
+    before = pa.total_allocated_bytes()
+    chosen = store.read("us", file, ["c", "a"])
+    assert pa.total_allocated_bytes() - before < 100_000
+    assert chosen.column_names == ["c", "a"]
+
+
 def test_every_attempt_has_a_name_of_its_own(tmp_path: Path):
     store = FileStore(tmp_path)
     assert len({store.write("us", TABLE, "same").file for _ in range(5)}) == 5

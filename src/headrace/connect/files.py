@@ -86,7 +86,7 @@ class FileStore:
             if (found := _find_damage(error)) is not None:
                 raise self._note_damage(site, file.file, *found) from error
             raise ConnectError(f'cannot read "{path}": {error}', hint="may we read it?") from error
-        except (pa.ArrowException, ValueError) as error:
+        except (pa.ArrowException, ValueError, KeyError) as error:
             if file.root is not None:
                 raise
             # Of a file without checksums nothing else tells. To whoever reads, it would look like a bad row.
@@ -250,12 +250,9 @@ def _find_damage(error: _Wrong | OSError) -> tuple[DamageKind, str] | None:
 
 
 def _read_columns(source: pa.NativeFile, columns: Sequence[str] | None) -> pa.Table:
-    if columns is None:
-        return pa.ipc.open_file(source).read_all()
-    schema = pa.ipc.open_file(source).schema
-    fields = [schema.get_field_index(name) for name in columns]
-    chosen = pa.ipc.IpcReadOptions(included_fields=fields)
-    return pa.ipc.open_file(source, options=chosen).read_all().select(list(columns))
+    # Arrow is not told which columns: it would copy these out of a mapped file, and all together it copies none.
+    table = pa.ipc.open_file(source).read_all()
+    return table if columns is None else table.select(list(columns))
 
 
 def _make_durable(folder: Path) -> None:

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.meaning.zset import ZSet, normal_row
+from headrace.model.types import BIGINT, STRING
 from headrace.run.logs.merge import compact
 from headrace.run.rows.arrow import rows_of_arrow
 from headrace.run.rows.changes import ORDER, TIME, WEIGHT, consolidate, contents, interval
@@ -56,3 +57,15 @@ def test_a_relation_without_columns_has_contents_too():
     table = as_table([], [((), 1, 0, 2), ((), 2, 0, 1), ((), 3, 0, -3)])
     assert contents([table], 2).to_pydict() == {WEIGHT: [3]}
     assert contents([table], 3).to_pydict() == {WEIGHT: []}
+
+
+def test_a_compacted_base_has_each_row_that_changes_once_and_leaves_the_others_alone():
+    types = [BIGINT, STRING]
+    base = as_table(types, [((number, "old"), 1, 0, 1) for number in range(1000)])
+    gone = [((number, "old"), 2, 0, -1) for number in range(10)]
+    come = [((number, "new"), 2, 0, 1) for number in range(10)]
+    compacted = compact([base], [as_table(types, [*gone, *come])], 5)
+    assert compacted.num_rows == 1000
+    assert weights_of(contents([compacted], 5)) == meaning(
+        [*(((number, "old"), 5, 0, 1) for number in range(10, 1000)), *come], 5
+    )

@@ -20,9 +20,20 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from headrace.model.log import Piece, PieceKind
+from headrace.model.log import NEVER, Piece, PieceKind
 from headrace.run.logs.key_index import HASH
-from headrace.run.rows.changes import ORDER, TIME, WEIGHT, Positions, columns_of, contents, stamp_rows, totals
+from headrace.run.rows.changes import (
+    ORDER,
+    TIME,
+    WEIGHT,
+    Positions,
+    columns_of,
+    contents,
+    interval,
+    mark_hashes,
+    stamp_rows,
+    totals,
+)
 from headrace.run.rows.hashes import find_shared
 
 SHARD_ROWS = 2_000_000
@@ -127,6 +138,17 @@ def _choose_rows(
 
 
 def compact(base: Sequence[pa.Table], changes: Sequence[pa.Table], since: int) -> pa.Table:
-    """A new base: the contents as of `since`, stamped (since, 0)."""
+    """A new base: the contents as of `since`, stamped (since, 0).
+
+    Of the old base only rows that may equal a change are added up with them. The others, mostly nearly all, stay as
+    they are.
+    """
     schema = [*base, *changes][0].schema
-    return stamp_rows(contents([*base, *changes], since), since).select(schema.names).cast(schema)
+    base = [interval(part, NEVER, since) for part in base]
+    touched = mark_hashes(pa.concat_tables([schema.empty_table(), *changes]))
+    may_change = [touched.find_marked(part) for part in base]
+    stays = [part.filter(pa.array(~found)) for part, found in zip(base, may_change, strict=True)]
+    moves = [part.filter(pa.array(found)) for part, found in zip(base, may_change, strict=True)]
+    moved = contents([schema.empty_table(), *moves, *changes], since)
+    rows = pa.concat_tables([part.select(moved.column_names) for part in (*stays, moved)])
+    return stamp_rows(rows, since).select(schema.names).cast(schema)

@@ -7,6 +7,7 @@ NaN included; -0.0 counts as 0.0.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +61,31 @@ def stamp_rows(table: pa.Table, time: int, order: int = 0) -> pa.Table:
     return rest.append_column(TIME, pa.array(times)).append_column(ORDER, pa.array(orders))
 
 
+@dataclass(frozen=True, slots=True)
+class MarkedHashes:
+    """Rows that may be among some others, by the first bits of a hash of some columns: one in sixteen that is not may
+    be taken for one that is.
+    """
+
+    columns: tuple[str, ...]
+    marks: npt.NDArray[np.bool_]
+    shift: np.uint64
+
+    def find_marked(self, table: pa.Table) -> npt.NDArray[np.bool_]:
+        found: npt.NDArray[np.bool_] = self.marks[hash_of(table, self.columns) >> self.shift]
+        return found
+
+
+def mark_hashes(table: pa.Table) -> MarkedHashes:
+    columns = columns_of(table)
+    chosen = tuple(_cheap(table, columns) or columns)
+    bits = 4 + table.num_rows.bit_length()
+    shift = np.uint64(64 - bits)
+    marks = np.zeros(1 << bits, dtype=np.bool_)
+    marks[hash_of(table, chosen) >> shift] = True
+    return MarkedHashes(chosen, marks, shift)
+
+
 def _sum_weights(table: pa.Table, by: Sequence[str]) -> pa.Table:
     first, sums = totals(table, by)
     kept = table if len(first) == table.num_rows else table.take(pa.array(first))
@@ -87,11 +113,16 @@ def totals(table: pa.Table, by: Sequence[str]) -> tuple[Positions, Positions]:
 
 def _alike(table: pa.Table, by: Sequence[str]) -> Positions:
     """Positions of the rows that may equal another. Numbers and dates mostly tell rows apart, and cost the least."""
-    short = [name for name in by if types.is_primitive(table.schema.field(name).type)]
+    short = _cheap(table, by)
     alike = np.flatnonzero(find_repeated(hash_of(table, short)))
     if len(short) == len(by) or not len(alike):
         return alike
     return alike[find_repeated(hash_of(table.take(pa.array(alike)), by))]
+
+
+def _cheap(table: pa.Table, columns: Sequence[str]) -> list[str]:
+    """Columns that cost little to hash."""
+    return [name for name in columns if types.is_primitive(table.schema.field(name).type)]
 
 
 def _group_rows(table: pa.Table, by: Sequence[str]) -> tuple[Positions, Positions]:

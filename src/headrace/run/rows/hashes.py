@@ -37,13 +37,11 @@ def hash_of(table: pa.Table, key: Sequence[str]) -> Hashes:
 
 
 def find_repeated(hashes: Hashes) -> npt.NDArray[np.bool_]:
-    """Which of hashes in any order occur more than once. Sorting alone is far cheaper than finding an order."""
-    ordered = np.sort(hashes)
-    several = np.unique(ordered[find_shared(ordered)])
-    if not len(several):
-        return np.zeros(len(hashes), dtype=np.bool_)
-    places = np.minimum(np.searchsorted(several, hashes), len(several) - 1)
-    return np.asarray(several[places] == hashes)
+    """Which of hashes in any order occur more than once."""
+    order = np.argsort(hashes)
+    repeated = np.empty(len(hashes), dtype=np.bool_)
+    repeated[order] = find_shared(hashes[order])
+    return repeated
 
 
 def find_shared(hashes: Hashes) -> npt.NDArray[np.bool_]:

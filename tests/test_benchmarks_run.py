@@ -1,0 +1,60 @@
+"""Benchmarks that are too long for the suite are run at a tiny size: that all is there, and that answers are equal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.engine_ours import keep_by_pushes, push_one_row
+from bench.engine_peers import DuckAnew, DuckByHand, open_duck
+from bench.nexmark import QUERIES
+from bench.nexmark import main as run_nexmark
+from bench.workloads.nexmark import AUCTIONS, BIDS, PEOPLE, ROUND, Nexmark
+from bench.workloads.tweets import COLUMNS, Tweets
+from headrace.doors.cli.main import run
+from headrace.run.push.items import HereRunner
+from headrace.run.push.perform import perform
+
+ROWS, CHANGED, PUSHES = 2_000, 200, 12
+
+
+def test_the_list_of_benchmarks_names_those_of_the_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", "list"]) == 0
+    named = [line.split()[0] for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")]
+    assert {"engine", "nexmark"} <= set(named)
+
+
+def test_pushes_come_to_the_rows_that_duckdb_computes_and_maintains(tmp_path: Path) -> None:
+    tweets = Tweets(ROWS)
+    contents = {name: tweets.contents(name) for name in COLUMNS}
+    batches = [tweets.batch(CHANGED) for _ in range(PUSHES)]
+    kept, digests = keep_by_pushes(HereRunner(perform), tmp_path, contents, batches)
+    assert len(kept.push.cpus) == PUSHES and kept.upkeep_steps and kept.written["change"]
+    for kind in (DuckAnew, DuckByHand):
+        with open_duck(kind, contents, 1, tmp_path) as duck:
+            for batch in batches:
+                duck.take(batch)
+                duck.keep()
+            assert duck.digests() == digests
+    one_row = push_one_row(HereRunner(perform), tmp_path, contents, tweets, 1)
+    assert 0 < one_row.cpu < 10
+
+
+def test_events_of_nexmark_have_the_public_proportions_and_follow_from_the_seed() -> None:
+    events = Nexmark(seed=3).events(0, 10 * ROUND)
+    sizes = {name: rows.num_rows for name, rows in events.items()}
+    assert sizes == {"person": 10 * PEOPLE, "auction": 10 * AUCTIONS, "bid": 10 * BIDS}
+    assert events == Nexmark(seed=3).events(0, 10 * ROUND) != Nexmark(seed=4).events(0, 10 * ROUND)
+
+
+def test_nexmark_at_a_tiny_size_has_equal_answers_to_all_queries(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_nexmark(
+        ["--events", "4000", "--batches", "3", "--without-spark", "--flink-python", "none", "--scratch", str(tmp_path)]
+    )
+    said = capsys.readouterr().out
+    assert "equal answers: Headrace, --engine local, DuckDB anew" in said
+    assert "Flink was left out: it is not installed" in said
+    assert all(query in said for query in QUERIES)
