@@ -13,19 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
+from bench.service_spark import start_service_spark
 from bench.workloads.live_table1 import DATABASE, Live, fill_database, live_catalogue
 from headrace.connect.postgres.embedded import EmbeddedPostgres
 from headrace.connect.spark.items import warm_up
 from headrace.connect.spark.jobs import SparkJobs
-from headrace.connect.spark.kept_session import KeptSession
-from headrace.connect.spark.properties import SparkSettings
 from headrace.coordinate.perform import apply_plan
 from headrace.model.catalogue import Catalogue
 from headrace.model.plan import Plan, PlanOptions
 from headrace.plan.make import make_plan
 from headrace.run.ports import Runner
-from headrace.run.push.perform import needs_session, perform
-from headrace.site.engine.start import is_small
 from headrace.site.folder import Folder
 from headrace.site.service import Service
 
@@ -85,16 +82,13 @@ class Machine:
 def machine(cores: int) -> Iterator[Machine]:
     folder = Path(tempfile.mkdtemp(prefix="contracts-"))
     try:
-        with EmbeddedPostgres(folder / "postgres", POSTGRES) as postgres:
-            settings = SparkSettings(folder / "spark", master=f"local[{cores}]", standing=cores)
-            spark = KeptSession(settings, perform, needs_session, is_small)
-            try:
-                jobs = spark.start()
-                for _ in range(WARM_UPS):
-                    warm_up(jobs.session)
-                yield Machine(folder, postgres, jobs)
-            finally:
-                spark.end()
+        with (
+            EmbeddedPostgres(folder / "postgres", POSTGRES) as postgres,
+            start_service_spark(folder / "spark", cores) as jobs,
+        ):
+            for _ in range(WARM_UPS):
+                warm_up(jobs.session)
+            yield Machine(folder, postgres, jobs)
         if postgres.folder != folder / "postgres":
             shutil.rmtree(postgres.folder, ignore_errors=True)
     finally:

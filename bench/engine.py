@@ -26,8 +26,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from bench.cpu import Seconds, timed, together
 from bench.engine_ours import ENOUGH_PUSHES, keep_by_pushes, push_one_row
 from bench.engine_peers import (
@@ -44,10 +42,9 @@ from bench.engine_results import LOCAL, ON_SPARK, Results, bars, plot, short, te
 from bench.engine_small import keep_small_views
 from bench.engine_together import joins_together
 from bench.engine_world import Batch
+from bench.service_spark import start_service_spark
 from bench.workloads.tweets import COLUMNS, Tweets
-from headrace.connect.spark.items import SparkRunner, warm_up
-from headrace.connect.spark.properties import SparkSettings
-from headrace.connect.spark.session import start_session
+from headrace.connect.spark.jobs import SparkJobs
 from headrace.run.ports import Runner
 from headrace.run.push.items import HereRunner
 from headrace.run.push.perform import perform
@@ -64,12 +61,12 @@ class Setting:
     changed: int
     pushes: int
     repeats: int
-    session: SparkSession
+    spark: SparkJobs
     scratch: Path
 
     @property
     def runners(self) -> Mapping[str, Runner[Any]]:
-        return {ON_SPARK: SparkRunner(self.session, perform), LOCAL: HereRunner(perform)}
+        return {ON_SPARK: self.spark, LOCAL: HereRunner(perform)}
 
     @property
     def cores(self) -> int:
@@ -83,16 +80,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     results = Results(options.changed)
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         scratch = Path(folder)
-        session = start_session(SparkSettings(scratch / "spark", memory=options.memory))
-        setting = Setting(options.changed, pushes, options.repeats, session, scratch)
-        print(
-            f"{setting.cores} cores, load {os.getloadavg()[0]:.1f}, seed {Tweets(1).seed};"
-            f" Spark's workers warm in {warm_up(session):.1f} s"
-        )
-        try:
+        with start_service_spark(scratch / "spark", memory=options.memory) as spark:
+            setting = Setting(options.changed, pushes, options.repeats, spark, scratch)
+            print(f"{setting.cores} cores, load {os.getloadavg()[0]:.1f}, seed {Tweets(1).seed}", flush=True)
             _measure_parts(setting, options.only, sizes, results)
-        finally:
-            session.stop()
     print(text(results))
     if options.plot:
         plot(results, options.plot)
@@ -182,7 +173,7 @@ def _others(
         "DuckDB maintained by hand, on disk": (partial(duck, DuckByHand, folder=folder), batches),
         "PostgreSQL, REFRESH": (partial(open_postgres, contents, folder / "postgres"), few),
         "PostgreSQL with pg_ivm": (partial(open_pg_ivm, contents, folder / "pg_ivm"), batches),
-        "Spark anew, from Parquet": (partial(open_spark, setting.session, contents, setting.cores, folder), few),
+        "Spark anew, from Parquet": (partial(open_spark, setting.spark.session, contents, setting.cores, folder), few),
     }
 
 

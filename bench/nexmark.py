@@ -31,10 +31,8 @@ from bench.engine_world import EngineWorld
 from bench.flink import CACHE, FlinkFailed, flink_version, make_flink
 from bench.nexmark_flink import answer_of_flink, keep_by_flink
 from bench.nexmark_queries import DuckNexmark, digest_answer, read_queries, sources_of
+from bench.service_spark import start_service_spark
 from bench.workloads.nexmark import Nexmark, arrow_types, make_catalogue
-from headrace.connect.spark.items import SparkRunner, warm_up
-from headrace.connect.spark.properties import SparkSettings
-from headrace.connect.spark.session import start_session
 from headrace.run.ports import Runner
 from headrace.run.push.items import HereRunner
 from headrace.run.push.perform import perform
@@ -80,14 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         digests = {name: _compute_anew(name, query, feed, found) for name, query in queries.items()}
         _measure_ours({LOCAL: HereRunner(perform)}, queries, feed, scratch, digests, found)
         if not options.without_spark:
-            session = start_session(SparkSettings(scratch / "spark", memory=options.memory))
-            try:
-                warm_up(session)
-                runner = SparkRunner(session, perform)
-                _warm_up_pushes(runner, scratch, queries)
-                _measure_ours({ON_SPARK: runner}, queries, feed, scratch, digests, found)
-            finally:
-                session.stop()
+            with start_service_spark(scratch / "spark", memory=options.memory) as spark:
+                _warm_up_pushes(spark, scratch, queries)
+                _measure_ours({ON_SPARK: spark}, queries, feed, scratch, digests, found)
         _measure_flink(options, queries, feed, scratch, digests, found)
     print("\n".join(text(feed, list(queries), found)))
 
