@@ -117,7 +117,7 @@ def read_sums(path: Path, root: int) -> tuple[bytes, int] | None:
 
 def is_right(found: os.stat_result, root: int, content: bytes) -> bool:
     """Whether this is the content of a file of one block."""
-    who = _identify(found, root)
+    who = identify(found, root)
     if who not in _known:
         if root_of(sum_blocks(content)) != root:
             return False
@@ -130,7 +130,7 @@ def find_wrong_block(path: Path, found: os.stat_result, root: int, whole: bool) 
 
     Unless the `whole` is asked for, or somebody wrote to the file, only its first and last block are.
     """
-    who = _identify(found, root)
+    who = identify(found, root)
     if _known.get(who) or (who in _known and not whole):
         return None
     beside = read_sums(path, root)
@@ -181,7 +181,14 @@ def _find_wrong(path: Path, root: int, expected: bytes) -> int | None:
     return next((block for block, (mine, other) in enumerate(pairs) if mine != other), 0)
 
 
-def _identify(found: os.stat_result, root: int) -> _Identity:
+def identify_known(found: os.stat_result, root: int, whole: bool) -> _Identity | None:
+    """A file that this process has checked, as a whole if that is asked for; None if it has not."""
+    who = identify(found, root)
+    return who if _known.get(who, False) or (who in _known and not whole) else None
+
+
+def identify(found: os.stat_result, root: int) -> _Identity:
+    """What makes a file the same file: nobody writes to one again."""
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size, root
 
 

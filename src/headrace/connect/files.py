@@ -30,6 +30,8 @@ from headrace.connect.checksums import (
     BLOCK,
     SummingFile,
     find_wrong_block,
+    identify,
+    identify_known,
     is_right,
     pack_sums,
     root_of,
@@ -37,6 +39,7 @@ from headrace.connect.checksums import (
     sums_beside,
 )
 from headrace.connect.damage_notes import NOTED, DamageNotes
+from headrace.connect.opened_files import OpenedFiles
 from headrace.model.damage import DamagedFile, DamageKind, FileDamage
 from headrace.model.errors import ConnectError
 from headrace.model.log import StoredFile
@@ -80,8 +83,8 @@ class FileStore:
         """The columns in the order asked for; all of the file's without."""
         path = self._folder(site) / file.file
         try:
-            with _open_checked(path, file, whole) as source:
-                return _read_columns(source, columns)
+            table = _read_checked(path, file, whole)
+            return table if columns is None else table.select(list(columns))
         except (_Wrong, OSError) as error:
             if (found := _find_damage(error)) is not None:
                 raise self._note_damage(site, file.file, *found) from error
@@ -214,10 +217,27 @@ class _Wrong(Exception):
         super().__init__(why)
 
 
-def _open_checked(path: Path, file: StoredFile, whole: bool) -> pa.NativeFile:
-    """Opens a file that is what was written, as far as it is checked."""
+_in_memory, _mapped = OpenedFiles(100_000_000), OpenedFiles(1_000_000_000)
+"""Of this process, whatever the number of stores: workers get a new store with every item."""
+
+
+def _read_checked(path: Path, file: StoredFile, whole: bool) -> pa.Table:
+    """The rows of a file that is what was written, as far as it is checked."""
     found = path.stat()
     _check_size(found.st_size, file.bytes)
+    who = None if file.root is None else identify_known(found, file.root, whole)
+    opened = _mapped if file.bytes > BLOCK else _in_memory
+    table = None if who is None else opened.find(who)
+    if table is None:
+        with _open_checked(path, found, file, whole) as source:
+            # All columns: Arrow would copy some of them out of a mapped file, and all together it copies none.
+            table = pa.ipc.open_file(source).read_all()
+        if file.root is not None:
+            opened.keep(identify(found, file.root), table, file.bytes)
+    return table
+
+
+def _open_checked(path: Path, found: os.stat_result, file: StoredFile, whole: bool) -> pa.NativeFile:
     if file.bytes > BLOCK:
         wrong = None if file.root is None else find_wrong_block(path, found, file.root, whole)
         if wrong is not None:
@@ -247,12 +267,6 @@ def _find_damage(error: _Wrong | OSError) -> tuple[DamageKind, str] | None:
             return DamageKind.CONTENTS, f"is damaged: {error.strerror}"
         case _:
             return None
-
-
-def _read_columns(source: pa.NativeFile, columns: Sequence[str] | None) -> pa.Table:
-    # Arrow is not told which columns: it would copy these out of a mapped file, and all together it copies none.
-    table = pa.ipc.open_file(source).read_all()
-    return table if columns is None else table.select(list(columns))
 
 
 def _make_durable(folder: Path) -> None:
