@@ -37,6 +37,8 @@ TEXTS = {
     "counts": "SELECT r.k, count(*) AS c, min(r.n) AS n FROM r GROUP BY r.k",
     "labels": "SELECT s.label, count(*) AS c FROM r JOIN s ON r.k = s.k GROUP BY s.label",
     "maybe": "SELECT r.id, t.name FROM r LEFT JOIN t ON r.k = t.k",
+    "best": "SELECT id, k, n FROM (SELECT *, rank() OVER (PARTITION BY k ORDER BY n DESC) AS place FROM r) AS ranked"
+    " WHERE place <= 2",
 }
 STAYING = {
     "of_r": "SELECT r.id, r.k FROM r WHERE r.k > 0",
@@ -115,3 +117,21 @@ def test_views_stay_right_while_others_come_and_go(data: st.DataObject) -> None:
                 assert world.wrong() == []
         check(world.engine.push_chains(dict.fromkeys(world.program.tasks, world.now)))
         assert world.wrong() == []
+
+
+@settings(max_examples=8, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_first_rows_that_were_kept_without_a_state_get_one(data: st.DataObject) -> None:
+    with quick_folder() as folder:
+        world = RunningWorld(plan_for(["best"], "m1", Sharing.MARGINAL), QUERIES, Path(folder))
+        world.capture(data.draw(tables(max_rows=6)))
+        world.engine.load()
+        world.capture(data.draw(changes(world.history[world.now])))
+        check(world.engine.push_chains(dict.fromkeys(world.program.tasks, world.now)))
+        (vertex, state), *_ = [(name, task.state.name) for name, task in world.program.tasks.items() if task.state]
+        world.ledger.commit(world.lease, Commit(forget=(state,)))
+        assert world.engine.start_states() == [vertex]
+        for _ in range(3):
+            world.capture(data.draw(changes(world.history[world.now])))
+            check(world.engine.push_chains(dict.fromkeys(world.program.tasks, world.now)))
+            assert world.wrong() == []

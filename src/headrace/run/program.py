@@ -109,12 +109,16 @@ class DerivedInput:
 
 @dataclass(frozen=True, slots=True)
 class DeriveStep:
-    """Every other operator: `keys` has, per input, the expressions by which rows concern each other."""
+    """Every other operator: `keys` has, per input, the expressions by which rows concern each other.
+
+    `state` is the private log of a top-k.
+    """
 
     inputs: tuple[DerivedInput, ...]
     derivation: Derivation
     keys: tuple[tuple[Expr, ...], ...]
     outputs: tuple[Output, ...]
+    state: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

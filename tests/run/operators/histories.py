@@ -11,8 +11,11 @@ import pyarrow.compute as pc
 from hypothesis import strategies as st
 
 from headrace.meaning.zset import EMPTY, ZSet
+from headrace.model.expr import Expr
 from headrace.model.relation import Field
 from headrace.model.types import BIGINT, INT, Row
+from headrace.run.logs.key_index import KeyIndex, make_indexes
+from headrace.run.operators.expressions import column_of
 from headrace.run.rows.arrow import arrow_table, rows_of_arrow
 from headrace.run.rows.changes import ORDER, TIME, WEIGHT
 from headrace.testing import SCHEMA, Tables, changes
@@ -73,6 +76,18 @@ def bag_of(changes: pa.Table) -> ZSet:
     assert set(changes.column(ORDER).to_pylist()) <= {0}
     rows = rows_of_arrow(changes.drop_columns([TIME, ORDER, WEIGHT]))
     return ZSet(zip(rows, changes.column(WEIGHT).to_pylist(), strict=True))
+
+
+class Stored:
+    """Rows with their history, arranged by a key as the engine does."""
+
+    def __init__(self, rows: pa.Table, key: tuple[Expr, ...]) -> None:
+        names = tuple(f"key{i}" for i in range(len(key)))
+        for name, expr in zip(names, key, strict=True):
+            rows = rows.append_column(name, column_of(expr, rows))
+        half = rows.num_rows // 2
+        indexes = (*make_indexes(rows.slice(0, half), names, 2), *make_indexes(rows.slice(half), names, 1))
+        self.meet = KeyIndex(names, tuple(indexes)).meet
 
 
 class Kept:

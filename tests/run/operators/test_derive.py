@@ -19,26 +19,21 @@ from headrace.model.relation import (
     Field,
     Join,
     JoinKind,
-    Order,
     Output,
     Projection,
-    Ranking,
     Relation,
     Scan,
-    TopK,
     UnionAll,
     fields_of,
 )
 from headrace.model.types import BOOLEAN
-from headrace.run.logs.key_index import KeyIndex, make_indexes
 from headrace.run.operators.derive import derive
-from headrace.run.operators.expressions import column_of
 from headrace.run.program import DerivedInput, DeriveStep, LogReading
 from headrace.run.rows.changes import STAMPS
 from headrace.testing import SCHEMA
 from headrace.testing.expressions import ScalarMaker
 from headrace.testing.tables import COLUMN_TYPES
-from tests.run.operators.histories import History, at_time, histories
+from tests.run.operators.histories import History, Stored, at_time, histories
 
 JOINS = ("left", "right", "full", "semi", "anti")
 
@@ -81,19 +76,6 @@ def projections(draw: st.DrawFn) -> tuple[Output, ...]:
     return tuple(Output(f"c{i}", scalars.make(type_, 1)) for i, type_ in enumerate(types))
 
 
-@st.composite
-def tops(draw: st.DrawFn) -> Case:
-    columns = draw(projections())
-    named = [Column(column.name, column.expr.type) for column in columns]
-    partition = tuple(draw(st.lists(st.sampled_from(named), max_size=1)))
-    by = draw(st.lists(st.sampled_from(named), max_size=2))
-    order = tuple(Order(expr, draw(st.booleans()), draw(st.booleans())) for expr in by)
-    limit, offset = draw(st.integers(1, 3)), draw(st.sampled_from((0, 0, 1)))
-    rank = (draw(st.sampled_from(tuple(Ranking))), draw(st.sampled_from((None, "rank"))))
-    top = Derivation(DerivationKind.TOPK, (columns,), None, partition, order, limit, offset, *rank)
-    return Case(top, TopK(Projection(R, columns), partition, order, limit, offset, *rank), ("r",))
-
-
 def equal(function: str, left: str, right: str) -> Expr:
     types = {f.name: f.type for f in (*fields_of(R), *fields_of(S))}
     return Call(function, (Column(left, types[left]), Column(right, types[right])), BOOLEAN)
@@ -130,19 +112,6 @@ def unions(draw: st.DrawFn) -> Case:
     return Case(Derivation(DerivationKind.UNION_ALL, (columns, others)), united, ("r", "s"))
 
 
-class Stored:
-    """The history of an input up to a time, arranged by a key as the engine does."""
-
-    def __init__(self, history: History, source: str, key: tuple[Expr, ...], upto: int) -> None:
-        rows = history.changes(source, fields_of(scan(source)), 0, upto)
-        names = tuple(f"key{i}" for i in range(len(key)))
-        for name, expr in zip(names, key, strict=True):
-            rows = rows.append_column(name, column_of(expr, rows))
-        half = rows.num_rows // 2
-        indexes = (*make_indexes(rows.slice(0, half), names, 2), *make_indexes(rows.slice(half), names, 1))
-        self.meet = KeyIndex(names, tuple(indexes)).meet
-
-
 def check(case: Case, history: History) -> None:
     try:
         tables = [history.tables(source) for source in case.sources]
@@ -155,7 +124,8 @@ def check(case: Case, history: History) -> None:
             changes = tuple(history.changes(i.changes.log, i.fields, after, upto) for i in step.inputs)
             # Rows that are later than the batch are there already when another vertex reads them sooner.
             stored = tuple(
-                Stored(history, s, key, len(history.steps)) for s, key in zip(case.sources, step.keys, strict=True)
+                Stored(history.changes(s, fields_of(scan(s)), 0, len(history.steps)), key)
+                for s, key in zip(case.sources, step.keys, strict=True)
             )
             log.append(derive(step, changes, stored, after))
             assert log[-1].column_names == [*(output.name for output in step.outputs), *STAMPS]
@@ -169,11 +139,6 @@ def check(case: Case, history: History) -> None:
 
 @given(distincts(), histories(("r",)))
 def test_distinct_rows_come_and_go_with_their_first_and_last_copy(case: Case, history: History):
-    check(case, history)
-
-
-@given(tops(), histories(("r",)))
-def test_first_rows_are_at_every_time_those_of_the_whole_partition(case: Case, history: History):
     check(case, history)
 
 

@@ -12,6 +12,7 @@ from headrace.model.plan import Edge, PlannedBlock, Stage, Vertex, VertexKind
 from headrace.model.relation import Field, Output
 from headrace.run.compile.columns import VertexColumns, source_fields
 from headrace.run.compile.known import Known, lookup_key
+from headrace.run.operators import top
 from headrace.run.operators.aggregate import state_fields
 from headrace.run.operators.prepare import key_column, key_fields, prepared_fields
 from headrace.run.program import AggregateStep, DerivedInput, DeriveStep, LogReading, LogSpec, LookupKey, RecomputeStep
@@ -54,7 +55,12 @@ def derive_step(known: Known, vertex: Vertex, edge: Edge) -> DeriveStep:
     inputs = tuple(_add_key(known, input_, key) for input_, key in zip(inputs, keys, strict=True))
     outputs = _outputs(planned)
     known.columns[vertex.id] = tuple(Field(output.name, output.expr.type) for output in outputs)
-    return DeriveStep(inputs, derivation, keys, outputs)
+    if derivation.kind is not DerivationKind.TOPK:
+        return DeriveStep(inputs, derivation, keys, outputs)
+    state = vertex.id + STATE
+    key = LookupKey(top.state_key(keys[0]))
+    known.states[vertex.id] = LogSpec(state, vertex.site, top.state_fields(derivation, keys[0]), (key,), True)
+    return DeriveStep(inputs, derivation, keys, outputs, state)
 
 
 def _make_derived_input(

@@ -17,13 +17,14 @@ from headrace.meaning.scalar import Surroundings
 from headrace.model.plan import Stage
 from headrace.run.logs.key_index import KeyIndex, make_indexes
 from headrace.run.operators import aggregate
-from headrace.run.operators.derive import derive
+from headrace.run.operators.derive import derive, derive_top
 from headrace.run.operators.expressions import keep
 from headrace.run.operators.join import join
 from headrace.run.operators.prepare import prepare
 from headrace.run.operators.reading import Contents, read_rows, schema_of, with_key
 from headrace.run.operators.recompute import each_as_often, evaluate_view
 from headrace.run.operators.timed import apply_timed_conditions
+from headrace.run.operators.top import Partitions
 from headrace.run.ports import Evaluate
 from headrace.run.program import (
     AggregateStep,
@@ -113,7 +114,7 @@ class DatasetLoad:
             case AggregateStep() as step:
                 return self._aggregate_rows(vertex, step)
             case DeriveStep() as step:
-                return self._derive_rows(step)
+                return self._derive_rows(step) if step.state is None else self._derive_top(vertex, step)
             case RecomputeStep() as step:
                 return self._recompute_rows(vertex, step)
 
@@ -151,6 +152,13 @@ class DatasetLoad:
             if input_.contents is not None
         )
         return derive(step, changes, kept, self.t - 1, self.around)
+
+    def _derive_top(self, vertex: str, step: DeriveStep) -> pa.Table:
+        """All rows come at once, to partitions that are not there yet: nothing is read again."""
+        rows = self._read_rows(step.inputs[0].changes)
+        made = derive_top(step, rows, Partitions(None, None), self.t - 1, self.around)
+        self.states[vertex] = made.state
+        return made.shown
 
     def _recompute_rows(self, vertex: str, step: RecomputeStep) -> pa.Table:
         """What the operator remembers is what it makes; it is evaluated once."""

@@ -6,6 +6,8 @@ time, so that the log does not depend on how changes were cut into batches.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
@@ -17,7 +19,7 @@ from headrace.run.operators.lookup import Lookup
 from headrace.run.operators.match import match_sides
 from headrace.run.operators.numbering import GroupTimes, sums_by
 from headrace.run.operators.sides import TouchedKeys, find_touched_keys, make_changes
-from headrace.run.operators.top import first_of_partitions
+from headrace.run.operators.top import Partitions, TopChanges, first_of_partitions
 from headrace.run.program import DeriveStep
 from headrace.run.rows.changes import TIME, WEIGHT
 
@@ -29,7 +31,7 @@ def derive(
     after: int,
     around: Surroundings = NOTHING,
 ) -> pa.Table:
-    """Changes of the output, all later than `after`.
+    """Changes of the output, all later than `after`. Top-k has a state, and is derived by `derive_top`.
 
     `changes` are those of each input since then; `contents` (none for union all) find their rows by `step.keys`, with
     their history.
@@ -40,14 +42,26 @@ def derive(
     match step.derivation.kind:
         case DerivationKind.DISTINCT:
             made = _derive_distinct(step, found)
-        case DerivationKind.TOPK:
-            made = first_of_partitions(step.derivation, found.sides[0], around)
-        case DerivationKind.PYTHON:
-            raise AssertionError("no query has this operator yet")
+        case DerivationKind.TOPK | DerivationKind.PYTHON:
+            raise AssertionError(f'"{step.derivation.kind}" is not derived from the contents of its inputs')
         case kind:
             fields = tuple(input_.fields for input_ in step.inputs)
             made = match_sides(kind, condition_of(step.derivation, fields), found, around)
     return with_outputs(step.outputs, made, around)
+
+
+def derive_top(
+    step: DeriveStep,
+    changes: pa.Table,
+    partitions: Partitions,
+    after: int,
+    around: Surroundings = NOTHING,
+    reserve: int | None = None,
+) -> TopChanges:
+    """Changes of the output of a top-k and of its state, all later than `after`."""
+    (keys,) = step.keys
+    found = first_of_partitions(step.derivation, keys, changes, partitions, after, around, reserve)
+    return replace(found, shown=with_outputs(step.outputs, found.shown, around))
 
 
 def _unite_rows(step: DeriveStep, changes: tuple[pa.Table, ...], around: Surroundings) -> pa.Table:

@@ -17,7 +17,8 @@ from headrace.run.operators.lookup import Integers, Lookup
 from headrace.run.operators.numbering import number_rows
 from headrace.run.rows.changes import ORDER, TIME, WEIGHT, consolidate, stamp_rows
 
-_GROUP = "__g"
+GROUP = "__g"
+"""The position of a row's key among those sought."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +81,9 @@ def find_touched_keys(
 def _side(
     changes: pa.Table, numbers: Integers, keys: pa.Table, names: tuple[str, ...], contents: Lookup, after: int
 ) -> Side:
-    positions, met = contents.meet(keys, names, True)
-    before = met.select(changes.column_names).append_column(_GROUP, pa.array(positions))
-    before = consolidate(stamp_rows(before.filter(pc.less_equal(before.column(TIME), after)), after))
+    before = read_rows_before(keys, names, contents, changes.column_names, after)
     rows = pa.concat_tables([before.select(changes.column_names).cast(changes.schema), changes])
-    group = np.concatenate((before.column(_GROUP).to_numpy(), numbers))
+    group = np.concatenate((before.column(GROUP).to_numpy(), numbers))
     return Side(
         rows.drop_columns([TIME, ORDER, WEIGHT]),
         group,
@@ -92,6 +91,15 @@ def _side(
         rows.column(WEIGHT).to_numpy(),
         after,
     )
+
+
+def read_rows_before(
+    keys: pa.Table, names: Sequence[str], contents: Lookup, columns: Sequence[str], after: int
+) -> pa.Table:
+    """Rows with some keys before all changes, added up and stamped `after`; `GROUP` says which key each has."""
+    positions, met = contents.meet(keys, names, True)
+    before = met.select(list(columns)).append_column(GROUP, pa.array(positions))
+    return consolidate(stamp_rows(before.filter(pc.less_equal(before.column(TIME), after)), after))
 
 
 def make_changes(columns: Mapping[str, pa.Array], time: Integers, weight: Integers) -> pa.Table:

@@ -18,13 +18,14 @@ from headrace.model.log import Piece, PieceKind
 from headrace.model.plan import Stage
 from headrace.run.logs.key_index import KeyIndex, make_indexes
 from headrace.run.operators import aggregate
-from headrace.run.operators.derive import derive
+from headrace.run.operators.derive import derive, derive_top
 from headrace.run.operators.ingest import Stored, ingest
 from headrace.run.operators.join import join
 from headrace.run.operators.prepare import prepare
 from headrace.run.operators.reading import Contents, read_rows, schema_of, with_key, with_key_if_any
 from headrace.run.operators.recompute import difference, each_as_often, evaluate_view
 from headrace.run.operators.timed import apply_timed_conditions
+from headrace.run.operators.top import Partitions
 from headrace.run.ports import Evaluate, Store
 from headrace.run.program import (
     AggregateStep,
@@ -217,7 +218,7 @@ class _Work:
             case AggregateStep():
                 return self._aggregate_rows(step)
             case DeriveStep():
-                return self._derive_rows(step), None
+                return self._derive_rows(step) if step.state is None else self._derive_top(step)
             case RecomputeStep():
                 made = self._recompute_rows(step)
                 return made, made
@@ -270,12 +271,21 @@ class _Work:
             groups = pa.concat_tables([first, groups.select(first.column_names).cast(first.schema)])
         return aggregate.make_outputs(step.aggregation, step.outputs, groups, self.item.around), state_changes
 
-    def _derive_rows(self, step: DeriveStep) -> pa.Table:
+    def _derive_rows(self, step: DeriveStep) -> tuple[pa.Table, None]:
         changes = tuple(self._read_changes(input_.changes) for input_ in step.inputs)
         if not any(table.num_rows for table in changes):
-            return schema_of(self.item.log.columns).empty_table()
+            return schema_of(self.item.log.columns).empty_table(), None
         kept = tuple(self._contents(input_.contents) for input_ in step.inputs if input_.contents is not None)
-        return derive(step, changes, kept, self.item.after, self.item.around)
+        return derive(step, changes, kept, self.item.after, self.item.around), None
+
+    def _derive_top(self, step: DeriveStep) -> tuple[pa.Table, pa.Table]:
+        spec, (input_,) = self.item.task.state, step.inputs
+        assert spec is not None and input_.contents is not None, f'"{self.item.name}" has no state'
+        states = self._key_index(spec.name, spec.keys[0], schema_of(spec.columns))
+        partitions = Partitions(states, self._contents(input_.contents))
+        made = derive_top(step, self._read_changes(input_.changes), partitions, self.item.after, self.item.around)
+        self.rows_in += made.read_again
+        return made.shown, made.state
 
     def _recompute_rows(self, step: RecomputeStep) -> pa.Table:
         item = self.item
