@@ -3,9 +3,9 @@
 A two-way and a three-way join over relations of 0.1M, 1M and more rows (SMILE's proportions) are kept together, batch
 after batch of 10k changed rows: by Headrace on Spark and without it, each with the upkeep that pushes cause; by DuckDB,
 PostgreSQL and Spark, which compute both views anew; by DuckDB with SQL that somebody wrote to maintain them; and by
-pg_ivm where it is installed. Then: what a push of one row takes, 25 small views that change quickly, and thirty joins
-as one job and as thirty. What is compared is processor time: user and system time of this process, the JVM, Python
-workers and servers. All have to come to the same rows.
+pg_ivm where it is installed. Then: what a push of one row takes, 25 small views that change quickly, thirty joins as
+one job and as thirty, and the first rows of groups. What is compared is processor time: user and system time of this
+process, the JVM, Python workers and servers. All have to come to the same rows.
 
     headrace bench engine [--sizes 100000,1000000,5000000] [--changed 10000] [--pushes 66] [--only sizes,small]
 
@@ -41,6 +41,7 @@ from bench.engine_peers import (
 from bench.engine_results import LOCAL, ON_SPARK, Results, bars, plot, short, text
 from bench.engine_small import keep_small_views
 from bench.engine_together import joins_together
+from bench.engine_tops import measure_tops
 from bench.engine_world import Batch
 from bench.service_spark import start_service_spark
 from bench.workloads.tweets import COLUMNS, Tweets
@@ -53,7 +54,7 @@ USUAL, QUICK = (100_000, 1_000_000), (100_000,)
 CHANGED, QUICK_PUSHES = 10_000, 6
 WARM_UP_ROWS, WARM_UP_CHANGED, WARM_UPS = 20_000, 1_000, 8
 SMALL_BATCHES = 6
-PARTS = ("sizes", "one-row", "small", "jobs")
+PARTS = ("sizes", "one-row", "small", "jobs", "tops")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,9 @@ def _measure_parts(setting: Setting, only: Sequence[str], sizes: Sequence[int], 
     if "jobs" in only:
         _progress("joins together")
         results.jobs = joins_together(setting.runners[ON_SPARK], setting.scratch, setting.repeats)
+    if "tops" in only:
+        _progress("first rows of groups")
+        results.tops = measure_tops(setting.runners[LOCAL], setting.scratch, setting.repeats)
 
 
 def _warm_up_pushes(setting: Setting) -> None:

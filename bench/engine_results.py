@@ -9,9 +9,10 @@ from pathlib import Path
 from bench.cpu import Seconds
 from bench.engine_ours import Kept
 from bench.engine_small import SmallViews
+from bench.engine_tops import CHANGED, LARGE, NEW, SMALL, TopResults
 
 ON_SPARK, LOCAL = "Headrace on Spark", "Headrace, --engine local"
-BAR_JOBS = 0.3
+BAR_JOBS, BAR_TOPS, BAR_LARGE_GROUPS = 0.3, 1.0, 1.5
 
 
 @dataclass(slots=True)
@@ -25,6 +26,7 @@ class Results:
     small: SmallViews | None = None
     jobs: tuple[Seconds, Seconds] | None = None
     """Many joins as one job, and as a job each."""
+    tops: TopResults = field(default_factory=TopResults)
 
     @property
     def sizes(self) -> list[int]:
@@ -37,7 +39,7 @@ def short(rows: int) -> str:
 
 def text(results: Results) -> str:
     parts = [*(line for rows in results.sizes for line in _size(results, rows)), *_fixed(results)]
-    return "\n".join([*parts, *_small(results), *_jobs(results), *_bars(results)])
+    return "\n".join([*parts, *_small(results), *_jobs(results), *_tops(results), *_bars(results)])
 
 
 def _size(results: Results, rows: int) -> Iterator[str]:
@@ -115,10 +117,28 @@ def _jobs(results: Results) -> Iterator[str]:
         yield f"thirty joins due together: one job {one.cpu:.2f} cpu s ({one.spread}), a job each {many.cpu:.2f}"
 
 
+def _tops(results: Results) -> Iterator[str]:
+    if results.tops.pushes:
+        yield ""
+        yield f"first 10 rows of 100k groups, a push of {short(CHANGED)} ({LOCAL}) and DuckDB anew in memory: cpu s"
+    for rows, push in results.tops.pushes.items():
+        anew, ratio = results.tops.anew[rows], push.cpu / results.tops.anew[rows].cpu
+        ours, theirs = f"{push.cpu:.2f} ({push.spread})", f"{anew.cpu:.2f} ({anew.spread})"
+        yield f"{short(rows):>6} push {ours}, DuckDB {theirs}, ratio {ratio:.2f}"
+    for size, push in results.tops.new_rows.items():
+        yield f"push of {NEW} new rows into 20 groups of {size:6}: {push.mean_cpu:.3f}"
+
+
 def bars(results: Results) -> Iterator[tuple[str, float, float]]:
     """What is asked, what was measured, and the most that it may be."""
     if results.jobs is not None:
         yield "joins in one job / a job each", results.jobs[0].cpu / results.jobs[1].cpu, BAR_JOBS
+    if results.tops.pushes:
+        rows = max(results.tops.pushes)
+        push, anew = results.tops.pushes[rows], results.tops.anew[rows]
+        yield f"first rows, {short(rows)}: push of {short(CHANGED)} / DuckDB", push.cpu / anew.cpu, BAR_TOPS
+        small, large = (results.tops.new_rows[size].mean_cpu for size in (SMALL, LARGE))
+        yield f"first rows: new rows, groups of {LARGE} / of {SMALL}", large / small, BAR_LARGE_GROUPS
 
 
 def _bars(results: Results) -> Iterator[str]:
