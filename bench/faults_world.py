@@ -27,7 +27,7 @@ from bench.beside import Beside
 from bench.faults_model import CannotTry, Comparison, Look, Part
 from headrace.connect.postgres.embedded import EmbeddedPostgres, free_port
 from headrace.site.folder import Folder
-from headrace.site.last_status import last_status
+from headrace.site.last_status import current_status
 from headrace.site.process import ServiceProcess, running_process
 
 ROLE, PASSWORD = "keeper", "keeps"
@@ -150,7 +150,7 @@ class World:
     # Looking
 
     def look(self, since: float) -> Look:
-        found = last_status(self.folder)
+        found = current_status(self.folder)
         if found is None:
             return Look(time.time() - since, {}, "there is no status")
         states = {one["id"]: str(one["state"]) for one in found["contracts"]}

@@ -293,6 +293,8 @@ class ServiceHost:
             started = time.perf_counter()
             try:
                 self._replan(end, measure, IDLE_LOOKS * look_every_s)
+            except OSError as error:  # a full disk
+                log.warning("looking for a better plan failed: %s", error)
             except Exception:  # whatever it is: what runs goes on as it is
                 log.exception("looking for a better plan failed")
             pause_s = max(look_every_s, (time.perf_counter() - started) / LOOKING)
