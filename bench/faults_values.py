@@ -48,11 +48,12 @@ def tiny_keys(world: World) -> Iterator[None]:
 
 def _extended(extension: str, value: str) -> Part:
     return Part(
-        sql=f"CREATE EXTENSION IF NOT EXISTS {extension}; CREATE TABLE odd (id bigint PRIMARY KEY, v {extension});"
+        sql=f"CREATE EXTENSION {extension}; CREATE TABLE odd (id bigint PRIMARY KEY, v {extension});"
         f"INSERT INTO odd SELECT i, '{value}' FROM generate_series(1, 9) i;",
         sources='  odd: {kind: table, at: us, postgres: {dsn: "${US_DSN}", table: public.odd}, key: [id]}',
         contracts="  odds: {view: odds, at: us, freshness: 8 s}",
         views={"odds": "SELECT id FROM odd"},
+        extension=extension,
     )
 
 
