@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Protocol
 
 from headrace.app.limits import need_for_heap
-from headrace.app.preparing import prepare, prepare_or_resume, runnable
+from headrace.app.preparing import prepare_beside_lost, prepare_or_resume, runnable
 from headrace.app.refusing import refuse_second
 from headrace.connect.machine import memory_bytes
 from headrace.connect.signals import note_signals
@@ -168,7 +168,7 @@ def open_host(
     service.journal.emit(ServiceStarted(service.clock(), os.getpid()))
     _start_watchdog(service, watch)
     host = ServiceHost(
-        service, folder, lambda wishes: runnable(prepare(folder.project, environment, wishes), engine.kind)
+        service, folder, lambda wishes: runnable(prepare_beside_lost(folder.project, environment, wishes), engine.kind)
     )
     try:
         service.ledger.commit(service.lease, Commit(notes=(home_of(folder),)))
