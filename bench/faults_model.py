@@ -36,6 +36,7 @@ class Part:
     contracts: str = ""
     views: Mapping[str, str] = field(default_factory=dict)
     engine: str = "local"
+    freshness: str = "8 s"
     small_disk: bool = False
     """The project's folder is on a small disk of its own."""
     other_clock: bool = False

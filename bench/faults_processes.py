@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from bench.faults_database import change_both
@@ -19,7 +20,8 @@ from bench.faults_world import World
 from bench.kills_world import MARKS
 
 READ_ANEW, STOPPED, UNTOUCHED = Expected.READ_ANEW, Expected.STOPPED, Expected.UNTOUCHED
-ON_SPARK = Part(engine="spark")
+ON_SPARK = Part(engine="spark", freshness="30 s")
+ON_CLUSTER = replace(ON_SPARK, cluster=True)
 FOUND_WITHIN_S = 30.0
 LITTLE_MEMORY = 200_000_000
 TINY_MEMORY = 20_000_000
@@ -186,7 +188,7 @@ def _small_group() -> Iterator[Path]:
     raise CannotTry("this machine has no control groups for memory")
 
 
-@fault("executors of a Spark cluster are killed in the middle of a push", UNTOUCHED, Part(engine="spark", cluster=True))
+@fault("executors of a Spark cluster are killed in the middle of a push", UNTOUCHED, ON_CLUSTER)
 def kill_executors(world: World) -> Iterator[None]:
     for _ in range(2):
         world.us("UPDATE orders SET amount = amount + 1")

@@ -56,10 +56,10 @@ sources:
   customers: {{kind: table, at: eu, postgres: {{dsn: "${{EU_DSN}}", table: public.customers}}, key: [id]}}
 {sources}
 contracts:
-  totals: {{view: totals, at: us, freshness: 8 s}}
-  wide: {{view: wide, at: us, freshness: 8 s}}
-  named: {{view: named, at: eu, freshness: 8 s, deliver: {{postgres: {{dsn: "${{EU_DSN}}", table: named_copy}}}}}}
-  people: {{view: people, at: eu, freshness: 8 s}}
+  totals: {{view: totals, at: us, freshness: {freshness}}}
+  wide: {{view: wide, at: us, freshness: {freshness}}}
+  named: {{view: named, at: eu, freshness: {freshness}, deliver: {{postgres: {{dsn: "${{EU_DSN}}", table: named_copy}}}}}}
+  people: {{view: people, at: eu, freshness: {freshness}}}
 {contracts}
 """
 CLUSTER = """\
@@ -359,7 +359,8 @@ END $$
 def _write_project(world: World) -> None:
     (world.project / "views").mkdir(parents=True)
     engine = "" if world.master is None else CLUSTER.format(master=world.master)
-    text = PROJECT.format(engine=engine, sources=world.part.sources, contracts=world.part.contracts)
+    part = world.part
+    text = PROJECT.format(engine=engine, freshness=part.freshness, sources=part.sources, contracts=part.contracts)
     (world.project / "headrace.yml").write_text(text)
     for name, query in {**VIEWS, **world.part.views}.items():
         (world.project / "views" / f"{name}.sql").write_text(query)

@@ -29,7 +29,16 @@ from headrace.plan.share.difference import difference
 from headrace.site.folder import Folder
 from headrace.site.forced import read_forced_promises
 
-__all__ = ["Applied", "Prepared", "Reread", "prepare", "prepare_beside_lost", "prepare_or_resume", "prepare_while_stopped", "runnable"]
+__all__ = [
+    "Applied",
+    "Prepared",
+    "Reread",
+    "prepare",
+    "prepare_beside_lost",
+    "prepare_or_resume",
+    "prepare_while_stopped",
+    "runnable",
+]
 
 
 def prepare(directory: Path, environment: Mapping[str, str], wishes: ApplyWishes, connect: bool = True) -> Prepared:

@@ -44,6 +44,13 @@ def check_sqlite(file: Path) -> None:
         raise DamagedLedger(str(file), " ".join(found.split()))
 
 
+def purge_sqlite(file: Path) -> None:
+    """Writes the ledger anew, so that its files hold nothing that was removed from it or replaced."""
+    with closing(sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None)) as opened:
+        opened.execute("VACUUM")
+        opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
 def is_damage(error: Exception) -> bool:
     code = getattr(error, "sqlite_errorcode", None)
     known = code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
