@@ -56,10 +56,10 @@ sources:
   customers: {{kind: table, at: eu, postgres: {{dsn: "${{EU_DSN}}", table: public.customers}}, key: [id]}}
 {sources}
 contracts:
-  totals: {{view: totals, at: us, freshness: {freshness}}}
-  wide: {{view: wide, at: us, freshness: {freshness}}}
-  named: {{view: named, at: eu, freshness: {freshness}, deliver: {{postgres: {{dsn: "${{EU_DSN}}", table: named_copy}}}}}}
-  people: {{view: people, at: eu, freshness: {freshness}}}
+  totals: {{view: totals, at: us, freshness: {fresh}}}
+  wide: {{view: wide, at: us, freshness: {fresh}}}
+  named: {{view: named, at: eu, freshness: {fresh}, deliver: {{postgres: {{dsn: "${{EU_DSN}}", table: named_copy}}}}}}
+  people: {{view: people, at: eu, freshness: {fresh}}}
 {contracts}
 """
 CLUSTER = """\
@@ -360,7 +360,7 @@ def _write_project(world: World) -> None:
     (world.project / "views").mkdir(parents=True)
     engine = "" if world.master is None else CLUSTER.format(master=world.master)
     part = world.part
-    text = PROJECT.format(engine=engine, freshness=part.freshness, sources=part.sources, contracts=part.contracts)
+    text = PROJECT.format(engine=engine, fresh=part.freshness, sources=part.sources, contracts=part.contracts)
     (world.project / "headrace.yml").write_text(text)
     for name, query in {**VIEWS, **world.part.views}.items():
         (world.project / "views" / f"{name}.sql").write_text(query)

@@ -215,7 +215,7 @@ def test_rows_that_do_not_fit_are_shown_one_column_on_a_line() -> None:
 
 
 def test_a_service_goes_on_if_its_output_goes_to_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    full = open("/dev/full", "w")  # noqa: SIM115 (closing it fails)
+    full = Path("/dev/full").open("w")  # noqa: SIM115 (closing it fails)
     monkeypatch.setattr("sys.stdout", full)
     up._say("the disk is full")
     up._say_json("the disk is full")

@@ -26,7 +26,7 @@ def needing_executors(session: SparkSession, within_s: float = WITHIN_S) -> Iter
 
     Raises ConnectError then. On one machine, where the driver does the work, nothing is looked for.
     """
-    if session.sparkContext.master.startswith("local"):
+    if (session.sparkContext.master or "").startswith("local"):
         yield
         return
     done, missing = threading.Event(), threading.Event()
@@ -58,7 +58,7 @@ def _watch(session: SparkSession, within_s: float, done: threading.Event, missin
 
 def count_executors(session: SparkSession) -> int:
     """Those of a cluster; the driver is listed with them, and is none."""
-    tracker = session.sparkContext._jsc.sc().statusTracker()  # type: ignore[union-attr]
+    tracker = session.sparkContext._jsc.sc().statusTracker()
     return len(tracker.getExecutorInfos()) - 1
 
 
