@@ -161,7 +161,17 @@ def starve_workers_in_group(world: World) -> Iterator[None]:
                     group.write_text(str(pid))
             world.us("UPDATE orders SET amount = amount + 1")
             time.sleep(2.0)
+        if not _count_killed(group.parent):
+            raise CannotTry("no worker needed so much memory that it was killed")
         yield
+
+
+def _count_killed(group: Path) -> int:
+    for name in ("memory.events", "memory.oom_control"):  # of the second and the first version of control groups
+        if (group / name).exists():
+            found = dict(line.split() for line in (group / name).read_text().splitlines())
+            return int(found.get("oom_kill", 0))
+    return 0
 
 
 @contextmanager
