@@ -138,7 +138,7 @@ def _show_scrub() -> None:
     with quick_folder() as folder:
         world = world_of(VIEWS, "m1", Path(folder))
         _fill(world)
-        scrub = Scrub(world.ledger, world.lease, world.store, threading.Event())
+        scrub = Scrub(world.ledger, world.lease, world.store, threading.Event(), lambda: None)
         look_s, check_s = _cpu_of(scrub.look), _cpu_of(lambda: scrub.check(100.0 * RATE)) / 100.0
         found = scrub.progress
         share = look_s / LOOK_EVERY_S + check_s

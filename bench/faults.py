@@ -27,7 +27,7 @@ import psycopg
 
 from bench.faults_database import FAULTS as OF_DATABASES
 from bench.faults_files import FAULTS as OF_FILES
-from bench.faults_model import CannotTry, Comparison, Fault, Look, Outcome, find_seen
+from bench.faults_model import CannotTry, Comparison, Expected, Fault, Look, Outcome, find_seen
 from bench.faults_processes import FAULTS as OF_PROCESSES
 from bench.faults_tables import FAULTS as OF_TABLES
 from bench.faults_values import FAULTS as OF_VALUES
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _try_fault(one: Fault, options: argparse.Namespace) -> Outcome:
-    part = one.part if options.engine is None else replace(one.part, engine=options.engine)
+    part = one.part if options.engine is None or one.part.cluster else replace(one.part, engine=options.engine)
     try:
         with open_world(part, options.postgres) as world:
             answer = world.up()
@@ -86,10 +86,10 @@ def _watch_fault(one: Fault, world: World, options: argparse.Namespace) -> Outco
     try:
         began, comparisons = time.time(), list[Comparison]()
         with one.happen(world):
-            looks = _look_on(world, began, options.patience)
+            looks = _look_on(world, began, options.patience, one.expected)
             comparisons.append(world.compare(began))
         undone = time.time()
-        looks += _look_on(world, began, 0.0)
+        looks += _look_on(world, began, 0.0, one.expected)
         healed = _wait_until_well(world, began, options.heal)
         healed_s = time.time() - undone if healed else None
     finally:
@@ -99,19 +99,20 @@ def _watch_fault(one: Fault, world: World, options: argparse.Namespace) -> Outco
     if healed:
         _wait_until_well(world, began, options.heal)
     comparisons.append(world.compare(began))
-    seen = find_seen((*looks, *(look for pair in comparisons for look in (pair.before, pair.after))))
+    looks += tuple(look for pair in comparisons for look in (pair.before, pair.after))
+    seen, all_kept = find_seen(looks), all(look.is_kept for look in looks)
     again = [event for event in world.happened(began) if event["kind"] == "read again"]
     said = (seen.said or "") if seen is not None else again[0]["text"] if again else ""
     also = one.also is None or one.also(world)
     seen_s = None if seen is None else seen.at_s
-    return Outcome(one, seen_s, said, healed_s, tuple(comparisons), also, len(again))
+    return Outcome(one, seen_s, said, healed_s, tuple(comparisons), also, len(again), all_kept)
 
 
-def _look_on(world: World, began: float, for_s: float) -> tuple[Look, ...]:
-    """Looks until something is not well, or for so long."""
+def _look_on(world: World, began: float, for_s: float, expected: Expected) -> tuple[Look, ...]:
+    """Looks until what has to be noticed is, or for so long."""
     looks = [world.look(began)]
     until = time.monotonic() + for_s
-    while looks[-1].is_well and time.monotonic() < until:
+    while (looks[-1].is_well or expected is Expected.UNTOUCHED) and time.monotonic() < until:
         time.sleep(LOOK_EVERY_S)
         looks.append(world.look(began))
     return tuple(looks)

@@ -18,6 +18,7 @@ from bench.faults_world import ROLE, World
 
 READ_ANEW, STOPPED, UNTOUCHED = Expected.READ_ANEW, Expected.STOPPED, Expected.UNTOUCHED
 AWAY_S = 3.0
+TWO_HOSTS = Part(two_hosts=True)
 
 
 @fault("somebody holds an ACCESS EXCLUSIVE lock on a captured table", UNTOUCHED)
@@ -181,6 +182,30 @@ def skew_clock(world: World) -> Iterator[None]:
     world.set_clock(0.0)
 
 
+@fault(
+    "an address names two servers, and the second one, with other rows, takes over for a while", READ_ANEW, TWO_HOSTS
+)
+def answer_from_other_host(world: World) -> Iterator[None]:
+    assert world.spare is not None
+    world.server.stop()
+    world.spare.start()
+    yield
+    world.spare.stop()
+    world.server.start()
+
+
+@fault("a database is killed while the clock of the other one is wrong", STOPPED, Part(other_clock=True))
+def kill_server_with_skew(world: World) -> Iterator[None]:
+    world.set_clock(1800.0)
+    change_both(world, 1)
+    world.server.kill()
+    time.sleep(AWAY_S)
+    yield
+    world.server.start()
+    world.set_clock(0.0)
+    change_both(world, 2)
+
+
 def change_both(world: World, number: int) -> None:
     world.us(f"UPDATE orders SET amount = {number} WHERE id < 100")
     world.eu(f"UPDATE customers SET name = 'name {number} ' || id WHERE id < 50")
@@ -189,5 +214,5 @@ def change_both(world: World, number: int) -> None:
 FAULTS: tuple[Fault, ...] = (
     *(lock_table, open_transaction, stop_server, kill_server, restore_server, limit_connections, take_connections),
     *(short_timeouts, change_password, suspend_walsender, lock_copy, truncate_copy, edit_copy, drop_copy, busy_writers),
-    skew_clock,
+    *(skew_clock, kill_server_with_skew, answer_from_other_host),
 )

@@ -125,6 +125,30 @@ def edit_delta(world: World) -> Iterator[None]:
     yield
 
 
+@fault("the folder of a Delta table cannot be written", STOPPED, DELTA, _delta_is_equal)
+def read_only_delta(world: World) -> Iterator[None]:
+    folder = str(world.project / "out" / "people")
+    for how in ("bind", "remount,ro,bind"):
+        made = subprocess.run(["mount", "-o", how, folder, folder], capture_output=True, text=True, check=False)
+        if made.returncode != 0:
+            raise CannotTry(f"no folder can be made read-only here: {made.stderr.strip()}")
+    _touch_people(world)
+    yield
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+@fault("the service is killed while it delivers to a Delta table", STOPPED, DELTA, _delta_is_equal)
+def kill_during_delta(world: World) -> Iterator[None]:
+    for number in range(20):
+        world.eu(f"UPDATE customers SET country = 'd{number}'")
+        time.sleep(0.1)
+    world.kill_service()
+    _touch_people(world)
+    yield
+    world.up()
+
+
 FAULTS: tuple[Fault, ...] = (
     *(flip_bit, delete_pieces, cut_pieces, fill_disk, read_only_disk, delete_delta, delete_delta_file, edit_delta),
+    *(read_only_delta, kill_during_delta),
 )

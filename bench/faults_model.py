@@ -20,7 +20,7 @@ class Expected(StrEnum):
     STOPPED = "stopped"
     """It says what stands still and why, and goes on by itself once the cause is gone."""
     UNTOUCHED = "untouched"
-    """Nothing happens: no view is reported, and nothing is read again."""
+    """All promises are kept meanwhile, and nothing is read again. A trouble may be said for a moment."""
 
 
 class CannotTry(Exception):
@@ -36,10 +36,17 @@ class Part:
     contracts: str = ""
     views: Mapping[str, str] = field(default_factory=dict)
     engine: str = "local"
+    freshness: str = "8 s"
     small_disk: bool = False
     """The project's folder is on a small disk of its own."""
     other_clock: bool = False
     """The second database is on a server whose clock can be set."""
+    two_hosts: bool = False
+    """The address of the first database names two servers: the second one has other rows, and is down."""
+    cluster: bool = False
+    """Spark is a cluster of two workers."""
+    extension: str | None = None
+    """What the server has to offer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +85,12 @@ class Look:
     said: str | None = None
 
     @property
+    def is_kept(self) -> bool:
+        return bool(self.states) and set(self.states.values()) == {"kept"}
+
+    @property
     def is_well(self) -> bool:
-        return self.said is None and bool(self.states) and set(self.states.values()) == {"kept"}
+        return self.said is None and self.is_kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +127,8 @@ class Outcome:
     comparisons: tuple[Comparison, ...] = ()
     also_equal: bool = True
     read_again: int = 0
+    all_kept: bool = True
+    """No look found a contract that was not kept."""
     not_tried: str | None = None
 
     @property
@@ -135,7 +148,7 @@ class Outcome:
             return False
         match self.fault.expected:
             case Expected.UNTOUCHED:
-                return self.seen_s is None and not self.read_again
+                return self.all_kept and not self.read_again
             case Expected.STOPPED | Expected.READ_ANEW:
                 return self.seen_s is not None or self.read_again > 0
 
@@ -149,6 +162,7 @@ class Outcome:
             "healed_after_s": self.healed_s,
             "rows_equal": self.rows_equal,
             "read_again": self.read_again,
+            "all_kept": self.all_kept,
             "wrong_while_kept": list(self.wrong_while_kept),
             "as_expected": None if self.not_tried else self.is_as_expected,
             "not_tried": self.not_tried,

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from bench.faults_database import change_both
@@ -19,9 +20,12 @@ from bench.faults_world import World
 from bench.kills_world import MARKS
 
 READ_ANEW, STOPPED, UNTOUCHED = Expected.READ_ANEW, Expected.STOPPED, Expected.UNTOUCHED
-ON_SPARK = Part(engine="spark")
+ON_SPARK = Part(engine="spark", freshness="30 s")
+ON_CLUSTER = replace(ON_SPARK, cluster=True)
 FOUND_WITHIN_S = 30.0
 LITTLE_MEMORY = 200_000_000
+TINY_MEMORY = 20_000_000
+CGROUPS = Path("/sys/fs/cgroup")
 
 
 def _find(world: World, kind: str) -> list[int]:
@@ -148,6 +152,73 @@ def starve_workers(world: World) -> Iterator[None]:
             resource.prlimit(pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
+@fault("a control group has no memory left for Spark's workers, which are killed", UNTOUCHED, ON_SPARK)
+def starve_workers_in_group(world: World) -> Iterator[None]:
+    with _small_group() as group:
+        for _ in range(3):
+            for pid in _find(world, "daemon"):
+                with suppress(OSError):  # it may have ended
+                    group.write_text(str(pid))
+            world.us("UPDATE orders SET amount = amount + 1")
+            time.sleep(2.0)
+        if not _count_killed(group.parent):
+            raise CannotTry("no worker needed so much memory that it was killed")
+        yield
+
+
+def _count_killed(group: Path) -> int:
+    for name in ("memory.events", "memory.oom_control"):  # of the second and the first version of control groups
+        if (group / name).exists():
+            found = dict(line.split() for line in (group / name).read_text().splitlines())
+            return int(found.get("oom_kill", 0))
+    return 0
+
+
+@contextmanager
+def _small_group() -> Iterator[Path]:
+    """A control group whose processes are killed as soon as they need more memory; the file that takes their ids."""
+    for root, limit in ((CGROUPS / "memory", "memory.limit_in_bytes"), (CGROUPS, "memory.max")):
+        folder = root / f"headrace-faults-{os.getpid()}"
+        if not (root / "cgroup.procs").exists():
+            continue
+        try:
+            folder.mkdir()
+            (folder / limit).write_text(str(TINY_MEMORY))
+        except OSError as error:
+            raise CannotTry(f"no control group can be made here: {error.strerror}") from error
+        try:
+            yield folder / "cgroup.procs"
+        finally:
+            for pid in (folder / "cgroup.procs").read_text().split():
+                with suppress(OSError):
+                    (root / "cgroup.procs").write_text(pid)
+            with suppress(OSError):
+                folder.rmdir()
+        return
+    raise CannotTry("this machine has no control groups for memory")
+
+
+@fault("executors of a Spark cluster are killed in the middle of a push", UNTOUCHED, ON_CLUSTER)
+def kill_executors(world: World) -> Iterator[None]:
+    for _ in range(2):
+        world.us("UPDATE orders SET amount = amount + 1")
+        _signal(_find_executors(), signal.SIGKILL)
+        time.sleep(3.0)
+    yield
+
+
+def _find_executors() -> list[int]:
+    """They are children of Spark's workers, which are ours."""
+    until = time.monotonic() + FOUND_WITHIN_S
+    while time.monotonic() < until:
+        lines = {pid: _command_line(pid) for pid in _descendants(os.getpid())}
+        found = [pid for pid, line in lines.items() if b"CoarseGrainedExecutorBackend" in line]
+        if found:
+            return found
+        time.sleep(0.1)
+    raise CannotTry("there is no executor")
+
+
 @fault("captures are killed while the clock of one database is wrong", UNTOUCHED, Part(other_clock=True))
 def kill_captures_with_skew(world: World) -> Iterator[None]:
     for number, ahead_s in enumerate((1800.0, -1800.0)):
@@ -161,4 +232,5 @@ def kill_captures_with_skew(world: World) -> Iterator[None]:
 FAULTS: tuple[Fault, ...] = (
     *(suspend_service, suspend_captures, kill_captures, kill_service, start_without_table, stop_copied_folder),
     *(start_elsewhere, kill_captures_with_skew, kill_spark, kill_workers, starve_workers),
+    *(starve_workers_in_group, kill_executors),
 )

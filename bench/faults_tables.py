@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import psycopg
+
 from bench.faults_model import Expected, Fault, Part, fault
 from bench.faults_world import ROLE, World
 
@@ -189,9 +191,12 @@ def rename_table(world: World) -> Iterator[None]:
 
 @fault("a table is truncated and filled by COPY", UNTOUCHED)
 def truncate_and_copy(world: World) -> Iterator[None]:
-    world.us(
-        "CREATE TABLE kept AS SELECT * FROM orders; TRUNCATE orders; INSERT INTO orders SELECT * FROM kept WHERE id > 9"
-    )
+    with psycopg.connect(world.dsn("us")) as session:
+        with session.cursor().copy("COPY (SELECT * FROM orders WHERE id > 9) TO STDOUT") as read:
+            rows = b"".join(read)
+        session.execute("TRUNCATE orders")
+        with session.cursor().copy("COPY orders FROM STDIN") as filled:
+            filled.write(rows)
     yield
 
 

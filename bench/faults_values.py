@@ -24,7 +24,7 @@ def divide_by_zero(world: World) -> Iterator[None]:
     world.us("DELETE FROM orders WHERE id = 900001")
 
 
-@fault("a time becomes infinite, and finite again", STOPPED)
+@fault("a time that is no key becomes infinite, which is held as the last day of the year 9999", UNTOUCHED)
 def infinite_time(world: World) -> Iterator[None]:
     world.us("INSERT INTO orders (id, customer, amount, at) VALUES (900001, 1, 1, 'infinity')")
     yield
@@ -46,13 +46,29 @@ def tiny_keys(world: World) -> Iterator[None]:
     world.us("DELETE FROM tiny WHERE k < 1")
 
 
+TIMED = Part(
+    sql="CREATE TABLE timed (k timestamptz PRIMARY KEY, v bigint); INSERT INTO timed VALUES ('2026-01-01', 1);",
+    sources='  timed: {kind: table, at: us, postgres: {dsn: "${US_DSN}", table: public.timed}, key: [k]}',
+    contracts="  times: {view: times, at: us, freshness: 8 s}",
+    views={"times": "SELECT k, v FROM timed"},
+)
+
+
+@fault("two keys that are times are beyond all that is held", STOPPED, TIMED)
+def infinite_keys(world: World) -> Iterator[None]:
+    world.us("INSERT INTO timed VALUES ('infinity', 2), ('20000-01-01', 3)")
+    yield
+    world.us("DELETE FROM timed WHERE v > 1")
+
+
 def _extended(extension: str, value: str) -> Part:
     return Part(
-        sql=f"CREATE EXTENSION IF NOT EXISTS {extension}; CREATE TABLE odd (id bigint PRIMARY KEY, v {extension});"
+        sql=f"CREATE EXTENSION {extension}; CREATE TABLE odd (id bigint PRIMARY KEY, v {extension});"
         f"INSERT INTO odd SELECT i, '{value}' FROM generate_series(1, 9) i;",
         sources='  odd: {kind: table, at: us, postgres: {dsn: "${US_DSN}", table: public.odd}, key: [id]}',
         contracts="  odds: {view: odds, at: us, freshness: 8 s}",
         views={"odds": "SELECT id FROM odd"},
+        extension=extension,
     )
 
 
@@ -80,5 +96,5 @@ def large_transactions(world: World) -> Iterator[None]:
 
 
 FAULTS: tuple[Fault, ...] = (
-    *(divide_by_zero, infinite_time, tiny_keys, hstore_column, citext_column, large_transactions),
+    *(divide_by_zero, infinite_time, infinite_keys, tiny_keys, hstore_column, citext_column, large_transactions),
 )

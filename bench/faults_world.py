@@ -27,7 +27,7 @@ from bench.beside import Beside
 from bench.faults_model import CannotTry, Comparison, Look, Part
 from headrace.connect.postgres.embedded import EmbeddedPostgres, free_port
 from headrace.site.folder import Folder
-from headrace.site.last_status import last_status
+from headrace.site.last_status import current_status
 from headrace.site.process import ServiceProcess, running_process
 
 ROLE, PASSWORD = "keeper", "keeps"
@@ -48,6 +48,7 @@ INSERT INTO customers SELECT i, 'name ' || i, 'c' || i % 7 FROM generate_series(
 }
 PROJECT = """\
 project: faults
+{engine}
 sites: {{us: {{cpu: 0.34 $/core-hour}}, eu: {{cpu: 0.34 $/core-hour}}}}
 links: [{{between: [us, eu], bandwidth: 100 Mbps, latency: 10 ms, price: 0.01 $/GB}}]
 sources:
@@ -55,12 +56,17 @@ sources:
   customers: {{kind: table, at: eu, postgres: {{dsn: "${{EU_DSN}}", table: public.customers}}, key: [id]}}
 {sources}
 contracts:
-  totals: {{view: totals, at: us, freshness: 8 s}}
-  wide: {{view: wide, at: us, freshness: 8 s}}
-  named: {{view: named, at: eu, freshness: 8 s, deliver: {{postgres: {{dsn: "${{EU_DSN}}", table: named_copy}}}}}}
-  people: {{view: people, at: eu, freshness: 8 s}}
+  totals: {{view: totals, at: us, freshness: {fresh}}}
+  wide: {{view: wide, at: us, freshness: {fresh}}}
+  named: {{view: named, at: eu, freshness: {fresh}, deliver: {{postgres: {{dsn: "${{EU_DSN}}", table: named_copy}}}}}}
+  people: {{view: people, at: eu, freshness: {fresh}}}
 {contracts}
 """
+CLUSTER = """\
+engine:
+  master: {master}
+  memory: 512 MB
+  properties: {{spark.driver.host: 127.0.0.1, spark.driver.bindAddress: 127.0.0.1}}"""
 VIEWS = {
     "totals": "SELECT customer, count(*) AS n, sum(amount) AS total FROM orders GROUP BY customer",
     "wide": "SELECT id, customer, amount, weight, note, code, state, at FROM orders",
@@ -77,8 +83,12 @@ class World:
     began: float = field(default_factory=time.time)
     second: EmbeddedPostgres | None = None
     """The server of the database `eu`, if that is another one."""
+    spare: EmbeddedPostgres | None = None
+    """Another server that the address of the database `us` names."""
     set_clock: Callable[[float], None] = lambda _: None
     """Sets how many seconds the clock of the second server is ahead."""
+    master: str | None = None
+    """The address of Spark's cluster, if it is one."""
 
     @property
     def project(self) -> Path:
@@ -97,7 +107,10 @@ class World:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "US_DSN": self.dsn("us", ROLE), "EU_DSN": self.dsn("eu", ROLE)}
+        us = self.dsn("us", ROLE)
+        if self.spare is not None:
+            us = make_conninfo(us, host="127.0.0.1,127.0.0.1", port=f"{self.server.port},{self.spare.port}")
+        return {**os.environ, "US_DSN": us, "EU_DSN": self.dsn("eu", ROLE)}
 
     # Databases
 
@@ -150,7 +163,7 @@ class World:
     # Looking
 
     def look(self, since: float) -> Look:
-        found = last_status(self.folder)
+        found = current_status(self.folder)
         if found is None:
             return Look(time.time() - since, {}, "there is no status")
         states = {one["id"]: str(one["state"]) for one in found["contracts"]}
@@ -216,6 +229,8 @@ class Writer(Beside):
 def open_world(part: Part, binaries: Path | None = None) -> Iterator[World]:
     """A project that is written and does not run yet; nothing of it is left afterwards."""
     root, port = Path(tempfile.mkdtemp(prefix="faults-")), free_port()
+    if part.extension is not None and binaries is None:
+        binaries = _find_server_with(part.extension)
     server = EmbeddedPostgres(root / "server", {"fsync": "off"}, lambda: port, binaries)
     world = World(root, server, part)
     with ExitStack() as closing:
@@ -223,7 +238,14 @@ def open_world(part: Part, binaries: Path | None = None) -> Iterator[World]:
         server.start()
         if part.other_clock:
             world.second, world.set_clock = closing.enter_context(_open_second_server())
+        if part.two_hosts:
+            world.second = closing.enter_context(_open_another_server(root / "second"))
         _fill_databases(world)
+        if part.two_hosts:
+            world.spare = closing.enter_context(_open_another_server(root / "spare"))
+            _fill_spare(world, world.spare)
+        if part.cluster:
+            world.master = closing.enter_context(_open_cluster(root))
         _write_project(world)
         if part.small_disk:
             _mount_small_disk(world.folder.root)
@@ -239,6 +261,47 @@ def _open_second_server() -> Iterator[tuple[EmbeddedPostgres, Callable[[float], 
         raise CannotTry("a clock that can be set needs a C compiler")
     with shifted_clock() as clock, postgres_with(clock) as server:
         yield server, clock.set
+
+
+@contextmanager
+def _open_another_server(folder: Path) -> Iterator[EmbeddedPostgres]:
+    port = free_port()
+    server = EmbeddedPostgres(folder, {"fsync": "off"}, lambda: port)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(server.folder, ignore_errors=True)
+
+
+def _fill_spare(world: World, spare: EmbeddedPostgres) -> None:
+    """As a copy of the first server that was restored some time ago, and is down."""
+    first, world.server = world.server, spare
+    try:
+        _make_roles(spare)
+        _fill_database(world, "us")
+        world.us("UPDATE orders SET amount = amount + 5; DELETE FROM orders WHERE id % 5 = 0")
+    finally:
+        world.server = first
+    spare.stop()
+
+
+@contextmanager
+def _open_cluster(folder: Path) -> Iterator[str]:
+    from tests.live.standalone_cluster import cluster
+
+    with cluster(folder / "cluster") as (master, _):
+        yield master
+
+
+def _find_server_with(extension: str) -> Path:
+    """The binaries of a server on this machine that has an extension: the embedded one has none."""
+    for binaries in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
+        shared = Path("/usr/share/postgresql") / binaries.parent.name / "extension"
+        if (shared / f"{extension}.control").exists():
+            return binaries
+    raise CannotTry(f'no PostgreSQL of this machine has the extension "{extension}"')
 
 
 def _end_service(world: World) -> None:
@@ -261,20 +324,28 @@ def _remove_world(world: World) -> None:
 
 def _fill_databases(world: World) -> None:
     for server in {world.server_of(name) for name in TABLES}:
-        with psycopg.connect(server.dsn(), autocommit=True) as session:
-            session.execute(f"CREATE ROLE {ROLE} LOGIN REPLICATION PASSWORD '{PASSWORD}'".encode())
-            session.execute(f"CREATE ROLE app; GRANT app TO {ROLE}".encode())
-    for name, statements in TABLES.items():
-        with psycopg.connect(world.server_of(name).dsn(), autocommit=True) as session:
-            session.execute(f"CREATE DATABASE {name} OWNER app".encode())
-        world.run_alone(name, f"GRANT CREATE ON DATABASE {name} TO {ROLE}")
-        world.run_alone(name, f"GRANT CREATE, USAGE ON SCHEMA public TO app, {ROLE}")
-        try:
-            with psycopg.connect(world.dsn(name)) as session:
-                session.execute((statements + (world.part.sql if name == "us" else "")).encode())
-                session.execute(_OWN.encode())
-        except psycopg.errors.FeatureNotSupported as error:
-            raise CannotTry(error.diag.message_primary or "the server lacks something") from error
+        _make_roles(server)
+    for name in TABLES:
+        _fill_database(world, name)
+
+
+def _make_roles(server: EmbeddedPostgres) -> None:
+    with psycopg.connect(server.dsn(), autocommit=True) as session:
+        session.execute(f"CREATE ROLE {ROLE} LOGIN REPLICATION PASSWORD '{PASSWORD}'".encode())
+        session.execute(f"CREATE ROLE app; GRANT app TO {ROLE}".encode())
+
+
+def _fill_database(world: World, name: str) -> None:
+    with psycopg.connect(world.server_of(name).dsn(), autocommit=True) as session:
+        session.execute(f"CREATE DATABASE {name} OWNER app".encode())
+    world.run_alone(name, f"GRANT CREATE ON DATABASE {name} TO {ROLE}")
+    world.run_alone(name, f"GRANT CREATE, USAGE ON SCHEMA public TO app, {ROLE}")
+    try:
+        with psycopg.connect(world.dsn(name)) as session:
+            session.execute((TABLES[name] + (world.part.sql if name == "us" else "")).encode())
+            session.execute(_OWN.encode())
+    except psycopg.errors.FeatureNotSupported as error:
+        raise CannotTry(error.diag.message_primary or "the server lacks something") from error
 
 
 _OWN = """
@@ -287,7 +358,9 @@ END $$
 
 def _write_project(world: World) -> None:
     (world.project / "views").mkdir(parents=True)
-    text = PROJECT.format(sources=world.part.sources, contracts=world.part.contracts)
+    engine = "" if world.master is None else CLUSTER.format(master=world.master)
+    part = world.part
+    text = PROJECT.format(engine=engine, fresh=part.freshness, sources=part.sources, contracts=part.contracts)
     (world.project / "headrace.yml").write_text(text)
     for name, query in {**VIEWS, **world.part.views}.items():
         (world.project / "views" / f"{name}.sql").write_text(query)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from headrace.app.reading import read_moment
-from headrace.doors.cli import main
+from headrace.doors.cli import main, up
 from headrace.doors.cli.output import Exit
 from headrace.doors.cli.show import show_rows
 from headrace.doors.cli.status_text import status_text
@@ -211,3 +212,13 @@ def test_rows_that_do_not_fit_are_shown_one_column_on_a_line() -> None:
     assert lines[-1].startswith("2 rows, as of ")
     narrow = show_rows(Seen("v", "c", 0, 1.0, 30.0, rows.select(["id"]), 0.0), 20)
     assert narrow.splitlines()[:3] == ["id", "1", "2"]
+
+
+def test_a_service_goes_on_if_its_output_goes_to_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = Path("/dev/full").open("w")  # noqa: SIM115 (closing it fails)
+    monkeypatch.setattr("sys.stdout", full)
+    up._say("the disk is full")
+    up._say_json("the disk is full")
+    monkeypatch.undo()
+    with suppress(OSError):
+        full.close()

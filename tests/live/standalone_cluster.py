@@ -23,7 +23,7 @@ def answer_of(*arguments: object) -> dict[str, Any]:
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[tuple[str, list[Path]]]:
+def cluster(folder: Path, memory: str = "1g") -> Iterator[tuple[str, list[Path]]]:
     """A master and two workers on this machine; their address, and the folders in which workers keep applications."""
     import pyspark
 
@@ -52,7 +52,7 @@ def cluster(folder: Path) -> Iterator[tuple[str, list[Path]]]:
         address = start("master.Master", said, "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
         works = [folder / f"worker{number}" for number in (1, 2)]
         for work in works:
-            options = ("-c", "1", "-m", "1g", "-d", str(work), "--webui-port", "0")
+            options = ("-c", "1", "-m", memory, "-d", str(work), "--webui-port", "0")
             start("worker.Worker", "(Successfully registered with master)", address, *options)
         yield address, works
     finally:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,3 +153,24 @@ def test_a_cluster_of_two_workers_decides_as_numpy_does(tmp_path: Path):
     assert answers[0] == answers[1]
     assert answers[0]["optimal"]
     assert places(there) == places(here)
+
+
+SOONER = """
+import sys
+from headrace.connect.spark import executors
+from headrace.doors.cli import main
+executors.needing_executors.__wrapped__.__defaults__ = (15.0,)
+sys.exit(main.run(sys.argv[1:]))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_a_cluster_without_room_for_an_executor_is_named_after_a_while(tmp_path: Path):
+    file = write(tmp_path, skewed(8, 50, 100))
+    with cluster(tmp_path, memory="512m") as (master, _):
+        words = ["place", str(file), "--up", "5", "--down", "1", "--engine", "spark", "--master", master]
+        ran = subprocess.run([sys.executable, "-c", SOONER, *words], capture_output=True, text=True, timeout=600)
+    assert ran.returncode != 0 and "Traceback" not in ran.stderr
+    assert f'"{master}" gave us no executor with 1g of memory within 15 s' in " ".join(ran.stderr.split())
+    assert "hint: look at the cluster's page" in ran.stderr

@@ -11,6 +11,7 @@ import pytest
 
 from headrace.connect.ledger.ledger import SqlLedger
 from headrace.connect.ledger.sqlite import open_sqlite
+from headrace.model.errors import ConnectError
 from headrace.model.log import Commit, CommitMark, Edit, Lease
 from headrace.model.notes import CapturedUpTo, ChargedUpTo, ContractAccount, CopyReached, SourceMissed
 from headrace.observe.cost import Account, ChargedAccounts
@@ -63,6 +64,17 @@ def test_a_push_after_a_pause_does_not_hide_how_late_the_view_was(place: Place) 
     assert place.episodes == 1
     assert place.auditor.records["sales"].violated_s == 25.0
     assert place.auditor.lags_s["sales"] < 1.0
+
+
+def test_a_look_that_cannot_be_kept_is_shown_all_the_same(place: Place) -> None:
+    place.captured(NOON + SECOND, NOON + SECOND)
+    place.auditor.audit(place.lease, ChargedAccounts())
+    place.now += 10 * SECOND
+    with place.ledger._database.read() as session:
+        session.rows("PRAGMA query_only = ON")  # nothing can be written, as on a full disk
+    with pytest.raises(ConnectError, match="cannot be used"):
+        place.auditor.audit(place.lease, ChargedAccounts())
+    assert place.auditor.looked is not None and place.auditor.looked.contracts["sales"].lag_s == 9.0
 
 
 def test_who_looked_a_moment_ago_does_not_look_again_before_pushing(place: Place) -> None:

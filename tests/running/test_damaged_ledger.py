@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.doors.cli import main
+from headrace.model.errors import DamagedLedger
+from headrace.site.folder import Folder
+from headrace.site.scrub import Scrub
+from tests.connect.ledger.test_damaged_ledger import overwrite_page, write_ledger
 from tests.running.running_project import RunningProject, until
 from tests.running.test_folder_sources import PROJECT, write_file
 
@@ -50,3 +57,19 @@ def test_a_ledger_that_is_damaged_while_the_service_runs_ends_it_with_the_reason
         path.rename(tmp_path / path.name)
     clicks.up()
     until(lambda: clicks.rows("totals") == [(1, 2), (2, 1)], "all is read anew")
+
+
+def test_the_scrub_finds_damage_of_the_ledger_that_an_open_connection_does_not_read(tmp_path: Path) -> None:
+    folder, stop = Folder(tmp_path), threading.Event()
+    file = folder.root / "ledger.db"
+    write_ledger(file)
+    with closing(open_sqlite(file)) as ledger:
+        lease, logs = ledger.acquire("service", "b", 10), ledger.logs()
+        overwrite_page(file)
+        assert ledger.logs() == logs, "the connection holds the pages that it has read"
+        scrub = Scrub(ledger, lease, folder.store(), stop, folder.check_ledger)
+        giving_up = threading.Timer(20.0, stop.set)  # one that finds nothing would go on for ever
+        giving_up.start()
+        with pytest.raises(DamagedLedger, match="is damaged"):
+            scrub.run()
+        giving_up.cancel()

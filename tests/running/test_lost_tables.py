@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.connect.processes import birth_of
-from tests.running.running_project import RunningProject, recomputed, until
+from tests.running.running_project import CONTRACTS, RunningProject, recomputed, until
 
 
 def contract(project: RunningProject, name: str) -> dict[str, Any]:
@@ -49,3 +49,24 @@ def test_up_goes_on_without_tables_that_are_gone_and_says_which_contracts_wait(p
     project.until_equal("counts")
     until(lambda: project.document("status")["troubles"] == [], "nothing is wrong any more")
     assert all(one["equal"] for one in recomputed(project))
+
+
+@pytest.mark.long
+def test_apply_goes_on_without_a_table_that_is_gone_and_says_so(project: RunningProject) -> None:
+    project.declare("counts", "by_pid")
+    project.up()
+    project.us.execute("ALTER TABLE users RENAME TO people")
+    until(lambda: "is stopped" in str(project.document("status")["troubles"]), "it is stopped")
+    slower = CONTRACTS["by_pid"].replace("freshness: ", "freshness: 1")
+    project.declare("counts", more=f"  by_pid: {slower}\n")
+    answer = project.document("apply")
+    assert answer["applied"] and answer["changed"] and not answer["rejected"]
+    (lost,) = answer["lost"]
+    assert 'continuing without source "users": table "public.users" of source "users" does not exist' in lost["message"]
+    assert 'contract "counts" waits for it' in lost["message"] and lost["hint"]
+    assert 'continuing without source "users"' in project.headrace("apply", "--dry-run")
+    promised = {one["id"]: one["freshness_s"] for one in project.document("status")["contracts"]}
+    assert promised["by_pid"] > 10
+    project.us.execute("ALTER TABLE people RENAME TO users")
+    project.until_equal("counts")
+    assert project.document("apply")["lost"] == []

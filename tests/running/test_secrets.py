@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
+from headrace.model.password import hide_password
 from tests.running.running_project import RunningProject, children, until
 from tests.running.trapped_folder import executed
 
@@ -96,6 +100,52 @@ def test_a_password_in_the_project_file_is_nowhere_else(
     assert files_with_secret(kept.folder / ".headrace") == []
     files = [file for file in (kept.folder / ".headrace").rglob("*") if file.is_file()]
     assert [str(file) for file in files if file.stat().st_mode & 0o077] == []
+
+
+def store_as_before(kept: RunningProject) -> None:
+    """Puts the passwords where version 0.2.0 stored them: into notes, the running plan and, for good measure, a log."""
+    root, text = kept.folder / ".headrace", (kept.folder / "headrace.yml").read_text()
+    addresses = {hide_password(one): one for one in re.findall(r'dsn: "([^"]+)"', text)}
+    with closing(sqlite3.connect(root / "ledger.db")) as ledger, ledger:
+        for name, value in ledger.execute("SELECT name, value FROM notes").fetchall():
+            written = put_back(value, addresses)
+            if written != value:
+                ledger.execute("DELETE FROM notes WHERE name = ?", (name,))
+                renamed = f"{name[:-12]}{'0' * 12}" if name.startswith("copy:") else name
+                ledger.execute("INSERT INTO notes VALUES (?, ?)", (renamed, written))
+    running = root / "running.json"
+    running.write_text(put_back(running.read_text(), addresses))
+    with (root / "service.log").open("a") as log:
+        log.writelines(f"connects to {one}\n" for one in addresses.values())
+
+
+def put_back(text: str, addresses: dict[str, str]) -> str:
+    for hidden, address in addresses.items():
+        text = text.replace(hidden, address)
+    return text
+
+
+@pytest.mark.long
+def test_passwords_that_an_earlier_version_stored_are_removed_and_said_so_and_the_copy_stays(
+    kept: RunningProject,
+) -> None:
+    kept.up()
+    until(lambda: is_delivered(kept), "it is delivered")
+    kept.headrace("down")
+    copy = kept.eu.execute("SELECT 'by_pid_copy'::regclass::oid").fetchone()
+    root = kept.folder / ".headrace"
+    store_as_before(kept)
+    assert len(files_with_secret(root)) >= 3
+    assert "an earlier version had stored passwords" in kept.headrace("up", "--detach", "--engine=local")
+    assert files_with_secret(root) == []
+    kept.eu.execute("INSERT INTO posts VALUES (9001, 5, 'later')")
+    found = "SELECT count(*) FROM by_pid_copy WHERE pid = 9001"
+    until(lambda: kept.eu.execute(found).fetchone() == (1,), "the copy goes on")
+    assert kept.eu.execute("SELECT 'by_pid_copy'::regclass::oid").fetchone() == copy
+    with closing(sqlite3.connect(root / "ledger.db")) as ledger:
+        assert ledger.execute("SELECT count(*) FROM notes WHERE name LIKE 'copy:%'").fetchone() == (1,)
+    kept.headrace("down")
+    assert "an earlier version" not in kept.headrace("up", "--detach", "--engine=local")
 
 
 def answers_without_databases(project: RunningProject) -> str:

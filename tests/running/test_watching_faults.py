@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,8 @@ def test_what_must_be_noticed_is_as_expected_only_if_it_was() -> None:
     assert not outcome(Expected.STOPPED).is_as_expected
     assert outcome(Expected.READ_ANEW, read_again=1).is_as_expected
     assert outcome(Expected.UNTOUCHED).is_as_expected
-    assert not outcome(Expected.UNTOUCHED, seen_s=1.0).is_as_expected
+    assert outcome(Expected.UNTOUCHED, seen_s=1.0).is_as_expected, "a trouble was said, and all promises were kept"
+    assert not replace(outcome(Expected.UNTOUCHED, seen_s=1.0), all_kept=False).is_as_expected
     assert not outcome(Expected.UNTOUCHED, read_again=1).is_as_expected
     assert not outcome(Expected.STOPPED, seen_s=1.0, a=False).is_as_expected
     assert not outcome(Expected.STOPPED, seen_s=1.0, a=None).is_as_expected

@@ -105,6 +105,7 @@ def decide_feed_tables_on_spark(follows: Path, tables: FeedTables, master: str, 
     from functools import partial
     from tempfile import TemporaryDirectory
 
+    from headrace.connect.spark.executors import needing_executors
     from headrace.connect.spark.feeds import decide_follows
     from headrace.connect.spark.follow_rates import FollowFiles
     from headrace.connect.spark.properties import SparkSettings
@@ -122,7 +123,8 @@ def decide_feed_tables_on_spark(follows: Path, tables: FeedTables, master: str, 
             progress("deciding")
             started = perf_counter()
             rules = partial(decide_rows, prices=prices)
-            found = decide_follows(session, files, rules, not prices.pricing.is_per_pair, tables.out)
+            with needing_executors(session):
+                found = decide_follows(session, files, rules, not prices.pricing.is_per_pair, tables.out)
             seconds = perf_counter() - started
         finally:
             session.stop()

@@ -142,6 +142,7 @@ def place_table(request: TableRequest, progress: Progress = lambda _: None) -> P
 
 def place_table_on_spark(request: TableRequest, master: str, progress: Progress = lambda _: None) -> PlacedTable:
     """Places the views of a table on Spark: for tables that one machine does not hold."""
+    from headrace.connect.spark.executors import needing_executors
     from headrace.connect.spark.place import place_on_spark
     from headrace.connect.spark.properties import SparkSettings
     from headrace.connect.spark.session import start_session
@@ -162,7 +163,8 @@ def place_table_on_spark(request: TableRequest, master: str, progress: Progress 
         try:
             progress("deciding")
             started = time.perf_counter()
-            placed = place_on_spark(session, request.file, form, rules, request.out, progress)
+            with needing_executors(session):
+                placed = place_on_spark(session, request.file, form, rules, request.out, progress)
             seconds = time.perf_counter() - started
         finally:
             session.stop()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from headrace.app.lost_sources import load_without_lost
+from headrace.app.lost_sources import LostSource, load_without_lost
 from headrace.app.project import load_beside, planned_catalogue
 from headrace.app.versions import plan_on_what_runs
 from headrace.coordinate.existing import existing_in
@@ -16,7 +17,7 @@ from headrace.coordinate.resume import databases_away
 from headrace.coordinate.steps import compile_with, shapes_of, steps_between
 from headrace.declare.project_text import digest_files
 from headrace.model.catalogue import Catalogue, Refusal
-from headrace.model.errors import InputError, UnknownName, UsageError
+from headrace.model.errors import InputError, Problem, Severity, UnknownName, UsageError
 from headrace.model.full_query import FullQuery
 from headrace.model.going_over import GoingOver
 from headrace.model.names import name_of_view
@@ -28,7 +29,16 @@ from headrace.plan.share.difference import difference
 from headrace.site.folder import Folder
 from headrace.site.forced import read_forced_promises
 
-__all__ = ["Applied", "Prepared", "Reread", "prepare", "prepare_or_resume", "prepare_while_stopped", "runnable"]
+__all__ = [
+    "Applied",
+    "Prepared",
+    "Reread",
+    "prepare",
+    "prepare_beside_lost",
+    "prepare_or_resume",
+    "prepare_while_stopped",
+    "runnable",
+]
 
 
 def prepare(directory: Path, environment: Mapping[str, str], wishes: ApplyWishes, connect: bool = True) -> Prepared:
@@ -91,25 +101,49 @@ def prepare_or_resume(folder: Folder, environment: Mapping[str, str], say: Calla
         if running is None:
             raise
         if not _is_a_database_away(running, environment, say):
-            return _prepare_without_lost(running, folder, environment, say)
+            return _tell_lost(_prepare_without_lost(running, folder, environment, ApplyWishes()), say)
         say("continuing with the plan that ran last; `headrace apply` reads the project's files again")
         ran = compile_with(running, read_forced_promises(folder))
         steps = steps_between(ran, ran, existing_in(folder))
         return Prepared(ran.plan, ran.forced, None, steps, program=ran.program)
 
 
+def prepare_beside_lost(directory: Path, environment: Mapping[str, str], wishes: ApplyWishes) -> Prepared:
+    """The project's plan on what runs. Sources whose tables are missing, or are not what they were, stay as they ran.
+
+    Raises InputError for all other mistakes, and while a database is away.
+    """
+    try:
+        return prepare(directory, environment, wishes)
+    except InputError:
+        folder = Folder(directory)
+        running = folder.running()
+        if running is None or databases_away(running, environment):
+            raise
+        return _prepare_without_lost(running, folder, environment, wishes)
+
+
 def _prepare_without_lost(
-    running: Plan, folder: Folder, environment: Mapping[str, str], say: Callable[[str], None]
+    running: Plan, folder: Folder, environment: Mapping[str, str], wishes: ApplyWishes
 ) -> Prepared:
     """Raises InputError if more is wrong than tables of sources that ran."""
     files = digest_files(folder.project)
     declared, lost = load_without_lost(folder.project, environment, running.catalogue.sources)
-    prepared = _prepare_declared(running_to_plan_on(folder), folder, declared, files, ApplyWishes())
-    for one in lost:
-        readers = f"; {_say_readers(one.contracts)}" if one.contracts else ""
-        say(f'continuing without source "{one.name}": {one.problem.message}{readers}')
-        if one.problem.hint:
-            say(f"  hint: {one.problem.hint}")
+    prepared = _prepare_declared(running_to_plan_on(folder), folder, declared, files, wishes)
+    return replace(prepared, lost=tuple(map(_say_lost, lost)))
+
+
+def _say_lost(lost: LostSource) -> Problem:
+    readers = f"; {_say_readers(lost.contracts)}" if lost.contracts else ""
+    what = f'continuing without source "{lost.name}": {lost.problem.message}{readers}'
+    return Problem(what, lost.problem.where, lost.problem.hint, Severity.WARNING)
+
+
+def _tell_lost(prepared: Prepared, say: Callable[[str], None]) -> Prepared:
+    for one in prepared.lost:
+        say(one.message)
+        if one.hint:
+            say(f"  hint: {one.hint}")
     return prepared
 
 
@@ -123,7 +157,7 @@ def prepare_while_stopped(
 ) -> Prepared:
     """What the next `up` would do, of a project that does not run."""
     resumed = None if wishes.replan or wishes.force else _resume_steps(Folder(directory), environment, say)
-    return prepare(directory, environment, wishes) if resumed is None else resumed
+    return prepare_beside_lost(directory, environment, wishes) if resumed is None else resumed
 
 
 def _is_a_database_away(plan: Plan, environment: Mapping[str, str], say: Callable[[str], None]) -> bool:

@@ -24,11 +24,12 @@ from pathlib import Path
 from typing import Protocol
 
 from headrace.app.limits import need_for_heap
-from headrace.app.preparing import prepare, prepare_or_resume, runnable
+from headrace.app.preparing import prepare_beside_lost, prepare_or_resume, runnable
 from headrace.app.refusing import refuse_second
 from headrace.connect.machine import memory_bytes
 from headrace.connect.signals import note_signals
 from headrace.coordinate.host import Prepared, ServiceHost
+from headrace.coordinate.old_passwords import hide_old_passwords
 from headrace.coordinate.old_state import OLD_STATE, forget_old_views
 from headrace.coordinate.resume import say_recovered
 from headrace.coordinate.telling import TroubleLines
@@ -73,6 +74,7 @@ __all__ = [
 STATUS_EVERY_S, PHASE_EVERY_S = 1.0, 0.1
 MEND_DISK = "make room on its disk, and allow writing there; everything continues by itself then"
 LOG_BYTES = 10_000_000
+HID_PASSWORDS = 'an earlier version had stored passwords in "{root}"; they are removed now. Backups may still hold them'
 
 log = logging.getLogger("headrace.service")
 
@@ -120,6 +122,7 @@ def run_project(
     folder.check_ledger()
     if not settings.moved:
         refuse_copy(folder)
+    _remove_old_passwords(folder, say)
     say("planning")
     resumed = prepare_or_resume(folder, environment, say)
     declared = engine_to_start(resumed.plan.catalogue.engine, settings.engine)
@@ -168,7 +171,7 @@ def open_host(
     service.journal.emit(ServiceStarted(service.clock(), os.getpid()))
     _start_watchdog(service, watch)
     host = ServiceHost(
-        service, folder, lambda wishes: runnable(prepare(folder.project, environment, wishes), engine.kind)
+        service, folder, lambda wishes: runnable(prepare_beside_lost(folder.project, environment, wishes), engine.kind)
     )
     try:
         service.ledger.commit(service.lease, Commit(notes=(home_of(folder),)))
@@ -210,8 +213,12 @@ def _take_project(service: Service, folder: Folder) -> None:
     try:
         service.open()
     except LeaseHeld as error:
-        what = f'the project in "{folder.project}" is run by another process: {error}'
-        raise UsageError(what, "wait, or stop that process") from error
+        raise _say_held(folder, error) from error
+
+
+def _say_held(folder: Folder, error: LeaseHeld) -> UsageError:
+    what = f'the project in "{folder.project}" is run by another process: {error}'
+    return UsageError(what, "wait, or stop that process")
 
 
 def _start_watchdog(service: Service, engine: EngineWatch) -> None:
@@ -269,6 +276,14 @@ def _write_status(host: ServiceHost) -> None:
     except ConnectError as error:  # the ledger, which the status is read from
         found[f"{DISK}ledger"] = error.message, error.hint or MEND_DISK
     service.troubles.report_exactly(DISK, found)
+
+
+def _remove_old_passwords(folder: Folder, say: Say) -> None:
+    try:
+        if hide_old_passwords(folder):
+            say(HID_PASSWORDS.format(root=folder.root))
+    except LeaseHeld as error:
+        raise _say_held(folder, error) from error
 
 
 def _say_phase(phase: str, host: ServiceHost, began: float) -> str:

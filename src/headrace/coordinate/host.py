@@ -23,7 +23,7 @@ from headrace.coordinate.perform import find_steps, load_running, start_going
 from headrace.coordinate.refused import RefusedVersions
 from headrace.coordinate.replanning import LOOK_EVERY_S, Measure, Replanning, take_measured
 from headrace.coordinate.status import status_document
-from headrace.model.errors import HeadraceError, UnknownName, UsageError, nearest_name
+from headrace.model.errors import HeadraceError, Problem, UnknownName, UsageError, nearest_name
 from headrace.model.event_wire import EventsAsked
 from headrace.model.events import Event
 from headrace.model.going_over import GoingOver
@@ -65,6 +65,7 @@ class Prepared:
     `files` is a digest of the files that the plan was made from. The first steps were `done` by a service that died.
     `forced` says what contracts that are forced are promised, in seconds: they are planned for that, or for more if
     nothing is as fast. `program` is there if the plan was compiled to find the steps: nobody compiles it again.
+    `lost` says which sources cannot be captured now, and stay as they ran.
     """
 
     plan: Plan
@@ -74,6 +75,7 @@ class Prepared:
     files: str = ""
     done: int = 0
     program: Program | None = None
+    lost: tuple[Problem, ...] = ()
 
     @property
     def left(self) -> Steps:
@@ -293,6 +295,8 @@ class ServiceHost:
             started = time.perf_counter()
             try:
                 self._replan(end, measure, IDLE_LOOKS * look_every_s)
+            except OSError as error:  # a full disk
+                log.warning("looking for a better plan failed: %s", error)
             except Exception:  # whatever it is: what runs goes on as it is
                 log.exception("looking for a better plan failed")
             pause_s = max(look_every_s, (time.perf_counter() - started) / LOOKING)

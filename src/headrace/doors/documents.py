@@ -49,6 +49,7 @@ def applied_document(applied: Applied) -> dict[str, Any]:
             {**rejection_document(one), "stays": one not in plan.rejected} for one in applied.prepared.rejected
         ],
         "failing": dict(applied.failing),
+        "lost": [{"message": one.message, "hint": one.hint} for one in applied.prepared.lost],
     }
 
 

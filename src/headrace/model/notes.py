@@ -183,10 +183,10 @@ class SourceMend(TextNote):
 
 
 @dataclass(frozen=True, slots=True)
-class SourceUnwatched(StoredNote):
-    """Why a source has no event trigger although the project asks for one, and how to fix it."""
+class HinderedSource(StoredNote):
+    """Why something that a source needs cannot be done, although its changes still come, and how to fix that."""
 
-    stored_as: ClassVar[str] = "unwatched:SOURCE"
+    stored_as: ClassVar[str] = ""
     source: str
     why: str
     hint: str
@@ -198,6 +198,18 @@ class SourceUnwatched(StoredNote):
     def from_text(cls, key: str, text: str) -> Self:
         found = read_object(text)
         return cls(key, as_text(found["why"]), as_text(found["hint"]))
+
+
+class SourceUnwatched(HinderedSource):
+    """A source has no event trigger although the project asks for one."""
+
+    stored_as: ClassVar[str] = "unwatched:SOURCE"
+
+
+class SourceUnreadable(HinderedSource):
+    """Our role may not read all rows of the source's table any more."""
+
+    stored_as: ClassVar[str] = "unreadable:SOURCE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -611,6 +623,7 @@ Note = (
     | SourceStopped
     | SourceMend
     | SourceUnwatched
+    | SourceUnreadable
     | SourceMissed
     | SourceObsolete
     | SourceWhole
@@ -653,6 +666,7 @@ ABOUT_SOURCES: tuple[type[Note], ...] = (
     SourceStopped,
     SourceMend,
     SourceUnwatched,
+    SourceUnreadable,
     SourceMissed,
     SourceObsolete,
     SourceWhole,

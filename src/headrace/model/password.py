@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 HIDDEN = "***"
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 SECRET_PROPERTY = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
 """Names of Spark's properties whose values are secrets; Spark itself hides these in its logs."""
+ADDRESSES = ("dsn", "address")
+"""Names under which documents keep addresses."""
+_IN_URL = re.compile(r"(\w://[^\s:/@'\"]*:)([^\s@'\"]+)(?=@)")
 _IN_QUERY = re.compile(r"(\b(?:ssl)?password=)([^&]+)", re.IGNORECASE)
 _IN_WORDS = re.compile(r"(\b(?:ssl)?password\s*=\s*)('(?:\\.|[^'\\])*'?|(?:\\.|[^\s'])\S*)", re.IGNORECASE | re.DOTALL)
 
@@ -18,6 +22,34 @@ def hide_password(text: str) -> str:
     if not separator:
         return _IN_WORDS.sub(_hide, text)
     return scheme + separator + _IN_QUERY.sub(_hide, _hide_in_url(rest))
+
+
+def hide_in_document(text: str) -> str:
+    """A JSON document with the passwords of its addresses hidden, also in documents that it holds as texts.
+
+    It is the same text if there are none, or if it is no JSON.
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    hidden = _hide_in_value(found)
+    return text if hidden == found else json.dumps(hidden, ensure_ascii=False)
+
+
+def _hide_in_value(value: object, key: str = "") -> object:
+    if isinstance(value, dict):
+        return {name: _hide_in_value(inner, name) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_hide_in_value(inner, key) for inner in value]
+    if not isinstance(value, str):
+        return value
+    return hide_password(value) if key in ADDRESSES else hide_in_document(value) if value.startswith("{") else value
+
+
+def hide_in_log(text: str) -> str:
+    """Lines of a log with the passwords of all addresses in them hidden."""
+    return _IN_WORDS.sub(_hide, _IN_URL.sub(_hide, text))
 
 
 def _hide_in_url(rest: str) -> str:

@@ -109,7 +109,7 @@ class Auditor:
     judged: dict[str, int] = field(default_factory=dict)
     """Up to which time rows of each contract's view were judged late or not."""
     looked: ContractReadings | None = None
-    """The last look that is in the ledger; None before the first of this process."""
+    """The last look, which is in the ledger unless that cannot be written; None before the first of this process."""
     cause_of: Callable[[WatchedContract], str | None] = lambda _: None
     """Why a contract is late, as far as somebody knows."""
     copies: Callable[[], Mapping[str, int]] = dict
@@ -199,10 +199,12 @@ class Auditor:
                 kept = KeptLook(self.records.copy(), dict(self.copies()), charged)
             shown = [LastLook(looked.to_json())] if self.watched else []
             # Here, so that an episode and the events that tell of it are in one commit: each is told once.
-            with self.journal.committing() as told:
-                self.ledger.commit(lease, Commit(notes=(*kept.notes_since(self._kept), *shown), events=told))
-            self._kept = kept
-            self.looked = looked if self.watched else self.looked
+            try:
+                with self.journal.committing() as told:
+                    self.ledger.commit(lease, Commit(notes=(*kept.notes_since(self._kept), *shown), events=told))
+                self._kept = kept
+            finally:  # also where the ledger cannot be written, a full disk: views fall behind meanwhile
+                self.looked = looked if self.watched else self.looked
 
     def imagine(self, accounts: Mapping[str, Account]) -> ContractReadings:
         """What a look would find now; nothing is kept, and nothing told."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -81,6 +81,12 @@ class Folder:
 
         if self.exists:
             check_sqlite(self.root / "ledger.db")
+
+    def purge_ledger(self) -> None:
+        """Leaves nothing in the ledger's files of what was removed from it. Call it while nobody runs the project."""
+        from headrace.connect.ledger.sqlite import purge_sqlite
+
+        purge_sqlite(self.root / "ledger.db")
 
     def store(self) -> FileStore:
         from headrace.connect.files import FileStore
@@ -153,6 +159,17 @@ class Folder:
         except (ValueError, RecursionError) as error:
             raise self.unreadable(name, f"it is not JSON, or not all of it ({error})") from error
 
+    def would_change(self, path: Path, change: Callable[[str], str]) -> bool:
+        text = _read_any(path)
+        return change(text) != text
+
+    def rewrite(self, path: Path, change: Callable[[str], str]) -> None:
+        """Puts another text in place of that of a file below the folder. Bytes that are no text stay as they are."""
+        before = _read_any(path)
+        after = change(before)
+        if after != before:
+            self._replace(str(path.relative_to(self.root)), after.encode(errors="surrogateescape"))
+
     def unreadable(self, name: str, why: str) -> UnreadableState:
         """What to raise about a file that is there and does not hold what it should."""
         return UnreadableState(f'"{self.root / name}" cannot be read: {why}', MENDING.get(name))
@@ -172,8 +189,12 @@ class Folder:
 
     def _replace(self, name: str, content: bytes) -> None:
         """All or nothing, and for the owner's eyes only."""
-        unfinished = self.root / f".{name}.{os.getpid()}"
+        unfinished = (self.root / name).with_name(f".{Path(name).name}.{os.getpid()}")
         handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
         unfinished.replace(self.root / name)
+
+
+def _read_any(path: Path) -> str:
+    return path.read_text(errors="surrogateescape")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from headrace.model.errors import Fenced, HeadraceError
+from headrace.model.errors import DamagedLedger, Fenced, HeadraceError
 from headrace.model.log import Commit, Lease
 from headrace.model.notes import Learnt
 from headrace.run.logs.upkeep import Upkeep
@@ -156,10 +156,10 @@ class Housekeeping:
 
 @contextmanager
 def _log_failures() -> Iterator[None]:
-    """What fails is tried again later; a lost lease ends the service."""
+    """What fails is tried again later; a lost lease and a damaged ledger end the service."""
     try:
         yield
-    except Fenced:
+    except (Fenced, DamagedLedger):
         raise
     except (HeadraceError, RuntimeError) as error:
         log.warning("upkeep: %s", error)

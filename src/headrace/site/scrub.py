@@ -5,6 +5,9 @@ round takes (bytes of all files + FILE_COSTS x files) / RATE seconds: damage is 
 begins at a random place, so that one that is started again often comes to all files as well.
 
 Files that a version before checksums wrote are summed up on the way: from then on they are checked like others.
+
+The ledger is looked at as well. Its connection holds what it has read, so that pages which are damaged on disk may not
+be read for a long time, or ever.
 """
 
 from __future__ import annotations
@@ -13,11 +16,11 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from headrace.model.damage import DamagedFile, FileDamage
-from headrace.model.errors import Conflict, Fenced, HeadraceError
+from headrace.model.errors import Conflict, DamagedLedger, Fenced, HeadraceError
 from headrace.model.log import Commit, Edit, Lease, Log, StoredFile
 from headrace.run.ports import Ledger, Store
 
@@ -54,12 +57,16 @@ class ScrubProgress:
 
 @dataclass(slots=True)
 class Scrub:
-    """Belongs to one thread; others read `progress`, which is replaced whole."""
+    """Belongs to one thread; others read `progress`, which is replaced whole.
+
+    `check_ledger` looks at the ledger on disk, and raises `DamagedLedger`.
+    """
 
     ledger: Ledger
     lease: Lease
     store: Store
     stop: threading.Event
+    check_ledger: Callable[[], None]
     progress: ScrubProgress = ScrubProgress()
     _files: Mapping[str, tuple[str, StoredFile]] = field(default_factory=dict)
     _at: str | None = None
@@ -75,12 +82,13 @@ class Scrub:
                 now = time.monotonic()
                 if now >= look_at:
                     before = time.thread_time()
+                    self.check_ledger()
                     self.look()
                     look_at = now + max(LOOK_EVERY_S, (time.thread_time() - before) / LOOKING)
                 self.check(RATE * min(now - stepped, 2 * STEP_S))
                 stepped = now
-            except Fenced:
-                raise
+            except (Fenced, DamagedLedger):
+                raise  # neither gets better by itself: the service ends
             except HeadraceError as error:  # a full disk, say: tried again
                 log.warning("files could not be checked: %s", error)
 

@@ -154,7 +154,7 @@ class Service:
             journal=self.journal,
             clock=self.clock,
         )
-        self.scrub = Scrub(ledger, lease, self.store, stop)
+        self.scrub = Scrub(ledger, lease, self.store, stop, self.folder.check_ledger)
         self.housekeeping = Housekeeping(
             ledger=ledger,
             lease=lease,

@@ -88,6 +88,18 @@ def test_tables_are_read_while_they_change(place: Place, monkeypatch: pytest.Mon
     check_every_time(place, history)
 
 
+def test_a_transaction_that_waits_for_the_reader_in_its_own_thread_is_given_up(place: Place):
+    history = History(place.connection, random.Random(5))
+    history.transaction()
+    before = len(history.expected)
+    with psycopg.connect(place.dsn) as reader:
+        reader.execute("LOCK TABLE loose, plain, ticks IN SHARE MODE")
+        history.transaction()
+    assert len(history.expected) == before
+    history.transaction()
+    assert contents(place.connection, LOOSE) == history.expected[-1]["loose"]
+
+
 @pytest.mark.parametrize(
     "statement",
     [

@@ -18,6 +18,7 @@ from headrace.connect.postgres.slots import SqlTable
 from headrace.connect.postgres.spool_target import SpoolTarget
 from headrace.connect.postgres.unheld import is_still_there
 from headrace.model.errors import ConnectError
+from headrace.model.notes import SourceUnreadable, read_note
 from headrace.model.types import DATE, INT, STRING, TIMESTAMP, Array, Decimal
 from headrace.run.capture.spool import CapturedTable, SpoolRows, UnheldValue
 from tests.connect.postgres.capture_place import Place
@@ -166,6 +167,36 @@ def test_a_table_that_may_not_be_read_or_published_stops_its_source_alone_until_
         weak.execute(notes["mend:loose"].partition(";")[0])
         wait_for(lambda: {"loaded:plain", "loaded:loose"} <= weak.ledger.notes("loaded:").keys())
         wait_for(lambda: weak.ledger.notes("quarantine:") == weak.ledger.notes("mend:") == {})
+
+
+@pytest.mark.parametrize(
+    ("taken", "why", "mend"),
+    [
+        (
+            f"REVOKE ALL ON plain FROM {ROLE}",
+            f'role "{ROLE}" may not read public.plain',
+            f"GRANT SELECT ON public.plain TO {ROLE};",
+        ),
+        (
+            f"GRANT SELECT ON plain TO {ROLE};\nALTER TABLE plain ENABLE ROW LEVEL SECURITY",
+            f'row-level security hides rows of public.plain from role "{ROLE}"',
+            f"ALTER ROLE {ROLE} BYPASSRLS;",
+        ),
+    ],
+)
+def test_a_right_to_read_that_is_taken_away_is_said_although_changes_still_come(
+    weak: Place, monkeypatch: pytest.MonkeyPatch, taken: str, why: str, mend: str
+) -> None:
+    monkeypatch.setattr("headrace.connect.postgres.capture.LOOK_AT_TABLES_EVERY_S", 0.0)
+    with running(weak, TICKS, PLAIN):
+        wait_for(lambda: "loaded:plain" in weak.ledger.notes())
+        weak.execute(f"ALTER TABLE plain OWNER TO CURRENT_USER;\n{taken};\nINSERT INTO plain VALUES (3, 0, 'later')")
+        wait_for(lambda: "unreadable:plain" in weak.ledger.notes())
+        assert read_note(weak.ledger, SourceUnreadable, "plain") == SourceUnreadable("plain", why, mend)
+        wait_for(lambda: weak.captured(PLAIN) == bag([(3, "later")]))
+        weak.execute(mend.removesuffix(";"))
+        wait_for(lambda: "unreadable:plain" not in weak.ledger.notes())
+        assert "quarantine:plain" not in weak.ledger.notes()
 
 
 def test_row_level_security_that_binds_our_role_stops_its_source_alone_and_never_leaves_rows_out(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headrace.model.errors import ConnectError
 from headrace.run.ports import Runner
-from headrace.run.push.items import HereRunner, group_by_weight
+from headrace.run.push.items import HereRunner, describe, group_by_weight
 from tests.connect.spark.item_work import Job, perform
 
 if TYPE_CHECKING:
@@ -98,3 +98,17 @@ def test_groups_hold_every_item_once_and_no_group_is_much_heavier_than_its_share
 
 def test_a_heavy_item_is_alone_and_first():
     assert group_by_weight([1, 1, 50, 1, 1], 3)[0] == [2]
+
+
+def test_why_a_job_died_is_said_without_what_was_called():
+    from headrace.connect.spark.items import in_words
+
+    of_java = "An error occurred while calling o373.getResult.\n: org.apache.spark.SparkException: Job aborted"
+    assert in_words(RuntimeError(of_java)) == "a job of Spark died: org.apache.spark.SparkException: Job aborted"
+    assert in_words(RuntimeError("no more room\n  at f")) == "a job of Spark died: no more room"
+    assert in_words(RuntimeError("An error occurred while calling f.")).endswith("An error occurred while calling f.")
+
+
+def test_work_that_had_no_memory_says_so():
+    assert describe(MemoryError()).startswith("MemoryError: there was no memory left")
+    assert describe(ValueError("odd")).startswith("ValueError: odd")

@@ -56,7 +56,7 @@ def files_of(world: RunningWorld) -> list[tuple[str, Path]]:
 
 
 def scrub_of(world: RunningWorld) -> Scrub:
-    return Scrub(world.ledger, world.lease, world.store, threading.Event())
+    return Scrub(world.ledger, world.lease, world.store, threading.Event(), lambda: None)
 
 
 def check_all_files(world: RunningWorld) -> None:

@@ -44,6 +44,30 @@ def check_sqlite(file: Path) -> None:
         raise DamagedLedger(str(file), " ".join(found.split()))
 
 
+def purge_sqlite(file: Path) -> None:
+    """Writes the ledger anew, so that its files hold nothing that was removed from it or replaced."""
+    with _report_errors(str(file)), closing(_connect(file)) as opened:
+        opened.execute("VACUUM")
+        opened.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _connect(file: Path) -> sqlite3.Connection:
+    return sqlite3.connect(file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+
+
+@contextmanager
+def _report_errors(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        if is_damage(error):
+            raise DamagedLedger(name, str(error)) from error
+        raise ConnectError(
+            f'the ledger "{name}" cannot be used: {error}',
+            hint="is there space on its disk, and may we write there?",
+        ) from error
+
+
 def is_damage(error: Exception) -> bool:
     code = getattr(error, "sqlite_errorcode", None)
     known = code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -71,12 +95,10 @@ class SqliteDatabase:
     def __init__(self, file: Path) -> None:
         self.name = str(file)
         self._turn = threading.Lock()
-        with self._report_errors():
+        with _report_errors(self.name):
             file.parent.mkdir(parents=True, exist_ok=True)
             file.touch(mode=0o600)  # SQLite gives the files beside it the same mode
-            self._connection = sqlite3.connect(
-                file, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
+            self._connection = _connect(file)
             self._use_write_ahead_log()
             # NORMAL, which is usual with a write-ahead log, may lose the last commits with the power. A capture tells
             # its database to forget changes once they are committed here, so no commit may be lost.
@@ -97,7 +119,7 @@ class SqliteDatabase:
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[Transaction]:
         # The connection is shared: without the turn, a thread's statements would land in another one's transaction.
-        with self._turn, self._report_errors():
+        with self._turn, _report_errors(self.name):
             cursor = self._connection.cursor()
             cursor.execute(begin)
             try:
@@ -107,18 +129,6 @@ class SqliteDatabase:
                 # Also where COMMIT itself failed (a full disk): a transaction left open would block all that follow.
                 if self._connection.in_transaction:
                     cursor.execute("ROLLBACK")
-
-    @contextmanager
-    def _report_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            if is_damage(error):
-                raise DamagedLedger(self.name, str(error)) from error
-            raise ConnectError(
-                f'the ledger "{self.name}" cannot be used: {error}',
-                hint="is there space on its disk, and may we write there?",
-            ) from error
 
     def read(self) -> AbstractContextManager[Transaction]:
         return self._transaction("BEGIN")

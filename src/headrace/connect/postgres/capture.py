@@ -138,6 +138,7 @@ class Capture:
         self._checks.drop_unasked_trigger()
         self._checks.keep_trigger(seen)
         self._checks.check_tables(seen)
+        self._checks.note_rights(seen)
         plan_loads(parts, seen, added, {**dict.fromkeys(self._intake.targets, lost), **obsolete})
 
     def _start_stream(self, position: Position) -> None:
@@ -279,6 +280,7 @@ class Capture:
                 self._checks.keep_trigger(seen)
                 self._checks.check_tables(seen)
                 self._checks.compare_tables(seen)
+                self._checks.note_rights(seen)
             self._looked = now
 
     def _withdraw_failure(self) -> None:

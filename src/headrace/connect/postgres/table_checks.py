@@ -24,13 +24,13 @@ from headrace.connect.postgres.drift import (
 from headrace.connect.postgres.facts import Hindrance
 from headrace.connect.postgres.publications import explain_lock
 from headrace.connect.postgres.publish_sources import SourcePublications
-from headrace.connect.postgres.reading_rights import find_unreadable
+from headrace.connect.postgres.reading_rights import find_unreadable, say_unreadable
 from headrace.connect.postgres.slots import SqlTable
 from headrace.connect.postgres.spool_target import SpoolTarget
 from headrace.connect.postgres.table_look import SeenTable
 from headrace.connect.postgres.table_watch import SeenTables
 from headrace.connect.postgres.unheld import is_still_there
-from headrace.model.notes import SourceUnwatched, read_notes
+from headrace.model.notes import SourceUnreadable, SourceUnwatched, read_notes
 from headrace.model.table_name import show_table
 from headrace.run.capture.pgoutput import Relation
 from headrace.run.capture.row_changes import Layout, layout_of
@@ -103,6 +103,20 @@ class TableChecks:
             else:
                 settled[source] = seen[source]
         self._intake.note(*self._watch.learn_harmless(settled))
+
+    def note_rights(self, seen: SeenTables) -> None:
+        """Notes which tables our role may not read any more. Their changes still come, since the log has them all; but
+        nobody can read or check them, and the next reason to read one again would stop its source.
+        """
+        noted = read_notes(self._ledger, SourceUnreadable)
+        for source, target in self._intake.targets.items():
+            table = seen[source]
+            found = say_unreadable(table.table, table.rights) if isinstance(table, SeenTable) else None
+            if found is None or target.halted:
+                if source in noted:
+                    self._intake.note(SourceUnreadable.remove(source))
+            elif (note := SourceUnreadable(source, found.what, found.hint)) != noted.get(source):
+                self._intake.note(note)
 
     def keep_trigger(self, seen: SeenTables) -> None:
         """Makes the event trigger of those sources that ask for one, puts it back if somebody dropped or changed it,

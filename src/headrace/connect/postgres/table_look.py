@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, LiteralString
 
 from headrace.connect.postgres.facts import ColumnFacts, TableForm, TablePart
+from headrace.connect.postgres.reading_rights import ReadingRights
 from headrace.connect.postgres.sessions import Connection
 from headrace.connect.postgres.slots import SqlTable
 from headrace.model.table_name import TableName, read_table_name
@@ -55,6 +56,7 @@ class SeenTable:
     identity_key: tuple[str, ...]
     primary_key: tuple[str, ...]
     fingerprint: TableFingerprint
+    rights: ReadingRights
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +105,11 @@ def _read_row(row: Mapping[str, Any]) -> SeenTable | MissingTable:
                 "children": row["children"] or [],
             }
         ),
+        rights=ReadingRights(**{name: row[name] for name in _RIGHTS_FIELDS}),
     )  # fmt: skip
 
 
+_RIGHTS_FIELDS = ("role", "may_enter", "may_select", "hides_rows")
 _COLUMN_FIELDS = ("name", "number", "type_oid", "modifier", "labels", "written_by")
 
 LOOK: LiteralString = """
@@ -156,7 +160,11 @@ SELECT a.source, f.oid::bigint AS oid, f.nspname::text AS schema, f.relname::tex
         FROM pg_class c WHERE (c.oid = f.oid OR c.oid IN (SELECT oid FROM below WHERE root = f.oid))
         AND c.relkind = 'r' AND c.relfilenode <> 0) AS parts,
        (SELECT json_agg(b.oid::bigint ORDER BY b.oid) FROM below b WHERE b.root = f.oid) AS children,
-       f.relpersistence::text AS persistence,
+       f.relpersistence::text AS persistence, current_user::text AS role,
+       has_schema_privilege(f.relnamespace, 'USAGE') AS may_enter, row_security_active(f.oid) AS hides_rows,
+       (has_table_privilege(f.oid, 'SELECT') OR NOT EXISTS (
+            SELECT FROM pg_attribute x WHERE x.attrelid = f.oid AND NOT x.attisdropped AND x.attname = ANY(f.names)
+            AND NOT has_column_privilege(f.oid, x.attnum, 'SELECT'))) AS may_select,
        (SELECT json_agg(json_build_object('name', format('%%I.%%I', n.nspname, c.relname), 'kind', c.relkind,
             'persistence', c.relpersistence, 'identity', c.relreplident) ORDER BY n.nspname, c.relname)
         FROM below b JOIN pg_class c ON c.oid = b.oid JOIN pg_namespace n ON n.oid = c.relnamespace

@@ -32,6 +32,7 @@ Made = TypeVar("Made")
 GROUPS_PER_CORE = 2
 """So that a core which is done early takes work from the others."""
 HEAVY_MODULES = ("numpy", "pyarrow", "pyarrow.compute", "headrace.meaning.evaluate")
+CALLED = "An error occurred while calling"
 JOB_DIED = (PySparkException, *JAVA_GONE)
 
 
@@ -70,7 +71,9 @@ def in_words(error: Exception) -> str:
     said = str(error).strip() or type(error).__name__
     if "Python worker exited unexpectedly" in said:
         return WORKER_ENDED
-    return f"a job of Spark died: {said.splitlines()[0]}"
+    # Of a Java error, the first line names what was called, and the second what happened.
+    lines = [line.removeprefix(": ") for line in said.splitlines() if not line.startswith(CALLED)]
+    return f"a job of Spark died: {lines[0] if lines else said}"
 
 
 def cores(session: SparkSession) -> int:

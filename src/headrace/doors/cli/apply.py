@@ -70,6 +70,10 @@ def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
     for contract in answer["contracts"]:
         if contract["forced"]:
             yield f'  contract "{contract["id"]}" is forced: it is served last, on a best-effort basis'
+    for lost in answer["lost"]:
+        yield from wrap(lost["message"], "", "  ")
+        if lost["hint"]:
+            yield from wrap(f"hint: {lost['hint']}", "  ", "    ")
     for name, why in answer["failing"].items():
         yield from wrap(
             f'contract "{name}" cannot be loaded yet; the service will try again: {put_in_words(why.splitlines()[0])}',

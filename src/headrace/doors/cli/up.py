@@ -6,6 +6,7 @@ import json as json_text
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -106,11 +107,17 @@ def _tell_detached(started: Detached, json: bool) -> int:
 
 
 def _say(what: str) -> None:
-    write(fit(what), sys.stdout)
+    _say_if_possible(fit(what))
 
 
 def _say_json(what: str) -> None:
-    write(json_text.dumps({"phase": what}), sys.stdout)
+    _say_if_possible(json_text.dumps({"phase": what}))
+
+
+def _say_if_possible(line: str) -> None:
+    """A service whose output goes to a file on a full disk goes on: `status` tells the same."""
+    with suppress(OSError):
+        write(line, sys.stdout)
 
 
 def _refusals(prepared: Prepared, say: Callable[[str], None]) -> None:

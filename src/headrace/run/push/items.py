@@ -24,6 +24,7 @@ Made = TypeVar("Made")
 UNFIT_VALUES = (ArithmeticError, pa.ArrowInvalid, UnicodeError)
 """What else is raised where a value is too large for its column, or for a calculation."""
 
+OUT_OF_MEMORY = "there was no memory left for the process that did the work"
 LARGEST_RESULT = 1_000_000
 """Bytes, pickled. Rows belong in files: all that is returned passes through one process."""
 DEEPEST_FRAMES = 4
@@ -90,7 +91,8 @@ def describe(error: BaseException) -> str:
     """The error's type and message, then where it was raised, innermost last."""
     frames = traceback.extract_tb(error.__traceback__)[-DEEPEST_FRAMES:]
     places = [f"  at {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
-    return "\n".join([f"{type(error).__name__}: {error}", *places])
+    said = f"{error}" or OUT_OF_MEMORY * isinstance(error, MemoryError)
+    return "\n".join([f"{type(error).__name__}: {said}", *places])
 
 
 def bad_row_of(error: BaseException) -> BadRow | None:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from headrace.model.amounts import format_seconds
+from headrace.model.errors import ConnectError
 from headrace.run.ports import Runner
 from headrace.run.push.items import Item, ItemOutcome
 from headrace.run.schedule.deadlines import Patience
@@ -27,6 +28,7 @@ from headrace.site.engine.timed_runner import JobRunner, TimedRunner, ask
 
 log = logging.getLogger("headrace.engine")
 
+SLOW_START = "is the machine, or the cluster, very busy? A cluster needs a worker with enough memory for an executor"
 BACKOFF_S = (1.0, 2.0, 5.0, 15.0, 30.0)
 """How long to wait before the next start, after one, two, ... failed starts in a row."""
 TOGETHER = 2
@@ -197,12 +199,14 @@ class LateRunner(Generic[Jobs]):
 
     def _start(self, future: Future[Jobs]) -> None:
         # A start cannot be interrupted from Python: it waits for a process. Killing that makes it fail by itself.
-        limit = threading.Timer(self._engine.patience.start_s, self._engine.kill)
+        late = threading.Event()
+        limit = threading.Timer(self._engine.patience.start_s, self._give_up_start, (late,))
         limit.daemon = True
         limit.start()
         try:
             started = self._engine.start()
-        except BaseException as error:
+        except BaseException as found:
+            error = self._say_late(found) if late.is_set() else found
             self._failures += 1
             self._error = str(error)
             backoff_s = BACKOFF_S[min(self._failures, len(BACKOFF_S)) - 1]
@@ -223,3 +227,14 @@ class LateRunner(Generic[Jobs]):
             self._meanwhile,
         )
         future.set_result(started)
+
+    def _give_up_start(self, late: threading.Event) -> None:
+        late.set()
+        self._engine.kill()
+
+    def _say_late(self, found: BaseException) -> ConnectError:
+        """What it fails with is that it was killed, which was our doing."""
+        within = format_seconds(self._engine.patience.start_s)
+        error = ConnectError(f"{self._engine.name} did not start within {within}", SLOW_START)
+        error.__cause__ = found
+        return error

@@ -5,7 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 
-from headrace.model.notes import CaptureFailing, SourceMend, SourceStopped, SourceUnwatched, read_notes
+from headrace.model.notes import (
+    CaptureFailing,
+    SourceMend,
+    SourceStopped,
+    SourceUnreadable,
+    SourceUnwatched,
+    read_notes,
+)
 from headrace.run.ports import Ledger
 from headrace.site.sources.captures import Captures, RunningCapture
 from headrace.site.sources.soundness import read_source_states
@@ -23,18 +30,23 @@ MEND_CAPTURE = "it resumes by itself once this is fixed; `headrace doctor` check
 def report_source_troubles(troubles: Troubles, ledger: Ledger, captures: Captures) -> None:
     """Reports troubles of sources, as far as captures have told."""
     mends = {name: mend.how for name, mend in read_notes(ledger, SourceMend).items()}
-    sources = {
-        SOURCE + name: (f'source "{name}" has no trigger: {unwatched.why}', unwatched.hint)
-        for name, unwatched in read_notes(ledger, SourceUnwatched).items()
-    } | {
-        SOURCE + name: (f'source "{name}" is stopped: {stopped.why}', mends.get(name, MEND_TABLE))
-        for name, stopped in read_notes(ledger, SourceStopped).items()
+    unwatched = {
+        SOURCE + name: (f'source "{name}" has no trigger: {note.why}', note.hint)
+        for name, note in read_notes(ledger, SourceUnwatched).items()
+    }
+    unreadable = {
+        SOURCE + name: (f'source "{name}" cannot be read again: {note.why}; its changes still come', note.hint)
+        for name, note in read_notes(ledger, SourceUnreadable).items()
+    }
+    stopped = {
+        SOURCE + name: (f'source "{name}" is stopped: {note.why}', mends.get(name, MEND_TABLE))
+        for name, note in read_notes(ledger, SourceStopped).items()
     }
     running = dict(captures.running)
     states = read_source_states(ledger)
     reread = {REREAD + name: (states.say_reread(name), MEND_REREAD) for name in states.missed}
     troubles.report_exactly(REREAD, reread, {REREAD + name: t / 1e6 for name, t in states.missed.items()})
-    troubles.report_exactly(SOURCE, dict(_thread_troubles(ledger, running)) | sources)
+    troubles.report_exactly(SOURCE, dict(_thread_troubles(ledger, running)) | unwatched | unreadable | stopped)
     troubles.report_exactly(CAPTURE, dict(_process_troubles(ledger, running)))
 
 
