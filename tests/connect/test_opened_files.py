@@ -8,9 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headrace.connect import opened_files
 from headrace.connect.files import FileStore
-from headrace.connect.opened_files import OpenedFiles
+from headrace.connect.opened_files import UNUSED_S, OpenedFiles
 from headrace.model.damage import DamagedFile
 
 TABLE = pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"]})
@@ -26,12 +25,11 @@ def test_what_was_used_last_stays_within_the_limit():
     assert opened.find("large") is None and opened.find("a") is not None
 
 
-def test_what_is_not_used_for_a_minute_is_let_go_of(monkeypatch: pytest.MonkeyPatch):
+def test_what_is_not_used_for_a_minute_is_let_go_of():
     now = [100.0]
-    monkeypatch.setattr(opened_files.time, "monotonic", lambda: now[0])
-    opened = OpenedFiles(100)
+    opened = OpenedFiles(100, lambda: now[0])
     opened.keep("a", TABLE, 1)
-    now[0] += opened_files.UNUSED_S + 1
+    now[0] += UNUSED_S + 1
     opened.keep("b", TABLE, 1)
     assert opened.find("a") is None and opened.find("b") is not None
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -26,6 +26,7 @@ class OpenedFiles:
     """May be used by several threads at once."""
 
     most_bytes: int
+    clock: Callable[[], float] = time.monotonic
     _turn: threading.Lock = field(default_factory=threading.Lock)
     _tables: OrderedDict[Hashable, tuple[pa.Table, int, float]] = field(default_factory=OrderedDict)
     """With its bytes and when it was used last, the oldest first."""
@@ -36,12 +37,12 @@ class OpenedFiles:
             found = self._tables.get(who)
             if found is None:
                 return None
-            self._tables[who] = (*found[:2], time.monotonic())
+            self._tables[who] = (*found[:2], self.clock())
             self._tables.move_to_end(who)
             return found[0]
 
     def keep(self, who: Hashable, table: pa.Table, size: int) -> None:
-        now = time.monotonic()
+        now = self.clock()
         with self._turn:
             if who in self._tables or size > self.most_bytes:
                 return
