@@ -28,3 +28,16 @@ def test_lines_of_a_log_lose_passwords_and_keep_the_rest():
     assert hide_in_log(log) == (
         "10:00 connects to postgresql://u:***@db:5432/x\n10:01 http://127.0.0.1:80/ host=db password=*** port=1\n"
     )
+
+
+def test_a_password_that_is_not_escaped_is_hidden_up_to_the_last_at_sign() -> None:
+    assert hide_in_log("no postgres://u:p@ss@host/db here") == "no postgres://u:***@host/db here"
+    assert hide_in_log("dsn=postgresql://u:a'b@host/db x") == "dsn=postgresql://u:***@host/db x"
+
+
+def test_a_quote_that_is_not_closed_hides_one_line_only() -> None:
+    assert hide_in_log("x password='abc\nline 2 it's fine\n") == "x password=***line 2 it's fine\n"
+
+
+def test_documents_in_lists_are_looked_into() -> None:
+    assert "secret" not in hide_in_document('{"a": "[{\\"dsn\\": \\"postgresql://u:secret@h/db\\"}]"}')

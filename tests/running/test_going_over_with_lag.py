@@ -129,10 +129,7 @@ class Service:
         if then.find_cut_off():
             self.take_back()
             return
-        try:
-            then.start_states()
-        except RuntimeError:
-            then.forget(then.without_state())
+        then.forget([name for name, error in then.start_states().items() if error is not None])
         world.plan, world.program = plan, program
         self.may_die()
         self.tidy(program)

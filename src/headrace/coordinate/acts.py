@@ -287,11 +287,11 @@ class ServiceActs:
 
     def _start_states(self, engine: Engine, plan: Plan) -> None:
         """Starts the states of vertices that are made in another way than before, or the vertices if it is too late."""
-        try:
-            engine.start_states()
-        except RuntimeError as error:
-            log.warning("loaded again, because they are now computed differently: %s", error)
-            gone = engine.forget(engine.without_state())
+        lost = {name: error for name, error in engine.start_states().items() if error is not None}
+        for error in lost.values():
+            log.warning("loaded again, because it is now computed differently: %s", error)
+        if lost:
+            gone = engine.forget(list(lost))
             failed = self.service.loader.try_to_load(engine, gone)
             if failed is not None:
                 self.service.unloaded.leave_out(plan, engine.program, gone, str(failed))

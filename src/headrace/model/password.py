@@ -11,7 +11,8 @@ SECRET_PROPERTY = re.compile(r"secret|password|token|access[.]?key", re.IGNORECA
 """Names of Spark's properties whose values are secrets; Spark itself hides these in its logs."""
 ADDRESSES = ("dsn", "address")
 """Names under which documents keep addresses."""
-_IN_URL = re.compile(r"(\w://[^\s:/@'\"]*:)([^\s@'\"]+)(?=@)")
+_IN_URL = re.compile(r"(\w://[^\s:/@\"]*:)([^\s\"]+)(?=@)")
+"""Up to the last `@` of a word: a password that is not escaped as it should be may hold that as well."""
 _IN_QUERY = re.compile(r"(\b(?:ssl)?password=)([^&]+)", re.IGNORECASE)
 _IN_WORDS = re.compile(r"(\b(?:ssl)?password\s*=\s*)('(?:\\.|[^'\\])*'?|(?:\\.|[^\s'])\S*)", re.IGNORECASE | re.DOTALL)
 
@@ -44,12 +45,12 @@ def _hide_in_value(value: object, key: str = "") -> object:
         return [_hide_in_value(inner, key) for inner in value]
     if not isinstance(value, str):
         return value
-    return hide_password(value) if key in ADDRESSES else hide_in_document(value) if value.startswith("{") else value
+    return hide_password(value) if key in ADDRESSES else hide_in_document(value) if value[:1] in ("{", "[") else value
 
 
 def hide_in_log(text: str) -> str:
-    """Lines of a log with the passwords of all addresses in them hidden."""
-    return _IN_WORDS.sub(_hide, _IN_URL.sub(_hide, text))
+    """Lines of a log with the passwords of all addresses in them hidden; one that has no end ends with its line."""
+    return "".join(_IN_WORDS.sub(_hide, _IN_URL.sub(_hide, line)) for line in text.splitlines(keepends=True))
 
 
 def _hide_in_url(rest: str) -> str:

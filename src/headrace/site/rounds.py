@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from headrace.model.errors import Conflict
+from headrace.model.log import NEVER
 from headrace.model.notes import Learnt, SourceStopped, WantedTime, note_keys, read_document, read_note
 from headrace.model.plan import Plan
 from headrace.run.capture.spool import SPOOL
@@ -24,7 +25,7 @@ from headrace.run.push.engine import Engine
 from headrace.run.push.items import ItemOutcome
 from headrace.run.push.push import Pushed
 from headrace.run.push.work import Produced, WorkItem
-from headrace.run.schedule.next_push import Scene, Seconds
+from headrace.run.schedule.next_push import Due, Scene, Seconds
 from headrace.run.schedule.next_round import RoundPush
 from headrace.site.auditor import Auditor
 from headrace.site.beside import Beside
@@ -170,9 +171,11 @@ class Rounds:
         try:
             with self.gaps.pushing():
                 # Where nothing happens, all views move on together: each by itself would take a round of its own.
-                pushed = scheduler.move_idle(scene) if self._is_idle else []
-                pushed = pushed or scheduler.round(aside, scene)
-                self._is_idle = bool(pushed) and not any(one.seconds or one.error for one in pushed)
+                moved = scheduler.move_idle(scene) if self._is_idle else []
+                pushed = moved or scheduler.round(aside, scene)
+                # What is due and has work is not moved. It must not wait while others move on again and again.
+                helped = not moved or has_reached(moved, aside.due)
+                self._is_idle = bool(pushed) and helped and not any(one.seconds or one.error for one in pushed)
         except Conflict as error:
             log.warning("somebody else moved what was pushed: %s", error)
             return 0.0
@@ -215,3 +218,9 @@ class Rounds:
     def _publish(self) -> None:
         assert self.scheduler is not None
         self.state = self.scheduler.state()
+
+
+def has_reached(moved: Iterable[Pushed], due: Iterable[Due]) -> bool:
+    """Whether one of those that are due got where it has to be."""
+    times = {one.vertex: one.t for one in moved}
+    return any(times.get(one.vertex, NEVER) >= one.target for one in due)

@@ -215,7 +215,19 @@ def test_what_the_trigger_writes_is_read_by_its_own_capture_alone(watching: Foll
 
 
 @pytest.mark.parametrize(
-    "said", ["{", "[]", "7", "null", '[{"source": "thing"}]', '[{"source": 1, "oid": "x"}]', '[{"oid": null}]', '["x"]']
+    "said",
+    [
+        "{",
+        "[]",
+        "7",
+        "null",
+        '[{"source": "thing"}]',
+        '[{"source": 1, "oid": "x"}]',
+        '[{"oid": null}]',
+        '["x"]',
+        "[" * 100_000,
+        '[{"source": "thing", "oid": 1e999}]',
+    ],
 )
 def test_what_anybody_writes_into_the_log_does_not_stop_the_capture(said: str):
     assert read_told(f"{TOLD}{NAMES.slot}:{said}".encode(), NAMES) == {}

@@ -124,7 +124,7 @@ def test_a_local_master_has_slots_for_both():
 def standing(spark: SparkSession) -> Iterator[StandingTasks[object]]:
     from headrace.connect.spark.standing import StandingTasks
 
-    tasks = StandingTasks(spark, perform, 1)
+    tasks = StandingTasks(spark, perform, lambda: 1)
     assert tasks.wait_until_there(60)
     yield tasks
     tasks.close()
@@ -178,7 +178,7 @@ def test_an_item_that_never_lets_go_of_the_interpreter_ends_with_its_worker(spar
     from headrace.connect.spark import standing as module
 
     monkeypatch.setattr(module, "GRACE_S", 0.0)
-    tasks = module.StandingTasks(spark, perform, 1, limit_s=lambda _: 1.0)
+    tasks = module.StandingTasks(spark, perform, lambda: 1, limit_s=lambda _: 1.0)
     try:
         assert tasks.wait_until_there(60)
         assert run(tasks, Job("endless", "regular expression")) == [module.WORKER_ENDED]

@@ -357,7 +357,7 @@ class Capture:
             asked, answered = self._beats.pop(content)
             self._clock.measure(measure_skew(asked, commit_time, answered))
         if content.startswith(CUT_MARK.encode()):
-            name = content.decode().removeprefix(CUT_MARK)
+            name = content.decode(errors="replace").removeprefix(CUT_MARK)
             self._intake.note(CutReached(self._settings.database, name, self._intake.t))
         self._checks.compare_told(read_told(content, self._settings.names))
         self._loads.note_mark(content)

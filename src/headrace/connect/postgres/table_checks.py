@@ -5,6 +5,7 @@ What is seen comes from looks (`table_watch`), from descriptions of tables in th
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ from headrace.model.table_name import show_table
 from headrace.run.capture.pgoutput import Relation
 from headrace.run.capture.row_changes import Layout, layout_of
 from headrace.run.capture.spool import CapturedTable
+
+log = logging.getLogger("headrace.capture")
 
 PROBE_LOCK_WITHIN = "100ms"
 """How long a look at a stopped table waits for a lock: many tables may be locked, and all others wait meanwhile."""
@@ -146,9 +149,15 @@ class TableChecks:
         """Has tables read again that were not what they should be when somebody's statement ended."""
         for source, table in told.items():
             target = self._intake.targets.get(source)
-            if target is None or target.halted or self._loads.is_to_begin(source):
+            if target is None or not target.captured.has_trigger or target.halted or self._loads.is_to_begin(source):
                 continue
-            why = self._watch.why_obsolete_told(source, table)
+            try:
+                why = self._watch.why_obsolete_told(source, table)
+            except psycopg.Error:
+                raise
+            except Exception as error:  # what was told may be anybody's, and make no sense
+                log.warning("what the log tells of source %s makes no sense: %s", source, error)
+                continue
             if why is not None:
                 self._intake.set_aside(target, why)
 

@@ -86,8 +86,11 @@ class KeptSession:
 
     def _stand(self, session: SparkSession, modules: Sequence[str]) -> None:
         """Starts standing tasks where there is room for them; without any, all items go as ordinary jobs."""
-        count = count_standing(self.settings, find_slots(session))
-        if count:
+
+        def count() -> int:
+            return count_standing(self.settings, find_slots(session))
+
+        if count():
             self._standing = StandingTasks(session, self.perform, count, modules, self.limit_s)
             self._standing.wait_until_there(STANDING_WITHIN_S)
 

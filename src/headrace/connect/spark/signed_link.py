@@ -64,6 +64,15 @@ class SignedLink:
         self._received += 1
         return message
 
+    def is_closed(self) -> bool:
+        """Whether the other side has gone, as far as can be told without waiting."""
+        try:
+            return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
     def close(self) -> None:
         """Wakes a thread that receives as well: closing alone would leave it waiting."""
         with suppress(OSError):  # it is closed already

@@ -22,7 +22,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -32,20 +32,21 @@ from pyspark.sql import SparkSession
 from headrace.connect.spark.session import is_alive
 from headrace.connect.spark.signed_link import SignedLink, greet_task
 from headrace.connect.spark.standing_task import BEGUN, GOODBYE, StandingTask
-from headrace.run.push.items import Item, ItemOutcome
+from headrace.run.push.items import Item, ItemOutcome, describe
 
 log = logging.getLogger("headrace.engine")
 
 Made = TypeVar("Made")
 
 WORKER_ENDED = "a Python worker of Spark ended in the middle of a job"
+ENDED = "its job was ended"
 NO_TASK = "no standing task of Spark is there"
 BACKOFF_S = (0.0, 1.0, 5.0, 15.0, 60.0)
 """How long to wait before the job is started again, after none, one, two, ... that died at once."""
 AT_ONCE_S = 10.0
 TASKS_WITHIN_S = 10.0
 """How long an item waits for a task to come back before it is given up, and tried as an ordinary job."""
-BEGUN_WITHIN_S = 15.0
+BEGUN_WITHIN_S, LOOK_EVERY_S = 15.0, 2.0
 GRACE_S = 5.0
 """How much longer than an item may take its worker waits before it ends itself: the service ends it first."""
 ACCEPT_AGAIN_S = 0.1
@@ -64,17 +65,19 @@ class _Handed:
     outcome: Future[ItemOutcome[Any]] = field(default_factory=Future)
     handed: float = field(default_factory=time.monotonic)
     since: float | None = None
+    ended: bool = False
+    """Whether its job was ended: then no other task takes it."""
 
     def give_up(self, why: str) -> None:
         self.settle(ItemOutcome(self.item.name, None, why, time.monotonic() - self.handed, retryable=True))
 
     def settle(self, outcome: ItemOutcome[Any]) -> None:
-        if not self.outcome.done():
+        with suppress(InvalidStateError):  # somebody else has given it up meanwhile
             self.outcome.set_result(outcome)
 
 
 class StandingTasks(Generic[Made]):
-    """Keeps `count` tasks of a session; may be used by several threads at once.
+    """Keeps as many tasks of a session as `count` says when they start; may be used by several threads at once.
 
     `perform` is a function of a module that Spark's workers can import; `limit_s` says how long an item may take.
     """
@@ -83,11 +86,12 @@ class StandingTasks(Generic[Made]):
         self,
         session: SparkSession,
         perform: Callable[..., Made],
-        count: int,
+        count: Callable[[], int],
         modules: Sequence[str] = (),
         limit_s: Callable[[Item], float] = lambda _: 3600.0,
     ) -> None:
-        self._session, self._count, self._limit_s = session, count, limit_s
+        self._session, self._find_count, self._limit_s = session, count, limit_s
+        self._count = count()
         self._tag = f"standing-{os.getpid()}-{secrets.token_hex(4)}"
         self._secret = secrets.token_bytes(32)
         # One condition for all that threads share here: what waits, what is in work, and which tasks are there.
@@ -137,9 +141,11 @@ class StandingTasks(Generic[Made]):
         with self._changed:
             mine = [one for one in self._waiting if one.job == job]
             self._waiting = deque(one for one in self._waiting if one.job != job)
-            sent = any(one.job == job for one in self._sent)
+            sent = [one for one in self._sent if one.job == job]
+            for one in sent:
+                one.ended = True
         for one in mine:
-            one.give_up("its job was ended")
+            one.give_up(ENDED)
         if sent:
             self._session.sparkContext.cancelJobsWithTag(self._tag)
 
@@ -150,7 +156,7 @@ class StandingTasks(Generic[Made]):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         with self._changed:
-            left, self._waiting = list(self._waiting), deque()
+            left, self._waiting = [*self._waiting, *self._sent], deque()
             self._changed.notify_all()
         for one in left:
             one.give_up("Spark was ended")
@@ -162,7 +168,9 @@ class StandingTasks(Generic[Made]):
         while not self._closed.wait(BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]):
             began = time.monotonic()
             try:
-                self._run_job()
+                self._count = self._find_count()
+                if self._count:
+                    self._run_job()
             except Exception as error:  # of a Java that has died, or a job that was cancelled, anything
                 if self._closed.is_set() or not is_alive(self._session):
                     return
@@ -201,6 +209,7 @@ class StandingTasks(Generic[Made]):
         with self._changed:
             self._links.add(link)
             self._changed.notify_all()
+        self._make_room()
         try:
             self._serve(link)
         finally:
@@ -211,13 +220,22 @@ class StandingTasks(Generic[Made]):
             if alone:
                 self._give_up_late()
 
+    def _make_room(self) -> None:
+        """Starts fewer tasks if executors have gone: those that are left would have no slot for ordinary jobs."""
+        with suppress(Exception):  # of a Java that dies, anything
+            if self._find_count() < self._count:
+                log.warning("Spark has fewer executors than it had: there will be fewer standing tasks")
+                self._session.sparkContext.cancelJobsWithTag(self._tag)
+
     def _serve(self, link: SignedLink) -> None:
         """Hands items to a task, one after the other, until either side ends."""
-        while (one := self._take()) is not None:
+        while (one := self._take(link)) is not None:
             try:
                 outcome = self._have_done(link, one)
             except OSError:
                 outcome = None
+            except Exception as error:  # an outcome that cannot be read: whoever waits for it must be told
+                outcome = ItemOutcome(one.item.name, None, describe(error), time.monotonic() - one.handed)
             with self._changed:
                 self._sent.discard(one)
             if outcome is not None:
@@ -228,8 +246,9 @@ class StandingTasks(Generic[Made]):
             else:
                 one.give_up(WORKER_ENDED)
                 return
-        with suppress(OSError):
-            link.send(GOODBYE)
+        if self._closed.is_set():
+            with suppress(OSError):
+                link.send(GOODBYE)
 
     def _have_done(self, link: SignedLink, one: _Handed) -> ItemOutcome[Made] | None:
         """None if the task ended meanwhile."""
@@ -244,9 +263,12 @@ class StandingTasks(Generic[Made]):
         outcome: ItemOutcome[Made] | None = None if answer is None else pickle.loads(answer)
         return outcome
 
-    def _take(self) -> _Handed | None:
+    def _take(self, link: SignedLink) -> _Handed | None:
+        """The next item; None if either side has ended. A task that ends while it waits is noticed within seconds."""
         with self._changed:
-            self._changed.wait_for(lambda: self._waiting or self._closed.is_set())
+            while not self._changed.wait_for(lambda: self._waiting or self._closed.is_set(), LOOK_EVERY_S):
+                if link.is_closed():
+                    return None
             if self._closed.is_set():
                 return None
             one = self._waiting.popleft()
@@ -255,11 +277,11 @@ class StandingTasks(Generic[Made]):
 
     def _put_back(self, one: _Handed) -> None:
         with self._changed:
-            if not self._closed.is_set():
+            if not self._closed.is_set() and not one.ended:
                 self._waiting.appendleft(one)
                 self._changed.notify_all()
                 return
-        one.give_up("Spark was ended")
+        one.give_up(ENDED)
 
     def _give_up_late(self) -> None:
         """Waits for another task to come; if none does, whatever waits is given up, to be run as an ordinary job."""

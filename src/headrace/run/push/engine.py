@@ -150,14 +150,24 @@ class Engine(Pusher):
         """Vertices that lack the state of their operator, because they were made in another way."""
         return _without_state(self.program, self.ledger.times())
 
-    def start_states(self) -> list[str]:
-        """Starts states that vertices lack; of which. Nobody else may push them meanwhile."""
-        times, lacking = self.ledger.times(), self.without_state()
-        for name in lacking:
-            # What is read now may be behind what was read before: a state of then would miss what came in between.
-            self._bring([read for read in self.upstream([name]) if read != name], times[name])
-            self._load_at([name], times[name], states_only=True)
-        return lacking
+    def start_states(self) -> dict[str, RuntimeError | None]:
+        """Starts states that vertices lack: of which, and why it failed. Nobody else may push them meanwhile.
+
+        Vertices that are halted, or wait for one that is, get their states when they are rebuilt.
+        """
+        times, waiting = self.ledger.times(), self.waiting()
+        done: dict[str, RuntimeError | None] = {}
+        for name in self.without_state():
+            if name in waiting:
+                continue
+            try:
+                # What is read now may be behind what was read before: a state of then would miss what came in between.
+                self._bring([read for read in self.upstream([name]) if read != name], times[name])
+                self._load_at([name], times[name], states_only=True)
+                done[name] = None
+            except RuntimeError as error:  # of this one: the others can go on
+                done[name] = error
+        return done
 
     def _start_sources(self, names: Sequence[str]) -> None:
         edits = []
@@ -232,7 +242,9 @@ class Engine(Pusher):
             for spec in self._specs(name)[states_only:]
         ]
         notes = self._key_notes([edit.log for edit in edits]) if rebuilt is None else self._halt_readers(rebuilt)
-        self.ledger.commit(self.lease, Commit(tuple(edits), (*notes, *(Halted.remove(name) for name in new))))
+        # A state alone mends nothing: a vertex that was halted is where it was.
+        mended = () if states_only else tuple(Halted.remove(name) for name in new)
+        self.ledger.commit(self.lease, Commit(tuple(edits), (*notes, *mended)))
 
     def _halt_readers(self, rebuilt: Mapping[str, Halted]) -> tuple[NoteChange, ...]:
         """Other readers of what was rebuilt cannot go on from where they are: changes up to now are not there."""
