@@ -24,7 +24,7 @@ ON_SPARK = Part(engine="spark", freshness="30 s")
 ON_CLUSTER = replace(ON_SPARK, cluster=True)
 FOUND_WITHIN_S = 30.0
 LITTLE_MEMORY = 200_000_000
-TINY_MEMORY = 20_000_000
+TINY_MEMORY = 2_000_000
 CGROUPS = Path("/sys/fs/cgroup")
 
 
