@@ -24,7 +24,7 @@ ON_SPARK = Part(engine="spark", freshness="30 s")
 ON_CLUSTER = replace(ON_SPARK, cluster=True)
 FOUND_WITHIN_S = 30.0
 LITTLE_MEMORY = 200_000_000
-TINY_MEMORY = 20_000_000
+TINY_MEMORY = 10_000_000
 CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -152,14 +152,15 @@ def starve_workers(world: World) -> Iterator[None]:
             resource.prlimit(pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
-@fault("a control group has no memory left for Spark's workers, which are killed", UNTOUCHED, ON_SPARK)
+@fault("a control group has no memory left for Spark's workers, which are killed", STOPPED, ON_SPARK)
 def starve_workers_in_group(world: World) -> Iterator[None]:
     with _small_group() as group:
-        for _ in range(3):
+        until = time.monotonic() + 2 * FOUND_WITHIN_S  # pushes come as late as the promises allow
+        while not _count_killed(group.parent) and time.monotonic() < until:
             for pid in _find(world, "daemon"):
                 with suppress(OSError):  # it may have ended
                     group.write_text(str(pid))
-            world.us("UPDATE orders SET amount = amount + 1")
+            world.us("UPDATE orders SET amount = amount + 1, note = repeat('x', 20000)")
             time.sleep(2.0)
         if not _count_killed(group.parent):
             raise CannotTry("no worker needed so much memory that it was killed")

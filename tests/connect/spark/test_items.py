@@ -105,6 +105,9 @@ def test_why_a_job_died_is_said_without_what_was_called():
 
     of_java = "An error occurred while calling o373.getResult.\n: org.apache.spark.SparkException: Job aborted"
     assert in_words(RuntimeError(of_java)) == "a job of Spark died: org.apache.spark.SparkException: Job aborted"
+    caused = "Caused by: x.Y: Z\n\tat d\nCaused by: java.io.EOFException: no answer\n\t... 3 more"
+    wrapped = f"{of_java}\n\tat a.b(C.scala:1)\n{caused}"
+    assert in_words(RuntimeError(wrapped)) == "a job of Spark died: java.io.EOFException: no answer"
     assert in_words(RuntimeError("no more room\n  at f")) == "a job of Spark died: no more room"
     assert in_words(RuntimeError("An error occurred while calling f.")).endswith("An error occurred while calling f.")
 

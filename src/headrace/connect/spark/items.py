@@ -32,7 +32,7 @@ Made = TypeVar("Made")
 GROUPS_PER_CORE = 2
 """So that a core which is done early takes work from the others."""
 HEAVY_MODULES = ("numpy", "pyarrow", "pyarrow.compute", "headrace.meaning.evaluate")
-CALLED = "An error occurred while calling"
+CALLED, CAUSED = "An error occurred while calling", "Caused by: "
 JOB_DIED = (PySparkException, *JAVA_GONE)
 
 
@@ -71,9 +71,10 @@ def in_words(error: Exception) -> str:
     said = str(error).strip() or type(error).__name__
     if "Python worker exited unexpectedly" in said:
         return WORKER_ENDED
-    # Of a Java error, the first line names what was called, and the second what happened.
-    lines = [line.removeprefix(": ") for line in said.splitlines() if not line.startswith(CALLED)]
-    return f"a job of Spark died: {lines[0] if lines else said}"
+    # Of a Java error, the first line names what was called, the second what happened, and later ones why.
+    lines = [line.strip().removeprefix(": ") for line in said.splitlines() if not line.startswith(CALLED)]
+    causes = [line.removeprefix(CAUSED) for line in lines if line.startswith(CAUSED)]
+    return f"a job of Spark died: {(causes[-1:] or lines[:1] or [said])[0]}"
 
 
 def cores(session: SparkSession) -> int:
