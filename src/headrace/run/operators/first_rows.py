@@ -39,7 +39,7 @@ class Ranks:
     named: bool
 
     def count_before(self, lists: Integers, units: Integers, weights: Integers) -> Integers:
-        """For every entry of lists in order, what comes before its unit: rows, or units under `dense_rank`.
+        """Counts what comes before the unit of every entry of lists in order: rows, or units under `dense_rank`.
 
         Its rank is one more.
         """
@@ -192,7 +192,7 @@ def _unite_entries(rows: ListRows, more: ListRows, size: int) -> tuple[Integers,
 
 
 def _compare_shown(ranks: Ranks, units: Integers, rows: ListRows, changes: ListChanges) -> ShownChanges:
-    """Of lists that change at one time: what is shown after it, less what is shown before."""
+    """Compares lists that change at one time: what is shown after it, less what is shown before."""
     lists, places, of_entry = _unite_entries(rows, changes.rows, len(units))
     before = sums_by(rows.weights, of_entry[: len(rows.lists)], len(lists))
     after = before + sums_by(changes.rows.weights, of_entry[len(rows.lists) :], len(lists))
