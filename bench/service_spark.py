@@ -11,7 +11,7 @@ from headrace.connect.spark.jobs import SparkJobs
 from headrace.connect.spark.kept_session import KeptSession
 from headrace.connect.spark.properties import SparkSettings
 from headrace.run.push.perform import needs_session, perform
-from headrace.site.engine.start import is_small
+from headrace.site.engine.start import fits_standing
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def start_service_spark(scratch: Path, cores: int | None = None, memory: str = "
     """Uses as many cores as asked for, or all. Workers are warm."""
     count = cores or core_count()
     settings = SparkSettings(scratch, master=f"local[{count}]", standing=count, memory=memory)
-    spark = KeptSession(settings, perform, needs_session, is_small)
+    spark = KeptSession(settings, perform, needs_session, fits_standing)
     try:
         yield spark.start()
     finally:

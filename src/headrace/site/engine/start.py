@@ -30,6 +30,8 @@ HERE_AT_MOST, HERE_AT_MOST_BYTES = 500_000.0, 20_000_000
 """Changed rows of a push, counted at each of its steps, and bytes of upkeep that this process does while Spark is away:
 a few seconds of work.
 """
+STANDING_AT_MOST_BYTES = 200_000_000
+"""Bytes of upkeep that a standing task reads. A Spark job of its own would cost more than it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +78,21 @@ def is_small(item: Item) -> bool:
             return False
 
 
+def fits_standing(item: Item) -> bool:
+    """Whether a standing task does it: a second of work, or two. Others have to wait for as long."""
+    match item:
+        case UpkeepItem() | GatherItem():
+            return item.bytes <= STANDING_AT_MOST_BYTES
+        case _:
+            return is_small(item)
+
+
 def _spark(declared: DeclaredEngine, folder: Folder, patience: Patience) -> StartedEngine:
     from headrace.connect.spark.kept_session import KeptSession
 
     settings = spark_settings(declared, folder.spark)
     log.info("Spark at %s, with a heap of %s", settings.master, settings.memory)
-    spark = KeptSession(settings, perform, needs_session, is_small, partial(limit_s, patience=patience))
+    spark = KeptSession(settings, perform, needs_session, fits_standing, partial(limit_s, patience=patience))
     engine = EngineStarter(
         "Spark", spark.start, spark.is_alive, _here(patience), is_small, spark.kill, spark.why_dead, patience
     )
