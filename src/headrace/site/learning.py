@@ -27,7 +27,7 @@ from headrace.observe.times import (
 from headrace.run.push.push import Pushed
 
 VERSION = 3
-AS_PLANNED = OperatorTime(fixed=0.3, per_in=0.0, per_out=1.0)
+AS_PLANNED = OperatorTime(fixed=0.05, per_in=0.0, per_out=1.0)
 """Of jobs, before there were any: what one takes, what each push in it adds, and what each predicted second becomes."""
 
 UNEQUAL, QUICK = 0.1, 0.1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
 import socket
@@ -20,6 +21,7 @@ import pytest
 from headrace.connect.spark.count_standing import Slots, count_standing
 from headrace.connect.spark.properties import SparkSettings, spark_master
 from headrace.connect.spark.signed_link import LENGTH, LinkBroken, SignedLink, greet_service, greet_task
+from headrace.connect.spark.standing_task import own_bytes
 from tests.connect.spark.item_work import Job, perform
 
 if TYPE_CHECKING:
@@ -204,6 +206,7 @@ from headrace.connect.spark.kept_session import KeptSession
 from headrace.connect.spark.properties import SparkSettings
 from headrace.run.schedule.deadlines import Patience
 from headrace.site.engine.late_runner import EngineStarter, LateRunner
+from headrace.connect.spark.standing_task import own_bytes
 from tests.connect.spark.item_work import Job, perform
 
 settings = SparkSettings(Path(sys.argv[1]), master="local[2]", standing=2, short_lived=True)
@@ -240,3 +243,14 @@ def test_a_service_has_small_items_done_by_standing_tasks_through_every_death(tm
         "[2, 4] 2",
     ], ran.stderr
     assert "Traceback" not in ran.stderr and "at org.apache" not in ran.stderr
+
+
+def test_mapped_files_do_not_count_as_memory_of_a_worker(tmp_path: Path):
+    file = tmp_path / "large"
+    file.write_bytes(bytes(50_000_000))
+    before = own_bytes()
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+        assert sum(mapped[at] for at in range(0, len(mapped), 4096)) == 0
+        assert own_bytes() - before < 25_000_000
+    held = bytearray(os.urandom(50_000_000))
+    assert own_bytes() - before > 25_000_000, len(held)

@@ -22,7 +22,7 @@ from headrace.run.push.items import attempt
 
 BEGUN, GOODBYE = b"begun", b""
 MOST_ITEMS = 20_000
-MOST_RESIDENT_BYTES = 2_000_000_000
+MOST_OWN_BYTES = 2_000_000_000
 """After this many items, or with this much memory, a worker is replaced by a new one."""
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -57,7 +57,7 @@ class StandingTask:
                 outcome = attempt(self.perform, name, pickled)
             link.send(outcome)
             served += 1
-            if served >= self.most_items or _resident_bytes() > MOST_RESIDENT_BYTES:
+            if served >= self.most_items or own_bytes() > MOST_OWN_BYTES:
                 # Only a worker that ends is replaced: one whose task is done goes on with other tasks.
                 link.close()
                 os._exit(0)
@@ -76,8 +76,10 @@ def _end_worker_after(limit_s: float) -> Iterator[None]:
         faulthandler.cancel_dump_traceback_later()
 
 
-def _resident_bytes() -> int:
+def own_bytes() -> int:
+    """Memory of this process alone: mapped files are not its own, however much of them it has looked at."""
     try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE_BYTES
+        resident, shared = map(int, Path("/proc/self/statm").read_text().split()[1:3])
+        return (resident - shared) * PAGE_BYTES
     except (OSError, ValueError):  # a system that does not tell
         return 0
