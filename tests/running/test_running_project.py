@@ -85,10 +85,12 @@ def test_a_project_is_kept_and_read_and_changed_while_it_runs(project: RunningPr
     assert 'headrace_prediction_error_ratio{contract="named"}' in get(project, "/metrics")[1]
     assert "https://" not in get(project, "/docs")[1]
     assert get(project, "/events", "wrong")[0] == 401 and get(project, "/events?limit=0")[0] == 422
-    told = [json.loads(line) for line in get(project, "/events?contract=named&all=true&limit=2")[1].splitlines()]
-    assert len(told) == 2 and {"pushed"} <= {one["kind"] for one in told} <= {
+    told = [json.loads(line) for line in get(project, "/events?contract=named&all=true&limit=9")[1].splitlines()]
+    assert 1 < len(told) <= 9 and {"pushed"} <= {one["kind"] for one in told} <= {
         "plan applied",
         "pushed",
+        "kept up",
+        "stored",
         "late",
         "kept again",
     }
