@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+
+from headrace.app.preparing import prepare
+from headrace.connect.postgres.sample import Habit, SampleLoad
+from headrace.coordinate.host import ServiceHost
+from headrace.model.options import ApplyWishes
+from headrace.run.push.items import HereRunner
+from headrace.run.push.perform import perform
+from headrace.site.folder import Folder
+from headrace.site.last_status import State
+from headrace.site.learning import Learning
+from headrace.site.service import Service
 
 VIEWS = {
     "wall": "SELECT posts.post, users.name, posts.score FROM posts JOIN users ON posts.uid = users.uid",
@@ -46,3 +58,31 @@ def make_shop(folder: Path, project: str, postgres_database: Callable[[], str]) 
         with psycopg.connect(environment[name]) as session:
             session.execute(statements.encode())
     return environment
+
+
+@contextmanager
+def run_shop(folder: Path, environment: Mapping[str, str], habits: tuple[Habit, ...]) -> Iterator[ServiceHost]:
+    """The project runs in this process, while people write."""
+    service = Service(Folder(folder), environment, HereRunner(perform), in_processes=False)
+    service.open()
+    load = SampleLoad(environment, habits)
+    try:
+        host = ServiceHost(service, service.folder, lambda wishes: prepare(folder, environment, wishes))
+        loading = host.start(host.prepare(ApplyWishes()))
+        assert loading.done.wait(120) and loading.error is None
+        host.become(State.RUNNING)
+        load.start()
+        yield host
+    finally:
+        load.stop()
+        service.close()
+
+
+def find_rates_so_far(learning: Learning) -> dict[str, float]:
+    """Changed rows a second of sources, whether they were measured for long enough or not."""
+    graph = learning.plan.graph
+    return {
+        graph.vertices[name].scope[0]: flow.rows_out.rate
+        for name, flow in learning.flows.copy().items()
+        if name not in graph.edges
+    }

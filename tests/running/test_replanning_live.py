@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.app.preparing import prepare
-from headrace.connect.postgres.sample import Habit, SampleLoad
+from headrace.connect.postgres.sample import Habit
 from headrace.coordinate.compare.compare import compare_views
 from headrace.coordinate.host import ServiceHost
 from headrace.coordinate.measured import read_measured
@@ -19,14 +18,9 @@ from headrace.model.log import Log
 from headrace.model.options import ApplyWishes
 from headrace.observe.rates import Meter, VertexFlow
 from headrace.plan.share.revalue import Measured
-from headrace.run.push.items import HereRunner
-from headrace.run.push.perform import perform
-from headrace.site.folder import Folder
-from headrace.site.last_status import State
 from headrace.site.learning import Learning
-from headrace.site.service import Service
 from tests.running.running_project import until
-from tests.running.shop import NEW_CITY, NEW_POST, POST_GONE, make_shop
+from tests.running.shop import NEW_CITY, NEW_POST, POST_GONE, find_rates_so_far, make_shop, run_shop
 
 PROJECT = """
 project: shop
@@ -46,18 +40,12 @@ HABITS = (
     Habit("EU_DSN", 20, POST_GONE),
 )
 HURRY = 20.0
-"""How much faster than ours the clock of who decides runs, so that a minute is three seconds."""
+"""How much faster than ours the replanner's clock runs, so that a minute is three seconds."""
 
 
 def measured_in_a_hurry(learning: Learning, logs: Mapping[str, Log], clock_s: float) -> Measured:
     """As measured so far, whether that was long enough or not."""
-    graph = learning.plan.graph
-    rates = {
-        graph.vertices[name].scope[0]: flow.rows_out.rate
-        for name, flow in learning.flows.copy().items()
-        if name not in graph.edges
-    }
-    return replace(take_measured(learning, logs, clock_s * HURRY), rates=rates)
+    return replace(take_measured(learning, logs, clock_s * HURRY), rates=find_rates_so_far(learning))
 
 
 def measured_with_sizes(learning: Learning, logs: Mapping[str, Log], clock_s: float) -> Measured:
@@ -78,19 +66,8 @@ def at_once(meter: Meter) -> Meter:
 def host(tmp_path: Path, postgres_database: Callable[[], str]) -> Iterator[ServiceHost]:
     """A project that runs, while people write."""
     environment = make_shop(tmp_path, PROJECT, postgres_database)
-    service = Service(Folder(tmp_path), environment, HereRunner(perform), in_processes=False)
-    service.open()
-    load = SampleLoad(environment, HABITS)
-    try:
-        host = ServiceHost(service, service.folder, lambda wishes: prepare(tmp_path, environment, wishes))
-        loading = host.start(host.prepare(ApplyWishes()))
-        assert loading.done.wait(120) and loading.error is None
-        host.become(State.RUNNING)
-        load.start()
+    with run_shop(tmp_path, environment, HABITS) as host:
         yield host
-    finally:
-        load.stop()
-        service.close()
 
 
 def assert_right(host: ServiceHost) -> None:

@@ -10,22 +10,16 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from headrace.app.preparing import prepare
-from headrace.connect.postgres.sample import Habit, SampleLoad
+from headrace.connect.postgres.sample import Habit
 from headrace.coordinate.compare.compare import compare_views
 from headrace.coordinate.host import ServiceHost
 from headrace.coordinate.replanning import Measure, take_measured
 from headrace.model.log import Log
 from headrace.model.options import ApplyWishes
 from headrace.plan.share.revalue import Measured
-from headrace.run.push.items import HereRunner
-from headrace.run.push.perform import perform
-from headrace.site.folder import Folder
-from headrace.site.last_status import State
 from headrace.site.learning import Learning
-from headrace.site.service import Service
 from tests.running.running_project import until
-from tests.running.shop import NEW_CITY, NEW_POST, POST_GONE, make_shop
+from tests.running.shop import NEW_CITY, NEW_POST, POST_GONE, find_rates_so_far, make_shop, run_shop
 
 PROJECT = """
 project: shop
@@ -42,7 +36,7 @@ contracts:
 """
 HABITS = Habit("US_DSN", 1, NEW_CITY), Habit("EU_DSN", 100, NEW_POST), Habit("EU_DSN", 20, POST_GONE)
 LOOK_S = 600.0
-"""Seconds by which a hand turns the clock of who decides, each time one looks: the hour has passed after 7 looks."""
+"""Seconds by which the test moves the replanner's clock with each look: an hour has passed after 7 looks."""
 
 
 def make_measure() -> Measure:
@@ -50,14 +44,8 @@ def make_measure() -> Measure:
     looks = count(1)
 
     def measure(learning: Learning, logs: Mapping[str, Log], clock_s: float) -> Measured:
-        graph = learning.plan.graph
-        rates = {
-            graph.vertices[name].scope[0]: flow.rows_out.rate
-            for name, flow in learning.flows.copy().items()
-            if name not in graph.edges
-        }
         found = take_measured(learning, logs, next(looks) * LOOK_S)
-        return replace(found, rates=rates, slowness={}, recomputing={}, blocking_s=0.0)
+        return replace(found, rates=find_rates_so_far(learning), slowness={}, recomputing={}, blocking_s=0.0)
 
     return measure
 
@@ -66,19 +54,8 @@ def make_measure() -> Measure:
 def host(tmp_path: Path, postgres_database: Callable[[], str]) -> Iterator[ServiceHost]:
     environment = make_shop(tmp_path, PROJECT, postgres_database)
     (tmp_path / "views" / "scores.sql").unlink()
-    service = Service(Folder(tmp_path), environment, HereRunner(perform), in_processes=False)
-    service.open()
-    load = SampleLoad(environment, HABITS)
-    try:
-        host = ServiceHost(service, service.folder, lambda wishes: prepare(tmp_path, environment, wishes))
-        loading = host.start(host.prepare(ApplyWishes()))
-        assert loading.done.wait(120) and loading.error is None
-        host.become(State.RUNNING)
-        load.start()
+    with run_shop(tmp_path, environment, HABITS) as host:
         yield host
-    finally:
-        load.stop()
-        service.close()
 
 
 def is_in_full(host: ServiceHost) -> bool:

@@ -33,6 +33,7 @@ REFUSED = {
 """Properties that a project may not write, and what to do instead."""
 
 REFUSED_BEGINNINGS = {
+    "spark.headrace.": "write `engine: {cores: 4}` or `engine: {standing: 4}` instead",
     "spark.sql.ansi.": "remove it: answers of views depend on it",
     "spark.sql.legacy.": "remove it: answers of views depend on it",
     "spark.sql.session.": "remove it: answers of views depend on it",

@@ -189,6 +189,24 @@ def test_an_item_that_never_lets_go_of_the_interpreter_ends_with_its_worker(spar
 
 
 @pytest.mark.live
+def test_a_worker_is_replaced_after_so_many_items(spark: SparkSession):
+    from headrace.connect.spark.standing import StandingTasks
+
+    tasks = StandingTasks(spark, perform, lambda: 1, most_items=2)
+    try:
+        assert tasks.wait_until_there(60)
+        workers = [run(tasks, Job("a", "process"))[0] for _ in range(2)]
+        assert workers[0] == workers[1]
+        until = time.monotonic() + 60
+        while not tasks.is_there() and time.monotonic() < until:
+            time.sleep(0.01)
+        (other,) = run(tasks, Job("b", "process"))
+        assert isinstance(other, int) and other != workers[0]
+    finally:
+        tasks.close()
+
+
+@pytest.mark.live
 def test_without_a_task_items_are_given_back_at_once(standing: StandingTasks[object]):
     standing.close()
     until = time.monotonic() + 60

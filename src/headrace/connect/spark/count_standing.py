@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
+from headrace.connect.spark.executors import count_executors
 from headrace.connect.spark.properties import SparkSettings
 
 MOST_ON_LOAN = 2
@@ -38,7 +39,5 @@ def find_slots(session: SparkSession) -> Slots:
     """The executors that are there now."""
     context = session.sparkContext._jsc.sc()
     slots = context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile())
-    executors = context.statusTracker().getExecutorInfos()
     come_and_go = session.sparkContext.getConf().get("spark.dynamicAllocation.enabled") == "true"
-    # The driver is listed as well.
-    return Slots(int(slots), max(1, len(executors) - 1), come_and_go)
+    return Slots(int(slots), count_executors(session), come_and_go)

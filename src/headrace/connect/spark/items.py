@@ -6,9 +6,7 @@ groups of about equal weight, the heaviest first; what they make is in files, an
 
 from __future__ import annotations
 
-import os
 import pickle
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -81,12 +79,7 @@ def cores(session: SparkSession) -> int:
     """How many tasks run at a time, beside standing ones."""
     context = session.sparkContext
     told = context.getConf().get(CORES)
-    if told is not None:
-        return int(told)
-    local = re.fullmatch(r"local\[(\d+|\*)(,\d+)?\]", context.master or "")
-    if local is None:
-        return context.defaultParallelism
-    return os.cpu_count() or 1 if local[1] == "*" else int(local[1])
+    return context.defaultParallelism if told is None else int(told)
 
 
 def run_groups(

@@ -15,7 +15,7 @@ from headrace.model.errors import ConnectError
 from headrace.model.password import SECRET_PROPERTY, VARIABLE
 
 CORES = "spark.headrace.cores"
-"""A property of our own: how many slots are for ordinary jobs. The others are for standing tasks."""
+"""A property of our own: how many slots of a local master are for ordinary jobs. Standing tasks have others."""
 FAILURES = 4
 """How often a task may fail until its job does. Locally Spark allows one failure, so that one Python worker that ends
 would end the standing tasks of all others.
@@ -86,8 +86,7 @@ def spark_properties(settings: SparkSettings) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
     }
     if settings.master.startswith("local"):
-        if settings.standing:
-            ours[CORES] = str(_local_slots(settings.master))
+        ours[CORES] = str(_local_slots(settings.master))
         ours |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
         # Spark makes up a secret of its own. On a cluster, both sides have to be told one: the project says so.
         ours["spark.authenticate"] = "true"

@@ -1,7 +1,7 @@
 """Standing Spark tasks: one long job whose tasks take items from the service as they come.
 
-Starting a Spark job costs the processor a fifth of a second; handing an item to a task that is there costs a tenth of a
-millisecond. Ordinary jobs run beside the standing one, in slots that it leaves free.
+Starting a Spark job costs the processor more than a tenth of a second; handing an item to a task that is there costs
+less than a millisecond (`bench/items.py`). Ordinary jobs run beside the standing one, in slots that it leaves free.
 
     a task dies            its item may be tried again; Spark starts the task again, which then connects again
     the job dies           it is started again, after a while if it died at once
@@ -31,7 +31,7 @@ from pyspark.sql import SparkSession
 
 from headrace.connect.spark.session import is_alive
 from headrace.connect.spark.signed_link import SignedLink, greet_task
-from headrace.connect.spark.standing_task import BEGUN, GOODBYE, StandingTask
+from headrace.connect.spark.standing_task import BEGUN, GOODBYE, MOST_ITEMS, StandingTask
 from headrace.run.push.items import Item, ItemOutcome, describe
 
 log = logging.getLogger("headrace.engine")
@@ -79,7 +79,8 @@ class _Handed:
 class StandingTasks(Generic[Made]):
     """Keeps as many tasks of a session as `count` says when they start; may be used by several threads at once.
 
-    `perform` is a function of a module that Spark's workers can import; `limit_s` says how long an item may take.
+    `perform` is a function of a module that Spark's workers can import; `limit_s` says how long an item may take. A
+    worker is replaced after `most_items`.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class StandingTasks(Generic[Made]):
         count: Callable[[], int],
         modules: Sequence[str] = (),
         limit_s: Callable[[Item], float] = lambda _: 3600.0,
+        most_items: int = MOST_ITEMS,
     ) -> None:
         self._session, self._find_count, self._limit_s = session, count, limit_s
         self._count = count()
@@ -104,7 +106,7 @@ class StandingTasks(Generic[Made]):
         host, bound = _addresses(session)
         self._listener = socket.create_server((bound, 0), family=_family(bound))
         port = self._listener.getsockname()[1]
-        self._task = StandingTask((host, port), self._secret, perform, tuple(modules))
+        self._task = StandingTask((host, port), self._secret, perform, tuple(modules), most_items)
         for target, name in ((self._accept, "standing tasks connect"), (self._keep_job, "standing tasks")):
             threading.Thread(target=target, name=name, daemon=True).start()
 
@@ -252,9 +254,9 @@ class StandingTasks(Generic[Made]):
 
     def _have_done(self, link: SignedLink, one: _Handed) -> ItemOutcome[Made] | None:
         """None if the task ended meanwhile."""
-        link.send(pickle.dumps((one.item.name, pickle.dumps(one.item), one.limit_s + GRACE_S)))
-        # A task that waits for work begins at once. One that does not stands still, and is left.
+        # A task that waits for work reads it and begins at once. One that does not stands still, and is left.
         link.connection.settimeout(BEGUN_WITHIN_S)
+        link.send(pickle.dumps((one.item.name, pickle.dumps(one.item), one.limit_s + GRACE_S)))
         if link.receive() != BEGUN:
             return None
         link.connection.settimeout(None)

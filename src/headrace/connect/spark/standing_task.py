@@ -35,7 +35,7 @@ class StandingTask:
     secret: bytes
     perform: Callable[..., object]
     modules: tuple[str, ...]
-    most_items: int = MOST_ITEMS
+    most_items: int
 
     def serve(self, numbers: Iterable[int]) -> Iterator[int]:
         """Performs items until the service says goodbye; how many. Fails if the service is gone without a word."""
