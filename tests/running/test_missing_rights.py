@@ -63,7 +63,7 @@ def test_up_says_the_sql_within_its_wait_and_goes_on_when_it_was_run(weak: Runni
         assert up.wait(120) == 0
         reading.join()
     assert [line for line in said if line.startswith("resolved: ")]
-    assert weak.document("status")["troubles"] == []
+    until(lambda: weak.document("status")["troubles"] == [], "status says that nothing is wrong any more")
     assert len(weak.rows("some_users")) == 7
 
 

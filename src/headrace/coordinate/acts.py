@@ -161,6 +161,7 @@ class ServiceActs:
         self._capture()
         self.loading.say("reading the sources")
         self.service.loader.wait_for_sources(self.loading, first=self.service.running is None)
+        self.service.report_source_troubles()  # what was mended meanwhile is told before `up --detach` says it runs
 
     # Vertices
 

@@ -269,6 +269,9 @@ class Service:
         """Takes the numbers that are shown from now on."""
         self.auditor.audit(self.lease, self.accounts.catch_up())
 
+    def report_source_troubles(self) -> None:
+        report_source_troubles(self.troubles, self.ledger, self.captures)
+
     def _wake_rounds(self) -> None:
         """Has rounds decide anew where something may be that they could not foresee: a capture that has fallen behind,
         a vertex that failed, a view that was loaded again. Whatever else it may be is seen a little later.
@@ -298,7 +301,7 @@ class Service:
             self._wake_rounds()
             self.captures.check()
             self.captures.look_at_steps(self.ledger)
-            report_source_troubles(self.troubles, self.ledger, self.captures)
+            self.report_source_troubles()
             state = self.rounds.state
             self.repairs.look(state)
             if state is not None:
