@@ -32,19 +32,24 @@ from headrace.run.ports import Ledger, Store
 
 Columns = tuple[tuple[str, Type], ...]
 
+LONGEST_STEP_S = 0.5
+"""How long changes wait for others before a capture commits them, where nobody is promised rows sooner."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourceDatabase:
     """Sources whose changes come in one order, by one clock.
 
     `name` names the clock in notes and commit marks, and holds no secret; a clock of one source alone is called
-    `KIND:SOURCE`. `address` is as written in the project, variables unfilled; None if there is none.
+    `KIND:SOURCE`. `address` is as written in the project, variables unfilled; None if there is none. Changes are
+    committed every `step_s` seconds while there are some: no promise has more time than that for them.
     """
 
     kind: str
     name: str
     address: str | None
     sources: tuple[str, ...]
+    step_s: float = LONGEST_STEP_S
 
 
 @dataclass(frozen=True, slots=True)

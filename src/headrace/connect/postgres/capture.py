@@ -44,9 +44,11 @@ from headrace.run.capture.row_changes import Layout
 from headrace.run.capture.spool import SpoolRows
 from headrace.run.capture.transactions import Transactions
 from headrace.run.ports import Ledger, Store
+from headrace.run.source_port import LONGEST_STEP_S
 
 LEASE_S = 15.0
-HEARTBEAT_EVERY_S = 1.0
+HEARTBEAT_EVERY_S, BEAT_STEPS = 1.0, 2
+"""Seconds, or steps if these are short: without a heartbeat, time stands still where nothing changes."""
 LOOK_AT_TABLES_EVERY_S = 5.0
 LOADING_WAIT_S = 0.02
 SILENT_S, LONGEST_SILENCE_S = 4.0, 120.0
@@ -209,7 +211,7 @@ class Capture:
 
     # The loop
 
-    def step(self, wait_s: float = 0.5) -> CaptureProgress:
+    def step(self, wait_s: float = LONGEST_STEP_S) -> CaptureProgress:
         """Take what comes within the time, commit it, confirm it.
 
         Raises SourceChanged after the commit if a source has to be read again: who opens us anew reads it.
@@ -269,7 +271,7 @@ class Capture:
     def _keep_up(self) -> None:
         now = time.monotonic()
         self._renew()
-        if now - self._beat >= HEARTBEAT_EVERY_S:
+        if now - self._beat >= min(HEARTBEAT_EVERY_S, BEAT_STEPS * self._settings.step_s):
             self._send_beat()
             if not (self._note_silence() or self._note_writers()):
                 self._withdraw_failure()

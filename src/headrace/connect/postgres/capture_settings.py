@@ -13,6 +13,7 @@ from headrace.connect.postgres.replication import LogStream
 from headrace.connect.postgres.slots import CaptureNames, capture_names
 from headrace.model.errors import ConnectError
 from headrace.run.capture.spool import CapturedTable
+from headrace.run.source_port import LONGEST_STEP_S
 
 
 class MessageStream(Protocol):
@@ -39,7 +40,10 @@ StreamFrom = Callable[[str, str, Sequence[str], int], MessageStream]
 
 @dataclass(frozen=True, slots=True)
 class CaptureSettings:
-    """`database` names the database in notes and commit marks; the address stays out of everything that is stored."""
+    """`database` names the database in notes and commit marks; the address stays out of everything that is stored.
+
+    What comes is committed every `step_s` seconds.
+    """
 
     project: str
     database: str
@@ -47,6 +51,7 @@ class CaptureSettings:
     tables: tuple[CapturedTable, ...]
     scratch: Path
     stream: StreamFrom = LogStream
+    step_s: float = LONGEST_STEP_S
 
     @property
     def names(self) -> CaptureNames:

@@ -37,6 +37,7 @@ from headrace.model.notes import CaptureFailing, read_note
 from headrace.model.type_names import type_named
 from headrace.run.capture.spool import CapturedTable
 from headrace.run.ports import Ledger, Store
+from headrace.run.source_port import LONGEST_STEP_S
 
 AGAIN_AFTER_S = (0.5, 1.0, 2.0, 5.0, 10.0)
 """How long to wait before another attempt when the database does not answer; the last holds for all further ones."""
@@ -84,6 +85,7 @@ class ConfigFile(BaseModel):
     scratch: Path
     tables: list[TableFile]
     method: Literal["replication", "polling"] = "replication"
+    step_s: float = LONGEST_STEP_S
 
     def open_ledger(self, environment: Mapping[str, str]) -> Ledger:
         if self.ledger_variable is not None:
@@ -96,7 +98,7 @@ class ConfigFile(BaseModel):
         dsn = _variable(self.dsn_variable, environment)
         stream: StreamFrom = LogStream if self.method == "replication" else PolledLog
         tables = tuple(table.captured() for table in self.tables)
-        return CaptureSettings(self.project, self.database, dsn, tables, self.scratch, stream)
+        return CaptureSettings(self.project, self.database, dsn, tables, self.scratch, stream, self.step_s)
 
 
 def _variable(name: str, environment: Mapping[str, str]) -> str:
@@ -149,7 +151,7 @@ def run(wanted: Wanted, ledger: Ledger, store: Store, stop: threading.Event, tel
         try:
             tell("opened", database=settings.database)
             while not stop.is_set() and wanted.settings is settings:
-                for report in capture.step().progress:
+                for report in capture.step(settings.step_s).progress:
                     tell("loading", source=report.source, rows=report.rows, estimate=report.estimate,
                          seconds_left=report.seconds_left, complete=report.complete)  # fmt: skip
                 failures = 0

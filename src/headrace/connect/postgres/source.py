@@ -62,15 +62,17 @@ class DatabaseTask(CaptureTask):
             "store": str(store),
             "scratch": str(settings.scratch),
             "tables": [_table_config(table) for table in settings.tables],
+            "step_s": settings.step_s,
         }
         line = json.dumps(config).encode() + b"\n"
         return CaptureProcess("headrace.connect.postgres.process", {DSN_VARIABLE: settings.dsn}, line)
 
     def can_become(self, other: CaptureTask) -> bool:
-        """It captures other tables of its database without being started again."""
-        return (
-            isinstance(other, DatabaseTask) and replace(self.settings, tables=other.settings.tables) == other.settings
-        )
+        """It captures other tables of its database, or in other steps, without being started again."""
+        if not isinstance(other, DatabaseTask):
+            return False
+        wanted = other.settings
+        return replace(self.settings, tables=wanted.tables, step_s=wanted.step_s) == wanted
 
     def watch_log(self) -> SlotWatch:
         return SlotWatch(self.settings)
@@ -119,7 +121,8 @@ class PostgresSources(SourceConnector):
     ) -> DatabaseTask:
         tables = tuple(make_captured_table(source) for source in sources)
         dsn = place.fill(database.address or "", None)
-        return DatabaseTask(CaptureSettings(place.project_here, database.name, dsn, tables, scratch))
+        settings = CaptureSettings(place.project_here, database.name, dsn, tables, scratch, step_s=database.step_s)
+        return DatabaseTask(settings)
 
     def find_incomparable(self, source: Source) -> str | None:
         if source.kind is SourceKind.STREAM:
