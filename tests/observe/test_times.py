@@ -16,14 +16,18 @@ from headrace.observe.predict import operation_of, planned_time, predictor
 from headrace.observe.rates import SECOND, add_push, start_flow
 from headrace.observe.times import (
     ENOUGH,
+    ENOUGH_TO_PLAN,
     Accuracy,
     Fit,
     Operation,
     OperatorTimes,
     Sample,
+    UpkeepShare,
     add_sample,
+    add_upkeep,
     compare_times,
     forget,
+    measure_operators,
     observe_push,
     seconds_of,
 )
@@ -259,3 +263,39 @@ def test_no_coefficients_that_are_not_negative_fit_better(samples):
         other[free] = np.linalg.lstsq(a[np.ix_(free, free)], b[free], rcond=None)[0]
         if (other >= 0).all():
             assert error(found) <= error(other) + 1e-4 * max(1.0, abs(error(other)))
+
+
+# What operators take wherever they run
+
+
+def test_samples_of_all_sites_say_together_what_an_operator_takes_in_work():
+    true = OperatorTime(0.01, 1e-6, 3e-6)
+    halved = OperatorTime(true.fixed / 2, true.per_in / 2, true.per_out / 2)
+    times = OperatorTimes(
+        {
+            Operation("join", "eu"): fit_of(samples(true, ENOUGH_TO_PLAN)),
+            Operation("join", "us"): fit_of(samples(halved, 30, seed=2)),
+            Operation("derive", "eu"): fit_of(samples(true, ENOUGH_TO_PLAN - 1)),
+            Operation("copy", "eu", "us"): fit_of(samples(true, ENOUGH_TO_PLAN)),
+        }
+    )
+    found = measure_operators(times, {"eu": 1.0, "us": 2.0})
+    assert found.keys() == {"join"}, "too few samples say nothing, and copies depend on links"
+    assert astuple(found["join"]) == pytest.approx(astuple(true), rel=1e-3)
+
+
+def test_upkeep_counts_for_each_second_of_pushes_and_what_was_long_ago_is_forgotten():
+    upkeep = UpkeepShare()
+    assert upkeep.share == 0.0
+    upkeep.note(9.0, 1.0)
+    assert upkeep.share == pytest.approx(9.0)
+    for look in range(1, 400):
+        upkeep.note(9.0 + 0.5 * look, 1.0 + look)
+    assert upkeep.share == pytest.approx(0.5, rel=0.01)
+    assert add_upkeep({"join": OperatorTime(0.25, 2.0, 4.0)}, 0.5) == {"join": OperatorTime(0.375, 3.0, 6.0)}
+
+
+def test_an_operator_that_was_never_seen_is_as_much_off_as_the_others():
+    tenth = OperatorTime(PLANNED.fixed / 10, PLANNED.per_in / 10, PLANNED.per_out / 10)
+    times = OperatorTimes({JOIN: fit_of(samples(tenth, 3))})
+    assert astuple(times.time_of(Operation("derive", "eu"), PLANNED)) == pytest.approx(astuple(tenth))

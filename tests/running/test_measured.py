@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.coordinate.measured import read_measured, running_to_plan_on, write_measured
-from headrace.model.catalogue import MeasuredSize
+from headrace.model.catalogue import MeasuredSize, OperatorTime
 from headrace.model.plan import Plan
 from headrace.model.statistics import rate_of
 from headrace.plan.document import plan_document
@@ -25,6 +25,7 @@ MEASURED = Measured(
     load={("us", "eu"): 0.25},
     selectivities={"d:orders|orders@eu": 0.1},
     sizes={"fe7cf4873f128fc9": MeasuredSize(12.0, 4.0, {"orders": 400.0})},
+    times={"join": OperatorTime(0.002, 1e-6, 2e-6)},
 )
 
 

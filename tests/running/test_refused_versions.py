@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.coordinate.refused import BACKOFF_S, RefusedVersions
+from headrace.coordinate.measured import value_to_plan_on
+from headrace.coordinate.refused import ADMIT_EVERY_S, BACKOFF_S, RefusedVersions
 from headrace.coordinate.telling_plans import refusal_events
-from headrace.model.catalogue import Catalogue
+from headrace.model.catalogue import Catalogue, OperatorTime
 from headrace.model.plan import Plan
 from headrace.model.plan_events import ContractAdmitted
+from headrace.plan.make import make_plan
 from headrace.plan.share.difference import difference
 from headrace.plan.share.revalue import Measured
 from headrace.plan.versions import Asked, plan_versions
@@ -52,6 +54,46 @@ def test_a_refused_version_waits_through_an_overload_and_runs_when_that_is_over(
     assert refused.step(then, Measured(10.0), go_over) is None
     applied, _ = plan_versions(then, Asked(asked()))
     assert difference(then, applied).is_nothing, "`apply` of the same files changes nothing"
+
+
+QUICK = {op: OperatorTime(0.001, 1e-7, 1e-7) for op in ("apply", "join", "derive", "aggregate")}
+
+
+@pytest.fixture
+def refused_at_first() -> Plan:
+    """One of two contracts is refused for what operators are believed to take before they were ever seen."""
+    plan = make_plan(with_contracts(shop(), (wanted("by_country"), wanted("sales", freshness=0.3))))
+    assert [one.contract for one in plan.rejected] == ["sales_eu"] and len(plan.contracts) == 1
+    return plan
+
+
+def test_a_contract_that_was_refused_by_estimates_runs_once_operators_are_known_to_take_less(
+    refused_at_first: Plan,
+) -> None:
+    refused, gone_over = RefusedVersions(), list[Plan]()
+
+    def go_over(plan: Plan) -> None:
+        gone_over.append(plan)
+
+    assert refused.step(refused_at_first, Measured(0.0), go_over) is None, "nothing was measured yet"
+    then = refused.step(refused_at_first, Measured(5.0, times=QUICK), go_over)
+    assert then is not None and gone_over == [then]
+    assert not then.rejected and {one.contract for one in then.contracts} == {"by_country_eu", "sales_eu"}
+    compile_plan(then)
+    assert list(refusal_events(7, refused_at_first, then)) == [ContractAdmitted(7, "sales_eu")]
+    applied, _ = plan_versions(value_to_plan_on(then, Measured(9.0, times=QUICK)), Asked(refused_at_first.catalogue))
+    assert difference(then, applied).is_nothing and not applied.rejected, "`apply` plans with what was measured, too"
+
+
+def test_a_refused_contract_is_tried_once_a_minute_and_never_against_declared_times(refused_at_first: Plan) -> None:
+    refused, slow, tries = RefusedVersions(), Measured(0.0, times={"join": OperatorTime(1.0, 0.0, 0.0)}), list[float]()
+    assert refused.step(refused_at_first, slow, lambda _: None) is None
+    for clock_s in (5.0, ADMIT_EVERY_S - 1.0, ADMIT_EVERY_S):
+        then = refused.step(refused_at_first, Measured(clock_s, times=QUICK), lambda _: None)
+        tries += [clock_s] if then is not None else []
+    assert tries == [ADMIT_EVERY_S]
+    declared = replace(refused_at_first, catalogue=replace(refused_at_first.catalogue, operator_times_declared=True))
+    assert RefusedVersions().step(declared, Measured(0.0, times=QUICK), lambda _: None) is None
 
 
 def test_a_version_that_could_not_be_loaded_rests_before_it_is_tried_again(overloaded: Plan) -> None:

@@ -34,6 +34,7 @@ from headrace.model.steps import Steps
 from headrace.model.words import shorten_message
 from headrace.observe.shown import ContractReadings
 from headrace.observe.sizes import find_held_results
+from headrace.observe.times import UpkeepShare, add_upkeep
 from headrace.plan.share.difference import Difference, difference
 from headrace.plan.share.revalue import Measured
 from headrace.run.check.pace import DEFAULT_BUDGET, CheckBudget
@@ -125,6 +126,7 @@ class ServiceHost:
         self._replanning: Replanning | None = None
         self._checking: Checking | None = None
         self._refused = RefusedVersions()
+        self._upkeep = UpkeepShare()
         self._stopped = StoppedSources()
         self._measured_plan: Plan | None = None
         self._measured_rows, self._measure_at = 0, 0.0
@@ -177,7 +179,8 @@ class ServiceHost:
         service = self.service
         assert service.rounds.state is not None, "nothing runs yet"
         learning = service.rounds.state.learning
-        return measure(learning, service.ledger.logs(find_held_results(learning.plan)), service.clock() / 1e6)
+        found = measure(learning, service.ledger.logs(find_held_results(learning.plan)), service.clock() / 1e6)
+        return replace(found, times=add_upkeep(found.times, self._upkeep.share))
 
     # Acting
 
@@ -312,6 +315,7 @@ class ServiceHost:
                 return
             if self._is_time_to_measure(running, idle_s):
                 assert self._replanning is not None
+                self._note_upkeep()
                 measured = self._measure(measure)
                 write_measured(self.folder, measured)
                 go_over = partial(self._try_to_go_over, running, end)
@@ -320,6 +324,11 @@ class ServiceHost:
                     self._refused.step(running.plan, measured, go_over)
         finally:
             self._turn.release()
+
+    def _note_upkeep(self) -> None:
+        state = self.service.rounds.state
+        if state is not None:
+            self._upkeep.note(self.service.accounts.upkeep_s, state.learning.pushed_s)
 
     def _is_time_to_measure(self, running: Running, idle_s: float) -> bool:
         """Whether rows were pushed since the last measurement, or that was some time ago."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import TypeAdapter, ValidationError
 
-from headrace.model.catalogue import MeasuredSize
+from headrace.model.catalogue import MeasuredSize, OperatorTime
 from headrace.model.errors import UnreadableState
 from headrace.model.plan import Plan
 from headrace.plan.share.adapt import plan_as_measured
@@ -32,6 +32,7 @@ class _Written:
     selectivities: dict[str, float] = field(default_factory=dict)
     blocking_s: float = 0.0
     sizes: dict[str, MeasuredSize] = field(default_factory=dict)
+    times: dict[str, OperatorTime] = field(default_factory=dict)
     version: int = VERSION
 
 
@@ -51,6 +52,7 @@ def _to_written(measured: Measured) -> _Written:
         dict(measured.selectivities),
         measured.blocking_s,
         dict(measured.sizes),
+        dict(measured.times),
     )
 
 
@@ -78,6 +80,7 @@ def read_measured(folder: Folder) -> Measured | None:
         selectivities=found.selectivities,
         blocking_s=found.blocking_s,
         sizes=found.sizes,
+        times=found.times,
     )
     ignored = _find_left_out(found, _to_written(measured))
     if ignored:
@@ -94,13 +97,15 @@ def _find_left_out(found: _Written, kept: _Written) -> list[str]:
         for name, number in getattr(found, group).items()
         if name not in getattr(kept, group)
     ]
+    ignored += [f"times of {op}" for op in found.times if op not in kept.times]
     ignored += [f"size of result {name}" for name, size in found.sizes.items() if kept.sizes[name] != size]
     return ignored if found.blocking_s == kept.blocking_s else [*ignored, f"waiting time ({found.blocking_s:g} s)"]
 
 
 def running_to_plan_on(folder: Folder) -> Plan | None:
     """The plan that runs, at the rates that were measured of sources for which none is declared, with the sizes of
-    results that nobody declares, and with the time that pushes wait for each other.
+    results that nobody declares, with what operators took unless that is declared, and with the time that pushes wait
+    for each other.
     """
     running, measured = folder.running(), read_measured(folder)
     return running if running is None or measured is None else value_to_plan_on(running, measured)
@@ -108,6 +113,9 @@ def running_to_plan_on(folder: Folder) -> Plan | None:
 
 def value_to_plan_on(running: Plan, measured: Measured) -> Plan:
     """A plan to plan on, at what was measured."""
+    if measured.times and not running.catalogue.operator_times_declared:
+        times = {**running.catalogue.operator_times, **measured.times}
+        running = replace(running, catalogue=replace(running.catalogue, operator_times=times))
     sources = running.catalogue.sources
     rates = {name: rate for name, rate in measured.rates.items() if name in sources and sources[name].rate is None}
     sizes = without_declared(measured.sizes, (entry.block for entry in running.blocks), sources)

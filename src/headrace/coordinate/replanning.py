@@ -188,6 +188,7 @@ def take_measured(learning: Learning, logs: Mapping[str, Log], clock_s: float) -
         blocking_s=longest_item_s(paths_of(plan.graph, claiming), learning.seconds()),
         sizes=measure_sizes(plan, dict(learning.flows), found.sources, logs),
         recomputing=learning.recomputing(),
+        times=learning.operator_times(),
     )
 
 

@@ -40,6 +40,12 @@ QUICK, SLOWEST, FASTEST = 0.2, 4.0, 0.25
 TRUST_IN_PLAN = 1e-6
 """Weight of the planned coefficients, compared with the samples'."""
 
+ENOUGH_TO_PLAN = 100
+"""Samples of an operator before others are planned with what it took: the first ones are of a cold machine."""
+
+FADE_UPKEEP = 0.97
+"""What seconds still weigh at the next look, some seconds later: at first, all that was loaded is merged."""
+
 INGEST = "ingest"
 """What moves a source's own relation on: captured changes become rows that go and rows that come."""
 
@@ -194,7 +200,13 @@ class OperatorTimes:
     slowness: Mapping[str, float] = field(default_factory=dict)
 
     def time_of(self, operation: Operation, planned: OperatorTime) -> OperatorTime:
-        return self.fits.get(operation, Fit()).time_or(planned)
+        """An operation that was never seen is as much slower or quicker than planned as all others are."""
+        return (self.fits.get(operation) or Fit(scale=self._scale)).time_or(planned)
+
+    @property
+    def _scale(self) -> tuple[float, float]:
+        fits = self.fits.values()
+        return sum(one.scale[0] for one in fits), sum(one.scale[1] for one in fits)
 
     def time_of_vertex(self, operation: Operation, vertex: str, planned: OperatorTime) -> OperatorTime:
         """`planned` is for the operation: divided by the site's speed, with what the link adds."""
@@ -214,6 +226,50 @@ def observe_push(
         {**times.corrections, vertex: _nearer(times.corrections.get(vertex, 1.0), sample.seconds, predicted)},
         {**times.slowness, vertex: _nearer(times.slowness.get(vertex, 1.0), sample.seconds, as_planned)},
     )
+
+
+def measure_operators(times: OperatorTimes, speeds: Mapping[str, float]) -> dict[str, OperatorTime]:
+    """What operators take in work, which the `speeds` of sites divide; only of those that were seen often enough.
+
+    Copies are left out: how long these take depends on their links.
+    """
+    pooled: dict[str, list[tuple[float, Fit]]] = {}
+    for operation, fit in times.fits.items():
+        if operation.origin is None and operation.site in speeds:
+            pooled.setdefault(operation.op, []).append((speeds[operation.site], fit))
+    return {op: _pool(fits) for op, fits in pooled.items() if sum(fit.samples for _, fit in fits) >= ENOUGH_TO_PLAN}
+
+
+def _pool(fits: Sequence[tuple[float, Fit]]) -> OperatorTime:
+    """What the samples of several sites say together."""
+    squares = tuple(sum(fit.squares[i] for _, fit in fits) for i in range(9))
+    products = tuple(sum(speed * fit.products[i] for speed, fit in fits) for i in range(3))
+    return _solve_coefficients(squares, products, OperatorTime(0.0, 0.0, 0.0))
+
+
+@dataclass(slots=True)
+class UpkeepShare:
+    """Seconds of upkeep for each second of pushes, of late."""
+
+    _upkeep_s: float = 0.0
+    _pushed_s: float = 0.0
+    _seen: tuple[float, float] = (0.0, 0.0)
+
+    def note(self, upkeep_s: float, pushed_s: float) -> None:
+        """One more look at the seconds of both since the start."""
+        self._upkeep_s = FADE_UPKEEP * self._upkeep_s + max(0.0, upkeep_s - self._seen[0])
+        self._pushed_s = FADE_UPKEEP * self._pushed_s + max(0.0, pushed_s - self._seen[1])
+        self._seen = upkeep_s, pushed_s
+
+    @property
+    def share(self) -> float:
+        return self._upkeep_s / self._pushed_s if self._pushed_s else 0.0
+
+
+def add_upkeep(times: Mapping[str, OperatorTime], share: float) -> dict[str, OperatorTime]:
+    """What operators take with the upkeep of what they make."""
+    parts = {op: (time.fixed, time.per_in, time.per_out) for op, time in times.items()}
+    return {op: OperatorTime(*((1.0 + share) * part for part in time)) for op, time in parts.items()}
 
 
 def forget(times: OperatorTimes, vertices: frozenset[str]) -> OperatorTimes:

@@ -1,5 +1,5 @@
-"""Whether what was refused can run by now: a version of a contract beside which an earlier one goes on, or one that did
-not fit any more. Asked again and again, at what is measured then.
+"""Whether what was refused can run by now: a version of a contract beside which an earlier one goes on, one that did
+not fit any more, or one that never ran. Asked again and again, at what is measured then.
 """
 
 from __future__ import annotations
@@ -15,11 +15,22 @@ from headrace.plan.versions import misfits
 def retry_refused(running: Plan) -> Plan | None:
     """The plan in which the first contract that can runs as it was asked for, and all others go on; None if none can.
 
-    `running` is at the statistics that `apply` would plan on. Contracts that never ran are not tried: somebody has to
-    ask for them.
+    `running` is at the statistics that `apply` would plan on.
     """
     tried = (_as_asked(running, one) for one in running.goes_on if not one.because.reason.startswith("unsupported:"))
     return next((plan for plan in tried if plan is not None), None)
+
+
+def admit_refused(running: Plan) -> Plan | None:
+    """The plan in which contracts run too that were refused when nothing had been measured; None if none fits.
+
+    All that runs goes on. `running` is at the statistics that `apply` would plan on.
+    """
+    if all(one.reason.startswith("unsupported:") for one in running.rejected):
+        return None
+    plan = plan_on_running(running, running.catalogue, [one.contract for one in running.goes_on])
+    runs, before = ({entry.contract for entry in one.contracts} for one in (plan, running))
+    return replace(plan, goes_on=running.goes_on) if runs > before else None
 
 
 def _as_asked(running: Plan, one: GoesOn) -> Plan | None:

@@ -21,6 +21,7 @@ from headrace.observe.times import (
     add_sample,
     compare_times,
     forget,
+    measure_operators,
     observe_push,
     seconds_of,
 )
@@ -28,7 +29,7 @@ from headrace.run.push.push import Pushed
 
 VERSION = 3
 AS_PLANNED = OperatorTime(fixed=0.05, per_in=0.0, per_out=1.0)
-"""Of jobs, before there were any: what one takes, what each push in it adds, and what each predicted second becomes."""
+"""Of jobs, before there were any: what one takes, what each push in it adds, and what each second of pushes becomes."""
 
 UNEQUAL, QUICK = 0.1, 0.1
 """Jobs of which the longest slot has almost all say nothing about the others; what the last of the rest weighs."""
@@ -43,7 +44,7 @@ SURPRISING = 0.2
 @dataclass(slots=True)
 class Learning:
     """`jobs` is learnt of jobs: their seconds from how many pushes follow each other in them, and the sum of these
-    pushes' predicted seconds. `parallel` is the share of their work that slots do side by side; with the rest they wait
+    pushes' seconds. `parallel` is the share of their work that slots do side by side; with the rest they wait
     for each other, as two cores of one processor do. `begun` has the start of a contract's push and the seconds
     predicted for it.
     """
@@ -57,6 +58,8 @@ class Learning:
     begun: dict[str, tuple[int, float]] = field(default_factory=dict)
     last: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Of the last push of each contract, predicted and measured seconds."""
+    pushed_s: float = 0.0
+    """Seconds of all pushes since the service started."""
 
     # Predicting
 
@@ -84,6 +87,12 @@ class Learning:
         """What a job takes beyond its pushes."""
         return self.job.fixed
 
+    def operator_times(self) -> dict[str, OperatorTime]:
+        """What operators were seen to take, in work."""
+        catalogue = self.plan.catalogue
+        found = measure_operators(self.times, {name: site.speed for name, site in catalogue.sites.items()})
+        return {op: time for op, time in found.items() if op in catalogue.operator_times}
+
     def recomputing(self) -> dict[str, OperatorTime]:
         """What views in full take at each site where one was pushed, now or earlier."""
         catalogue, found = self.plan.catalogue, dict[str, OperatorTime]()
@@ -106,6 +115,7 @@ class Learning:
     def learn(self, round_: list[Pushed], before: Mapping[str, int]) -> None:
         """Learns from a round; `before` are the times of its vertices when it began."""
         worked = [one for one in round_ if one.vertex in self.plan.graph.vertices and one.error is None]
+        self.pushed_s += sum(one.seconds for one in worked)
         for one in worked:
             if one.skipped:
                 continue
@@ -117,17 +127,17 @@ class Learning:
                 sample = Sample(one.rows_in, one.rows_out, one.seconds)
                 self.times = observe_push(self.times, operation_of(graph, one.vertex), one.vertex, sample, planned)
 
-    def learn_job(self, pushes: float, predicted_s: float, took_s: float) -> None:
-        """Learns from a job in which so many pushes, of so many predicted seconds by themselves, followed each other.
+    def learn_job(self, pushes: float, work_s: float, took_s: float) -> None:
+        """Learns from a job in which so many pushes, which took so many seconds by themselves, followed each other.
 
-        What counts is by which factor a prediction is off: on a machine that others use too the same job takes half as
-        long again at times, and such jobs say little about the next. Which jobs are short is as predicted: of equal
-        jobs, those that happened to be quick would count more.
+        What counts is by which factor a job is off: on a machine that others use too the same job takes half as long
+        again at times, and such jobs say little about the next. Which jobs are short is as expected: of equal jobs,
+        those that happened to be quick would count more.
         """
-        expected_s = max(seconds_of(self.job, pushes, predicted_s), SHORTEST_S)
+        expected_s = max(seconds_of(self.job, pushes, work_s), SHORTEST_S)
         surprise = abs(math.log(max(took_s, SHORTEST_S) / expected_s))
         weight = SURPRISING / max(surprise, SURPRISING) / expected_s**2
-        self.jobs = add_sample(self.jobs, Sample(pushes, predicted_s, took_s, weight), AS_PLANNED, FORGET_JOBS)
+        self.jobs = add_sample(self.jobs, Sample(pushes, work_s, took_s, weight), AS_PLANNED, FORGET_JOBS)
 
     def learn_sides(self, longest_s: float, total_s: float, took_s: float) -> None:
         """Learns from how long a job's pushes took, those of its longest slot and all."""
@@ -163,14 +173,16 @@ class Learning:
     def moved_to(self, plan: Plan) -> Learning:
         """What is still true of another plan."""
         kept, contracts = plan.graph.vertices, {one.contract for one in plan.contracts}
+        is_same = plan.catalogue.operator_times == self.plan.catalogue.operator_times
         gone = frozenset(name for name in self.times.corrections if name not in kept)
         return Learning(
             plan,
-            forget(self.times, gone),
+            forget(self.times if is_same else replace(self.times, slowness={}), gone),
             {name: flow for name, flow in self.flows.items() if name in kept},
             {name: one for name, one in self.accuracy.items() if name in contracts},
             self.jobs,
             self.parallel,
+            pushed_s=self.pushed_s,
         )
 
     def to_json(self) -> str:

@@ -233,15 +233,18 @@ class Scheduler:
         pushed = self.engine.push_chains(part)
         if any(one.seconds for one in pushed):
             took_s = time.perf_counter() - started
-            self._learn_job(share, alone, pushed, took_s)
+            self._learn_job(share, pushed, took_s)
         return pushed
 
-    def _learn_job(self, share: list[str], alone: Mapping[str, float], pushed: list[Pushed], took_s: float) -> None:
-        """`share` are the vertices of its longest slot, `alone` the predicted seconds of all."""
-        predicted_s = self.sides.follows(sum(alone[name] for name in share), sum(alone.values()))
-        self.learning.learn_job(self.sides.follows(len(share), len(alone)), predicted_s, took_s)
+    def _learn_job(self, share: list[str], pushed: list[Pushed], took_s: float) -> None:
+        """`share` are the vertices of its longest slot. What a job takes is learnt from what its pushes took: how well
+        each of these was predicted is learnt by itself.
+        """
         measured = {one.vertex: one.seconds for one in pushed}
-        self.learning.learn_sides(sum(measured.get(name, 0.0) for name in share), sum(measured.values()), took_s)
+        longest_s, all_s = sum(measured.get(name, 0.0) for name in share), sum(measured.values())
+        follow, work_s = self.sides.follows(len(share), len(pushed)), self.sides.follows(longest_s, all_s)
+        self.learning.learn_job(follow, work_s, took_s)
+        self.learning.learn_sides(longest_s, all_s, took_s)
 
     def _by_levels(self, aside: Aside, scene: Scene) -> list[Pushed]:
         moves = next_round(aside.paths, scene, aside.due)

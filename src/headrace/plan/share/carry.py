@@ -10,7 +10,9 @@ from headrace.plan.sizes import declared_distinct, with_sizes, without_declared
 
 
 def carry_measured(catalogue: Catalogue, running: Catalogue) -> Catalogue:
-    """What was measured of sources, filters and results that are declared as they were, and of waiting."""
+    """What was measured of sources, filters and results that are declared as they were, of waiting, and of
+    operators if nothing is declared of these.
+    """
     sources = {name: _as_it_was(source, running.sources.get(name)) for name, source in catalogue.sources.items()}
     filters = (
         one
@@ -23,6 +25,7 @@ def carry_measured(catalogue: Catalogue, running: Catalogue) -> Catalogue:
     if headroom.blocking_s is None or headroom.measured:
         headroom = replace(headroom, blocking_s=running.headroom.blocking_s, measured=True)
     catalogue = replace(catalogue, sources=sources, selectivity=(*catalogue.selectivity, *carried), headroom=headroom)
+    catalogue = _carry_times(catalogue, running)
     return replace(catalogue, sizes={**_sizes(catalogue, running), **catalogue.sizes})
 
 
@@ -34,7 +37,13 @@ def carry_undeclared(catalogue: Catalogue, running: Plan) -> Catalogue:
     }
     sizes = _sizes(catalogue, running.catalogue)
     undeclared = without_declared(sizes, (entry.block for entry in running.blocks), catalogue.sources)
-    return with_sizes(replace(catalogue, sources=sources), undeclared)
+    return with_sizes(_carry_times(replace(catalogue, sources=sources), running.catalogue), undeclared)
+
+
+def _carry_times(catalogue: Catalogue, running: Catalogue) -> Catalogue:
+    if catalogue.operator_times_declared or running.operator_times_declared:
+        return catalogue
+    return replace(catalogue, operator_times=running.operator_times)
 
 
 def _sizes(catalogue: Catalogue, running: Catalogue) -> dict[str, MeasuredSize]:

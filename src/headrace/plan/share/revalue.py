@@ -30,6 +30,9 @@ from headrace.plan.statistics import DELTA_EXTRA_WIDTH, CoreStatistics, Facts
 SLOWEST = 1e6
 """Seconds taken over seconds planned, and demand over capacity, beyond which a measurement is not believed."""
 
+LONGEST_PART_S = 3600.0
+"""Of an operator, whatever the rows: beyond it a measurement is not believed."""
+
 SMALLEST_SHARE = 1e-6
 """Stands for a filter that let nothing through for a while."""
 
@@ -39,7 +42,8 @@ class Measured:
     """What was seen until `clock_s`: changed rows per second of sources, seconds taken over seconds planned for the
     producer of a vertex, demand over capacity of links (from, to), sites that are down, rows that producers of vertices
     gave out for each row that they took in, the seconds that a push may have to wait for another, what results of
-    blocks hold and emit, by the blocks' fingerprints, and how long views in full take at sites.
+    blocks hold and emit, by the blocks' fingerprints, how long views in full take at sites, and what operators take in
+    work, with the upkeep of what they make.
     """
 
     clock_s: float
@@ -51,6 +55,7 @@ class Measured:
     blocking_s: float = 0.0
     sizes: Mapping[str, MeasuredSize] = field(default_factory=dict)
     recomputing: Mapping[str, OperatorTime] = field(default_factory=dict)
+    times: Mapping[str, OperatorTime] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Numbers that nobody can have measured are left out here, so that none of them reaches a plan."""
@@ -59,7 +64,13 @@ class Measured:
             found = {what: number for what, number in getattr(self, name).items() if least <= number <= largest}
             object.__setattr__(self, name, found)
         object.__setattr__(self, "sizes", {name: believe_size(size) for name, size in self.sizes.items()})
+        object.__setattr__(self, "times", {op: time for op, time in self.times.items() if _is_believed(time)})
         object.__setattr__(self, "blocking_s", self.blocking_s if 0.0 <= self.blocking_s <= LARGEST else 0.0)
+
+
+def _is_believed(time: OperatorTime) -> bool:
+    parts = time.fixed, time.per_in, time.per_out
+    return all(0.0 <= part <= LONGEST_PART_S for part in parts) and any(parts)
 
 
 def at_rates(catalogue: Catalogue, rates: Mapping[str, float]) -> Catalogue:
