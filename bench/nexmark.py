@@ -28,7 +28,7 @@ from pyarrow import csv
 
 from bench.cpu import cpu_since, processes
 from bench.engine_world import EngineWorld
-from bench.flink import CACHE, FlinkFailed, flink_version, make_flink
+from bench.flink import CACHE, VERSION, FlinkFailed, flink_version, make_flink
 from bench.nexmark_flink import answer_of_flink, keep_by_flink
 from bench.nexmark_queries import DuckNexmark, digest_answer, read_queries, sources_of
 from bench.service_spark import start_service_spark
@@ -67,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _options(arguments)
     queries = {name: query for name, query in read_queries().items() if name in options.queries}
     found = Found()
+    flink = _find_flink(options, found)
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         scratch = Path(folder)
         feed = write_feed(Nexmark(options.seed), options.events, options.batches, scratch / "feed")
@@ -81,7 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             with start_service_spark(scratch / "spark", memory=options.memory) as spark:
                 _warm_up_pushes(spark, scratch, queries)
                 _measure_ours({ON_SPARK: spark}, queries, feed, scratch, digests, found)
-        _measure_flink(options, queries, feed, scratch, digests, found)
+        if flink is not None:
+            _measure_flink(flink, queries, feed, scratch, digests, found)
     print("\n".join(text(feed, list(queries), found)))
 
 
@@ -91,8 +93,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--batches", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--queries", type=lambda text: tuple(text.split(",")), default=QUERIES)
-    parser.add_argument("--make-flink", action="store_true", help=f"install Flink in {CACHE}")
+    parser.add_argument("--make-flink", action="store_true", help=f"install Flink in {CACHE}, if it is not there yet")
     parser.add_argument("--flink-python", metavar="FILE", help="a Python that has apache-flink")
+    parser.add_argument("--without-flink", action="store_true", help="even if it is installed")
     parser.add_argument("--without-spark", action="store_true", help="Headrace with --engine local only")
     parser.add_argument("--memory", default="2g", help="of Spark's JVM")
     parser.add_argument("--scratch", type=Path, help="where files are kept meanwhile")
@@ -184,19 +187,35 @@ def _warm_up_pushes(runner: Runner[Any], scratch: Path, queries: Mapping[str, st
     _keep_by_pushes(runner, scratch, name, queries[name], feed)
 
 
+def _find_flink(options: argparse.Namespace, found: Found) -> tuple[str, str] | None:
+    """A Python that has Flink, and the version. Looked for first: to hear of it in the end would be late."""
+    if options.without_flink:
+        return None
+    try:
+        python = options.flink_python or (make_flink() if options.make_flink else str(CACHE / "bin" / "python"))
+    except FlinkFailed as error:
+        sys.exit(f"error: {error}")
+    version = flink_version(python)
+    if version is not None:
+        return python, version
+    if options.flink_python is not None:
+        sys.exit(
+            f'error: there is no Flink in the Python "{python}"'
+            f"\n  hint: install it there (pip install apache-flink=={VERSION}), or let --make-flink do that elsewhere"
+        )
+    found.notes.append("Flink was left out: it is not installed; --make-flink installs it")
+    return None
+
+
 def _measure_flink(
-    options: argparse.Namespace,
+    flink: tuple[str, str],
     queries: Mapping[str, str],
     feed: Feed,
     scratch: Path,
     digests: Mapping[str, tuple[pa.Schema, tuple[int, int]]],
     found: Found,
 ) -> None:
-    python = options.flink_python or (make_flink() if options.make_flink else str(CACHE / "bin" / "python"))
-    version = flink_version(python)
-    if version is None:
-        found.notes.append("Flink was left out: it is not installed; --make-flink installs it")
-        return
+    python, version = flink
     try:
         for name, query in queries.items():
             _progress(f"{name}: {FLINK} {version}")
@@ -208,7 +227,7 @@ def _measure_flink(
         for name, answer in answer_of_flink(python, queries, schemas, feed.batches, scratch / "flink-answers").items():
             _compare(name, FLINK, answer, digests)
     except FlinkFailed as error:
-        sys.exit(f"Flink failed: {error}")
+        sys.exit(f"error: Flink failed: {error}")
 
 
 def _time_batches(keep: Callable[[Mapping[str, Path]], object], feed: Feed, sources: Sequence[str]) -> list[float]:
