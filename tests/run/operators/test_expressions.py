@@ -79,7 +79,9 @@ def test_division_by_zero_is_an_error_unless_it_decides_nothing():
     assert column_of(safe, table).to_pylist() == [0.5, None]
 
 
-SIGNS = [(a, b) for a in (-(2**63), -7, -6, 0, 6, 7, 2**63 - 1, None) for b in (-(2**63), -3, -1, 1, 3, 2**63 - 1, None)]
+SIGNS = [
+    (a, b) for a in (-(2**63), -7, -6, 0, 6, 7, 2**63 - 1, None) for b in (-(2**63), -3, -1, 1, 3, 2**63 - 1, None)
+]
 
 
 @pytest.mark.parametrize("function", ["%", "pmod"])

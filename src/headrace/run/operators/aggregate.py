@@ -27,6 +27,7 @@ from headrace.run.operators.prepare import key_fields, prepared_fields
 from headrace.run.rows.arrow import arrow_table
 from headrace.run.rows.changes import ORDER, TIME, WEIGHT
 
+
 def keeps_totals(aggregation: Aggregation) -> bool:
     """Whether running totals are enough."""
     return all(call.function in running.TOTALS and not call.distinct for call in aggregation.calls)

@@ -1,7 +1,7 @@
 """Expressions that Arrow computes exactly as we do, whole columns at once; anything else is left to the caller.
 
-That is: comparisons within one type and of integers, three-valued logic, `in`, tests for NULL, choices, arithmetic of integers and
-doubles, and casts that widen integers. Overflow and division by zero raise ArrowInvalid.
+That is: comparisons within one type and of integers, three-valued logic, `in`, tests for NULL, choices, arithmetic of
+integers and doubles, and casts that widen integers. Overflow and division by zero raise ArrowInvalid.
 """
 
 from __future__ import annotations
