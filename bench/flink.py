@@ -26,6 +26,8 @@ from headrace.connect.spark.java import ensure_java
 
 VERSION = "2.3.0"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "headrace" / f"flink-{VERSION}"
+MINORS = range(9, 13)
+"""Of Python 3, for which this Flink and what it needs are packaged."""
 LOOK_EVERY_S = 1.0
 QUIET = 3
 """So many looks at which nothing has moved: what was given is computed."""
@@ -59,11 +61,43 @@ def flink_version(python: str) -> str | None:
 
 
 def make_flink(folder: Path = CACHE) -> str:
-    """A Python that has Flink, in an environment of its own; made once. Downloads about 300 MB."""
+    """A Python that has Flink, in an environment of its own; made once. An installation that ended midway is repeated.
+
+    pip tells on standard error what it does.
+    """
     python = str(folder / "bin" / "python")
     if flink_version(python) is None:
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", f"apache-flink=={VERSION}"], check=True)
+        print(
+            f"installing Flink {VERSION} in {folder}: downloads about 500 MB, and takes some minutes",
+            file=sys.stderr,
+            flush=True,
+        )
+        made = subprocess.run([_find_python(), "-m", "venv", "--clear", str(folder)], stdout=sys.stderr, check=False)
+        if made.returncode:
+            raise FlinkFailed(
+                f"cannot make a Python environment in {folder}"
+                "\n  hint: can you write there? Debian has the module venv in the package python3-venv"
+            )
+        package = f"apache-flink=={VERSION}"
+        if subprocess.run([python, "-m", "pip", "install", package], stdout=sys.stderr, check=False).returncode:
+            raise FlinkFailed(
+                f"pip could not install {package} in {folder}; it says why above"
+                "\n  hint: run this again, or install it in any other environment and give its Python by --flink-python"
+            )
+    return python
+
+
+def _find_python() -> str:
+    """A Python that Flink is packaged for; ours, if it is one."""
+    if sys.version_info[1] in MINORS:
+        return sys.executable
+    found = (shutil.which(f"python3.{minor}") for minor in reversed(MINORS))
+    python = next((one for one in found if one is not None), None)
+    if python is None:
+        raise FlinkFailed(
+            f"Flink {VERSION} is packaged for Python 3.{MINORS[0]} to 3.{MINORS[-1]}, and none of these is on PATH"
+            "\n  hint: install one of them, or give a Python that has apache-flink by --flink-python"
+        )
     return python
 
 

@@ -4,7 +4,7 @@ A filter (q02), joins (q03, q20), an average of maxima over a join (q04) and fir
 each by itself. Events come as files of CSV, batch after batch, and after each batch the answer is up to date: by
 Headrace on Spark and without it (with all upkeep), by Flink, which keeps its state in memory and discards the answer,
 and by DuckDB in memory, which adds the batch to its tables and computes the answer anew. Reading the files is counted
-for all; the first batch, in which everything warms up, is not. In the end all answers are compared with DuckDB's.
+for all; the first batch, in which everything starts, is not. In the end all answers are compared with DuckDB's.
 
     headrace bench nexmark [--events 500000] [--batches 10] [--queries q03,q09] [--make-flink | --flink-python FILE]
 
@@ -28,7 +28,7 @@ from pyarrow import csv
 
 from bench.cpu import cpu_since, processes
 from bench.engine_world import EngineWorld
-from bench.flink import CACHE, FlinkFailed, flink_version, make_flink
+from bench.flink import CACHE, VERSION, FlinkFailed, flink_version, make_flink
 from bench.nexmark_flink import answer_of_flink, keep_by_flink
 from bench.nexmark_queries import DuckNexmark, digest_answer, read_queries, sources_of
 from bench.service_spark import start_service_spark
@@ -67,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _options(arguments)
     queries = {name: query for name, query in read_queries().items() if name in options.queries}
     found = Found()
+    flink = _find_flink(options, found)
     with tempfile.TemporaryDirectory(dir=options.scratch) as folder:
         scratch = Path(folder)
         feed = write_feed(Nexmark(options.seed), options.events, options.batches, scratch / "feed")
@@ -81,7 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             with start_service_spark(scratch / "spark", memory=options.memory) as spark:
                 _warm_up_pushes(spark, scratch, queries)
                 _measure_ours({ON_SPARK: spark}, queries, feed, scratch, digests, found)
-        _measure_flink(options, queries, feed, scratch, digests, found)
+        if flink is not None:
+            _measure_flink(flink, queries, feed, scratch, digests, found)
     print("\n".join(text(feed, list(queries), found)))
 
 
@@ -91,8 +93,9 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--batches", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--queries", type=lambda text: tuple(text.split(",")), default=QUERIES)
-    parser.add_argument("--make-flink", action="store_true", help=f"install Flink in {CACHE}")
+    parser.add_argument("--make-flink", action="store_true", help=f"install Flink in {CACHE}, if it is not there yet")
     parser.add_argument("--flink-python", metavar="FILE", help="a Python that has apache-flink")
+    parser.add_argument("--without-flink", action="store_true", help="even if it is installed")
     parser.add_argument("--without-spark", action="store_true", help="Headrace with --engine local only")
     parser.add_argument("--memory", default="2g", help="of Spark's JVM")
     parser.add_argument("--scratch", type=Path, help="where files are kept meanwhile")
@@ -184,19 +187,35 @@ def _warm_up_pushes(runner: Runner[Any], scratch: Path, queries: Mapping[str, st
     _keep_by_pushes(runner, scratch, name, queries[name], feed)
 
 
+def _find_flink(options: argparse.Namespace, found: Found) -> tuple[str, str] | None:
+    """A Python that has Flink, and the version. Looked for first: to hear of it in the end would be late."""
+    if options.without_flink:
+        return None
+    try:
+        python = options.flink_python or (make_flink() if options.make_flink else str(CACHE / "bin" / "python"))
+    except FlinkFailed as error:
+        sys.exit(f"error: {error}")
+    version = flink_version(python)
+    if version is not None:
+        return python, version
+    if options.flink_python is not None:
+        sys.exit(
+            f'error: there is no Flink in the Python "{python}"'
+            f"\n  hint: install it there (pip install apache-flink=={VERSION}), or let --make-flink do that elsewhere"
+        )
+    found.notes.append("Flink was left out: it is not installed; --make-flink installs it")
+    return None
+
+
 def _measure_flink(
-    options: argparse.Namespace,
+    flink: tuple[str, str],
     queries: Mapping[str, str],
     feed: Feed,
     scratch: Path,
     digests: Mapping[str, tuple[pa.Schema, tuple[int, int]]],
     found: Found,
 ) -> None:
-    python = options.flink_python or (make_flink() if options.make_flink else str(CACHE / "bin" / "python"))
-    version = flink_version(python)
-    if version is None:
-        found.notes.append("Flink was left out: it is not installed; --make-flink installs it")
-        return
+    python, version = flink
     try:
         for name, query in queries.items():
             _progress(f"{name}: {FLINK} {version}")
@@ -208,7 +227,7 @@ def _measure_flink(
         for name, answer in answer_of_flink(python, queries, schemas, feed.batches, scratch / "flink-answers").items():
             _compare(name, FLINK, answer, digests)
     except FlinkFailed as error:
-        sys.exit(f"Flink failed: {error}")
+        sys.exit(f"error: Flink failed: {error}")
 
 
 def _time_batches(keep: Callable[[Mapping[str, Path]], object], feed: Feed, sources: Sequence[str]) -> list[float]:
@@ -236,7 +255,10 @@ def text(feed: Feed, queries: Sequence[str], found: Found) -> list[str]:
     systems = [
         system for system in (ON_SPARK, LOCAL, FLINK, DUCK) if any((q, system) in found.seconds for q in queries)
     ]
-    lines = ["events per core-second (least..largest of batches), and how many times Flink's that is"]
+    lines = [
+        "events per core-second (least..largest of batches), and how many times Flink's that is (and the largest,"
+        " Flink's largest: Java becomes faster as it runs)"
+    ]
     lines.append(f"{'':26}" + "".join(f"{name:>18}" for name in queries))
     for system in systems:
         rates = [_rates(feed, found.seconds.get((name, system))) for name in queries]
@@ -257,7 +279,10 @@ def _rates(feed: Feed, seconds: list[float] | None) -> tuple[str, str]:
 
 def _ratio(found: Found, name: str, system: str) -> str:
     mine, flink = found.seconds.get((name, system)), found.seconds.get((name, FLINK))
-    return f"{sum(flink) / max(0.001, sum(mine)):.2f}x" if mine and flink else ""
+    if not mine or not flink:
+        return ""
+    of_all, of_best = (least(flink) / max(0.001, least(mine)) for least in (sum, min))
+    return f"{of_all:.2f}x ({of_best:.2f}x)"
 
 
 def _progress(what: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from bench.engine_ours import keep_by_pushes, push_one_row
 from bench.engine_peers import DuckAnew, DuckByHand, open_duck
+from bench.flink import FlinkFailed, make_flink
 from bench.nexmark import QUERIES
 from bench.nexmark import main as run_nexmark
 from bench.workloads.nexmark import AUCTIONS, BIDS, PEOPLE, ROUND, Nexmark
@@ -52,9 +53,20 @@ def test_nexmark_at_a_tiny_size_has_equal_answers_to_all_queries(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_nexmark(
-        ["--events", "4000", "--batches", "3", "--without-spark", "--flink-python", "none", "--scratch", str(tmp_path)]
+        ["--events", "4000", "--batches", "3", "--without-spark", "--without-flink", "--scratch", str(tmp_path)]
     )
     said = capsys.readouterr().out
     assert "equal answers: Headrace, --engine local, DuckDB anew" in said
-    assert "Flink was left out: it is not installed" in said
     assert all(query in said for query in QUERIES)
+
+
+def test_a_python_without_flink_is_named_before_anything_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match='there is no Flink in the Python "none"\\n  hint: install it there'):
+        run_nexmark(["--flink-python", "none"])
+    assert not capsys.readouterr().out
+
+
+def test_an_environment_that_cannot_be_made_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FlinkFailed, match=r"cannot make a Python environment in .*\n  hint: can you write there\?"):
+        make_flink(tmp_path / "file" / "flink")

@@ -12,8 +12,10 @@ root still tells whether the whole is right.
 
 from __future__ import annotations
 
+import math
 import os
 import struct
+import time
 import zlib
 from collections.abc import Generator
 from pathlib import Path
@@ -31,6 +33,12 @@ _Identity = tuple[int, int, int, int, int]
 _known: dict[_Identity, bool] = {}
 """By device, inode, time of the last write, size and root: whether all of it was checked, or its first and last block.
 Of this process, whatever the number of stores: workers get a new store with every item."""
+
+
+FRESH_S = 60.0
+_written: dict[_Identity, float] = {}
+"""When this process wrote a file. Whoever reads it within so many seconds, mostly the next push of the same chain, gets
+what is still in memory: that has been summed up already."""
 
 
 def sum_blocks(content: memoryview | bytes) -> bytes:
@@ -69,14 +77,20 @@ class SummingFile:
         self._sums.append(self._sum)
         self._sum, self._in_block = 0, 0
 
-    def finish(self, durable: bool) -> tuple[bytes, int]:
-        """The checksums of the blocks, and when the file was last written (nanoseconds)."""
+    def finish(self, durable: bool) -> tuple[bytes, os.stat_result]:
+        """The checksums of the blocks, and the file as it is now that all is written.
+
+        Its time is set to the nanosecond: that of the kernel stands still for milliseconds, in which somebody might
+        write to the file again.
+        """
         if self._in_block or not self._sums:
             self._end_block()
         self._file.flush()
+        number, now = self._file.fileno(), time.time_ns()
+        os.utime(number, ns=(now, now))
         if durable:
-            os.fsync(self._file.fileno())
-        return b"".join(map(_SUM.pack, self._sums)), os.fstat(self._file.fileno()).st_mtime_ns
+            os.fsync(number)
+        return b"".join(map(_SUM.pack, self._sums)), os.fstat(number)
 
     def tell(self) -> int:
         return self.bytes
@@ -118,7 +132,7 @@ def read_sums(path: Path, root: int) -> tuple[bytes, int] | None:
 def is_right(found: os.stat_result, root: int, content: bytes) -> bool:
     """Whether this is the content of a file of one block."""
     who = identify(found, root)
-    if who not in _known:
+    if not _is_right_as_a_whole(who):
         if root_of(sum_blocks(content)) != root:
             return False
         _remember(who, True)
@@ -131,7 +145,7 @@ def find_wrong_block(path: Path, found: os.stat_result, root: int, whole: bool) 
     Unless the `whole` is asked for, or somebody wrote to the file, only its first and last block are.
     """
     who = identify(found, root)
-    if _known.get(who) or (who in _known and not whole):
+    if _is_right_as_a_whole(who) or (who in _known and not whole):
         return None
     beside = read_sums(path, root)
     whole = whole or beside is None or beside[1] != found.st_mtime_ns
@@ -184,12 +198,23 @@ def _find_wrong(path: Path, root: int, expected: bytes) -> int | None:
 def identify_known(found: os.stat_result, root: int, whole: bool) -> _Identity | None:
     """A file that this process has checked, as a whole if that is asked for; None if it has not."""
     who = identify(found, root)
-    return who if _known.get(who, False) or (who in _known and not whole) else None
+    return who if _is_right_as_a_whole(who) or (who in _known and not whole) else None
 
 
 def identify(found: os.stat_result, root: int) -> _Identity:
     """What makes a file the same file: nobody writes to one again."""
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size, root
+
+
+def remember_written(found: os.stat_result, root: int) -> None:
+    """A file that this process has just written: its checksums are those of what it wrote."""
+    if len(_written) >= REMEMBERED:
+        _written.clear()
+    _written[identify(found, root)] = time.monotonic()
+
+
+def _is_right_as_a_whole(who: _Identity) -> bool:
+    return _known.get(who, False) or _written.get(who, -math.inf) > time.monotonic() - FRESH_S
 
 
 def _remember(who: _Identity, is_whole: bool) -> None:
@@ -199,5 +224,6 @@ def _remember(who: _Identity, is_whole: bool) -> None:
 
 
 def forget_known() -> None:
-    """Forgets what this process has checked, as if it had just started."""
+    """Forgets what this process has checked and written, as if it had just started."""
     _known.clear()
+    _written.clear()

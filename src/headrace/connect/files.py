@@ -34,6 +34,7 @@ from headrace.connect.checksums import (
     identify_known,
     is_right,
     pack_sums,
+    remember_written,
     root_of,
     sum_slowly,
     sums_beside,
@@ -65,10 +66,10 @@ class FileStore:
             # In this order: the folder, the content, the name. After a loss of power a name must never stand for half
             # a file, and the ledger names the file only after this returns.
             _make_durable(folder)
-            size, sums, written_ns = _write(unfinished, table.combine_chunks(), durable)
-            if size > BLOCK:
+            sums, found = _write(unfinished, table.combine_chunks(), durable)
+            if found.st_size > BLOCK:
                 with open_private(sums_beside(folder / name)) as beside:
-                    beside.write(pack_sums(sums, written_ns))
+                    beside.write(pack_sums(sums, found.st_mtime_ns))
             unfinished.rename(folder / name)
             if durable:
                 _sync(folder)
@@ -77,7 +78,9 @@ class FileStore:
             raise ConnectError(
                 f'cannot write "{folder / name}": {error}', hint="is there space on its disk?"
             ) from error
-        return StoredFile(name, size, root_of(sums))
+        root = root_of(sums)
+        remember_written(found, root)
+        return StoredFile(name, found.st_size, root)
 
     def read(self, site: str, file: StoredFile, columns: Sequence[str] | None = None, whole: bool = True) -> pa.Table:
         """The columns in the order asked for; all of the file's without."""
@@ -197,8 +200,8 @@ def open_private(path: Path, flags: int = os.O_TRUNC) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, 0o600), "wb")
 
 
-def _write(path: Path, table: pa.Table, durable: bool) -> tuple[int, bytes, int]:
-    """Size, checksums of the blocks, and when it was last written. What is small goes to the file at once."""
+def _write(path: Path, table: pa.Table, durable: bool) -> tuple[bytes, os.stat_result]:
+    """The checksums of the blocks, and the file as it was written. What is small goes to the file at once."""
     with open_private(path, os.O_EXCL) as opened:
         file = SummingFile(opened)
         small = pa.BufferOutputStream() if table.nbytes < BLOCK else None
@@ -206,7 +209,7 @@ def _write(path: Path, table: pa.Table, durable: bool) -> tuple[int, bytes, int]
             writer.write_table(table)
         if small is not None:
             file.write(small.getvalue())
-        return file.bytes, *file.finish(durable)
+        return file.finish(durable)
 
 
 class _Wrong(Exception):

@@ -79,6 +79,30 @@ def test_division_by_zero_is_an_error_unless_it_decides_nothing():
     assert column_of(safe, table).to_pylist() == [0.5, None]
 
 
+SIGNS = [
+    (a, b) for a in (-(2**63), -7, -6, 0, 6, 7, 2**63 - 1, None) for b in (-(2**63), -3, -1, 1, 3, 2**63 - 1, None)
+]
+
+
+@pytest.mark.parametrize("function", ["%", "pmod"])
+def test_remainders_of_columns_are_those_of_rows_whatever_the_signs(function: str):
+    rest = Call(function, (number("x"), number("y")), BIGINT)
+    value = row_of((rest,), ("x", "y"), NOTHING)
+    for pairs in (SIGNS, [pair for pair in SIGNS if -(2**63) not in pair]):
+        table = numbers(*pairs)
+        assert column_of(rest, table).to_pylist() == [value(row)[0] for row in rows_of_arrow(table)]
+    with pytest.raises(EvaluationError, match="division by zero"):
+        column_of(rest, numbers((7, 0)))
+
+
+@pytest.mark.parametrize("function", ["=", "<>", "<=>", "<", "<=", ">", ">=", "in"])
+def test_integers_of_different_widths_compare_as_numbers(function: str):
+    table = arrow_table({"x": BIGINT, "y": INT}, [(a, b) for a in (-(2**63), -1, 2**31, None) for b in (-1, 0, None)])
+    compared = Call(function, (Column("x", BIGINT), Column("y", INT)), BOOLEAN)
+    value = row_of((compared,), ("x", "y"), NOTHING)
+    assert column_of(compared, table).to_pylist() == [value(row)[0] for row in rows_of_arrow(table)]
+
+
 def test_a_row_is_kept_when_the_predicate_is_true_and_not_when_it_is_null():
     table = numbers((1, 1), (1, 2), (None, 1))
     assert keep(Call("=", (number("x"), number("y")), BOOLEAN), table).num_rows == 1
@@ -99,5 +123,6 @@ def test_usual_predicates_need_no_row():
     small = Call("in", (number("x"), Literal(1, BIGINT), Literal(2, BIGINT)), BOOLEAN)
     ordered = Call("<=", (number("x"), Call("+", (number("y"), Literal(1, BIGINT)), BIGINT)), BOOLEAN)
     there = Call("not", (Call("is_null", (number("y"),), BOOLEAN),), BOOLEAN)
-    predicate = Call("and", (small, ordered, there), BOOLEAN)
-    assert vector_of(predicate, numbers((1, 0), (2, 0), (None, 1)), never).to_pylist() == [True, False, None]
+    even = Call("=", (Call("%", (number("y"), Literal(2, BIGINT)), BIGINT), Literal(0, INT)), BOOLEAN)
+    predicate = Call("and", (small, ordered, there, even), BOOLEAN)
+    assert vector_of(predicate, numbers((1, 0), (2, 0), (None, 2)), never).to_pylist() == [True, False, None]

@@ -29,6 +29,7 @@ from headrace.run.rows.changes import (
     Positions,
     columns_of,
     contents,
+    find_alike,
     interval,
     mark_hashes,
     stamp_rows,
@@ -124,14 +125,15 @@ def _choose_rows(
 ) -> tuple[Positions, Positions]:
     """Positions, in order of the hash, of one of each class of equal old rows and of all later rows; their weights.
 
-    Only rows that share their hash with another can be equal, which are few where the key is that of the relation.
+    Only rows that share their hash with another can be equal, which are few where the key is that of the relation. Of
+    these only those are copied and compared that numbers and dates do not tell apart.
     """
     weights = rows.column(WEIGHT).to_numpy()
-    candidate = find_shared(rows.column(HASH).to_numpy()[order]) & old[order]
-    places = np.flatnonzero(candidate)
+    places = np.flatnonzero(find_shared(rows.column(HASH).to_numpy()[order]) & old[order])
     names = [name for name in columns_of(rows) if name != HASH]
+    places = places[find_alike(rows, names, order[places])]
     first, sums = totals(rows.select([*names, WEIGHT]).take(pa.array(order[places])), names)
-    alone = np.flatnonzero(~candidate)
+    alone = np.delete(np.arange(len(order)), places)
     kept = np.concatenate([alone, places[first]])
     by_hash = np.argsort(kept, kind="stable")
     return order[kept[by_hash]], np.concatenate([weights[order[alone]], sums])[by_hash]

@@ -23,7 +23,7 @@ from headrace.run.program import LogSpec
 from headrace.run.push.engine import Engine
 
 COMPACT_PIECES = 64
-"""How many files of changes after the base make a new base worthwhile; so do changes half as large as it."""
+"""How many files of changes after the base make a new base worthwhile; so do changes as large as it."""
 TOGETHER, SMALL_BYTES = 16, 2_000_000
 """How many pieces of work go in one job, and how many bytes they may read."""
 GATHERED_TOGETHER = 8
@@ -157,7 +157,7 @@ class Upkeep:
         pieces = log.contents
         changes = [piece for piece in pieces if piece.kind is PieceKind.CHANGE and piece.upto <= since]
         base_rows = sum(piece.rows for piece in pieces if piece.kind is PieceKind.BASE)
-        many = len(changes) > COMPACT_PIECES or (len(changes) > 8 and sum(p.rows for p in changes) > base_rows / 2)
+        many = len(changes) > COMPACT_PIECES or (len(changes) > 8 and sum(p.rows for p in changes) > base_rows)
         if changes and many:
             upto = max(piece.upto for piece in changes)
             chosen = tuple(piece for piece in pieces if piece.kind is PieceKind.BASE or piece.upto <= upto)

@@ -27,12 +27,10 @@ from headrace.run.operators.prepare import key_fields, prepared_fields
 from headrace.run.rows.arrow import arrow_table
 from headrace.run.rows.changes import ORDER, TIME, WEIGHT
 
-_TOTALS = (AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG)
-
 
 def keeps_totals(aggregation: Aggregation) -> bool:
     """Whether running totals are enough."""
-    return all(call.function in _TOTALS and not call.distinct for call in aggregation.calls)
+    return all(call.function in running.TOTALS and not call.distinct for call in aggregation.calls)
 
 
 def state_fields(aggregation: Aggregation) -> tuple[Field, ...]:

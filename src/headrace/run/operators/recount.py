@@ -1,147 +1,126 @@
-"""Groups from all their rows: the state is the prepared rows, and groups that change are counted again.
+"""Groups from all their rows: the state is the prepared rows, and those of groups that change are looked at again.
 
-For every call the values of a touched group are held as a bag while its changes are replayed; smallest and largest are
-only sought again when the one at hand is gone.
+All groups at once. DISTINCT counts a value when it comes to a group that does not have it, and when the last one goes;
+the rest is as with running totals. The smallest and the largest value are the first ones of a list that is followed
+over time (`run.operators.first_rows`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from headrace.meaning.evaluate_aggregate import aggregate_values
-from headrace.meaning.scalar_compare import sort_key
-from headrace.model.bad_row import BadRow, say_call
 from headrace.model.block import Aggregation
-from headrace.model.errors import EvaluationError
-from headrace.model.relation import AggregateCall, AggregateFunction, Field
-from headrace.model.types import BIGINT, INT, Row, Value
+from headrace.model.relation import AggregateCall, AggregateFunction, Ranking
+from headrace.run.operators.first_rows import ListChanges, ListRows, Ranks, follow_first_rows
 from headrace.run.operators.lookup import Integers, Lookup
-from headrace.run.operators.numbering import number_rows
+from headrace.run.operators.numbering import Amounts, GroupTimes, number_rows, sums_by
 from headrace.run.operators.prepare import key_column, key_fields
-from headrace.run.rows.arrow import arrow_table, rows_of_arrow
-from headrace.run.rows.changes import ORDER, TIME, WEIGHT
+from headrace.run.operators.running import TOTALS, GroupChange, find_amounts
+from headrace.run.rows.arrow import arrow_type
+from headrace.run.rows.changes import TIME, WEIGHT
+from headrace.run.rows.places import part_by_column, part_by_number
 
-_Stamped = tuple[int, Row, int]
-"""Time, arguments and weight of a prepared row."""
+_FIRST = Ranks(Ranking.ROW_NUMBER, 0, 1, named=False)
+_UNCHANGED, _NONE = -2, -1
 
 
 def accumulate(aggregation: Aggregation, prepared: pa.Table, state: Lookup | None) -> tuple[pa.Table, pa.Table]:
-    fields = key_fields(aggregation)
-    names = [key_column(field) for field in fields]
+    names = [key_column(field) for field in key_fields(aggregation)]
     groups = number_rows((prepared.column(name) for name in names), prepared.num_rows)
     keys = prepared.take(pa.array(groups.first_rows))
     positions, kept = (np.zeros(0, np.int64), prepared.slice(0, 0)) if state is None else state.meet(keys, names, True)
-    before, changes = _by_group(positions, kept, groups.count), _by_group(groups.of_row, prepared, groups.count)
-    key_rows = rows_of_arrow(keys.select(names)) if names else [()] * groups.count
-    rows = [
-        (*key, *values, time, 0, weight)
-        for key, was, new in zip(key_rows, before, changes, strict=True)
-        for time, values, weight in _replay_and_name(aggregation, fields, key, was, new)
-    ]
-    columns = {field.name: field.type for field in fields} | {call.name: call.type for call in aggregation.calls}
-    return arrow_table({**columns, TIME: BIGINT, ORDER: INT, WEIGHT: BIGINT}, rows), prepared
+    rows = pa.concat_tables([kept.select(prepared.column_names).cast(prepared.schema), prepared])
+    steps = GroupTimes.of(groups.of_row, prepared.column(TIME).to_numpy())
+    touched = _Touched(rows, np.concatenate((positions, groups.of_row)), len(positions), groups.count, steps)
+    amounts = find_amounts(aggregation, rows, touched.weights_of, {})
+    measures = {name: touched.follow_total(of_rows) for name, of_rows in amounts.items()}
+    assert (measures["n"] >= 0).all(), f"a group of {measures['n'].min()} rows"
+    extremes = {call.name: touched.follow_extreme(call) for call in aggregation.calls if call.function not in TOTALS}
+    key_arrays = {name: keys.column(name) for name in names}
+    change = GroupChange(steps, measures["n"] > 0)
+    return change.of_groups(aggregation, key_arrays, measures, extremes), prepared
 
 
-def _replay_and_name(
-    aggregation: Aggregation, fields: tuple[Field, ...], key: Row, was: list[_Stamped], new: list[_Stamped]
-) -> list[_Stamped]:
-    """What `_replay_group` yields; a group that has no answer is named."""
-    try:
-        return list(_replay_group(aggregation, bool(fields), was, new))
-    except EvaluationError as error:
-        row = {field.name: value for field, value in zip(fields, key, strict=True)}
-        error.bad_row = BadRow(str(error), ", ".join(map(say_call, aggregation.calls)), row, is_group=True)
-        raise
+@dataclass(frozen=True, slots=True)
+class _Touched:
+    """All rows of groups that change: first those that were `kept` before, then the changes, which are the `steps`.
 
+    `group` is the number of each row's group, of which there are `count`.
+    """
 
-def _by_group(numbers: Integers, table: pa.Table, count: int) -> list[list[_Stamped]]:
-    """The arguments of prepared rows by group, in order of time."""
-    found: list[list[_Stamped]] = [[] for _ in range(count)]
-    names = [name for name in table.column_names if name.startswith("a:")]
-    arguments = rows_of_arrow(table.select(names)) if names else [()] * table.num_rows
-    times, weights = table.column(TIME).to_pylist(), table.column(WEIGHT).to_pylist()
-    for number, time, row, weight in zip(numbers.tolist(), times, arguments, weights, strict=True):
-        found[number].append((time, row, weight))
-    for rows in found:
-        rows.sort(key=lambda item: item[0])
-    return found
+    rows: pa.Table
+    group: Integers
+    kept: int
+    count: int
+    steps: GroupTimes
 
+    @property
+    def weight(self) -> Integers:
+        return np.asarray(self.rows.column(WEIGHT).to_numpy())
 
-def _replay_group(
-    aggregation: Aggregation, keyed: bool, before: list[_Stamped], changes: list[_Stamped]
-) -> Iterator[_Stamped]:
-    """Yields, at every time, the group's old row that goes and its new one that comes."""
-    group = _Group(aggregation, keyed)
-    for _, row, weight in before:
-        group.add(row, weight)
-    was, at = group.row(), 0
-    while at < len(changes):
-        time = changes[at][0]
-        while at < len(changes) and changes[at][0] == time:
-            group.add(*changes[at][1:])
-            at += 1
-        now = group.row()
-        if now != was:
-            yield from ((time, row, weight) for row, weight in ((was, -1), (now, 1)) if row is not None)
-        was = now
+    def follow_total(self, amounts: Amounts) -> Amounts:
+        """The total of each group after each step, then that of each group before all steps."""
+        before = np.zeros(self.count, amounts.dtype)
+        np.add.at(before, self.group[: self.kept], amounts[: self.kept])
+        return np.concatenate((self.steps.running(amounts[self.kept :], before), before))
 
+    def weights_of(self, call: AggregateCall) -> Integers:
+        """How often each row counts. With DISTINCT one row stands for all that a group has of a value."""
+        if not call.distinct:
+            return self.weight
+        values = number_rows((pa.array(self.group), self.rows.column(f"a:{call.name}")), len(self.group))
+        old, new = values.of_row[: self.kept], values.of_row[self.kept :]
+        before = sums_by(self.weight[: self.kept], old, values.count)
+        steps = GroupTimes.of(new, self.rows.column(TIME).to_numpy()[self.kept :])
+        after = steps.running(self.weight[self.kept :], before)
+        weights = np.zeros(len(self.group), np.int64)
+        # Whichever row of a value is written last: one of them.
+        chosen = np.full(values.count, _NONE)
+        chosen[old] = np.arange(self.kept)
+        weights[chosen[chosen >= 0]] = before[chosen >= 0] > 0
+        row_of_step = np.zeros(len(steps), np.int64)
+        row_of_step[steps.of_row] = np.arange(self.kept, len(self.group))
+        weights[row_of_step] = (after > 0).astype(np.int64) - (steps.before(after, before) > 0)
+        return weights
 
-class _Group:
-    """The rows of a group, as bags of values of each call."""
-
-    def __init__(self, aggregation: Aggregation, keyed: bool) -> None:
-        self._keyed = keyed
-        self._rows = 0
-        self._calls = tuple(_CallValues(call) for call in aggregation.calls if call.argument is not None)
-        by_name = {values.call.name: values for values in self._calls}
-        self._values: tuple[Callable[[], Value], ...] = tuple(
-            by_name[call.name].value if call.argument is not None else self._count_rows for call in aggregation.calls
-        )
-
-    def _count_rows(self) -> int:
-        return self._rows
-
-    def add(self, arguments: Row, weight: int) -> None:
-        self._rows += weight
-        for call, argument in zip(self._calls, arguments, strict=True):
-            if argument is not None:
-                call.add(argument, weight)
-
-    def row(self) -> Row | None:
-        """The values of all calls; None when the group is dead."""
-        assert self._rows >= 0, f"a group of {self._rows} rows"
-        return tuple(value() for value in self._values) if self._rows or not self._keyed else None
-
-
-class _CallValues:
-    """The values of one call's argument, and what the call makes of them."""
-
-    def __init__(self, call: AggregateCall) -> None:
+    def follow_extreme(self, call: AggregateCall) -> pa.Array:
+        """The smallest or largest value of each group after each step, then that of each group before all steps."""
         assert call.argument is not None, f'call "{call.name}" has no argument'
-        self.call = call
-        self._weights: dict[Any, int] = {}
-        self._known: Value = None
-        self._stale = True
-        self._key = sort_key(call.argument.type)
-        self._chosen = {AggregateFunction.MIN: min, AggregateFunction.MAX: max}.get(call.function)
+        values = self.rows.column(f"a:{call.name}").combine_chunks()
+        is_largest = call.function is AggregateFunction.MAX
+        places = part_by_number(np.zeros(len(values), np.int64), self.group)
+        places = part_by_column(places, values, call.argument.type, descending=is_largest)
+        row, group = np.zeros(len(values), np.int64), np.zeros(len(values), np.int64)
+        row[places], group[places] = np.arange(len(values)), self.group
+        counts = np.where(values.is_valid().to_numpy(zero_copy_only=False), self.weight, 0)
+        held = sums_by(counts[: self.kept], places[: self.kept], len(values))
+        there = np.flatnonzero(held)
+        new = np.flatnonzero(counts[self.kept :])
+        changed = places[self.kept + new]
+        changes = ListRows(group[changed], changed, counts[self.kept + new])
+        made = follow_first_rows(
+            _FIRST,
+            np.arange(len(values)),
+            ListRows(group[there], there, held[there]),
+            ListChanges(changes, self.steps.of_row[new]),
+        )
+        first = np.full(self.count, len(values))
+        np.minimum.at(first, group[there], there)
+        before = np.append(row, _NONE)[first]
+        after = np.full(len(self.steps), _UNCHANGED)
+        after[made.times] = _NONE
+        comes = made.weights > 0
+        after[made.times[comes]] = row[made.places[comes]]
+        chosen = np.concatenate((_fill_unchanged(after, self.steps, before), before))
+        return values.take(pa.array(chosen, mask=chosen < 0)).cast(arrow_type(call.type))
 
-    def add(self, value: Value, weight: int) -> None:
-        total = self._weights.get(value, 0) + weight
-        if total:
-            self._weights[value] = total
-        else:
-            del self._weights[value]
-        if self._chosen is None or (total <= 0 and (value == self._known or value is self._known)):
-            self._stale = True
-        elif total > 0 and not self._stale:
-            self._known = value if self._known is None else self._chosen(self._known, value, key=self._key)
 
-    def value(self) -> Value:
-        if self._stale:
-            self._known = aggregate_values(self.call, list(self._weights.items()))
-            self._stale = False
-        return self._known
+def _fill_unchanged(after: Integers, steps: GroupTimes, before: Integers) -> Integers:
+    """What each group has after each step, if it is told only where it changes."""
+    first = np.flatnonzero(steps.is_first & (after == _UNCHANGED))
+    after[first] = before[steps.group[first]]
+    told = np.where(after == _UNCHANGED, 0, np.arange(len(after)))
+    return np.asarray(after[np.maximum.accumulate(told)])

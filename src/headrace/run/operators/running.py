@@ -6,7 +6,7 @@ sums may be larger than any type of Arrow. Between two batches only the last tot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,8 @@ from headrace.run.operators.prepare import key_column, key_fields
 from headrace.run.operators.totals import counts_of, result_of, sum_amounts, total_amounts, write_totals
 from headrace.run.rows.changes import ORDER, TIME, WEIGHT
 
+TOTALS = (AggregateFunction.COUNT, AggregateFunction.SUM, AggregateFunction.AVG)
+
 
 def state_fields(aggregation: Aggregation) -> tuple[Field, ...]:
     keys = tuple(Field(key_column(field), field.type) for field in key_fields(aggregation))
@@ -32,7 +34,8 @@ def state_fields(aggregation: Aggregation) -> tuple[Field, ...]:
 
 
 def _with_argument(aggregation: Aggregation) -> tuple[AggregateCall, ...]:
-    return tuple(call for call in aggregation.calls if call.argument is not None)
+    totals = (call for call in aggregation.calls if call.function in TOTALS)
+    return tuple(call for call in totals if call.argument is not None)
 
 
 def _summed_calls(aggregation: Aggregation) -> tuple[AggregateCall, ...]:
@@ -45,7 +48,7 @@ def accumulate(aggregation: Aggregation, prepared: pa.Table, state: Lookup | Non
     keys = prepared.take(pa.array(groups.first_rows))
     steps = GroupTimes.of(groups.of_row, prepared.column(TIME).to_numpy())
     measures = _measures(aggregation, prepared, _read_totals(aggregation, keys, names, state), groups, steps)
-    change = _Change(steps, measures["n"] > 0)
+    change = GroupChange(steps, measures["n"] > 0)
     key_arrays = {name: keys.column(name) for name in names}
     return (
         change.of_groups(aggregation, key_arrays, measures),
@@ -84,19 +87,29 @@ def _measures(
 ) -> Mapping[str, Amounts]:
     """Every total after each step, then every total of each group before all steps."""
     weights: Integers = prepared.column(WEIGHT).to_numpy()
-    amounts: dict[str, Amounts] = {"n": weights}
-    for call in _with_argument(aggregation):
-        amounts[f"c:{call.name}"] = counts_of(prepared.column(f"a:{call.name}"), weights)
-    for call in _summed_calls(aggregation):
-        amounts[f"s:{call.name}"] = sum_amounts(
-            call, prepared.column(f"a:{call.name}"), weights, kept[f"s:{call.name}"]
-        )
+    amounts = find_amounts(aggregation, prepared, lambda _: weights, kept)
     assert set(amounts) == set(kept), f"totals {sorted(amounts)} and state {sorted(kept)} differ"
     after = {name: steps.running(amounts[name], kept[name]) for name in amounts}
     return {name: np.concatenate((after[name], kept[name])) for name in amounts}
 
 
-class _Change:
+def find_amounts(
+    aggregation: Aggregation,
+    prepared: pa.Table,
+    weights_of: Callable[[AggregateCall], Integers],
+    kept: Mapping[str, Amounts],
+) -> dict[str, Amounts]:
+    """What each row adds to every total. `kept` are totals that it is added to, which have to have room for it."""
+    amounts: dict[str, Amounts] = {"n": prepared.column(WEIGHT).to_numpy()}
+    for call in _with_argument(aggregation):
+        amounts[f"c:{call.name}"] = counts_of(prepared.column(f"a:{call.name}"), weights_of(call))
+    for call in _summed_calls(aggregation):
+        argument, already = prepared.column(f"a:{call.name}"), kept.get(f"s:{call.name}", np.zeros(0, np.int64))
+        amounts[f"s:{call.name}"] = sum_amounts(call, argument, weights_of(call), already)
+    return amounts
+
+
+class GroupChange:
     """Which totals were and are at each step, by their positions among `measures`."""
 
     def __init__(self, steps: GroupTimes, lives: npt.NDArray[np.bool_]) -> None:
@@ -106,11 +119,20 @@ class _Change:
         self._before = steps.before(self._after, len(steps) + np.arange(len(lives) - len(steps)))
 
     def of_groups(
-        self, aggregation: Aggregation, keys: Mapping[str, pa.ChunkedArray], measures: Mapping[str, Amounts]
+        self,
+        aggregation: Aggregation,
+        keys: Mapping[str, pa.ChunkedArray],
+        measures: Mapping[str, Amounts],
+        extremes: Mapping[str, pa.Array] | None = None,
     ) -> pa.Table:
+        """`extremes` are values of calls that no total tells."""
         lives = self._lives if keys else np.ones_like(self._lives)
+        known = extremes or {}
         try:
-            columns = {call.name: result_of(call, measures) for call in aggregation.calls}
+            columns = {
+                call.name: known[call.name] if call.name in known else result_of(call, measures)
+                for call in aggregation.calls
+            }
         except EvaluationError as error:
             error.bad_row = self._bad_group(aggregation, keys, measures)
             raise
@@ -123,7 +145,7 @@ class _Change:
     ) -> BadRow | None:
         """The first group with a total that has no answer."""
         groups = np.concatenate((self._steps.group, np.arange(len(self._lives) - len(self._steps))))
-        for call in aggregation.calls:
+        for call in (call for call in aggregation.calls if call.function in TOTALS):
             for position, group in enumerate(groups.tolist()):
                 try:
                     result_of(call, {name: amounts[position : position + 1] for name, amounts in measures.items()})

@@ -1,7 +1,7 @@
 """Expressions that Arrow computes exactly as we do, whole columns at once; anything else is left to the caller.
 
-That is: comparisons within one type, three-valued logic, `in`, tests for NULL, choices, arithmetic of integers and
-doubles, and casts that widen integers. Overflow raises ArrowInvalid.
+That is: comparisons within one type and of integers, three-valued logic, `in`, tests for NULL, choices, arithmetic of
+integers and doubles, and casts that widen integers. Overflow and division by zero raise ArrowInvalid.
 """
 
 from __future__ import annotations
@@ -63,15 +63,19 @@ def _is_plain(call: Call) -> bool:
         case "is_null":
             return types[0] not in INTERVALS
         case "=" | "<>" | "in" | "<=>":
-            return _are_one(types) and (_is_ordered(types[0]) or types[0] == BOOLEAN)
+            return _are_integers(types) or (_are_one(types) and (_is_ordered(types[0]) or types[0] == BOOLEAN))
         case "<" | "<=" | ">" | ">=":
-            return _are_one(types) and _is_ordered(types[0])
+            return _are_integers(types) or (_are_one(types) and _is_ordered(types[0]))
         case "coalesce":
             return _are_one([*types, call.type]) and not isinstance(call.type, Array)
         case "case":
             return _are_one([*types[1:-1:2], types[-1], call.type]) and not isinstance(call.type, Array)
         case "+" | "-" | "*":
             return _is_arithmetic(call.type, types)
+        case "/":
+            return call.type == DOUBLE and _is_arithmetic(call.type, types)
+        case "%" | "pmod":
+            return call.type in INTEGERS and _is_arithmetic(call.type, types)
         case "cast":
             return types[0] in INTEGERS and (call.type == DOUBLE or _widens(types[0], call.type))
         case _:
@@ -80,6 +84,11 @@ def _is_plain(call: Call) -> bool:
 
 def _are_one(types: Sequence[Type]) -> bool:
     return len(types) > 1 and all(type_ == types[0] for type_ in types) and types[0] not in INTERVALS
+
+
+def _are_integers(types: Sequence[Type]) -> bool:
+    """Arrow compares integers of any width as numbers."""
+    return len(types) > 1 and all(type_ in INTEGERS for type_ in types)
 
 
 def _is_ordered(type_: Type) -> bool:
@@ -118,17 +127,30 @@ def _compute_call(call: Call, arguments: list[Datum]) -> Datum:
             return _null_safe_equal(*arguments)
         case "cast":
             return arguments[0].cast(arrow_type(call.type), safe=False)
-        case "+" | "-" | "*":
+        case "+" | "-" | "*" | "/" | "%" | "pmod":
             return _ARITHMETIC[call.function](*(argument.cast(arrow_type(call.type)) for argument in arguments))
         case function:
             assert function in COMPARISONS, f'"{function}" is no comparison'
             return _COMPARE[function](*arguments)
 
 
+def _remainder(dividend: Datum, divisor: Datum) -> Datum:
+    """Of integers. Arrow's quotient is rounded towards zero, so the sign is the dividend's."""
+    return pc.subtract(dividend, pc.multiply(pc.divide_checked(dividend, divisor), divisor))
+
+
+def _positive_remainder(dividend: Datum, divisor: Datum) -> Datum:
+    rest = _remainder(dividend, divisor)
+    return pc.if_else(pc.less(rest, 0), _remainder(pc.add_checked(rest, divisor), divisor), rest)
+
+
 _ARITHMETIC: Mapping[str, Callable[[Any, Any], Any]] = {
     "+": pc.add_checked,
     "-": pc.subtract_checked,
     "*": pc.multiply_checked,
+    "/": pc.divide_checked,
+    "%": _remainder,
+    "pmod": _positive_remainder,
 }
 
 

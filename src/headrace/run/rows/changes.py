@@ -120,6 +120,12 @@ def _alike(table: pa.Table, by: Sequence[str]) -> Positions:
     return alike[find_repeated(hash_of(table.take(pa.array(alike)), by))]
 
 
+def find_alike(table: pa.Table, by: Sequence[str], among: Positions) -> npt.NDArray[np.bool_]:
+    """Which of the rows at some positions may equal another of these, as far as what costs little to hash tells."""
+    hashes = hash_of(table, _cheap(table, by))
+    return find_repeated(hashes[among])
+
+
 def _cheap(table: pa.Table, columns: Sequence[str]) -> list[str]:
     """Columns that cost little to hash."""
     return [name for name in columns if types.is_primitive(table.schema.field(name).type)]
