@@ -26,6 +26,7 @@ LOOK_AT_MEMORY_EVERY = 10
 PARTS = {"postgres.process": "capture", "postgres": "postgres", "java": "spark", "pyspark.daemon": "workers"}
 """Processes by what their command line has; this process is the service."""
 PUSHING = ("service", "spark", "workers")
+ADMITTED_WITHIN_S = 240.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,21 +117,36 @@ class Seen:
 def observe(machine: Machine, run: Run, say: Callable[[str], None]) -> Seen:
     """Loads, tweets, watches, and ends it."""
     with keeping(machine, run.live, run.options) as kept:
-        seen = Seen(run, len(kept.plan.contracts), len(kept.plan.rejected), kept.load_s)
-        seen.serves = {name: figures.serves for name, figures in kept.plan.vertex_figures.items()}
-        seen.critical_s = {one.contract: one.critical_path_s for one in kept.plan.contracts}
         tweeting = Tweeting(kept.dsn, run.live, run.rate or (lambda _: run.live.tweets_per_s))
-        _watch(kept, run, seen, tweeting, say)
+        tweeting.start()
+        try:
+            _await_admission(kept, say)
+            seen = Seen(run, len(kept.plan.contracts), len(kept.plan.rejected), kept.load_s)
+            seen.serves = {name: figures.serves for name, figures in kept.plan.vertex_figures.items()}
+            seen.critical_s = {one.contract: one.critical_path_s for one in kept.plan.contracts}
+            _watch(kept, run, seen, tweeting, say)
+        finally:
+            tweeting.stop()
         if run.compare and seen.failure is None:
             seen.unequal = unequal_views(kept)
     return seen
 
 
+def _await_admission(kept: Kept, say: Callable[[str], None]) -> None:
+    """Waits until the service has measured enough to admit what it refused from estimates, as long as it goes on."""
+    began, refused = time.monotonic(), len(kept.plan.rejected)
+    while kept.plan.rejected and time.monotonic() - began < ADMITTED_WITHIN_S and kept.service.failure is None:
+        time.sleep(LOOK_EVERY_S)
+    if refused:
+        admitted, waited_s = refused - len(kept.plan.rejected), time.monotonic() - began
+        say(f"{refused} contracts were refused at first; {admitted} of them admitted within {waited_s:.0f} s of load")
+
+
 def _watch(kept: Kept, run: Run, seen: Seen, tweeting: Tweeting, say: Callable[[str], None]) -> None:
     service, started, cpu = kept.service, time.monotonic(), Cpu()
+    tweets, rows = tweeting.tweets, dict(service.accounts.rows)
     service.tell_pushes(_Pushes(kept, seen, started, dict(service.ledger.times())).note)
     settled: Mapping[str, tuple[int, float]] | None = None
-    tweeting.start()
     while (at := time.monotonic() - started) < run.seconds and service.failure is None:
         time.sleep(LOOK_EVERY_S)
         cpu.look()
@@ -146,8 +162,9 @@ def _watch(kept: Kept, run: Run, seen: Seen, tweeting: Tweeting, say: Callable[[
     tweeting.stop()
     service.tell_pushes(None)
     seen.failure = tweeting.error or (None if service.failure is None else str(service.failure))
-    seen.tweets, seen.cpu = tweeting.tweets, cpu.by_part
+    seen.tweets, seen.cpu = tweeting.tweets - tweets, cpu.by_part
     _judge(kept, seen, settled or {})
+    seen.rows = {vertex: count - rows.get(vertex, 0) for vertex, count in service.accounts.rows.items()}
 
 
 def _broken(kept: Kept) -> dict[str, tuple[int, float]]:
@@ -161,7 +178,6 @@ def _judge(kept: Kept, seen: Seen, before: Mapping[str, tuple[int, float]]) -> N
         earlier = before.get(name, (0, 0.0))
         seen.episodes += episodes - earlier[0]
         seen.broken_s += broken_s - earlier[1]
-    seen.rows = dict(service.accounts.rows)
     seen.cost_h = sum(
         paid_per_hour(account, service.auditor.records.get(name, Record()), clock_now()) or 0.0
         for name, account in service.accounts.catch_up().accounts.items()
@@ -185,7 +201,8 @@ class _Pushes:
         done = {one.vertex: one.t for one in pushed if one.error is None and not one.skipped}
         for contract in self.kept.plan.contracts:
             if contract.vertex in done:
-                before, after = self.times[contract.vertex], done[contract.vertex]
+                after = done[contract.vertex]
+                before = self.times.get(contract.vertex, after)
                 last = scheduler.learning.last.pop(contract.contract, None)
                 self.seen.pushes.append(
                     Push(

@@ -18,6 +18,7 @@ from bench.workloads.live_table1 import DATABASE, Live, fill_database, live_cata
 from headrace.connect.postgres.embedded import EmbeddedPostgres
 from headrace.connect.spark.items import warm_up
 from headrace.connect.spark.jobs import SparkJobs
+from headrace.coordinate.host import Prepared, ServiceHost
 from headrace.coordinate.perform import apply_plan
 from headrace.model.catalogue import Catalogue
 from headrace.model.plan import Plan, PlanOptions
@@ -99,15 +100,20 @@ def machine(cores: int) -> Iterator[Machine]:
 class Kept:
     """A service that has loaded its plan."""
 
-    plan: Plan
     service: Service
     dsn: str
     load_s: float
 
+    @property
+    def plan(self) -> Plan:
+        """What runs now: the service admits what it refused once it has measured that it fits."""
+        assert self.service.running is not None
+        return self.service.running.plan
+
 
 @contextmanager
 def keeping(machine: Machine, live: Live, options: PlanOptions, catalogue: Catalogue | None = None) -> Iterator[Kept]:
-    """Plans, loads, and keeps the contracts until the block ends. What is refused is not kept.
+    """Plans, loads, and keeps the contracts until the block ends. What is refused is not kept, unless it fits later.
 
     `catalogue` asks for something else than all contracts.
     """
@@ -122,7 +128,9 @@ def keeping(machine: Machine, live: Live, options: PlanOptions, catalogue: Catal
         loading.done.wait()
         if loading.error is not None:
             raise RuntimeError(f"the plan could not be loaded: {loading.error}")
-        yield Kept(plan, service, dsn, time.perf_counter() - started)
+        kept = Kept(service, dsn, time.perf_counter() - started)
+        with ServiceHost(service, service.folder, lambda _: Prepared(kept.plan, {}, None, ())).replanning():
+            yield kept
     finally:
         service.close()
         machine.drop_database()

@@ -37,7 +37,7 @@ def next_job(paths: Paths, scene: Scene, due: Iterable[Due], overhead_s: float) 
     `scene.seconds` are those of work alone; a job takes `overhead_s` beyond it. What is forced waits for all others.
     """
     entries = sorted(due, key=lambda entry: entry.urgency)
-    job, limit_s = Job({}, {}), longest_job_s(paths)
+    job, limit_s, margin = Job({}, {}), longest_job_s(paths), 0.0
     for entry in [entry for entry in entries if not entry.forced] or entries:
         larger = _with(paths, scene, entry, job)
         if not job.targets and larger.work_s > limit_s + _levels(paths, larger.targets) * overhead_s:
@@ -45,7 +45,8 @@ def next_job(paths: Paths, scene: Scene, due: Iterable[Due], overhead_s: float) 
         left_s = (entry.deadline - scene.now) / SECOND
         if not entry.late and left_s > 0:
             limit_s = min(limit_s, max(left_s, SHORT_S))
-        if job.targets and overhead_s + larger.work_s > limit_s:
+        margin = max(margin, scene.margins.get(entry.contract, 0.0))
+        if job.targets and overhead_s + larger.work_s * (1.0 + margin) > limit_s:
             break
         job = larger
     return job if job.targets else None

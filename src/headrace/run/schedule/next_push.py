@@ -340,10 +340,10 @@ def _starts_in_turn(waiting: Collection[_Standing], slots: int) -> dict[str, int
 
 
 def _work_s(standing: _Standing, seen: set[str]) -> float:
-    """Seconds of all that a push has to do which nobody did before."""
+    """Seconds of all that a push has to do which nobody did before, with margin."""
     scene, end, total = standing.scene, standing.end, 0.0
     for name in standing.paths.upstream[standing.entry.contract]:
         if name not in seen:
             seen.add(name)
             total += scene.seconds(name, max(0.0, end - scene.times[name]) / SECOND)
-    return total
+    return total * (1.0 + scene.margins.get(standing.entry.contract, 0.0))
