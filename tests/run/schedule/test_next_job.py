@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import random
 from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.run.schedule.next_job import Job, ParallelSlots, length_s, next_job, parts_of, together
 from headrace.run.schedule.next_push import SECOND, Due, Paths, Promised, Scene
@@ -93,3 +99,30 @@ def test_a_job_whose_slots_wait_for_each_other_stays_one_and_takes_as_long_as_al
 def test_what_builds_on_each_other_is_together_in_the_order_given():
     inputs = {"a": (), "b": ("a",), "c": (), "d": ("c", "elsewhere"), "e": ("b",)}
     assert together(inputs, ["a", "b", "c", "d", "e"]) == [["a", "b", "e"], ["c", "d"]]
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.05, 0.5, 2.0]), st.sampled_from([1.0, 0.6]))
+def test_no_other_cuts_between_levels_are_shorter(seed: int, overhead_s: float, parallel: float) -> None:
+    chosen = random.Random(seed)
+    inputs: dict[str, tuple[str, ...]] = {}
+    for number in range(chosen.randint(1, 12)):
+        known = list(inputs)
+        inputs[f"v{number}"] = tuple(chosen.sample(known, min(len(known), chosen.randint(0, 2))))
+    given_, sides = Paths(inputs, ()), ParallelSlots(2, parallel)
+    job = Job(dict.fromkeys(inputs, NOW), {name: chosen.choice([0.1, 1.0, 4.0]) for name in inputs})
+    depth: dict[str, int] = {}
+    for name, read in inputs.items():
+        depth[name] = 1 + max((depth[one] for one in read), default=-1)
+    levels = [[name for name in inputs if depth[name] == level] for level in range(max(depth.values()) + 1)]
+
+    def takes_s(parts: list[list[str]]) -> float:
+        return (len(parts) - 1) * overhead_s + sum(length_s(given_, job.seconds, part, sides) for part in parts)
+
+    def cut_at(places: tuple[int, ...]) -> list[list[str]]:
+        ends = (0, *places, len(levels))
+        return [[name for level in levels[i:j] for name in level] for i, j in itertools.pairwise(ends)]
+
+    every = [cut_at(places) for n in range(len(levels)) for places in itertools.combinations(range(1, len(levels)), n)]
+    found = [list(part) for part in parts_of(given_, job, sides, overhead_s)]
+    assert sorted(name for part in found for name in part) == sorted(inputs)
+    assert takes_s(found) == pytest.approx(min(map(takes_s, every)))

@@ -93,23 +93,32 @@ class ParallelSlots:
 
 
 def parts_of(paths: Paths, job: Job, sides: ParallelSlots, overhead_s: float) -> tuple[Mapping[str, int], ...]:
-    """A job as one or two, one after the other: what builds on each other runs in one place, one after the other.
+    """A job as one or several, one after the other: what builds on each other runs in one place, one after the other.
 
-    Most pushes have sources in common, so that all of them hang together. Without their first levels they fall apart
-    into some that run side by side, which is worth another job if more than that is saved.
+    Most pushes have sources in common, so that all of them hang together. Cut between levels they fall apart into some
+    that run side by side, which is worth another job if more than that is saved. Of all ways to cut it is the shortest.
     """
     depth = _depths(paths, job.targets)
-    best, cut = length_s(paths, job.seconds, job.targets, sides), -1
-    for level in range(max(depth.values(), default=0)):
-        first = [name for name in job.targets if depth[name] <= level]
-        rest = [name for name in job.targets if depth[name] > level]
-        length = overhead_s + sum(length_s(paths, job.seconds, part, sides) for part in (first, rest))
-        if length < best:
-            best, cut = length, level
-    if cut < 0:
-        return (job.targets,)
-    early = {name: t for name, t in job.targets.items() if depth[name] <= cut}
-    return early, {name: t for name, t in job.targets.items() if name not in early}
+    levels = [
+        [name for name in job.targets if depth[name] == level] for level in range(max(depth.values(), default=0) + 1)
+    ]
+    # The best way to do all levels before each one: its seconds, and where its last part begins.
+    best = [(0.0, 0)]
+    for end in range(1, len(levels) + 1):
+        ways = []
+        for begin in range(end):
+            part = [name for level in levels[begin:end] for name in level]
+            start_s = overhead_s if begin else 0.0
+            ways.append((best[begin][0] + start_s + length_s(paths, job.seconds, part, sides), begin))
+        best.append(min(ways))
+    cuts, end = list[tuple[int, int]](), len(levels)
+    while end:
+        cuts.append((best[end][1], end))
+        end = best[end][1]
+    parts = (
+        {name: job.targets[name] for level in levels[begin:end] for name in level} for begin, end in reversed(cuts)
+    )
+    return tuple(parts)
 
 
 def length_s(paths: Paths, seconds: Mapping[str, float], names: Collection[str], sides: ParallelSlots) -> float:
