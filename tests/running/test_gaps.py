@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from headrace.site.gaps import LONGEST_S, PATIENCE_S, Gaps
+from headrace.site.gaps import LARGE_PATIENCE_S, LONGEST_S, PATIENCE_S, Gaps, LargePieces
 
 
 @dataclass
@@ -90,3 +90,29 @@ def test_work_that_takes_longer_needs_more_room_up_to_a_limit():
         waiting.gaps.learn(30.0)
     waiting.gaps.expect_push(LONGEST_S + 0.5)
     assert waiting.waited_s() < 0.5
+
+
+def test_a_large_piece_waits_for_a_gap_of_its_size_but_not_for_ever() -> None:
+    clock = Turning(tick=0.0)
+    gaps = Gaps(clock)
+    large = LargePieces(gaps, byte_s=1e-8)
+    gaps.expect_push(2.0)
+    assert large.may_start(50_000_000) and large.may_start(150_000_000), "half a second, and a second and a half"
+    assert not large.may_start(400_000_000), "four seconds, and the next push comes in two"
+    gaps.expect_push(5.0)
+    assert large.may_start(400_000_000)
+    with gaps.pushing():
+        assert large.may_start(50_000_000) and not large.may_start(150_000_000)
+        clock.now += LARGE_PATIENCE_S
+        assert large.may_start(400_000_000), "logs that are never merged make every push slower"
+        large.learn(400_000_000, 4.0)
+        assert not large.may_start(400_000_000), "the next waits as long"
+
+
+def test_what_pieces_take_is_learnt_from_those_that_are_large() -> None:
+    large = LargePieces(Gaps(Turning()), byte_s=1e-8)
+    large.learn(1000, 5.0)
+    assert large.byte_s == 1e-8
+    for _ in range(50):
+        large.learn(100_000_000, 3.0)
+    assert large.byte_s == pytest.approx(3e-8, rel=0.01)

@@ -20,6 +20,8 @@ QUICK = 0.2
 """Weight of the last piece of work in what the next is expected to take."""
 LONGEST_S = 1.0
 """More than this is not waited for."""
+LARGE_PATIENCE_S, LEAST_BYTES = 20.0, 10_000_000
+"""How long a large piece waits for a gap of its size; and bytes below which a piece says little about large ones."""
 
 
 @dataclass
@@ -62,6 +64,41 @@ class Gaps:
         left_s = self._next_push - self.clock()
         return waited_s >= patience_s or left_s >= min(self.work_s, LONGEST_S)
 
+    @property
+    def left_s(self) -> float:
+        """Seconds until the next push; 0 while one runs."""
+        with self._changed:
+            return 0.0 if self._pushing else max(0.0, self._next_push - self.clock())
+
     def learn(self, took_s: float) -> None:
         """What a piece of work took."""
         self.work_s += QUICK * (took_s - self.work_s)
+
+
+@dataclass
+class LargePieces:
+    """Pieces of upkeep that take longer than any gap is waited for: each waits for one that is long enough, and not
+    for ever.
+
+    `byte_s` is what upkeep takes for each byte that it reads.
+    """
+
+    gaps: Gaps
+    byte_s: float = 1e-8
+    _waits_since: float | None = None
+
+    def may_start(self, size: int) -> bool:
+        """Whether a piece that reads so many bytes may start now."""
+        takes_s, now = size * self.byte_s, self.gaps.clock()
+        if takes_s <= max(LONGEST_S, self.gaps.left_s):
+            return True
+        if self._waits_since is None:
+            self._waits_since = now
+        return now - self._waits_since >= LARGE_PATIENCE_S
+
+    def learn(self, size: int, took_s: float) -> None:
+        """What a piece took that read so many bytes."""
+        if size >= LEAST_BYTES:
+            self.byte_s += QUICK * (took_s / size - self.byte_s)
+            if size * self.byte_s > LONGEST_S:
+                self._waits_since = None

@@ -17,7 +17,7 @@ from headrace.run.ports import Ledger
 from headrace.run.push.engine import Engine
 from headrace.site.accounts import Accounts
 from headrace.site.auditor import Auditor
-from headrace.site.gaps import Gaps
+from headrace.site.gaps import Gaps, LargePieces
 from headrace.site.journal import KEEP_FOR_S, KEEP_OTHER_BYTES, KEEP_ROUTINE_BYTES
 from headrace.site.mending import Mending
 from headrace.site.repairs import Repairs
@@ -68,11 +68,15 @@ class Housekeeping:
     unloaded: Unloaded
     clock: Callable[[], int]
     stop: threading.Event
+    large: LargePieces = field(init=False)
     _kept_up: KeptUp | None = None
     _stepped_rows: int = -1
     _step_at: float = 0.0
     _trimmed_at: float = field(default_factory=time.monotonic)
     _forgot_at: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.large = LargePieces(self.gaps)
 
     def follow(self, running: Running, engine: Engine) -> None:
         """Keeps up the logs of what runs from now on. Files without a name stay known from one plan to the next."""
@@ -106,9 +110,10 @@ class Housekeeping:
         self.mending.try_again(kept.engine, kept.running)
         began, rows = time.monotonic(), self.rounds.counts.rows
         is_time = rows != self._stepped_rows or began >= self._step_at
-        done = kept.upkeep.step() if is_time else ()
+        done = kept.upkeep.step(self.large.may_start) if is_time else ()
         if done:
             self.gaps.learn(time.monotonic() - began)
+            self.large.learn(sum(one.read_bytes for one in done), time.monotonic() - began)
             self.accounts.kept_up(done)
         elif is_time:
             self._stepped_rows, self._step_at = rows, began + IDLE_STEP_S

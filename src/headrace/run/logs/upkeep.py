@@ -6,7 +6,7 @@ committed against the time that the log has reached by then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -54,9 +54,12 @@ class Upkeep:
     def keep_captured(self) -> int:
         return min(self.keep, KEEP_CAPTURED)
 
-    def step(self) -> tuple[UpkeepDone, ...]:
-        """Does the most pressing piece of work, and small ones with it in one job; nothing if nothing is due."""
-        items = self._next()
+    def step(self, may_start: Callable[[int], bool] = lambda _: True) -> tuple[UpkeepDone, ...]:
+        """Does the most pressing piece of work, and small ones with it in one job; nothing if nothing is due.
+
+        Pieces that read more bytes than `may_start` now are left for later, but for new keys: somebody waits for those.
+        """
+        items = self._next(may_start)
         outcomes = self.engine.runner.run(items) if items else []
         failed = [(item, outcome.error) for item, outcome in zip(items, outcomes, strict=True) if outcome.value is None]
         for item, outcome in zip(items, outcomes, strict=True):
@@ -70,15 +73,16 @@ class Upkeep:
             raise RuntimeError(f"{failed[0][0].name} failed: {failed[0][1]}")
         return tuple(_tell_done(item, outcome.seconds) for item, outcome in zip(items, outcomes, strict=True))
 
-    def _next(self) -> list[UpkeepItem | GatherItem]:
+    def _next(self, may_start: Callable[[int], bool]) -> list[UpkeepItem | GatherItem]:
         """Starting a job costs more than most merges take. New keys are built before anything else is merged."""
         logs = self.engine.ledger.logs([*self.engine.program.logs, *self._spools()])
-        due = self._due({name: log for name, log in logs.items() if name in self.engine.program.logs})
+        all_due = self._due({name: log for name, log in logs.items() if name in self.engine.program.logs})
+        due = (item for item in all_due if item.keys or may_start(item.bytes))
         first = next(due, None)
         if first is not None and (first.keys or first.bytes > SMALL_BYTES):
             return [first]
         merges = islice((item for item in due if item.bytes <= SMALL_BYTES), TOGETHER - 1)
-        gathers = self._gathers(logs)
+        gathers = [item for item in self._gathers(logs) if may_start(item.bytes)]
         small = [item for item in gathers if item.bytes <= SMALL_BYTES][:GATHERED_TOGETHER]
         together: list[UpkeepItem | GatherItem] = [*([] if first is None else [first, *merges]), *small]
         return together or [*gathers[:1]]
