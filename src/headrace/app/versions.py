@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.model.catalogue import Catalogue
+from headrace.model.left_out import leave_feeds
 from headrace.model.options import ApplyWishes
 from headrace.model.plan import Plan
 from headrace.plan.versions import Asked, plan_versions
@@ -14,6 +15,7 @@ def plan_on_what_runs(
     folder: Folder, running: Plan | None, declared: Catalogue, wishes: ApplyWishes
 ) -> tuple[Plan, dict[str, float]]:
     """The plan, and what forced contracts are promised, in seconds. They stay forced while they ask for the same."""
+    declared = leave_feeds(declared)
     forced = _still_forced(folder, declared)
     if wishes.replan or running is None:
         forced = {name: declared.contracts[name].freshness_s for name in forced}

@@ -15,13 +15,9 @@ from headrace.declare.project_file import EventsEntry, FeedEntry, RowsEntry
 from headrace.declare.sql import read_scalar
 from headrace.model.catalogue import Diversity, Events, Feed, Follows, Rank, Refusal, Source, View
 from headrace.model.errors import InputError, Problem, Severity, nearest_name
-from headrace.model.feed_names import name_events, name_follows
+from headrace.model.feed_names import API_EVENTS, API_FOLLOWS, name_events, name_follows
 from headrace.model.relation import fields_of
-from headrace.model.types import DOUBLE, STRING, TIMESTAMP, Type, is_numeric
-
-API_EVENTS: Mapping[str, Type] = {"producer": STRING, "time": TIMESTAMP, "id": STRING, "body": STRING}
-API_FOLLOWS: Mapping[str, Type] = {"consumer": STRING, "producer": STRING}
-"""What people post; a body is JSON."""
+from headrace.model.types import DOUBLE, INTEGERS, TIMESTAMP, Type, is_numeric
 
 AGE = "age_s"
 """Seconds since an event, which a rank may use beside the event's columns."""
@@ -100,7 +96,7 @@ class _Reader:
 
     def check_producers(self, name: str, entry: FeedEntry, events: Type | None, follows: Type | None) -> None:
         """Pairs meet events by the producer, so that both sides must name producers in one way."""
-        if events is None or follows is None or events == follows or (is_numeric(events) and is_numeric(follows)):
+        if events is None or follows is None or events == follows or {events, follows} <= set(INTEGERS):
             return
         what = (
             f'feed "{name}" has producers of type {events} in "{entry.events.reads or "api"}" and of type {follows} in '

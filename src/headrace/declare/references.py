@@ -174,6 +174,9 @@ def _check_feeds(entries: Entries, views: Mapping[str, Location]) -> Iterator[Pr
                 what = f'latency of feed "{name}" has no percentile "{percentile}"'
                 where = entries.document.key_at((*path, "latency", percentile))
                 yield Problem(what, where, "write mean, or a percentile such as p95 or p99.9")
+        if name in entries.written["contracts"]:
+            what = f'feed "{name}" has the name of a contract'
+            yield Problem(what, entries.document.key_at(path), "rename one: commands take both by their names")
         yield from _check_pages(entries, name, feed)
 
 

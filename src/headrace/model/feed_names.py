@@ -9,7 +9,13 @@ home/events      what people post, and home/follows whom they follow, if a feed 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+
+from headrace.model.types import STRING, TIMESTAMP, Type
+
+API_EVENTS: Mapping[str, Type] = {"producer": STRING, "time": TIMESTAMP, "id": STRING, "body": STRING}
+API_FOLLOWS: Mapping[str, Type] = {"consumer": STRING, "producer": STRING}
+"""Columns of what people post through Headrace; a body is JSON."""
 
 
 def name_newest(feed: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from headrace.model.catalogue import Catalogue, Refusal
 from headrace.model.errors import Problem
@@ -15,6 +16,11 @@ def say_left_out(catalogue: Catalogue) -> tuple[str, ...]:
     """One sentence for each kind of entry that is checked and otherwise left out."""
     kinds = (("feeds", catalogue.feeds), ("templates", catalogue.templates))
     return tuple(_say(kind, names) for kind, names in kinds if names)
+
+
+def leave_feeds(catalogue: Catalogue) -> Catalogue:
+    """The catalogue with feeds that are not planned: those without a site."""
+    return replace(catalogue, feeds={name: replace(feed, site="") for name, feed in catalogue.feeds.items()})
 
 
 def refuse_template_view(catalogue: Catalogue, name: str) -> Refusal | None:
@@ -35,4 +41,4 @@ def _reads_devices(catalogue: Catalogue, name: str) -> bool:
 
 
 def _say(kind: str, names: Collection[str]) -> str:
-    return f"{kind} do not run yet: {', '.join(names)} {'is' if len(names) == 1 else 'are'} left out"
+    return f"{kind} do not run yet: {', '.join(names)} {'is' if len(names) == 1 else 'are'} left out of what runs"

@@ -33,8 +33,13 @@ Views = Mapping[str, tuple[Block, ...] | Refusal]
 
 
 def make_plan(catalogue: Catalogue, options: PlanOptions = PlanOptions()) -> Plan:  # noqa: B008 - options are frozen
-    """The plan of a project's files."""
-    return plan_views(catalogue, views_of(catalogue), options)
+    """The plan of a project's files, feeds included."""
+    if not any(feed.site for feed in catalogue.feeds.values()):
+        return plan_views(catalogue, views_of(catalogue), options)
+    # Most projects have no feeds, and would wait while it is imported.
+    from headrace.plan.feeds.family import plan_with_feeds
+
+    return plan_with_feeds(catalogue, lambda found: plan_views(found, views_of(found), options))
 
 
 def plan_on_running(running: Plan, catalogue: Catalogue, held: Collection[str] = ()) -> Plan:
