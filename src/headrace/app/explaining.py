@@ -14,6 +14,7 @@ from headrace.declare.units import BANDWIDTH, DURATION, FACTOR, RATE, Unreadable
 from headrace.model.catalogue import Catalogue
 from headrace.model.errors import UsageError
 from headrace.model.explanation import ContractOutcome, Grounds, ImaginedChange, WhatIf, Why
+from headrace.model.feed_names import name_stored
 from headrace.model.plan import Plan, PlannedBlock, PlanOptions
 from headrace.model.statistics import rate_of
 from headrace.plan.explain import grounds, results_of, sources_of, what_if, what_if_running, why
@@ -110,7 +111,7 @@ def imagine(directory: Path, environment: Mapping[str, str], contract: str, wish
 
 
 def _is_running(running: Plan, name: str) -> bool:
-    return name in running.catalogue.contracts or any(feed.feed == name for feed in running.feeds)
+    return name in running.catalogue.contracts or name_stored(name) in running.catalogue.contracts
 
 
 def _find_read(catalogue: Catalogue, name: str) -> frozenset[str]:

@@ -145,6 +145,9 @@ class OtherOrigin:
 Origin = PostgresTable | FileFolder | OtherOrigin
 """Where rows of a source are. `kind` is the field of the project file that says so."""
 
+WRITTEN_HERE = OtherOrigin("written")
+"""The origin of a source that has no database: the service writes its rows. Nobody declares one."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeltaFolder:
@@ -441,12 +444,14 @@ class Selectivity:
 @dataclass(frozen=True, slots=True)
 class MeasuredSize:
     """What the result of a block held (rows) and emitted (changed rows per second) while the project ran; None for what
-    is not known. It emitted that while the `sources` that it is made from changed so many rows per second each.
+    is not known. It emitted that while the `sources` that it is made from changed so many rows per second each. What is
+    known of a block before anybody measured it is `assumed`.
     """
 
     rows: float | None = None
     rate: float | None = None
     sources: Mapping[str, float] = field(default_factory=dict)
+    assumed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,8 @@
-"""Says which declared parts of a project do not run yet: feeds and templates."""
+"""Says which declared parts of a project do not run yet: templates."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
 from headrace.model.catalogue import Catalogue, Refusal
 from headrace.model.errors import Problem
@@ -14,13 +13,8 @@ TEMPLATE = "template"
 
 def say_left_out(catalogue: Catalogue) -> tuple[str, ...]:
     """One sentence for each kind of entry that is checked and otherwise left out."""
-    kinds = (("feeds", catalogue.feeds), ("templates", catalogue.templates))
+    kinds = (("templates", catalogue.templates),)
     return tuple(_say(kind, names) for kind, names in kinds if names)
-
-
-def leave_feeds(catalogue: Catalogue) -> Catalogue:
-    """The catalogue with feeds that are not planned: those without a site."""
-    return replace(catalogue, feeds={name: replace(feed, site="") for name, feed in catalogue.feeds.items()})
 
 
 def refuse_template_view(catalogue: Catalogue, name: str) -> Refusal | None:
@@ -41,4 +35,4 @@ def _reads_devices(catalogue: Catalogue, name: str) -> bool:
 
 
 def _say(kind: str, names: Collection[str]) -> str:
-    return f"{kind} do not run yet: {', '.join(names)} {'is' if len(names) == 1 else 'are'} left out of what runs"
+    return f"{kind} do not run yet: {', '.join(names)} {'is' if len(names) == 1 else 'are'} left out"

@@ -59,7 +59,7 @@ def why(plan: Plan, name: str) -> tuple[Why, ...]:
     """The answer about a contract, a feed, a pair of a feed, a view (all its contracts) or a vertex. Raises UsageError
     with the nearest name.
     """
-    if plan.feeds:
+    if plan.catalogue.feeds:
         from headrace.plan.feeds.explain_feed import explain_feed
 
         fed = explain_feed(plan, name)
@@ -94,8 +94,6 @@ def _nothing_planned(catalogue: Catalogue, name: str) -> UsageError:
         return UsageError(f'"{name}" is a site', "`headrace plan` lists what runs at each site")
     if name.partition(":")[0] in catalogue.templates:
         return UsageError(f'template "{name}" is left out: templates do not run yet')
-    if name.partition(":")[0] in catalogue.feeds:
-        return UsageError(f'feed "{name}" is left out: feeds do not run yet', "`headrace plan` plans it all the same")
     known = (*catalogue.contracts, *catalogue.feeds, *map(name_of_view, catalogue.views), *catalogue.sources)
     listed = f"contracts are {', '.join(catalogue.contracts)}" if catalogue.contracts else "there are no contracts"
     return UnknownName(f'"{name}" is not a contract, a view or a source', nearest_name(name, known) or listed)
@@ -247,9 +245,14 @@ def grounds(
     """
     rates = (_source_rate(source) for name, source in catalogue.sources.items() if name in sources)
     taken = [] if measured is None else list(measured.slowness.values())
-    sizes = (_result_size(catalogue, result) for result in results)
+    sizes = (_result_size(catalogue, result) for result in results if not _is_size_assumed(catalogue, result))
     known = tuple(one for one in sizes if one.rows is not None or one.rate is not None)
     return Grounds(measured is not None, tuple(rates), median(taken) if taken else None, known)
+
+
+def _is_size_assumed(catalogue: Catalogue, result: PlannedBlock) -> bool:
+    found = catalogue.sizes.get(result.block.fingerprint)
+    return found is not None and found.assumed
 
 
 def _result_size(catalogue: Catalogue, result: PlannedBlock) -> ResultSize:
@@ -318,16 +321,27 @@ def change_catalogue(catalogue: Catalogue, contract: str, change: ImaginedChange
     """The catalogue with a change made. A contract that asks for another freshness is not forced any more."""
     _check_names(catalogue, contract, change)
     if contract in catalogue.feeds:
-        feed = catalogue.feeds[contract]
-        freshness_s = feed.freshness_s if change.freshness_s is None else change.freshness_s
-        feed = replace(feed, freshness_s=freshness_s, site=feed.site if change.site is None else change.site)
-        return _change_around(replace(catalogue, feeds={**catalogue.feeds, contract: feed}), change)
+        return _change_around(_change_feed(catalogue, contract, change), change)
     terms = catalogue.contracts[contract]
     if change.freshness_s not in (None, terms.freshness_s):
         terms = replace(terms, freshness_s=change.freshness_s, forced=False)
     if change.site is not None:
         terms = replace(terms, site=change.site)
     return _change_around(replace(catalogue, contracts={**catalogue.contracts, contract: terms}), change)
+
+
+def _change_feed(catalogue: Catalogue, name: str, change: ImaginedChange) -> Catalogue:
+    """The catalogue with other terms of a feed, and of its views if it runs."""
+    feed = catalogue.feeds[name]
+    freshness_s = feed.freshness_s if change.freshness_s is None else change.freshness_s
+    site = feed.site if change.site is None else change.site
+    parts = {
+        part: replace(terms, freshness_s=freshness_s, site=site)
+        for part, terms in catalogue.contracts.items()
+        if feed_of(part, (name,)) is not None
+    }
+    feeds = {**catalogue.feeds, name: replace(feed, freshness_s=freshness_s, site=site)}
+    return replace(catalogue, feeds=feeds, contracts={**catalogue.contracts, **parts})
 
 
 def _change_around(catalogue: Catalogue, change: ImaginedChange) -> Catalogue:
@@ -368,8 +382,17 @@ def _outcomes(plan: Plan) -> dict[str, ContractOutcome]:
         )
         for r in plan.rejected
     }
-    feeds = {one.feed: _outcome_of_feed(plan, one) for one in plan.feeds}
+    feeds = {one.feed: _outcome_of_feed(plan, one) for one in _find_feeds(plan)}
     return {name: one for name, one in {**kept, **refused, **feeds}.items() if feed_of(name, feeds) is None}
+
+
+def _find_feeds(plan: Plan) -> tuple[FeedPlan, ...]:
+    """The feeds of a plan, also of one that was made again on what runs, which has only their contracts."""
+    if plan.feeds or not plan.catalogue.feeds:
+        return plan.feeds
+    from headrace.plan.feeds.family import describe_feeds
+
+    return describe_feeds(plan)
 
 
 def _outcome_of_feed(plan: Plan, feed: FeedPlan) -> ContractOutcome:

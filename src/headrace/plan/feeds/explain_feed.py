@@ -9,6 +9,7 @@ from headrace.model.explanation import PairRates, WhyFeed, WhyPair
 from headrace.model.feed_names import name_stored
 from headrace.model.feed_plan import FeedPlan
 from headrace.model.plan import Plan
+from headrace.plan.feeds.family import describe_feeds
 from headrace.plan.feeds.load import choose_share
 
 PAIR = "<-"
@@ -22,7 +23,8 @@ def explain_feed(plan: Plan, name: str) -> WhyFeed | WhyPair | None:
     a pair that is not written as one.
     """
     feed_name, colon, pair = name.partition(":")
-    found = next((one for one in plan.feeds if one.feed == feed_name), None)
+    # A running plan that was made again from measurements has only the contracts of its feeds.
+    found = next((one for one in plan.feeds or describe_feeds(plan) if one.feed == feed_name), None)
     if found is None:
         return None
     feed = plan.catalogue.feeds[feed_name]

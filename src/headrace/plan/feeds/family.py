@@ -16,6 +16,7 @@ from dataclasses import replace
 from headrace.model.amounts import format_bytes, format_number, format_seconds
 from headrace.model.block import Derivation, DerivationKind
 from headrace.model.catalogue import (
+    WRITTEN_HERE,
     Catalogue,
     Contract,
     Feed,
@@ -39,6 +40,7 @@ from headrace.model.feed_names import (
 from headrace.model.feed_plan import FeedPlan, FeedPrices, FeedStatistics
 from headrace.model.plan import Plan, Rejection
 from headrace.model.relation import fields_of
+from headrace.model.statistics import rows_of
 from headrace.model.types import STRING
 from headrace.plan.canonical.blocks import blocks_of
 from headrace.plan.feeds.load import assume_prices, choose_share, find_statistics, measure_load, most_pulls
@@ -81,6 +83,31 @@ def plan_with_feeds(declared: Catalogue, make: MakePlan) -> Plan:
         rejected=(*again.rejected, *rejected),
         feeds=tuple(one if one.feed in refused else judge_feed(planned[one.feed], again, shares) for one in found),
     )
+
+
+def settle_feeds(declared: Catalogue, make: MakePlan) -> tuple[Catalogue, tuple[FeedPlan, ...]]:
+    """The catalogue with the relations of all feeds that can be kept, and the feeds that cannot.
+
+    Its feeds are planned like any other contract from then on: on what runs, too.
+    """
+    if not any(feed.site for feed in declared.feeds.values()):
+        return declared, ()
+    found = plan_with_feeds(declared, make).feeds
+    refused = tuple(one for one in found if one.reason is not None)
+    return expand_feeds(declared, {one.feed: one.ahead for one in found if one.reason is None}), refused
+
+
+def describe_feeds(plan: Plan) -> tuple[FeedPlan, ...]:
+    """The feeds whose views are among the contracts of a plan, as they are planned in it."""
+    parts = plan.catalogue.contracts
+    feeds = [feed for feed in plan.catalogue.feeds.values() if feed.site and name_stored(feed.name) in parts]
+    shares = {feed.name: _find_share(feed, plan.catalogue) for feed in feeds}
+    return tuple(judge_feed(feed, plan, shares) for feed in feeds)
+
+
+def _find_share(feed: Feed, catalogue: Catalogue) -> float:
+    pairs = find_statistics(feed, catalogue).pairs
+    return min(1.0, rows_of(catalogue.sources[name_decisions(feed.name)]) / pairs) if pairs else 1.0
 
 
 # What is added to the catalogue
@@ -153,7 +180,7 @@ def _make_source(feed: Feed, name: str, columns: tuple[SourceColumn, ...], key: 
         stays=None,
         time=None,
         retention_s=None,
-        origin=None,
+        origin=WRITTEN_HERE,
         declared_at=feed.declared_at,
     )
 
@@ -190,9 +217,9 @@ def _estimate_sizes(feed: Feed, made: FeedRelations | Refusal, now: FeedStatisti
         newest = now.producers * min(limit, per_producer), now.events_s * (2.0 if per_producer >= limit else 1.0)
         for block in blocks_of(name, query):
             if isinstance(block.top, Derivation) and block.top.kind is DerivationKind.TOPK and block.top.limit == limit:
-                found[block.fingerprint] = MeasuredSize(*newest, {decisions: flips_s})
+                found[block.fingerprint] = MeasuredSize(*newest, {decisions: flips_s}, assumed=True)
             elif block.top is not None and any(input_.source == decisions for input_ in block.inputs):
-                found[block.fingerprint] = MeasuredSize(now.pairs * ahead, flips_s, {decisions: flips_s})
+                found[block.fingerprint] = MeasuredSize(now.pairs * ahead, flips_s, {decisions: flips_s}, assumed=True)
     return found
 
 

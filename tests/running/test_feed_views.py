@@ -1,0 +1,144 @@
+"""The views behind a feed run: after posts, flips both ways, unfollowing and deletions they equal SQL."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from headrace.app.preparing import prepare
+from headrace.coordinate.perform import apply_plan
+from headrace.model.options import ApplyWishes
+from headrace.run.push.items import HereRunner
+from headrace.run.push.perform import perform
+from headrace.site.folder import Folder
+from headrace.site.reading import ViewReader
+from headrace.site.service import Service
+from headrace.site.sources.written import write_rows
+from tests.running.running_project import until
+
+PROJECT = """
+project: social
+sites: {us: {}}
+feeds:
+  home: {events: api, follows: api, keep: 4, per_producer: 2, freshness: 2 s}
+"""
+NEWEST = """
+  SELECT producer, time, id, body FROM (
+    SELECT *, ROW_NUMBER() OVER (PARTITION BY producer ORDER BY time DESC, id DESC) AS n FROM events) WHERE n <= {limit}
+"""
+EXPECTED = {
+    "home/newest": NEWEST.format(limit=4),
+    "home/pairs": """
+      SELECT f.consumer, f.producer, d.consumer IS NOT NULL FROM follows f
+      LEFT JOIN decisions d ON f.consumer = d.consumer AND f.producer = d.producer
+    """,
+    "home/stored": f"""
+      SELECT f.consumer, f.producer, n.time, n.id FROM follows f
+      JOIN decisions d ON f.consumer = d.consumer AND f.producer = d.producer
+      JOIN ({NEWEST.format(limit=2)}) n ON n.producer = f.producer
+    """,
+}
+PEOPLE = ("anna", "bob", "carl", "dora")
+NOON = dt.datetime(2026, 3, 1, 12)
+
+
+class World:
+    """What was written, by source, and the service that maintains the views."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = Folder(folder)
+        self.rows: dict[str, dict[tuple[Any, ...], tuple[Any, ...]]] = {"events": {}, "follows": {}, "decisions": {}}
+        self.keys = {"events": (0, 2), "follows": (0, 1), "decisions": (0, 1)}
+
+    @contextmanager
+    def running(self) -> Iterator[Service]:
+        service = Service(self.folder, {}, HereRunner(perform), in_processes=False)
+        service.open()
+        try:
+            loading = apply_plan(service, prepare(self.folder.project, {}, ApplyWishes()).plan)
+            assert loading.done.wait(60)
+            assert loading.error is None
+            self.sources = service.running.plan.catalogue.sources if service.running else {}
+            yield service
+        finally:
+            service.close()
+
+    def write(self, name: str, upserts: list[tuple[Any, ...]], deletes: list[tuple[Any, ...]] | None = None) -> None:
+        known, keys = self.rows[name], self.keys[name]
+        for row in deletes or ():
+            known.pop(tuple(row[key] for key in keys), None)
+        known |= {tuple(row[key] for key in keys): row for row in upserts}
+        write_rows(self.folder, self.sources[f"home/{name}"], upserts, deletes or [])
+
+    def ask_sql(self, view: str) -> list[tuple[Any, ...]]:
+        with duckdb.connect() as database:
+            database.execute("CREATE TABLE events (producer TEXT, time TIMESTAMP, id TEXT, body TEXT)")
+            database.execute("CREATE TABLE follows (consumer TEXT, producer TEXT)")
+            database.execute("CREATE TABLE decisions (consumer TEXT, producer TEXT)")
+            for name, known in self.rows.items():
+                for row in known.values():
+                    database.execute(f"INSERT INTO {name} VALUES ({', '.join('?' * len(row))})", row)
+            return sorted(database.execute(EXPECTED[view]).fetchall())
+
+    def until_equal(self, service: Service, what: str) -> None:
+        for view in EXPECTED:
+            wanted = self.ask_sql(view)
+            until(lambda view=view, wanted=wanted: read_view(service, view) == wanted, f"{view} {what}")  # type: ignore[misc]
+
+
+def read_view(service: Service, view: str) -> list[tuple[Any, ...]]:
+    running = service.running
+    assert running is not None
+    found = ViewReader(running.plan, running.program, service.ledger, service.store).rows(view).rows.to_pylist()
+    rows = (tuple(row.values()) for row in found)
+    return sorted(
+        tuple(one.replace(tzinfo=None) if isinstance(one, dt.datetime) else one for one in row) for row in rows
+    )
+
+
+def post(producer: str, minute: int) -> tuple[Any, ...]:
+    return (producer, NOON + dt.timedelta(minutes=minute), f"{producer}{minute}", f'{{"text": "{minute}"}}')
+
+
+def test_the_views_of_a_feed_follow_posts_flips_unfollowing_and_deletions(tmp_path: Path) -> None:
+    (tmp_path / "headrace.yml").write_text(PROJECT)
+    world = World(tmp_path)
+    with world.running() as service:
+        world.write("follows", [("anna", "bob"), ("anna", "carl"), ("dora", "bob")])
+        world.write("events", [post("bob", minute) for minute in range(6)] + [post("carl", 1)])
+        world.until_equal(service, "has new posts, all on read")
+        assert read_view(service, "home/stored") == []
+        world.write("decisions", [("anna", "bob"), ("dora", "bob"), ("nobody", "bob")])
+        world.until_equal(service, "is back-filled where pairs are stored ahead")
+        assert len(read_view(service, "home/stored")) == 4
+        world.write("events", [post("bob", 7)], [post("bob", 5)])
+        world.until_equal(service, "has a new post, and an older one in place of one that was deleted")
+        world.write("events", [(*post("bob", 7)[:3], "edited")])
+        world.write("decisions", [("anna", "carl")], [("dora", "bob")])
+        world.until_equal(service, "has flips in both directions")
+        world.write("follows", [], [("anna", "bob")])
+        world.until_equal(service, "is without a pair that is no longer followed")
+        world.write("events", [post("carl", 9)])
+    with world.running() as service:  # what was written while nobody ran is there
+        world.until_equal(service, "goes on after a restart")
+
+
+def test_any_history_ends_as_sql_says(tmp_path: Path) -> None:
+    (tmp_path / "headrace.yml").write_text(PROJECT)
+    world, chance = World(tmp_path), random.Random(3)
+    with world.running() as service:
+        for step in range(5):
+            for _ in range(30):
+                who, whom = chance.sample(PEOPLE, 2)
+                name = chance.choice(["follows", "decisions"])
+                world.write(name, *chance.choice([([(who, whom)], []), ([], [(who, whom)])]))
+                known = list(world.rows["events"].values())
+                gone = [chance.choice(known)] if known and chance.random() < 0.3 else []
+                world.write("events", [post(whom, chance.randint(0, 40))], gone)
+            world.until_equal(service, f"equals SQL after {30 * (step + 1)} changes")
