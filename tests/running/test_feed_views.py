@@ -13,7 +13,10 @@ import duckdb
 
 from headrace.app.preparing import prepare
 from headrace.coordinate.perform import apply_plan
+from headrace.model.explanation import ImaginedChange, WhyFeed, WhyPair
 from headrace.model.options import ApplyWishes
+from headrace.plan.explain import what_if_running, why
+from headrace.plan.make import plan_on_running
 from headrace.run.push.items import HereRunner
 from headrace.run.push.perform import perform
 from headrace.site.folder import Folder
@@ -51,17 +54,17 @@ NOON = dt.datetime(2026, 3, 1, 12)
 class World:
     """What was written, by source, and the service that maintains the views."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = Folder(folder)
+    def __init__(self, folder: Path, environment: dict[str, str] | None = None) -> None:
+        self.folder, self.environment = Folder(folder), environment or {}
         self.rows: dict[str, dict[tuple[Any, ...], tuple[Any, ...]]] = {"events": {}, "follows": {}, "decisions": {}}
         self.keys = {"events": (0, 2), "follows": (0, 1), "decisions": (0, 1)}
 
     @contextmanager
     def running(self) -> Iterator[Service]:
-        service = Service(self.folder, {}, HereRunner(perform), in_processes=False)
+        service = Service(self.folder, self.environment, HereRunner(perform), in_processes=False)
         service.open()
         try:
-            loading = apply_plan(service, prepare(self.folder.project, {}, ApplyWishes()).plan)
+            loading = apply_plan(service, prepare(self.folder.project, self.environment, ApplyWishes()).plan)
             assert loading.done.wait(60)
             assert loading.error is None
             self.sources = service.running.plan.catalogue.sources if service.running else {}
@@ -127,6 +130,30 @@ def test_the_views_of_a_feed_follow_posts_flips_unfollowing_and_deletions(tmp_pa
         world.write("events", [post("carl", 9)])
     with world.running() as service:  # what was written while nobody ran is there
         world.until_equal(service, "goes on after a restart")
+
+
+def test_questions_about_a_feed_that_runs_are_answered_from_what_runs(tmp_path: Path) -> None:
+    (tmp_path / "headrace.yml").write_text(PROJECT)
+    with World(tmp_path).running() as service:
+        assert service.running is not None
+        plan = service.running.plan
+        assert [(feed.feed, feed.reason) for feed in plan.feeds] == [("home", None)]
+        again = plan_on_running(plan, plan.catalogue)
+        (answer,) = why(again, "home")
+        assert isinstance(answer, WhyFeed)
+        assert answer.path_s is not None
+        (pair,) = why(again, "home:anna<-bob")
+        assert isinstance(pair, WhyPair)
+        found = what_if_running(again, "home", ImaginedChange(freshness_s=0.1))
+        assert (found.before.kept, found.after.kept, found.after.reason) == (True, False, "freshness")
+        assert found.others == {}
+
+
+def test_a_feed_that_is_refused_is_left_out_of_what_runs(tmp_path: Path) -> None:
+    (tmp_path / "headrace.yml").write_text(PROJECT.replace("keep: 4", "latency: {p95: 1 ms}"))
+    plan = prepare(tmp_path, {}, ApplyWishes()).plan
+    assert [feed.reason for feed in plan.feeds] == ["latency"]
+    assert (plan.contracts, plan.graph.vertices) == ((), {})
 
 
 def test_any_history_ends_as_sql_says(tmp_path: Path) -> None:
