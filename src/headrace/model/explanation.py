@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from headrace.model.feed_plan import FeedPlan, FeedPrices
+from headrace.model.feed_plan import FeedPlan, PlannedPrices
 from headrace.model.plan import ContractPlan, Edge, Rejection, Vertex
 
 
@@ -122,7 +122,7 @@ class WhyPair:
     producer: str
     stored_ahead: bool
     rates: PairRates
-    prices: FeedPrices
+    prices: PlannedPrices
     stored_cost_h: float
     read_cost_h: float | None
     because: str

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class FeedPrices:
+class PlannedPrices:
     """Seconds of a core, unless they say otherwise. `calibrated` is whether they were measured on the running feed.
 
     `store_s` (H) is for one event in one consumer's feed, `fetch_s` (L) for one producer that a read pulls, `batch_s`
@@ -72,7 +72,7 @@ class FeedPlan:
     vertex: str
     contracts: tuple[str, ...]
     statistics: FeedStatistics
-    prices: FeedPrices
+    prices: PlannedPrices
     ahead: float
     entries_s: float
     pulls: float

@@ -10,7 +10,7 @@ from headrace.model import amounts
 from headrace.model.catalogue import Catalogue
 from headrace.model.explanation import WhyFeed, WhyPair
 from headrace.model.feed_names import name_stored
-from headrace.model.feed_plan import FeedPlan, FeedPrices
+from headrace.model.feed_plan import FeedPlan, PlannedPrices
 from headrace.model.plan import Plan
 
 HOUR_S = 3600.0
@@ -113,11 +113,11 @@ def _say_share(answer: WhyFeed) -> str:
     return f"{said}: what costs least"
 
 
-def _say_origin(prices: FeedPrices) -> str:
+def _say_origin(prices: PlannedPrices) -> str:
     return "prices that were calibrated" if prices.calibrated else "prices that are assumed until the feed runs"
 
 
-def _say_prices(prices: FeedPrices) -> str:
+def _say_prices(prices: PlannedPrices) -> str:
     return (
         f"{amounts.format_seconds(prices.store_s)} to store an event, {amounts.format_seconds(prices.fetch_s)} to fetch"
     )

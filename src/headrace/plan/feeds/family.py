@@ -37,7 +37,7 @@ from headrace.model.feed_names import (
     name_pairs,
     name_stored,
 )
-from headrace.model.feed_plan import FeedPlan, FeedPrices, FeedStatistics
+from headrace.model.feed_plan import FeedPlan, FeedStatistics, PlannedPrices
 from headrace.model.plan import Plan, Rejection
 from headrace.model.relation import fields_of
 from headrace.model.statistics import rows_of
@@ -289,7 +289,7 @@ def _measure_views(
 
 
 def _find_refusals(
-    feed: Feed, plan: Plan, prices: FeedPrices, shares: Mapping[str, float], parts: tuple[str, ...]
+    feed: Feed, plan: Plan, prices: PlannedPrices, shares: Mapping[str, float], parts: tuple[str, ...]
 ) -> Iterator[tuple[str, str]]:
     for rejection in plan.rejected:
         if rejection.contract in parts:
@@ -304,7 +304,7 @@ def _find_refusals(
         yield from _find_full(feed, plan, prices, shares)
 
 
-def _find_full(feed: Feed, plan: Plan, prices: FeedPrices, shares: Mapping[str, float]) -> Iterator[tuple[str, str]]:
+def _find_full(feed: Feed, plan: Plan, prices: PlannedPrices, shares: Mapping[str, float]) -> Iterator[tuple[str, str]]:
     """What the stores of all feeds at a site would need more of than there is."""
     catalogue, site = plan.catalogue, plan.catalogue.sites[feed.site]
     loads = {

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.model.catalogue import Catalogue, Feed, OperatorTime, Refusal
-from headrace.model.feed_plan import FeedPrices, FeedStatistics
+from headrace.model.feed_plan import FeedStatistics, PlannedPrices
 from headrace.model.plan import BlockFacts, Operator
 from headrace.model.rate import Rate
 from headrace.model.statistics import distinct_of, rate_of, rows_of, width_of
@@ -71,10 +71,10 @@ def _facts_of(catalogue: Catalogue, name: str) -> BlockFacts:
     )
 
 
-def assume_prices(catalogue: Catalogue) -> FeedPrices:
+def assume_prices(catalogue: Catalogue) -> PlannedPrices:
     """Prices before a feed was calibrated. An entry passes the engine, whose times are known, and then the store."""
     join, apply = (catalogue.operator_times[one] for one in (Operator.JOIN, Operator.APPLY))
-    return FeedPrices(STORE_S + _row_s(join) + _row_s(apply), FETCH_S, 0.0, READ_S, EVENT_S, PAGE_S, PULL_S)
+    return PlannedPrices(STORE_S + _row_s(join) + _row_s(apply), FETCH_S, 0.0, READ_S, EVENT_S, PAGE_S, PULL_S)
 
 
 def _row_s(time: OperatorTime) -> float:
@@ -95,7 +95,7 @@ class FeedLoad:
     size: float
 
 
-def most_pulls(feed: Feed, prices: FeedPrices) -> float | None:
+def most_pulls(feed: Feed, prices: PlannedPrices) -> float | None:
     """Producers that a page may pull within the latency targets; None without targets, negative if it may not even be
     read when everything is stored ahead.
     """
@@ -104,7 +104,7 @@ def most_pulls(feed: Feed, prices: FeedPrices) -> float | None:
     return (min(feed.latency.values()) - prices.page_s) / prices.pull_s
 
 
-def choose_share(feed: Feed, now: FeedStatistics, prices: FeedPrices, room: float | None) -> tuple[float, float]:
+def choose_share(feed: Feed, now: FeedStatistics, prices: PlannedPrices, room: float | None) -> tuple[float, float]:
     """The share of pairs to store ahead, and the least one that keeps the latency targets. `room` are bytes that the
     store may take, None if nobody limits it.
     """
@@ -118,7 +118,7 @@ def choose_share(feed: Feed, now: FeedStatistics, prices: FeedPrices, room: floa
     return max(least, min(wanted, max(0.0, fits))), least
 
 
-def _cheapest_share(now: FeedStatistics, prices: FeedPrices) -> float:
+def _cheapest_share(now: FeedStatistics, prices: PlannedPrices) -> float:
     """Everything, or nothing: to the mean all pairs are alike."""
     if now.reads_s is None or not now.pairs:
         return 1.0
@@ -126,7 +126,7 @@ def _cheapest_share(now: FeedStatistics, prices: FeedPrices) -> float:
     return 1.0 if pulled >= now.events_s / now.producers * prices.store_s else 0.0
 
 
-def measure_load(feed: Feed, now: FeedStatistics, prices: FeedPrices, ahead: float) -> FeedLoad:
+def measure_load(feed: Feed, now: FeedStatistics, prices: PlannedPrices, ahead: float) -> FeedLoad:
     per_producer = now.events / now.producers
     pulls = now.follows * (1.0 - ahead)
     reads_s, entries_s = now.reads_s or 0.0, now.events_s * now.followers * ahead
