@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import psycopg
+import pytest
 
 from headrace.app.preparing import prepare
 from headrace.coordinate.perform import apply_plan
@@ -154,6 +156,53 @@ def test_a_feed_that_is_refused_is_left_out_of_what_runs(tmp_path: Path) -> None
     plan = prepare(tmp_path, {}, ApplyWishes()).plan
     assert [feed.reason for feed in plan.feeds] == ["latency"]
     assert (plan.contracts, plan.graph.vertices) == ((), {})
+
+
+@pytest.mark.live
+def test_a_feed_over_tables_equals_sql_in_their_database(tmp_path: Path, postgres_dsn: str) -> None:
+    table = 'kind: table, at: us, postgres: {dsn: "${DSN}", table: public'
+    (tmp_path / "headrace.yml").write_text(f"""
+project: social
+sites: {{us: {{}}}}
+sources:
+  posts: {{{table}.posts}}, key: pid}}
+  follows: {{{table}.follows}}, key: [who, whom]}}
+feeds:
+  home: {{events: {{source: posts, producer: author, time: ts}}, per_producer: 2, freshness: 2 s,
+         follows: {{source: follows, consumer: who, producer: whom}}}}
+""")
+    wanted = """
+      SELECT f.who, f.whom, n.ts, n.pid FROM follows f JOIN decisions d ON f.who = d.who AND f.whom = d.whom
+      JOIN (SELECT *, ROW_NUMBER() OVER (PARTITION BY author ORDER BY ts DESC, pid DESC) AS n FROM posts) n
+      ON n.author = f.whom AND n.n <= 2
+    """
+    with psycopg.connect(postgres_dsn, autocommit=True) as session:
+        session.execute("CREATE TABLE posts (pid bigint PRIMARY KEY, author bigint, ts timestamp, body text)")
+        session.execute("CREATE TABLE follows (who bigint, whom bigint, PRIMARY KEY (who, whom))")
+        session.execute("CREATE TABLE decisions (who bigint, whom bigint)")
+        session.execute(
+            "INSERT INTO posts SELECT n, n % 3, '2026-01-01'::timestamp + n * '1 min'::interval, ''"
+            " FROM generate_series(1, 60) n"
+        )
+        session.execute("INSERT INTO follows SELECT n, n % 3 FROM generate_series(10, 20) n")
+        world = World(tmp_path, {"DSN": postgres_dsn})
+        with world.running() as service:
+            for change in (
+                "INSERT INTO decisions SELECT * FROM follows",
+                "INSERT INTO posts VALUES (100, 1, '2026-02-01', 'new')",
+                "DELETE FROM posts WHERE pid IN (59, 60)",
+                "DELETE FROM follows WHERE who = 11",
+                "DELETE FROM decisions WHERE whom = 2",
+                "UPDATE posts SET ts = '2026-03-01' WHERE pid = 7",
+            ):
+                before = set(session.execute("SELECT * FROM decisions").fetchall())
+                session.execute(change)
+                after = set(session.execute("SELECT * FROM decisions").fetchall())
+                write_rows(
+                    world.folder, world.sources["home/decisions"], sorted(after - before), sorted(before - after)
+                )
+                rows = sorted(session.execute(wanted).fetchall())
+                until(lambda rows=rows: read_view(service, "home/stored") == rows, change)  # type: ignore[misc]
 
 
 def test_any_history_ends_as_sql_says(tmp_path: Path) -> None:
