@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,18 @@ from headrace.connect.ledger.sqlite import open_sqlite
 from headrace.connect.postgres.sessions import connect_session
 from headrace.connect.postgres.slots import capture_names, slot_state
 from headrace.connect.sources import SOURCE_MODULES, SourceModule, connector_of
+from headrace.connect.written.inbox import list_files, put_rows
 from headrace.declare.project_file import SourceEntry
-from headrace.model.catalogue import FileFolder, Origin, OtherOrigin, PostgresTable, Source, SourceColumn, SourceKind
+from headrace.model.catalogue import (
+    WRITTEN_HERE,
+    FileFolder,
+    Origin,
+    OtherOrigin,
+    PostgresTable,
+    Source,
+    SourceColumn,
+    SourceKind,
+)
 from headrace.model.errors import Fenced, LeaseHeld, Location
 from headrace.model.log import Commit, Lease
 from headrace.model.notes import CapturedUpTo, SourceLoaded, read_note
@@ -185,11 +195,25 @@ class SimulatedWorld(PortWorld):
         assert note is not None and note.place == {"rows": str(LISTS["port"].confirmed)}
 
 
-@pytest.fixture(params=["files", "simulated", pytest.param("postgres", marks=pytest.mark.live)])
+class WrittenWorld(PortWorld):
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, WRITTEN_HERE)
+        self.source = replace(self.source, kind=SourceKind.TABLE, key=("id",), time=None, retention_s=None)
+        self.columns = tuple((column.name, column.type) for column in self.source.columns or ())
+
+    def add(self, number: int) -> None:
+        put_rows(self.folder / "scratch", self.columns, [(number, NOON)])
+
+    def check_confirmed(self) -> None:
+        assert list_files(self.folder / "scratch", 10) == []
+
+
+@pytest.fixture(params=["files", "written", "simulated", pytest.param("postgres", marks=pytest.mark.live)])
 def world(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PortWorld]:
     monkeypatch.setitem(SOURCE_MODULES, "simulated", SourceModule("tests.connect.simulated_source", asked=False))
     makers: dict[str, Callable[[], PortWorld]] = {
         "files": lambda: FolderWorld(tmp_path),
+        "written": lambda: WrittenWorld(tmp_path),
         "simulated": lambda: SimulatedWorld(tmp_path),
         "postgres": lambda: PostgresWorld(tmp_path, request.getfixturevalue("postgres_dsn")),
     }
@@ -276,4 +300,5 @@ def test_nobody_but_connect_and_the_project_file_names_kinds_of_sources():
 
 
 def test_every_field_that_says_where_rows_are_has_a_kind_and_every_kind_a_field():
-    assert set(SourceEntry.origin_fields()) == set(SOURCE_MODULES)
+    """But for rows that the service writes: no project has them."""
+    assert set(SourceEntry.origin_fields()) == set(SOURCE_MODULES) - {WRITTEN_HERE.kind}

@@ -24,13 +24,13 @@ TEXT = """
     sources:
       tweets: {kind: table, at: us, key: [tid], columns: {tid: {type: bigint, width: 8}, uid: bigint, lang: text},
                rows: 7M, rate: 100 /s, stays: [us, eu]}
-      posts: {kind: stream, at: us, time: ts, columns: {author: bigint, ts: timestamp}, retention: 1 h}
+      posts: {kind: stream, at: us, time: ts, columns: {pid: bigint, author: bigint, ts: timestamp}, retention: 1 h}
       follows: {kind: table, at: us, columns: {who: bigint, whom: bigint}, static: true}
       friends: {kind: table, at: us, columns: {a: bigint, b: bigint}}
     contracts:
       english: {view: english, at: eu, freshness: 30 s, penalty: 0.001 $/row, owner: me, deliver: {delta: out}}
     feeds:
-      home: {events: {source: posts, producer: author, time: ts},
+      home: {events: {source: posts, producer: author, time: ts, id: pid},
              follows: {source: follows, consumer: who, producer: whom}, latency: {p95: 50 ms}}
     devices:
       phones: {table: friends, id: a, down: 0.5, capacity: 20,
@@ -69,7 +69,12 @@ def city() -> headrace.Project:
             stays=["us", "eu"],
         )
         .source(
-            "posts", kind="stream", at="us", time="ts", columns={"author": "bigint", "ts": "timestamp"}, retention="1 h"
+            "posts",
+            kind="stream",
+            at="us",
+            time="ts",
+            columns={"pid": "bigint", "author": "bigint", "ts": "timestamp"},
+            retention="1 h",
         )
         .source("follows", at="us", columns={"who": "bigint", "whom": "bigint"}, static=True)
         .source("friends", at="us", columns={"a": "bigint", "b": "bigint"})
@@ -86,7 +91,7 @@ def city() -> headrace.Project:
         )
         .feed(
             "home",
-            events={"source": "posts", "producer": "author", "time": "ts"},
+            events={"source": "posts", "producer": "author", "time": "ts", "id": "pid"},
             follows={"source": "follows", "consumer": "who", "producer": "whom"},
             latency={"p95": "50 ms"},
         )

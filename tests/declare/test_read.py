@@ -175,14 +175,14 @@ def test_admission_is_sustainable_unless_said(tmp_path: Path) -> None:
 def test_feeds_devices_templates_and_functions(tmp_path: Path) -> None:
     text = """
         sources:
-          posts: {kind: stream, at: us, time: ts, columns: {author: bigint, ts: timestamp}}
+          posts: {kind: stream, at: us, time: ts, columns: {pid: bigint, author: bigint, ts: timestamp}}
           follows: {kind: table, at: us, columns: {who: bigint, whom: bigint}}
           people: {kind: table, at: us, key: uid, columns: {uid: bigint, room: int}}
           friends: {kind: table, at: us, columns: {uid: bigint, friend: bigint}}
         feeds:
-          home: {events: {source: posts, producer: author, time: ts},
+          home: {events: {source: posts, producer: author, time: ts, id: pid},
                  follows: {source: follows, consumer: who, producer: whom},
-                 per_producer: 5, diversity: {more_than: 2, within: 1 h}, latency: {p95: 50 ms}, store: redis}
+                 per_producer: 5, diversity: {more_than: 2, within: 1 h}, latency: {p95: 50 ms}, store: {redis: {url: "redis://localhost"}}}
         devices:
           phones: {table: people, id: uid, up: 1.0, down: 0.5, capacity: room,
                    streams: {location: {columns: {lat: double, lng: double}, rate: 0.1 /s}}}

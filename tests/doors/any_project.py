@@ -183,13 +183,7 @@ class Grammar:
         column = self.random.choice(columns)
         made: dict[str, object] = {}
         if self.chance(0.5):
-            made["feeds"] = {
-                "home": {
-                    "events": {"source": table, "producer": column, "time": columns[0]},
-                    "follows": {"source": table, "consumer": column, "producer": columns[-1]},
-                }
-                | self.some(limit=(20, 1), coherency=("global", "per-producer"), latency=({"p95": "50 ms"},))
-            }
+            made["feeds"] = {"home": self.feed(table, column, sites)}
         if self.chance(0.6):
             view = self.name()
             self.views[view] = "SELECT x.lat AS lat, y.lng AS lng FROM a.location x JOIN b.location y ON x.lat = y.lat"
@@ -198,6 +192,18 @@ class Grammar:
             per = {"table": table, "a": column, "b": columns[-1]}
             made["templates"] = {"near": {"per": per, "devices": "phones", "view": view}}
         return made
+
+    def feed(self, table: str, column: str, sites: list[str]) -> dict[str, object]:
+        times = [name for name, type_ in self.tables[table].items() if type_ == "timestamp"]
+        events: object = "api"
+        follows: object = "api"
+        if times and self.chance(0.8):
+            events = {"source": table, "producer": column, "time": self.random.choice(times)} | self.some(id=(column,))
+            follows = {"source": table, "consumer": self.random.choice(list(self.tables[table])), "producer": column}
+        made: dict[str, object] = {"events": events, "follows": follows}
+        made |= self.some(limit=(20, 1), coherency=("global", "per-producer"), latency=({"p95": "50 ms"},))
+        made |= self.some(freshness=("2 s", "1 min"), keep=(200, 20), reads=("300 /s", 0.01), rank=("age_s",))
+        return made | {"at": self.random.choice(sites)}
 
     # Views
 

@@ -21,7 +21,7 @@ PROJECT = """
       totals: {view: totals, at: us, freshness: 30 s}
     feeds:
       home:
-        events: {source: orders, producer: COLUMN, time: placed}
+        events: {source: orders, producer: COLUMN, time: placed, id: id}
         follows: {source: orders, consumer: id, producer: id}
 """
 VIEW = "SELECT customer, sum(total) AS total FROM orders GROUP BY customer"

@@ -1,4 +1,4 @@
-"""Six pages that show how the planner decides: each is what the commands print about a small project of its own.
+"""Seven pages that show how the planner decides: each is what the commands print about a small project of its own.
 
 A page is `tests/golden/plans/NAME/page.txt`, beside the project. What runs is saved as the service saves it, so that
 `plan` and `apply --dry-run` compare with it.
@@ -107,6 +107,19 @@ SITUATIONS = (
         ),
         ("headrace apply --dry-run",),
     ),
+    Situation(
+        "a-feed-is-planned",
+        "A feed is three views and a store: look for home, which is stored ahead for\n"
+        "everybody because pages are read often, and for what would be pulled if not.",
+        (
+            "headrace plan",
+            "headrace why home",
+            "headrace why 'home:anna<-bob'",
+            "headrace whatif home --freshness 1s",
+        ),
+        (Edit("headrace.yml", "reads: 322 /s", "reads: 10 /s"),),
+        ("headrace why 'home:anna<-bob'",),
+    ),
 )
 
 
@@ -141,7 +154,7 @@ def test_every_project_has_its_page() -> None:
 
 
 def _files() -> list[Path]:
-    return [Path("headrace.yml"), *sorted(Path("views").iterdir())]
+    return [Path("headrace.yml"), *sorted(Path("views").glob("*"))]
 
 
 def _console(command: str, printed: str) -> str:

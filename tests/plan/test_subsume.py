@@ -19,6 +19,7 @@ from headrace.testing import SCHEMA, tables
 
 COLUMNS = {name: tuple(Field(c.name, c.type) for c in source.columns or ()) for name, source in SCHEMA.items()}
 
+FIRST = "(select *, {1}() over (partition by k order by n desc) as rn from (select {0} from r) as i) as t where rn <= 2"
 HOLDS = (
     ("select k, n from r where n > 1", "select k from r where n > 5"),
     ("select k, n from r", "select n + 1 as m from r where n in (3, 4)"),
@@ -34,8 +35,47 @@ HOLDS = (
         "select window.start w, k, count(*) c from r group by window(at, '10 minutes'), k",
         "select window.start w, count(*) c from r group by window(at, '1 hour')",
     ),
+    # First rows. The whole row breaks ties, field by field, so a narrower row has to be the beginning of the wider.
+    (
+        f"select k, n, name from {FIRST.format('k, n, name', 'row_number')}",
+        f"select n, k from {FIRST.format('k, n', 'row_number')}",
+    ),
+    (
+        f"select k as a, n as b, name from {FIRST.format('k, n, name, x', 'row_number')}",
+        f"select k from {FIRST.format('k, n, name', 'row_number')}",
+    ),
+    (
+        f"select k, n, name from {FIRST.format('k, n, name', 'rank')}",
+        f"select n, name, k from {FIRST.format('k, name, n', 'rank')}",
+    ),
+    (
+        f"select k, n, name, rn from {FIRST.format('k, n, name', 'row_number')}",
+        f"select n, rn from {FIRST.format('k, n', 'row_number')}",
+    ),
+    ("select k, n, name from r order by n limit 3", "select n from r order by n limit 3"),
+    (
+        f"select k, n, name from {FIRST.format('k, n, name', 'row_number')}",
+        f"select n + 1 as m from {FIRST.format('k, n', 'row_number')}",
+    ),
 )
 FAILS = (
+    (
+        f"select k, n, name from {FIRST.format('k, n, name', 'row_number')}",
+        f"select n, k, x from {FIRST.format('k, n, x', 'row_number')}",
+    ),
+    (
+        f"select k, n from {FIRST.format('k, n', 'row_number')}",
+        f"select k, n, name from {FIRST.format('k, n, name', 'row_number')}",
+    ),
+    ("select k, n, name, x from r order by n limit 3", "select k, x, n from r order by n limit 3"),
+    ("select k, n, 1 div n as m from r order by n limit 3", "select k, n from r order by n limit 3"),
+    (
+        f"select k, n, name from {FIRST.format('k, n, name', 'rank')}",
+        f"select k, n from {FIRST.format('k, n', 'row_number')}",
+    ),
+    ("select k, n, name from r order by n limit 3", "select n from r order by n limit 2"),
+    ("select k, n, name from r order by n limit 3", "select n from r order by n desc limit 3"),
+    ("select k, n, name from r order by n limit 3", "select n from r where k > 1 order by n limit 3"),
     ("select k, n from r where n > 5", "select k from r where n > 1"),
     ("select k from r where n > 1", "select k from r where n > 5"),
     ("select k from r where n > 1", "select k, n from r where n > 1"),

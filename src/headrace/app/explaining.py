@@ -14,6 +14,7 @@ from headrace.declare.units import BANDWIDTH, DURATION, FACTOR, RATE, Unreadable
 from headrace.model.catalogue import Catalogue
 from headrace.model.errors import UsageError
 from headrace.model.explanation import ContractOutcome, Grounds, ImaginedChange, WhatIf, Why
+from headrace.model.feed_names import name_stored
 from headrace.model.plan import Plan, PlannedBlock, PlanOptions
 from headrace.model.statistics import rate_of
 from headrace.plan.explain import grounds, results_of, sources_of, what_if, what_if_running, why
@@ -96,7 +97,7 @@ def imagine(directory: Path, environment: Mapping[str, str], contract: str, wish
     """
     running, measured = _as_it_runs(directory)
     on_apply, results = None, tuple[PlannedBlock, ...]()
-    if running is not None and contract in running.catalogue.contracts:
+    if running is not None and _is_running(running, contract):
         catalogue, results = running.catalogue, results_of(running, contract)
         answer = what_if_running(running, contract, _make_change(catalogue, wishes))
         planned = running_to_plan_on(Folder(directory)) or running
@@ -105,8 +106,20 @@ def imagine(directory: Path, environment: Mapping[str, str], contract: str, wish
     else:
         catalogue = planned_catalogue(directory, environment)
         answer = what_if(catalogue, contract, _make_change(catalogue, wishes))
-    read = everything_read(catalogue, catalogue.contracts[contract].view)
+    read = _find_read(catalogue, contract)
     return Imagined(answer, grounds(catalogue, read, measured, results), on_apply)
+
+
+def _is_running(running: Plan, name: str) -> bool:
+    return name in running.catalogue.contracts or name_stored(name) in running.catalogue.contracts
+
+
+def _find_read(catalogue: Catalogue, name: str) -> frozenset[str]:
+    """Everything that the view of a contract reads, or a feed."""
+    feed = catalogue.feeds.get(name)
+    if name in catalogue.contracts or feed is None:
+        return everything_read(catalogue, catalogue.contracts[name].view)
+    return everything_read(catalogue, feed.events.source) | everything_read(catalogue, feed.follows.source)
 
 
 def _make_change(catalogue: Catalogue, wishes: Wishes) -> ImaginedChange:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headrace.model.catalogue import Catalogue
+from headrace.model.feed_plan import FeedPlan
 from headrace.model.options import ApplyWishes
 from headrace.model.plan import Plan
 from headrace.plan.versions import Asked, plan_versions
@@ -14,10 +17,28 @@ def plan_on_what_runs(
     folder: Folder, running: Plan | None, declared: Catalogue, wishes: ApplyWishes
 ) -> tuple[Plan, dict[str, float]]:
     """The plan, and what forced contracts are promised, in seconds. They stay forced while they ask for the same."""
-    forced = _still_forced(folder, declared)
+    settled, refused = _settle_feeds(declared)
+    forced = _still_forced(folder, settled)
     if wishes.replan or running is None:
-        forced = {name: declared.contracts[name].freshness_s for name in forced}
-    return plan_versions(running, Asked(declared, forced, wishes.force, wishes.replan), read_forced_promises(folder))
+        forced = {name: settled.contracts[name].freshness_s for name in forced}
+    asked = Asked(settled, forced, wishes.force, wishes.replan)
+    plan, promised = plan_versions(running, asked, read_forced_promises(folder))
+    return (replace(plan, feeds=(*_describe_feeds(plan), *refused)) if declared.feeds else plan), promised
+
+
+def _settle_feeds(declared: Catalogue) -> tuple[Catalogue, tuple[FeedPlan, ...]]:
+    if not declared.feeds:
+        return declared, ()
+    from headrace.plan.feeds.family import settle_feeds
+    from headrace.plan.make import plan_declared
+
+    return settle_feeds(declared, plan_declared)
+
+
+def _describe_feeds(plan: Plan) -> tuple[FeedPlan, ...]:
+    from headrace.plan.feeds.family import describe_feeds
+
+    return describe_feeds(plan)
 
 
 def _still_forced(folder: Folder, declared: Catalogue) -> dict[str, float]:

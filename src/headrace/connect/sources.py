@@ -28,8 +28,9 @@ class SourceModule:
 SOURCE_MODULES: dict[str, SourceModule] = {
     "files": SourceModule("headrace.connect.folders.source", asked=False),
     "postgres": SourceModule("headrace.connect.postgres.source", asked=True),
+    "written": SourceModule("headrace.connect.written.source", asked=False),
 }
-"""By the name of the kind, which is the field of a source in the project file."""
+"""By the name of the kind, which is the field of a source in the project file; nobody declares what is written."""
 
 
 def connector_of(kind: str) -> SourceConnector:

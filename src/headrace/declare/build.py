@@ -11,7 +11,6 @@ from headrace.declare.project_file import (
     ContractEntry,
     DevicesEntry,
     EngineEntry,
-    FeedEntry,
     FunctionEntry,
     SiteEntry,
     SourceEntry,
@@ -20,10 +19,6 @@ from headrace.model.catalogue import (
     Contract,
     Devices,
     DeviceStream,
-    Diversity,
-    Events,
-    Feed,
-    Follows,
     Headroom,
     Host,
     Link,
@@ -148,27 +143,6 @@ def _build_contract(name: str, entry: ContractEntry, where: Location) -> Contrac
         owner=entry.owner,
         deliver=None if entry.deliver is None else entry.deliver.to_place(),
         refresh=entry.refresh,
-        declared_at=where,
-    )
-
-
-def build_feeds(entries: Entries) -> dict[str, Feed]:
-    where = entries.document.key_at
-    return {name: _feed(name, entry, where(("feeds", name))) for name, entry in entries.feeds.items()}
-
-
-def _feed(name: str, entry: FeedEntry, where: Location) -> Feed:
-    events, follows, diversity = entry.events, entry.follows, entry.diversity
-    return Feed(
-        name=name,
-        events=Events(events.source, events.producer, events.time),
-        follows=Follows(follows.source, follows.consumer, follows.producer),
-        coherency=entry.coherency.value,
-        limit=entry.limit,
-        per_producer=entry.per_producer,
-        diversity=None if diversity is None else Diversity(diversity.more_than, diversity.within),
-        latency=dict(entry.latency),
-        store=entry.store.value,
         declared_at=where,
     )
 

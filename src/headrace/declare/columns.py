@@ -1,4 +1,4 @@
-"""Columns against columns: keys, times, producers and device ids must be columns of the sources they are looked for in.
+"""Columns against columns: keys, times and device ids must be columns of the sources they are looked for in.
 
 Runs after databases were asked (where that was wished), since a source's columns may come from there. Sources whose
 columns are not known are passed over.
@@ -22,13 +22,6 @@ def check_columns(entries: Entries, sources: Mapping[str, Source]) -> Iterator[P
     """All mistakes about columns. `sources` are those whose entries are right."""
     for source in sources.values():
         yield from _check_source(entries, source)
-    for name, feed in entries.feeds.items():
-        path: Path = ("feeds", name)
-        events, follows = sources.get(feed.events.source), sources.get(feed.follows.source)
-        yield from _unknown(entries, events, feed.events.producer, (*path, "events", "producer"))
-        yield from _unknown(entries, events, feed.events.time, (*path, "events", "time"))
-        yield from _unknown(entries, follows, feed.follows.consumer, (*path, "follows", "consumer"))
-        yield from _unknown(entries, follows, feed.follows.producer, (*path, "follows", "producer"))
     for name, devices in entries.devices.items():
         path = ("devices", name)
         table = sources.get(devices.table)

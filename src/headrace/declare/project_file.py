@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import (
@@ -330,16 +331,56 @@ class ContractEntry(Entry):
     refresh: Refresh = Refresh.INCREMENTAL
 
 
-class EventsEntry(Entry):
-    source: Name = Field(examples=["posts"])
+API = "api"
+"""Written in place of a table: rows come through Headrace's own API."""
+
+
+def _read_rows(entry: type[RowsEntry], written: object) -> object:
+    if written == API:
+        return entry.for_api()
+    if isinstance(written, str):
+        raise Unreadable(f'"{written}" is not "{API}"', f"write `{API}`, or a mapping with `source` or `view`")
+    places = [] if not isinstance(written, dict) else [place for place in ("source", "view") if place in written]
+    if isinstance(written, dict) and not places:
+        raise Unreadable("a source or a view is needed", f"write `source: NAME`, `view: NAME`, or only `{API}`")
+    if len(places) == 2:
+        raise Unreadable("`source` and `view` are two ways to say it", "keep one")
+    return written
+
+
+class RowsEntry(Entry):
+    """Rows that a feed reads: of a source, of a view, or of the API, which brings columns of its own."""
+
+    source: Name | None = None
+    view: Name | None = None
+
+    @classmethod
+    def for_api(cls) -> Self:
+        """Without a source or a view, which nobody can write."""
+        raise NotImplementedError
+
+    @property
+    def reads(self) -> str | None:
+        return self.source or self.view
+
+
+class EventsEntry(RowsEntry):
     producer: ColumnName = Field(examples=["author"])
     time: ColumnName = Field(examples=["ts"])
+    id: ColumnName | None = None
+
+    @classmethod
+    def for_api(cls) -> Self:
+        return cls.model_construct(producer="producer", time="time", id="id")
 
 
-class FollowsEntry(Entry):
-    source: Name = Field(examples=["follows"])
+class FollowsEntry(RowsEntry):
     consumer: ColumnName = Field(examples=["who"])
     producer: ColumnName = Field(examples=["whom"])
+
+    @classmethod
+    def for_api(cls) -> Self:
+        return cls.model_construct(consumer="consumer", producer="producer")
 
 
 class DiversityEntry(Entry):
@@ -352,20 +393,67 @@ class Coherency(StrEnum):
     GLOBAL = "global"
 
 
-class FeedStore(StrEnum):
-    POSTGRES = "postgres"
-    REDIS = "redis"
+class PostgresStoreEntry(Entry):
+    dsn: StrictStr = Field(examples=["${FEEDS_DSN}"])
+
+
+class RedisStoreEntry(Entry):
+    url: StrictStr = Field(examples=["${FEEDS_URL}"])
+
+
+def _read_store(written: object) -> object:
+    if written == "postgres":
+        return StoreEntry.embedded()
+    hint = "write `postgres`, `{postgres: {dsn: ...}}` or `{redis: {url: ...}}`"
+    if written == "redis":
+        raise Unreadable("Headrace has no Redis of its own", 'write its address: `{redis: {url: "${FEEDS_URL}"}}`')
+    if isinstance(written, str):
+        raise Unreadable(f'"{written}" is not a store', hint)
+    if isinstance(written, dict) and len(written.keys() & {"postgres", "redis"}) != 1:
+        raise Unreadable("exactly one store is needed", hint)
+    return written
+
+
+class StoreEntry(Entry):
+    """Where a feed's entries are kept; neither field is set for the PostgreSQL that Headrace brings."""
+
+    postgres: PostgresStoreEntry | None = None
+    redis: RedisStoreEntry | None = None
+
+    @classmethod
+    def embedded(cls) -> Self:
+        return cls.model_construct()
+
+    @property
+    def kind(self) -> str:
+        return "postgres" if self.redis is None else "redis"
+
+    @property
+    def address(self) -> str | None:
+        if self.redis is not None:
+            return self.redis.url
+        return None if self.postgres is None else self.postgres.dsn
 
 
 class FeedEntry(Entry):
-    events: EventsEntry = Field(examples=[{"source": "posts", "producer": "author", "time": "ts"}])
-    follows: FollowsEntry = Field(examples=[{"source": "follows", "consumer": "who", "producer": "whom"}])
+    at: Name | None = None
+    freshness: Duration = 5.0
+    events: Annotated[EventsEntry, BeforeValidator(partial(_read_rows, EventsEntry))] = Field(
+        examples=[{"source": "posts", "producer": "author", "time": "ts", "id": "pid"}]
+    )
+    follows: Annotated[FollowsEntry, BeforeValidator(partial(_read_rows, FollowsEntry))] = Field(
+        examples=[{"source": "follows", "consumer": "who", "producer": "whom"}]
+    )
     coherency: Coherency = Coherency.PER_PRODUCER
     limit: Count = 20
     per_producer: Count | None = None
+    keep: Count = 200
     diversity: DiversityEntry | None = None
     latency: dict[str, Duration] = {}
-    store: FeedStore = FeedStore.POSTGRES
+    pool: Count | None = None
+    rank: StrictStr | None = None
+    reads: Annotated[float, _amount(units.READS)] | None = None
+    store: Annotated[StoreEntry, BeforeValidator(_read_store)] = StoreEntry.embedded()
 
 
 class DeviceStreamEntry(Entry):

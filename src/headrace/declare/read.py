@@ -4,7 +4,7 @@
                                                          |
     views/*.sql ----------------------------+          build --[inspect]--> sources --columns--> columns that exist
                                             |                                  |
-                                            +---------------- sql -------------+--> views --> Catalogue
+                                            +---------------- sql -------------+--> views --feeds--> Catalogue
 
 Each step goes on with what the one before could read, so that the mistakes of all steps are reported together.
 """
@@ -17,13 +17,14 @@ from pathlib import Path
 from headrace.declare import build
 from headrace.declare.columns import check_columns
 from headrace.declare.entries import Entries, read_entries
+from headrace.declare.feeds import read_feeds
 from headrace.declare.project_text import ProjectText, read_files
 from headrace.declare.recompute import InFull, with_recomputed
 from headrace.declare.references import check_references
 from headrace.declare.sql import read_predicate
 from headrace.declare.variables import secrets_in_clear, unset_variables
 from headrace.declare.views import read_all_views
-from headrace.model.catalogue import Catalogue, Refusal, Selectivity, Source, View
+from headrace.model.catalogue import Catalogue, Feed, Refusal, Selectivity, Source, View
 from headrace.model.errors import InputError, Location, Problem, Severity
 
 Inspect = Callable[[str, Mapping[str, Source]], tuple[Mapping[str, Source], tuple[Problem, ...]]]
@@ -65,6 +66,8 @@ def read_text(
     problems += check_columns(entries, sources)
     views, mistakes = read_all_views(project.views, entries, sources, None if unanswered else unknown_columns)
     problems += mistakes
+    feeds, mistakes = read_feeds(entries, sources, views)
+    problems += mistakes
     functions = build.build_functions(entries)
     in_full = with_recomputed(views, build.build_contracts(entries), project.views, sources, functions)
     problems += in_full.problems
@@ -73,7 +76,7 @@ def read_text(
     problems += [*secrets_in_clear(project.document), *unset_variables(project.document, environment)]
     if any(problem.severity is Severity.ERROR for problem in problems):
         raise InputError(in_order(problems))
-    return _catalogue(project, entries, sources, in_full, selectivity, [*problems, *_notes(entries, views)])
+    return _catalogue(project, entries, sources, in_full, feeds, selectivity, [*problems, *_notes(entries, views)])
 
 
 def _catalogue(
@@ -81,6 +84,7 @@ def _catalogue(
     entries: Entries,
     sources: Mapping[str, Source],
     in_full: InFull,
+    feeds: Mapping[str, Feed],
     selectivity: tuple[Selectivity, ...],
     problems: list[Problem],
 ) -> Catalogue:
@@ -94,7 +98,7 @@ def _catalogue(
         sources=sources,
         views=in_full.views,
         contracts=in_full.contracts,
-        feeds=build.build_feeds(entries),
+        feeds=feeds,
         devices=build.build_devices(entries),
         templates=build.build_templates(entries),
         functions=build.build_functions(entries),
@@ -131,6 +135,7 @@ def _notes(entries: Entries, views: Mapping[str, View]) -> Iterator[Problem]:
     used = {contract.view for contract in entries.contracts.values()}
     used |= {template.view for template in entries.templates.values()}
     used |= {read for view in views.values() for read in view.reads}
+    used |= {rows.view for feed in entries.feeds.values() for rows in (feed.events, feed.follows) if rows.view}
     for name, view in views.items():
         yield from view.notes
         if name not in used and not isinstance(view.query, Refusal):

@@ -9,7 +9,7 @@ from headrace.declare.build import OPERATOR_TIMES
 from headrace.declare.document import Path
 from headrace.declare.engine import AUTHENTICATE_CLUSTER, OPEN_CLUSTER, exposing, is_open_cluster
 from headrace.declare.entries import Entries
-from headrace.declare.project_file import SourceEntry
+from headrace.declare.project_file import Coherency, FeedEntry, SourceEntry
 from headrace.declare.validate import describe
 from headrace.model.catalogue import CopyPlace, SourceKind
 from headrace.model.copy_places import name_place
@@ -27,7 +27,8 @@ def check_references(entries: Entries, views: Mapping[str, Location]) -> Iterato
         yield from _check_source(entries, name, source)
     yield from _check_addresses(entries)
     yield from _check_contracts(entries, views)
-    yield from _check_feeds_and_devices(entries)
+    yield from _check_feeds(entries, views)
+    yield from _check_devices(entries)
     yield from _check_templates(entries, views)
     yield from _check_tuning(entries)
     yield from _check_engines(entries)
@@ -158,18 +159,48 @@ def _check_contracts(entries: Entries, views: Mapping[str, Location]) -> Iterato
         taken[place] = f'contract "{name}" delivers to as well'
 
 
-def _check_feeds_and_devices(entries: Entries) -> Iterator[Problem]:
+def _check_feeds(entries: Entries, views: Mapping[str, Location]) -> Iterator[Problem]:
     for name, feed in entries.feeds.items():
         path: Path = ("feeds", name)
-        yield from _unknown(entries, "source", feed.events.source, (*path, "events", "source"))
-        yield from _unknown(entries, "source", feed.follows.source, (*path, "follows", "source"))
+        if feed.at is not None:
+            yield from _unknown(entries, "site", feed.at, (*path, "at"))
+        for part, rows in (("events", feed.events), ("follows", feed.follows)):
+            if rows.source is not None:
+                yield from _unknown(entries, "source", rows.source, (*path, part, "source"))
+            if rows.view is not None:
+                yield from _unknown_view(entries, rows.view, (*path, part, "view"), views)
         for percentile in feed.latency:
             if not re.fullmatch(r"mean|p(0*[1-9]\d?|\d{1,2}\.\d*[1-9]\d*)", percentile):
                 what = f'latency of feed "{name}" has no percentile "{percentile}"'
                 where = entries.document.key_at((*path, "latency", percentile))
                 yield Problem(what, where, "write mean, or a percentile such as p95 or p99.9")
+        if name in entries.written["contracts"]:
+            what = f'feed "{name}" has the name of a contract'
+            yield Problem(what, entries.document.key_at(path), "rename one: commands take both by their names")
+        yield from _check_pages(entries, name, feed)
+
+
+def _check_pages(entries: Entries, name: str, feed: FeedEntry) -> Iterator[Problem]:
+    """What a page shows must fit together."""
+    path: Path = ("feeds", name)
+    if feed.diversity is not None and feed.coherency is Coherency.GLOBAL:
+        what = f'feed "{name}" has `diversity`, which does not go with `coherency: global`'
+        hint = "a diverse page leaves out newer entries, and a global one may not; remove one of the two"
+        yield Problem(what, entries.document.key_at((*path, "diversity")), hint)
+    if feed.pool is not None and feed.rank is None and "rank" not in entries.lost[path]:
+        what = f'feed "{name}" has a `pool`, and no `rank` that would order it'
+        yield _problem(entries, (*path, "pool"), what, "write `rank: EXPRESSION`, or remove the pool")
+    if feed.pool is not None and feed.pool < feed.limit and "limit" not in entries.lost[path]:
+        what = f'the pool of feed "{name}" is smaller than a page, which has {feed.limit} entries'
+        yield _problem(entries, (*path, "pool"), what, f"write {feed.limit} or more")
+    if feed.per_producer is not None and feed.keep < feed.per_producer:
+        what = f'feed "{name}" keeps {feed.keep} events of a producer, and may show {feed.per_producer}'
+        yield _problem(entries, (*path, "per_producer"), what, f"write `keep: {feed.per_producer}` or more")
+
+
+def _check_devices(entries: Entries) -> Iterator[Problem]:
     for name, devices in entries.devices.items():
-        path = ("devices", name)
+        path: Path = ("devices", name)
         if name == "cloud":
             what = 'devices cannot be called "cloud": that is where a view runs when not on a device'
             yield Problem(what, entries.document.key_at(path), "choose another name")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from sqlglot import exp
 
 from headrace.declare.query.environment import Books, BrokenView, Declared, Environment, NamedQuery, Purpose, Rows
-from headrace.declare.query.expressions import read_condition
+from headrace.declare.query.expressions import read_condition, read_value
 from headrace.declare.query.finish import finish
 from headrace.declare.query.items import SelectItem, outputs
 from headrace.declare.query.queries import read_query as read_rows
@@ -25,10 +25,11 @@ from headrace.declare.query.shown_order import find_order
 from headrace.declare.query.stage import QueryStage
 from headrace.declare.query.tables import scan
 from headrace.declare.query.text import Text, parse_condition, parse_query, too_deep
-from headrace.model.catalogue import PythonFunction, Refusal, Source, View
+from headrace.model.catalogue import PythonFunction, Refusal, Source, SourceColumn, SourceKind, View
 from headrace.model.errors import InputError, Location, Problem, UnsupportedSql
-from headrace.model.expr import Column, Expr
+from headrace.model.expr import Column, Expr, rename_columns
 from headrace.model.relation import Projection, Relation, fields_of
+from headrace.model.types import Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,17 @@ def read_predicate(text: str, where: Location, source: Source) -> Expr:
     stage = make_stage(written, source, "a condition")
     with report_mistakes(stage):
         return read_condition(parse_condition(written), stage)
+
+
+def read_scalar(text: str, where: Location, columns: Mapping[str, Type]) -> Expr:
+    """A value over columns that go by their own names. Raises InputError."""
+    written, name = Text(text, where), "entry"
+    fields = tuple(SourceColumn(column, type_) for column, type_ in columns.items())
+    source = Source(name, SourceKind.TABLE, "", (), fields, None, None, False, False, None, None, None, None, where)
+    stage = make_stage(written, source, "a value")
+    with report_mistakes(stage):
+        value = read_value(parse_condition(written), stage)
+    return rename_columns(value, {f"{name}.{column}": column for column in columns})
 
 
 def make_stage(text: Text, source: Source, clause: str) -> QueryStage:

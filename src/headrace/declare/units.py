@@ -96,6 +96,7 @@ BANDWIDTH = Dimension("a bandwidth", "100 Mbps", _BITS_PER_SECOND | _BYTES_PER_S
 ROWS = Dimension("a number of rows", "7M rows", _ROWS, plain="")
 DISTINCT = Dimension("a number of values", "700000", _COUNTS, plain="", zero=False)
 RATE = Dimension("a rate of changed rows", "100 /s", _ROWS_PER_SECOND, plain="/s")
+READS = Dimension("a rate of reads", "300 /s", _ROWS_PER_SECOND, plain="/s")
 CPU_PRICE = Dimension("a price per core and hour", "0.34 $/core-hour", _dollars(_PER_CORE_HOUR), plain="$/core-hour")
 DISK_PRICE = Dimension(
     "a price per GB and month",

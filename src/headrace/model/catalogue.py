@@ -145,6 +145,9 @@ class OtherOrigin:
 Origin = PostgresTable | FileFolder | OtherOrigin
 """Where rows of a source are. `kind` is the field of the project file that says so."""
 
+WRITTEN_HERE = OtherOrigin("written")
+"""The origin of a source that has no database: the service writes its rows. Nobody declares one."""
+
 
 @dataclass(frozen=True, slots=True)
 class DeltaFolder:
@@ -262,33 +265,59 @@ class Contract:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Where a feed's events come from."""
+    """Where a feed's events come from: a source or a view by its name, and its columns.
+
+    `id` tells a producer's events apart; without one, their times do. With `is_api`, the source is one that the feed
+    brings along (`plan.feeds.family`), and people post to it.
+    """
 
     source: str
     producer: str
     time: str
+    id: str | None = None
+    is_api: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Follows:
-    """Who follows whom."""
+    """Who follows whom: a source or a view by its name, and its columns; `is_api` as for events."""
 
     source: str
     consumer: str
     producer: str
+    is_api: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Diversity:
-    """No more than `more_than` entries of one producer `within_s` seconds."""
+    """The paper's k,t-diversity: a page shows no more than `more_than` entries of one producer, until every producer
+    with an event within the last `within_s` seconds is shown.
+    """
 
     more_than: int
     within_s: float
 
 
 @dataclass(frozen=True, slots=True)
+class Rank:
+    """Orders a pool of a feed's newest entries: larger values come first, and newer entries among equal ones.
+
+    The expression reads the entry's columns by their own names, and `age_s`.
+    """
+
+    text: str
+    expression: Expr
+    pool: int
+
+
+@dataclass(frozen=True, slots=True)
 class Feed:
-    """The latest events of everyone a consumer follows. `latency` maps `p95`, `p99`... or `mean` to seconds."""
+    """The latest events of everyone a consumer follows. `latency` maps `p95`, `p99`... or `mean` to seconds.
+
+    `keep` events of a producer can be read, `shown` of them on one page. `reads_s` is how many pages are read in a
+    second, None if nobody said. `store` is postgres or redis; without an `address` it is the PostgreSQL that Headrace
+    brings. The address is kept as written, `${VAR}` unfilled and a password hidden.
+    """
 
     name: str
     events: Events
@@ -300,6 +329,21 @@ class Feed:
     latency: Mapping[str, float]
     store: str
     declared_at: Location
+    site: str = ""
+    freshness_s: float = 5.0
+    keep: int = 200
+    rank: Rank | None = None
+    reads_s: float | None = None
+    address: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "address", None if self.address is None else hide_password(self.address))
+
+    @property
+    def shown(self) -> int:
+        """The most entries of one producer that a page may hold, and so the entries stored ahead for a pair."""
+        pool = self.limit if self.rank is None else self.rank.pool
+        return min(pool, self.per_producer or pool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,12 +444,14 @@ class Selectivity:
 @dataclass(frozen=True, slots=True)
 class MeasuredSize:
     """What the result of a block held (rows) and emitted (changed rows per second) while the project ran; None for what
-    is not known. It emitted that while the `sources` that it is made from changed so many rows per second each.
+    is not known. It emitted that while the `sources` that it is made from changed so many rows per second each. What is
+    known of a block before anybody measured it is `assumed`.
     """
 
     rows: float | None = None
     rate: float | None = None
     sources: Mapping[str, float] = field(default_factory=dict)
+    assumed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from headrace.model.feed_plan import FeedPlan, PlannedPrices
 from headrace.model.plan import ContractPlan, Edge, Rejection, Vertex
 
 
@@ -84,7 +85,50 @@ class WhyVertex:
     cost: float
 
 
-Why = WhyContract | WhyRejected | WhyVertex
+@dataclass(frozen=True, slots=True)
+class WhyFeed:
+    """A feed, kept or refused. `path_s` is how long changes are on their way to what is stored ahead, of `limit_s`;
+    None if it is refused. `wanted` is the share of pairs that cost alone would store ahead, `least` the share that the
+    latency targets ask for.
+    """
+
+    plan: FeedPlan
+    freshness_s: float
+    path_s: float | None
+    limit_s: float | None
+    money: float
+    wanted: float
+    least: float
+
+
+@dataclass(frozen=True, slots=True)
+class PairRates:
+    """How often a producer posts and a consumer reads, per second. Those of a pair that runs are `measured`; else they
+    are means over all. `stored_ahead` is what was decided while the feed ran, None if it does not run.
+    """
+
+    events_s: float
+    reads_s: float | None
+    measured: bool = False
+    stored_ahead: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WhyPair:
+    """One pair of a feed: whether it is stored ahead, and seconds of a core per hour that either way takes."""
+
+    feed: str
+    consumer: str
+    producer: str
+    stored_ahead: bool
+    rates: PairRates
+    prices: PlannedPrices
+    stored_cost_h: float
+    read_cost_h: float | None
+    because: str
+
+
+Why = WhyContract | WhyRejected | WhyVertex | WhyFeed | WhyPair
 
 
 class StatisticOrigin(StrEnum):

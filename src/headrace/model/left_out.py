@@ -1,4 +1,4 @@
-"""Says which declared parts of a project do not run yet: feeds and templates."""
+"""Says which declared parts of a project do not run yet: templates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TEMPLATE = "template"
 
 def say_left_out(catalogue: Catalogue) -> tuple[str, ...]:
     """One sentence for each kind of entry that is checked and otherwise left out."""
-    kinds = (("feeds", catalogue.feeds), ("templates", catalogue.templates))
+    kinds = (("templates", catalogue.templates),)
     return tuple(_say(kind, names) for kind, names in kinds if names)
 
 

@@ -17,6 +17,7 @@ from enum import StrEnum
 
 from headrace.model.block import Aggregation, Block, BlockFilter, ColumnId, Derivation, DerivationKind, Residual
 from headrace.model.catalogue import Admission, Catalogue, Contract
+from headrace.model.feed_plan import FeedPlan
 from headrace.model.rate import Rate
 
 
@@ -314,6 +315,7 @@ class Plan:
     edge_figures: Mapping[str, EdgeFigures]
     totals: Totals
     goes_on: tuple[GoesOn, ...] = ()
+    feeds: tuple[FeedPlan, ...] = ()
 
     @property
     def money(self) -> float:

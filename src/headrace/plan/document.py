@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from headrace.model.block import Aggregation, Block, Derivation, Window
 from headrace.model.catalogue import Catalogue, Refusal, Site, Source, SourceKind, Stays
 from headrace.model.expr import Column, Expr
+from headrace.model.feed_plan import FeedPlan
 from headrace.model.left_out import TEMPLATE
 from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Edge, Operator, Plan, PlannedBlock, Rejection, Vertex, VertexKind
@@ -44,6 +46,7 @@ def plan_document(plan: Plan) -> Json:
             "disk": dict(plan.totals.disk),
         },
         "rejected": [_rejection(rejection) for rejection in plan.rejected],
+        **({"feeds": [_write_feed(plan, feed) for feed in plan.feeds]} if plan.feeds else {}),
     }
 
 
@@ -332,6 +335,43 @@ def _operator(plan: Plan, edge: Edge) -> Json:
     if edge.derivation is not None:
         return {"derive": _derive(edge.derivation)}
     return {}
+
+
+def _write_feed(plan: Plan, feed: FeedPlan) -> Json:
+    """The family of a feed's pairs as one vertex. `totals` are those of its views; its store comes on top."""
+    declared, now = plan.catalogue.feeds[feed.feed], feed.statistics
+    return {
+        "id": feed.feed,
+        "vertex": feed.vertex,
+        "site": feed.site,
+        "staleness": declared.freshness_s,
+        "kept": feed.reason is None,
+        "reason": feed.reason,
+        "detail": feed.detail or None,
+        "contracts": list(feed.contracts),
+        "pairs": now.pairs,
+        "consumers": now.consumers,
+        "producers": now.producers,
+        "events_s": now.events_s,
+        "reads_s": now.reads_s,
+        "stored_ahead": feed.ahead * now.pairs,
+        "entries_s": feed.entries_s,
+        "pulls_per_read": feed.pulls,
+        "page_s": feed.page_s,
+        "latency": dict(declared.latency),
+        "prices": asdict(feed.prices),
+        "store": {
+            "kind": declared.store,
+            "ours": declared.address is None,
+            "cpu": feed.store_cpu,
+            "disk": feed.store_bytes,
+        },
+        "load": {
+            "cpu": dict(feed.cpu),
+            "link": {">".join(ends): rate for ends, rate in feed.link.items()},
+            "disk": dict(feed.disk),
+        },
+    }
 
 
 def _rejection(rejection: Rejection) -> Json:

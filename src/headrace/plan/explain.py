@@ -34,6 +34,8 @@ from headrace.model.explanation import (
     WhyRejected,
     WhyVertex,
 )
+from headrace.model.feed_names import feed_of
+from headrace.model.feed_plan import FeedPlan
 from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Edge, Method, Plan, PlannedBlock, PlanOptions, Rejection, Vertex
 from headrace.model.statistics import rate_of
@@ -54,7 +56,15 @@ NEGLIGIBLE = 1e-6
 
 
 def why(plan: Plan, name: str) -> tuple[Why, ...]:
-    """The answer about a contract, a view (all its contracts) or a vertex. Raises UsageError with the nearest name."""
+    """The answer about a contract, a feed, a pair of a feed, a view (all its contracts) or a vertex. Raises UsageError
+    with the nearest name.
+    """
+    if plan.catalogue.feeds:
+        from headrace.plan.feeds.explain_feed import explain_feed
+
+        fed = explain_feed(plan, name)
+        if fed is not None:
+            return (fed,)
     entries: tuple[ContractPlan | Rejection, ...] = (*plan.contracts, *plan.rejected)
     named = [entry for entry in entries if entry.contract == name]
     views = {contract: name_of_view(one.view) for contract, one in plan.catalogue.contracts.items()}
@@ -82,10 +92,9 @@ def _nothing_planned(catalogue: Catalogue, name: str) -> UsageError:
         return UsageError(f'no contract needs source "{name}": it is not captured', None)
     if name in catalogue.sites:
         return UsageError(f'"{name}" is a site', "`headrace plan` lists what runs at each site")
-    for kind, names in (("feed", catalogue.feeds), ("template", catalogue.templates)):
-        if name.partition(":")[0] in names:
-            return UsageError(f'{kind} "{name}" is left out: {kind}s do not run yet')
-    known = (*catalogue.contracts, *map(name_of_view, catalogue.views), *catalogue.sources)
+    if name.partition(":")[0] in catalogue.templates:
+        return UsageError(f'template "{name}" is left out: templates do not run yet')
+    known = (*catalogue.contracts, *catalogue.feeds, *map(name_of_view, catalogue.views), *catalogue.sources)
     listed = f"contracts are {', '.join(catalogue.contracts)}" if catalogue.contracts else "there are no contracts"
     return UnknownName(f'"{name}" is not a contract, a view or a source', nearest_name(name, known) or listed)
 
@@ -94,7 +103,7 @@ def _nothing_planned(catalogue: Catalogue, name: str) -> UsageError:
 
 
 def _why_contract(plan: Plan, entry: ContractPlan | Rejection) -> WhyContract | WhyRejected:
-    if isinstance(entry, Rejection) and entry.reason.startswith("unsupported:"):
+    if isinstance(entry, Rejection) and (entry.reason.startswith("unsupported:") or entry.fastest_cp_s is None):
         return WhyRejected(entry, ())
     question = _question(plan, entry.contract)
     if isinstance(entry, Rejection):
@@ -236,9 +245,14 @@ def grounds(
     """
     rates = (_source_rate(source) for name, source in catalogue.sources.items() if name in sources)
     taken = [] if measured is None else list(measured.slowness.values())
-    sizes = (_result_size(catalogue, result) for result in results)
+    sizes = (_result_size(catalogue, result) for result in results if not _is_size_assumed(catalogue, result))
     known = tuple(one for one in sizes if one.rows is not None or one.rate is not None)
     return Grounds(measured is not None, tuple(rates), median(taken) if taken else None, known)
+
+
+def _is_size_assumed(catalogue: Catalogue, result: PlannedBlock) -> bool:
+    found = catalogue.sizes.get(result.block.fingerprint)
+    return found is not None and found.assumed
 
 
 def _result_size(catalogue: Catalogue, result: PlannedBlock) -> ResultSize:
@@ -297,7 +311,7 @@ def _compare_plans(now: Plan, then: Plan, contract: str) -> WhatIf:
     before, after = _outcomes(now), _outcomes(then)
     others = {
         name: (before[name], after[name])
-        for name in now.catalogue.contracts
+        for name in before
         if name != contract and not _alike(before[name], after[name])
     }
     return WhatIf(before[contract], after[contract], others, (now.totals.rescost, then.totals.rescost))
@@ -306,11 +320,32 @@ def _compare_plans(now: Plan, then: Plan, contract: str) -> WhatIf:
 def change_catalogue(catalogue: Catalogue, contract: str, change: ImaginedChange) -> Catalogue:
     """The catalogue with a change made. A contract that asks for another freshness is not forced any more."""
     _check_names(catalogue, contract, change)
+    if contract in catalogue.feeds:
+        return _change_around(_change_feed(catalogue, contract, change), change)
     terms = catalogue.contracts[contract]
     if change.freshness_s not in (None, terms.freshness_s):
         terms = replace(terms, freshness_s=change.freshness_s, forced=False)
     if change.site is not None:
         terms = replace(terms, site=change.site)
+    return _change_around(replace(catalogue, contracts={**catalogue.contracts, contract: terms}), change)
+
+
+def _change_feed(catalogue: Catalogue, name: str, change: ImaginedChange) -> Catalogue:
+    """The catalogue with other terms of a feed, and of its views if it runs."""
+    feed = catalogue.feeds[name]
+    freshness_s = feed.freshness_s if change.freshness_s is None else change.freshness_s
+    site = feed.site if change.site is None else change.site
+    parts = {
+        part: replace(terms, freshness_s=freshness_s, site=site)
+        for part, terms in catalogue.contracts.items()
+        if feed_of(part, (name,)) is not None
+    }
+    feeds = {**catalogue.feeds, name: replace(feed, freshness_s=freshness_s, site=site)}
+    return replace(catalogue, feeds=feeds, contracts={**catalogue.contracts, **parts})
+
+
+def _change_around(catalogue: Catalogue, change: ImaginedChange) -> Catalogue:
+    """The catalogue with other links and rates."""
     links = tuple(
         replace(link, bandwidth=change.bandwidth.get((link.src, link.dst), link.bandwidth)) for link in catalogue.links
     )
@@ -318,13 +353,13 @@ def change_catalogue(catalogue: Catalogue, contract: str, change: ImaginedChange
         name: replace(source, measured_rate=change.rate.get(name, source.measured_rate))
         for name, source in catalogue.sources.items()
     }
-    return replace(catalogue, contracts={**catalogue.contracts, contract: terms}, links=links, sources=sources)
+    return replace(catalogue, links=links, sources=sources)
 
 
 def _check_names(catalogue: Catalogue, contract: str, change: ImaginedChange) -> None:
     links = {(link.src, link.dst) for link in catalogue.links}
     for kind, names, known in (
-        ("contract", [contract], set(catalogue.contracts)),
+        ("contract", [contract], {*catalogue.contracts, *catalogue.feeds}),
         ("site", [] if change.site is None else [change.site], set(catalogue.sites)),
         ("source", list(change.rate), set(catalogue.sources)),
         ("link", [">".join(ends) for ends in change.bandwidth], {">".join(ends) for ends in links}),
@@ -347,7 +382,28 @@ def _outcomes(plan: Plan) -> dict[str, ContractOutcome]:
         )
         for r in plan.rejected
     }
-    return {**kept, **refused}
+    feeds = {one.feed: _outcome_of_feed(plan, one) for one in _find_feeds(plan)}
+    return {name: one for name, one in {**kept, **refused, **feeds}.items() if feed_of(name, feeds) is None}
+
+
+def _find_feeds(plan: Plan) -> tuple[FeedPlan, ...]:
+    """The feeds of a plan, also of one that was made again on what runs, which has only their contracts."""
+    if plan.feeds or not plan.catalogue.feeds:
+        return plan.feeds
+    from headrace.plan.feeds.family import describe_feeds
+
+    return describe_feeds(plan)
+
+
+def _outcome_of_feed(plan: Plan, feed: FeedPlan) -> ContractOutcome:
+    """A feed as one promise: its views together."""
+    kept = [one for one in plan.contracts if one.contract in feed.contracts]
+    if feed.reason is None:
+        path_s = max((one.critical_path_s for one in kept), default=0.0)
+        return ContractOutcome(True, sum(e.cost for e in kept), sum(e.money for e in kept), path_s, None, None)
+    refused = [one for one in plan.rejected if one.contract in feed.contracts]
+    offers = [one.smallest_staleness_s for one in refused if one.smallest_staleness_s is not None]
+    return ContractOutcome(False, None, None, None, feed.reason, max(offers, default=None))
 
 
 def _alike(before: ContractOutcome, after: ContractOutcome) -> bool:

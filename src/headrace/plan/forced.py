@@ -8,7 +8,7 @@ from dataclasses import replace
 from headrace.model.catalogue import Catalogue
 from headrace.model.errors import UsageError
 from headrace.model.plan import Plan, PlanOptions, Rejection
-from headrace.plan.make import make_plan, plan_on_running
+from headrace.plan.make import plan_declared, plan_on_running
 
 
 def plan_with_forced(
@@ -27,7 +27,7 @@ def plan_with_forced(
     planned_s = dict(running)
     while True:
         catalogue = _with_forced(declared, planned_s)
-        plan = make_plan(catalogue, PlanOptions()) if base is None else plan_on_running(base, catalogue, held)
+        plan = plan_declared(catalogue, PlanOptions()) if base is None else plan_on_running(base, catalogue, held)
         refused = [one for one in plan.rejected if one.contract in force or one.contract in planned_s]
         if not refused:
             return plan, {name: declared.contracts[name].freshness_s for name in planned_s}

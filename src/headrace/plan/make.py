@@ -33,7 +33,17 @@ Views = Mapping[str, tuple[Block, ...] | Refusal]
 
 
 def make_plan(catalogue: Catalogue, options: PlanOptions = PlanOptions()) -> Plan:  # noqa: B008 - options are frozen
-    """The plan of a project's files."""
+    """The plan of a project's files, feeds included."""
+    if not any(feed.site for feed in catalogue.feeds.values()):
+        return plan_declared(catalogue, options)
+    # Most projects have no feeds, and would wait while it is imported.
+    from headrace.plan.feeds.family import plan_with_feeds
+
+    return plan_with_feeds(catalogue, lambda found: plan_declared(found, options))
+
+
+def plan_declared(catalogue: Catalogue, options: PlanOptions = PlanOptions()) -> Plan:  # noqa: B008 - they are frozen
+    """The plan of the contracts of a catalogue alone."""
     return plan_views(catalogue, views_of(catalogue), options)
 
 

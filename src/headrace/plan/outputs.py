@@ -221,7 +221,9 @@ def _of_core(core: CoreStatistics, top: Derivation) -> tuple[float, Rate]:
     if top.kind is DerivationKind.DISTINCT:
         rows = min(card, _combinations(top.columns[0] if top.columns else core.block.outputs, distinct, card))
     elif top.kind is DerivationKind.TOPK and top.limit is not None:
-        partitions = prod(_estimate_distinct(key, distinct, card) for key in top.partition)
+        named = _find_named(core)
+        keys = (named.get(key.name, key) if isinstance(key, Column) else key for key in top.partition)
+        partitions = prod(_estimate_distinct(key, distinct, card) for key in keys)
         rows = min(card, top.limit * max(1.0, min(partitions, card)))
     else:
         rows = card

@@ -41,8 +41,8 @@ def believe_size(size: MeasuredSize) -> MeasuredSize:
     """Drops numbers that nobody can have measured."""
     sources = {name: rate for name, rate in size.sources.items() if _believe(rate) is not None}
     if len(sources) < len(size.sources):
-        return MeasuredSize(_believe(size.rows), None, dict.fromkeys(size.sources, 0.0))
-    return MeasuredSize(_believe(size.rows), _believe(size.rate), sources)
+        return MeasuredSize(_believe(size.rows), None, dict.fromkeys(size.sources, 0.0), size.assumed)
+    return MeasuredSize(_believe(size.rows), _believe(size.rate), sources, size.assumed)
 
 
 def _believe(number: float | None) -> float | None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from headrace.doors.cli.feed_text import feed_lines, store_rows
 from headrace.doors.cli.output import count, table, wrap
 from headrace.model import amounts
 from headrace.model.catalogue import Admission, Catalogue
+from headrace.model.feed_names import feed_of
 from headrace.model.left_out import say_left_out
 from headrace.model.names import name_of_view
 from headrace.model.plan import ContractPlan, Edge, Operator, Plan, Rejection, Stage, Vertex, VertexKind
@@ -16,7 +18,8 @@ HOUR_S = 3600.0
 
 
 def plan_text(plan: Plan) -> str:
-    return "\n".join([*_summary(plan), *_tell_kept(plan), *_tell_refused(plan), *_sites(plan), *_totals(plan)]).rstrip()
+    told = (*_summary(plan), *_tell_kept(plan), *feed_lines(plan), *_tell_refused(plan), *_sites(plan), *_totals(plan))
+    return "\n".join(told).rstrip()
 
 
 def dollars_per_hour(dollars_per_second: float) -> str:
@@ -62,16 +65,26 @@ def _first(vertices: list[Vertex], kind: VertexKind) -> Vertex:
 
 
 def _summary(plan: Plan) -> Iterator[str]:
-    kept, refused = len(plan.contracts), len(plan.rejected)
-    verdict = f"{count(kept, 'contract')} kept" + (f", {refused} refused" if refused else "")
+    contracts = [one for one in plan.contracts if _find_feed(plan, one.contract) is None]
+    feeds = [feed for feed in plan.feeds if feed.reason is None]
+    refused = sum(_find_feed(plan, one.contract) is None for one in plan.rejected) + len(plan.feeds) - len(feeds)
+    parts = [count(len(contracts), "contract")] if contracts or not feeds else []
+    parts += [count(len(feeds), "feed")] if feeds else []
+    verdict = f"{' and '.join(parts)} kept" + (f", {refused} refused" if refused else "")
     yield f'project "{plan.catalogue.project}": {verdict}, {dollars_per_hour(plan.money)} planned'
     for sentence in say_left_out(plan.catalogue):
         yield from wrap(sentence, "", "  ")
     yield ""
 
 
+def _find_feed(plan: Plan, contract: str) -> str | None:
+    """The feed that a promise is part of."""
+    return feed_of(contract, plan.catalogue.feeds)
+
+
 def _tell_kept(plan: Plan) -> Iterator[str]:
-    if not plan.contracts:
+    own = [contract for contract in plan.contracts if _find_feed(plan, contract.contract) is None]
+    if not own:
         return
     head = ["kept", "view at site", "freshness", "a push takes", "planned cost"]
     rows = [
@@ -82,7 +95,7 @@ def _tell_kept(plan: Plan) -> Iterator[str]:
             _push(contract),
             dollars_per_hour(contract.money),
         ]
-        for contract in plan.contracts
+        for contract in own
     ]
     yield from table(rows, indent=0, head=head)
     yield ""
@@ -115,10 +128,11 @@ def _push(contract: ContractPlan) -> str:
 
 
 def _tell_refused(plan: Plan) -> Iterator[str]:
-    if not plan.rejected:
+    own = [rejection for rejection in plan.rejected if _find_feed(plan, rejection.contract) is None]
+    if not own:
         return
     yield "refused"
-    for rejection in plan.rejected:
+    for rejection in own:
         yield from refusal_lines(rejection, plan.catalogue)
     yield ""
 
@@ -160,10 +174,11 @@ def _size(plan: Plan, edge: Edge) -> str:
 
 
 def _tell_served(plan: Plan, edge: Edge) -> str:
-    serves = plan.edge_figures[edge.output].serves
-    if len(plan.contracts) == 1:
+    everybody = {_find_feed(plan, one.contract) or one.contract for one in plan.contracts}
+    serves = dict.fromkeys(_find_feed(plan, name) or name for name in plan.edge_figures[edge.output].serves)
+    if len(everybody) == 1:
         return ""
-    return f" (for {serves[0]})" if len(serves) == 1 else f" (for {len(serves)} contracts)"
+    return f" (for {next(iter(serves))})" if len(serves) == 1 else f" (for {len(serves)} contracts)"
 
 
 def _totals(plan: Plan) -> Iterator[str]:
@@ -180,4 +195,5 @@ def _totals(plan: Plan) -> Iterator[str]:
         if load:
             limit = f"of {amounts.format_bandwidth(link.bandwidth)}" if link.bandwidth is not None else ""
             rows.append([f"{link.src} > {link.dst}", f"{amounts.format_bandwidth(load)} {limit}".rstrip(), ""])
+    rows += store_rows(plan)
     yield from table(rows) if rows else ["  nothing runs"]

@@ -125,5 +125,8 @@ def _refusals(prepared: Prepared, say: Callable[[str], None]) -> None:
     say(f"{plan.catalogue.project}: {count(len(plan.contracts), 'contract')}")
     for sentence in say_left_out(plan.catalogue):
         say(sentence)
+    for feed in plan.feeds:
+        if feed.reason is not None:
+            say(f'feed "{feed.feed}" is refused: {feed.detail}; see `headrace why {feed.feed}`')
     for rejection in prepared.rejected:
         say(f'contract "{rejection.contract}" is refused: {rejection.detail}; see `headrace why {rejection.contract}`')

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from headrace.app.explaining import Explained
+from headrace.doors.cli.feed_text import why_feed_document, why_feed_text, why_pair_document, why_pair_text
 from headrace.doors.cli.output import count, table, wrap
 from headrace.doors.cli.plan_text import dollars_per_hour, how_kept, refusal_lines, step
 from headrace.doors.cli.status_text import move_lines, version_lines
@@ -22,6 +23,8 @@ from headrace.model.explanation import (
     StatisticOrigin,
     Why,
     WhyContract,
+    WhyFeed,
+    WhyPair,
     WhyRejected,
     WhyVertex,
 )
@@ -89,6 +92,10 @@ def why_text(plan: Plan, answer: Why, measured: Measured = MappingProxyType({}))
             return "\n".join(_tell_rejected(plan, answer))
         case WhyVertex():
             return "\n".join(_vertex(plan, answer))
+        case WhyFeed():
+            return "\n".join(why_feed_text(plan, answer))
+        case WhyPair():
+            return "\n".join(why_pair_text(answer))
 
 
 def why_document(answer: Why, measured: Measured = MappingProxyType({})) -> dict[str, object]:
@@ -135,6 +142,10 @@ def why_document(answer: Why, measured: Measured = MappingProxyType({})) -> dict
                 "arrival_s": answer.arrival_s,
                 "cost": answer.cost,
             }
+        case WhyFeed():
+            return why_feed_document(answer)
+        case WhyPair():
+            return why_pair_document(answer)
 
 
 def _write_other_way(other: OtherWay) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """Which block can be read from which: rows of one that, filtered or grouped once more, are the rows of another.
 
     joins        same inputs and classes, every condition of the wider implied by the narrower, and all columns there
+    top-k        the same rows of the same partitions with fewer columns: a projection
     group-bys    the same, with conditions and keys of the narrower over the keys of the wider, no HAVING in the wider,
                  functions that merge (count, sum of exact numbers, min, max), windows that are multiples
 
@@ -13,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from headrace.model.block import Aggregation, Block, BlockInput, Window
-from headrace.model.expr import Call, Column, Expr, Literal, conjuncts, substitute
-from headrace.model.relation import AggregateCall, AggregateFunction, Output
+from headrace.model.block import Aggregation, Block, BlockInput, Derivation, DerivationKind, Window
+from headrace.model.expr import Call, Column, Expr, Literal, conjuncts, rename_columns, substitute
+from headrace.model.relation import AggregateCall, AggregateFunction, Output, Ranking
 from headrace.model.types import BIGINT, BOOLEAN, FRACTIONS, NULL, TIMESTAMP
 from headrace.plan.canonical.block_aliases import with_aliases
 from headrace.plan.canonical.block_key import call_json
@@ -57,6 +58,8 @@ def subsumes(wide: Block, narrow: Block) -> Remainder | None:
             return _of_joins(wide, narrow, left)
         case Aggregation(), Aggregation():
             return _Groups(wide, wide.top, narrow, narrow.top).remainder(left)
+        case Derivation(), Derivation() if wide.top.kind is narrow.top.kind is DerivationKind.TOPK and not left:
+            return _FirstRows(wide, wide.top, narrow, narrow.top).remainder()
     return None
 
 
@@ -118,6 +121,60 @@ def _of_joins(wide: Block, narrow: Block, left: tuple[Expr, ...]) -> Remainder |
 
 def _name_outputs(outputs: tuple[Output, ...], values: Iterable[Expr]) -> tuple[Output, ...]:
     return tuple(Output(output.name, value) for output, value in zip(outputs, values, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _FirstRows:
+    """A top-k that may be read from another one, which has more columns."""
+
+    wide: Block
+    wide_top: Derivation
+    narrow: Block
+    narrow_top: Derivation
+
+    def remainder(self) -> Remainder | None:
+        ours, theirs = self.wide_top, self.narrow_top
+        bounds = (ours.limit, ours.offset, ours.ranking) == (theirs.limit, theirs.offset, theirs.ranking)
+        if not bounds or _ranked_by(ours) != _ranked_by(theirs) or not self._breaks_ties_alike():
+            return None
+        fields = {key_of(output.expr): output.name for output in ours.columns[0]}
+        names = {output.name: fields.get(key_of(output.expr), "") for output in theirs.columns[0]}
+        if theirs.rank_name is not None:
+            names[theirs.rank_name] = ours.rank_name or ""
+        shown = {key_of(output.expr): Column(output.name, output.expr.type) for output in self.wide.outputs}
+        values = _read_all((rename_columns(output.expr, names) for output in self.narrow.outputs), shown)
+        return None if values is None else Remainder((), None, _name_outputs(self.narrow.outputs, values))
+
+    def _breaks_ties_alike(self) -> bool:
+        """Rows that the order does not tell apart are ranked by all their other columns, one after the other. So the
+        narrower row must be the beginning of the wider one; by row_number, since the others keep all ties. And no
+        column that only the wider has may fail for a row.
+        """
+        ours, theirs = _find_tie_breakers(self.wide_top), _find_tie_breakers(self.narrow_top)
+        more = ours[len(theirs) :]
+        if self.wide_top.ranking is not Ranking.ROW_NUMBER:
+            known = set(map(key_of, theirs))
+            more = tuple(expr for expr in ours if key_of(expr) not in known)
+        elif tuple(map(key_of, ours[: len(theirs)])) != tuple(map(key_of, theirs)):
+            return False
+        return all(isinstance(expr, Column) for expr in more)
+
+
+def _ranked_by(top: Derivation) -> tuple[object, ...]:
+    """Partition and order over the core, whatever the top calls its columns."""
+    exprs = {output.name: key_of(output.expr) for output in top.columns[0]}
+
+    def at(expr: Expr) -> str:
+        return exprs[expr.name] if isinstance(expr, Column) else key_of(expr)
+
+    order = tuple((at(one.expr), one.descending, one.nulls_first) for one in top.order)
+    return frozenset(map(at, top.partition)), order
+
+
+def _find_tie_breakers(top: Derivation) -> tuple[Expr, ...]:
+    """Columns on which rows of one rank may differ, in their order."""
+    agreed = {expr.name for expr in (*top.partition, *(one.expr for one in top.order)) if isinstance(expr, Column)}
+    return tuple(output.expr for output in top.columns[0] if output.name not in agreed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@
     latency       read-latency targets                    cover         the covering knapsack behind them
     wholesale     consumers as a whole: a baseline        controller    one number that follows measured latency
     hysteresis    rates change: which pairs flip          explain       one pair's decision, in words
+    relations     what a feed maintains                   family        a feed of a project in its plan
+    load          what a feed takes                       explain_feed  why a feed, or a pair of it, is planned so
 
 A feed event that is pushed is stored ahead; one that is pulled is fetched on read. The model, the proofs and what the
 original paper (Feeding Frenzy, SIGMOD 2010) gets wrong are in `docs/feeds.md`.

@@ -1,7 +1,9 @@
-"""Other forms of a view: groups from finer groups that live, as a block that reads another block.
+"""Other forms of a view: groups from finer groups that live, first rows from wider ones, as a block that reads another
+block.
 
-Counts per minute can be added up from counts per half minute, groups above a threshold are a filter of all groups. A
-view in such a form is a view over a view, and is planned, written, checked and run like any other. Its contracts have
+Counts per minute can be added up from counts per half minute, groups above a threshold are a filter of all groups, and
+the newest posts without their texts are those with their texts. The rows may also be what the view joins. A view in
+such a form is a view over a view, and is planned, written, checked and run like any other. Its contracts have
 one form at a time: it is chosen with the first of them, and only if nobody else needs what the view makes.
 """
 
@@ -10,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from headrace.model.block import Aggregation, Block, BlockInput, Window
-from headrace.model.expr import Expr, columns_of, rename_columns
+from headrace.model.block import Aggregation, Block, BlockInput, Derivation, DerivationKind, Window
+from headrace.model.expr import Column, Expr, columns_of, rename_columns
 from headrace.model.plan import PlannedBlock
 from headrace.model.relation import AggregateCall, Output
 from headrace.plan.canonical.assemble import collect_kept, filters_of
+from headrace.plan.canonical.block_aliases import with_aliases
 from headrace.plan.canonical.subsume import Remainder, subsumes
 from headrace.plan.cores import cores_of, make_planned_block
 from headrace.plan.share.arrangement import Arrangement
@@ -27,18 +30,29 @@ Blocks = Mapping[str, PlannedBlock]
 def coarser_forms(
     now: Arrangement, view: str, cores: tuple[CoreStatistics, ...]
 ) -> Iterator[tuple[CoreStatistics, ...]]:
-    """Ways to read a view that groups from finer groups that live."""
-    own = cores[-1].block
-    if not isinstance(own.top, Aggregation) or not _may_change(now, view, own):
+    """Ways to read a view that groups, or takes first rows, from what lives."""
+    own, inner = cores[-1].block, {core.block.id: core.block for core in cores[:-1]}
+    parts = [inner[one.source] for one in own.inputs if one.source in inner and _is_top_k(inner[one.source])]
+    is_read = isinstance(own.top, Aggregation) or _is_top_k(own)
+    if not (is_read or parts) or not _may_change(now, view, own):
         return
     made = {vertex.stands_for for vertex in now.graph.vertices.values()}
     known = _by_id(now)
     for finer in sorted(made & known.keys() - {view, None}, key=str):
         wide = known[str(finer)].block
-        remainder = subsumes(wide, own) if view not in _find_reads(known, wide) else None
-        if remainder is not None:
-            blocks = (*_with_inner(known, wide), read_from(own, wide, remainder))
-            yield cores_of(blocks, now.catalogue, _name_blocks(now))
+        if view in _find_reads(known, wide):
+            continue
+        remainder = subsumes(wide, own) if is_read else None
+        forms: list[Block | None] = [] if remainder is None else [read_from(own, wide, remainder)]
+        forms += (join_from(own, part, wide) for part in parts if part.fingerprint != wide.fingerprint)
+        for form in forms:
+            if form is not None:
+                others = {one.id: one for one in (*_with_inner(known, wide), *inner.values()) if one.id != view}
+                yield cores_of((*others.values(), form), now.catalogue, _name_blocks(now))
+
+
+def _is_top_k(block: Block) -> bool:
+    return isinstance(block.top, Derivation) and block.top.kind is DerivationKind.TOPK
 
 
 def present_form(now: Arrangement, view: str, cores: tuple[CoreStatistics, ...]) -> tuple[CoreStatistics, ...] | None:
@@ -104,6 +118,24 @@ def _find_reads(known: Blocks, block: Block) -> frozenset[str]:
 
 
 # The block that reads another
+
+
+def join_from(own: Block, part: Block, wide: Block) -> Block | None:
+    """A block that joins the rows of a wider block in place of those of one of its parts; None if it cannot, since they
+    are not the same rows, or it reads one of the two more than once.
+    """
+    remainder, read = subsumes(wide, part), [one.source for one in own.inputs]
+    if remainder is None or remainder.conjuncts or read.count(part.id) != 1 or wide.id in read:
+        return None
+    before = next(one for one in own.inputs if one.source == part.id)
+    found = {output.name: output.expr.name for output in remainder.outputs if isinstance(output.expr, Column)}
+    if len(found) < len(remainder.outputs):
+        return None
+    aliases = {one.alias: wide.id if one is before else one.alias for one in own.inputs}
+    columns = {(before.alias, name): column for name, column in found.items()}
+    renamed = with_aliases(own, aliases, {}, columns)
+    inputs = (BlockInput(wide.id, wide.id, wide.fingerprint) if one.alias == wide.id else one for one in renamed.inputs)
+    return replace(renamed, inputs=tuple(inputs))
 
 
 def read_from(own: Block, wide: Block, remainder: Remainder) -> Block:

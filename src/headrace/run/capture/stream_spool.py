@@ -1,4 +1,5 @@
-"""Writes the spool of a source to which rows are only added, by a clock of its own: what many kinds of sources need.
+"""Writes the spool of a source by a clock of its own: what many kinds of sources need, above all those to which rows
+are only added.
 
 Rows that are committed together get one time. Rows, position, notes and commit mark are one commit, under a lease that
 fences off whoever captured the source before.
@@ -53,10 +54,12 @@ class StreamSpool:
         """Not before what other captures have reached, so that nobody waits for our clock when it is put back."""
         return next_time(max(self._t or 0, max(self._ledger.times().values(), default=0) - 1), self._now())
 
-    def write(self, rows: pa.Table, t: int) -> None:
-        """Rows with columns named `source.column`, to be committed at time t."""
+    def write(self, rows: pa.Table, t: int, operations: pa.ChunkedArray | None = None) -> None:
+        """Rows with columns named `source.column`, to be committed at time t; all are insertions if nothing else is
+        said of each.
+        """
         first = sum(count for _, count in self._written)
-        stored = self._store.write(self._site, _stamp_rows(rows, t, first), self._log)
+        stored = self._store.write(self._site, _stamp_rows(rows, t, first, operations), self._log)
         self._written.append((stored, rows.num_rows))
 
     def discard(self) -> None:
@@ -88,11 +91,11 @@ class StreamSpool:
         self._ledger.release(self._lease)
 
 
-def _stamp_rows(rows: pa.Table, t: int, first: int) -> pa.Table:
+def _stamp_rows(rows: pa.Table, t: int, first: int, operations: pa.ChunkedArray | None) -> pa.Table:
     count = rows.num_rows
     return (
         rows.append_column("__t", pa.array(np.full(count, t), pa.int64()))
         .append_column("__n", pa.array(np.arange(first, first + count), pa.int64()))
-        .append_column("__op", pa.array(["i"] * count, pa.string()))
+        .append_column("__op", pa.array(["i"] * count, pa.string()) if operations is None else operations)
         .append_column("__kept", pa.nulls(count, KEPT_TYPE))
     )

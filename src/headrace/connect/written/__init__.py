@@ -1,0 +1,1 @@
+"""Sources without a database, whose rows the service writes itself."""
