@@ -25,6 +25,9 @@ KEPT_AFTER_END = 30_000_000
 """Microseconds for which an event that is gone can still be read as of a time before."""
 
 
+NOTHING_GONE = [(None, None)]
+
+
 class PostgresFeedStore:
     """One feed. Connects when it is first needed, and again after the connection broke.
 
@@ -144,6 +147,15 @@ class PostgresFeedStore:
         raise Conflict(f'part {other["part"]} of feed "{self._tables.feed}" is at {other["t"]}, not at {after}')
 
     def _change_stored(self, session: Connection, changes: pa.Table) -> None:
+        simple = _find_simple(changes)
+        shifted = self._execute(session, statements.SHIFT_STORED, simple).fetchall() if simple["consumer"] else []
+        done = {(row["consumer"], row["producer"]) for row in shifted}
+        pairs = zip(changes.column("consumer").to_pylist(), changes.column("producer").to_pylist(), strict=True)
+        left = changes.filter(pa.array([pair not in done for pair in pairs], pa.bool_()))
+        if left.num_rows:
+            self._sum_stored(session, left)
+
+    def _sum_stored(self, session: Connection, changes: pa.Table) -> None:
         said = _with_parts(changes)
         found = self._execute(session, statements.CHANGE_STORED, said).fetchone()
         if found is None or found["wrong"]:
@@ -194,6 +206,21 @@ def _slices(rows: pa.Table, whole_pairs: bool = False) -> Iterator[pa.Table]:
 
 def _same_pair(rows: pa.Table, at: int) -> bool:
     return all(rows.column(name)[at] == rows.column(name)[at - 1] for name in ("consumer", "producer"))
+
+
+def _find_simple(changes: pa.Table) -> dict[str, list[Any]]:
+    """The pairs for which one entry comes, and at most one goes."""
+    came: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    gone: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for consumer, producer, ts, id_, weight in zip(*(column.to_pylist() for column in changes.columns), strict=True):
+        (came if weight > 0 else gone).setdefault((consumer, producer), []).append((ts, id_))
+    rows = [
+        (part_of(pair[0]), *pair, *places[0], *gone.get(pair, NOTHING_GONE)[0])
+        for pair, places in came.items()
+        if len(places) == 1 and len(gone.get(pair, ())) <= 1
+    ]
+    names = ("part", "consumer", "producer", "ts", "id", "gone_ts", "gone_id")
+    return {name: [row[at] for row in rows] for at, name in enumerate(names)}
 
 
 def _lists(rows: pa.Table) -> dict[str, list[Any]]:
