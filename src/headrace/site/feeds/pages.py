@@ -1,0 +1,100 @@
+"""Pages of feeds as people get them: read from the store, made by the rules, and told in plain values."""
+
+from __future__ import annotations
+
+import datetime as dt
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from headrace.model.errors import ConnectError, UnknownName, UsageError
+from headrace.run.feeds.cursor import read_cursor, write_cursor
+from headrace.run.feeds.logs import read_id
+from headrace.run.feeds.page import SECOND, FeedPage, make_page
+from headrace.run.ports import FeedReader
+from headrace.run.rows.json_rows import json_value
+from headrace.site.feeds.find import KeptFeed
+from headrace.site.feeds.keepers import FeedKeepers
+
+KEY_FILE = "feeds.key"
+KEY_BYTES = 32
+_EPOCH = dt.datetime(1970, 1, 1)
+
+
+@dataclass(slots=True)
+class FeedPages:
+    """May be used by any thread: each has its own sessions with the stores."""
+
+    keepers: FeedKeepers
+    folder: Path
+    clock: Callable[[], int]
+    _of_thread: threading.local = field(default_factory=threading.local)
+    _opened: list[FeedReader] = field(default_factory=list)
+
+    def read(self, feed: str, consumer: str, limit: int | None = None, before: str | None = None) -> dict[str, Any]:
+        """Raises `UnknownName` for a feed that is not kept, `WrongCursor`, and `ConnectError` if the store is away."""
+        kept, reader = self._find(feed)
+        rules = kept.rules
+        if limit is not None and not 1 <= limit <= rules.limit:
+            raise UsageError(f'a page of feed "{feed}" has 1 to {rules.limit} entries, not {limit}')
+        rules = rules if limit is None else replace(rules, limit=limit)
+        cursor = None if before is None else read_cursor(before, feed, consumer, self._key())
+        read = reader.read_page(consumer, rules, cursor)
+        if read is None:
+            raise ConnectError(f'feed "{feed}" is being filled', "try again in a moment")
+        return self._tell(kept, consumer, make_page(rules, read, cursor))
+
+    def close(self) -> None:
+        """Ends all sessions. Nobody may read meanwhile, or afterwards."""
+        for reader in self._opened:
+            reader.close()
+
+    def _tell(self, kept: KeptFeed, consumer: str, page: FeedPage) -> dict[str, Any]:
+        following = page.next
+        return {
+            "as_of": _tell_time(page.as_of),
+            "lag_s": max(self.clock() - page.as_of, 0) / SECOND,
+            "entries": [
+                {
+                    "producer": entry.producer,
+                    "time": _tell_time(entry.time),
+                    "id": read_id(entry.id, kept.has_whole_ids),
+                    "body": entry.body,
+                    "origin": "stored" if entry.is_stored else "pulled",
+                }
+                for entry in page.entries
+            ],
+            "next": None if following is None else write_cursor(following, kept.feed.name, consumer, self._key()),
+            "stored": page.stored,
+            "pulled": len(page.entries) - page.stored,
+        }
+
+    def _find(self, feed: str) -> tuple[KeptFeed, FeedReader]:
+        found = self.keepers.find(feed)
+        if found is None:
+            raise UnknownName(f'no feed "{feed}" can be read', "`headrace status` says which feeds are kept")
+        kept, target = found
+        readers: dict[Any, FeedReader] = self._of_thread.__dict__.setdefault("readers", {})
+        for other in [one for one in readers if one != target and one.feed == feed]:
+            readers.pop(other).close()  # its store has moved
+        if target not in readers:
+            readers[target] = target.open_reader()
+            self._opened.append(readers[target])
+        return kept, readers[target]
+
+    def _key(self) -> bytes:
+        """What cursors are signed with; made once for a project."""
+        file = self.folder / KEY_FILE
+        if not file.exists():
+            made = file.with_suffix(".new")
+            made.write_bytes(secrets.token_bytes(KEY_BYTES))
+            made.chmod(0o600)
+            made.rename(file)
+        return file.read_bytes()
+
+
+def _tell_time(micros: int) -> str:
+    return str(json_value(_EPOCH + dt.timedelta(microseconds=micros)))
