@@ -171,6 +171,10 @@ class ServiceHost:
             raise UsageError("the views are not loaded yet", "`headrace status` shows the progress")
         return ViewReader(state.running.plan, state.program, service.ledger, service.store, state.running.forced)
 
+    def read_feed(self, feed: str, consumer: str, limit: int | None, before: str | None) -> dict[str, Any]:
+        """A page of a feed; `before` is the cursor of the page before it."""
+        return self.service.feed_pages.read(feed, consumer, limit, before)
+
     def measured(self) -> Measured:
         """What the plan that runs has taught so far."""
         return self._measure(take_measured)

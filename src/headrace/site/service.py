@@ -37,6 +37,7 @@ from headrace.site.deliver.deliveries import Deliveries
 from headrace.site.deliver.withdrawn import Withdrawals
 from headrace.site.engine.late_runner import Absence
 from headrace.site.feeds.keepers import FeedKeepers
+from headrace.site.feeds.pages import FeedPages
 from headrace.site.folder import Folder
 from headrace.site.gaps import Gaps
 from headrace.site.housekeeping import Housekeeping
@@ -138,6 +139,7 @@ class Service:
             self.troubles,
             self.cores,
         )
+        self.feed_pages = FeedPages(self.feeds, self.folder.root, self.clock)
         self.auditor = Auditor(ledger, self.clock, self.journal, cause_of=self.cause_of, copies=self.deliveries.reached)
         self.auditor.resume()
         self.accounts = Accounts(ledger, self.clock, self.journal)
@@ -194,6 +196,7 @@ class Service:
         ended.join(self._own_threads)
         # Pushes that still run beside the others find the service stopped when it is their turn, and commit nothing.
         self.turns.wait_for_pushes(ended.left_s)
+        self.feed_pages.close()
         for one in asking:
             one.end(answered)
         if answered.join([self._watching]):
