@@ -23,7 +23,7 @@ from headrace.meaning.zset import ZSet
 from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced
 from headrace.model.log import Log
 from headrace.model.types import BIGINT, BOOLEAN, STRING, TIMESTAMP
-from headrace.run.feeds.apply import FeedAdvance, FeedApplyItem, perform_apply, plan_parts
+from headrace.run.feeds.apply import FeedAdvance, FeedApplied, FeedApplyItem, perform_apply, plan_parts
 from headrace.run.feeds.batch import EVENTS_PART, PARTS
 from headrace.run.feeds.logs import FeedLog, FeedLogs, read_id
 from headrace.run.feeds.page import SECOND, PageRules
@@ -247,3 +247,22 @@ def test_bodies_are_objects_of_the_other_columns_and_whole_numbers_keep_their_or
     assert {(row["producer"], row["ts"], row["body"]) for row in rows} == {
         ("7", 5, json.dumps({"text": "\\u0000 nul �"}, ensure_ascii=False))
     }
+
+
+def test_clocks_stand_still_for_a_while_if_nothing_happens_and_move_alone_afterwards(opened, tmp_path):
+    world = a_world(tmp_path)
+    advance = opened(world, 1)
+    advance.pause = 5_000
+    advance.advance(world.logs)
+    before, advance.runner = world.t, HereRunner(fail)
+    world.change(world.at(world.t), pause=4_999)
+    advance.advance(world.logs)
+    assert advance.reached == before
+    world.change(world.at(world.t), pause=1)
+    advance.advance(world.logs)
+    assert advance.reached == world.t
+    assert set(advance.feed_store.take_over().values()) == {world.t}
+
+
+def fail(item: FeedApplyItem) -> FeedApplied:
+    raise AssertionError("there is no work")

@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced
 from headrace.model.log import NEVER, Log
-from headrace.run.feeds.batch import EVENTS_PART, PARTS
+from headrace.run.feeds.batch import EVENT_CHANGES, EVENTS_PART, PAIRS, PARTS, STORED_CHANGES, PartChanges
 from headrace.run.feeds.logs import FeedLogs
 from headrace.run.ports import FeedStore, FeedTarget, Runner, Store
 from headrace.run.views.deliver import NextStep, choose_step
@@ -63,6 +63,12 @@ class FeedApplyItem:
     def name(self) -> str:
         return f"feed {self.feed}"
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has changed, and only clocks move."""
+        logs = self.logs[:1] if self.parts == (EVENTS_PART,) else self.logs[1:]
+        return self.after is not None and _count_rows(logs, self.after) == 1
+
 
 def perform_apply(item: FeedApplyItem) -> FeedApplied:
     try:
@@ -104,6 +110,8 @@ class FeedAdvance:
     feed_store: FeedStore
     runner: Runner[FeedApplied]
     slots: int = 1
+    pause: int = 0
+    """Microseconds for which clocks may stand still while nothing happens."""
     clocks: dict[int, int] | None = None
     _changed: set[int] = field(default_factory=set)
 
@@ -118,12 +126,20 @@ class FeedAdvance:
         item = replace(self.item, logs=logs)
         if self.clocks is None:
             self.clocks = dict(self.feed_store.take_over())
+        reached = self.reached
+        if reached is not None and not self._changed and _may_stand_still(logs, reached, self.pause):
+            return
         self._run(plan_events(item, self.clocks.get(EVENTS_PART), EVENTS_PART in self._changed))
         self._run(plan_parts(item, self.clocks, self._changed, self.slots))
 
     def _run(self, items: Sequence[FeedApplyItem]) -> None:
         clocks, self.clocks = self.clocks, None  # until all is done
         assert clocks is not None
+        empty = [item for item in items if item.is_empty]
+        items = [item for item in items if not item.is_empty]
+        for item in empty:
+            _move_only(self.feed_store, item)
+            clocks |= dict.fromkeys(item.parts, item.upto)
         outcomes = self.runner.run(items) if items else []
         for item, outcome in zip(items, outcomes, strict=True):
             if outcome.value is None:
@@ -143,6 +159,22 @@ class FeedAdvance:
                 raise Fenced(applied.said)
             case HowApplied.CONFLICT:
                 raise Conflict(applied.said)
+
+
+def _move_only(feed_store: FeedStore, item: FeedApplyItem) -> None:
+    """Moves clocks from here: that is no work."""
+    assert item.after is not None
+    if item.parts == (EVENTS_PART,):
+        feed_store.apply_events(EVENT_CHANGES.empty_table(), item.after, item.upto)
+    else:
+        nothing = PartChanges(item.parts, PAIRS.empty_table(), STORED_CHANGES.empty_table())
+        feed_store.apply(nothing, item.after, item.upto)
+
+
+def _may_stand_still(logs: Sequence[Log], reached: int, pause: int) -> bool:
+    """Whether nothing has happened since, and that is not long ago."""
+    is_recent = 0 <= min(log.t for log in logs) - reached < pause and all(log.start <= reached for log in logs)
+    return is_recent and _count_rows(logs, reached) == 1
 
 
 def plan_events(item: FeedApplyItem, at: int | None, anew: bool) -> list[FeedApplyItem]:

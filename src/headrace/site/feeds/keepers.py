@@ -18,6 +18,7 @@ from headrace.model.errors import ConnectError, HeadraceError
 from headrace.model.log import Lease, Log
 from headrace.model.plan import Plan
 from headrace.run.feeds.apply import FeedAdvance, FeedApplyItem
+from headrace.run.feeds.page import SECOND
 from headrace.run.ports import FeedTarget, Ledger, Runner, Store
 from headrace.run.program import Program
 from headrace.site.deadline import Deadline
@@ -28,6 +29,8 @@ MEND = "make its store reachable, or change `store` and run `headrace apply`; th
 BACKOFF_S = (0.5, 1.0, 2.0, 5.0, 15.0)
 LOOK_EVERY_S = 1.0
 PURGE_EVERY_S = 60.0
+IDLE_SHARE = 0.5
+"""Of the freshness: for so long clocks may stand still while nothing happens."""
 END_WITHIN_S = 20.0
 
 
@@ -115,7 +118,13 @@ class FeedKeepers:
             try:
                 target = running.kept.find_target(self._own_dsn)
                 with closing(target.open_store(self.lease.epoch)) as feed_store:
-                    advance = FeedAdvance(self._item(running.kept, target), feed_store, self.runner, self.slots)
+                    advance = FeedAdvance(
+                        self._item(running.kept, target),
+                        feed_store,
+                        self.runner,
+                        self.slots,
+                        pause=round(running.kept.feed.freshness_s * IDLE_SHARE * SECOND),
+                    )
                     self._advance_on(running, advance, target)
                 failures = 0
             except Exception as error:  # whatever it is, it is this feed's alone
