@@ -21,7 +21,16 @@ from headrace.model.trouble import Trouble
 from headrace.site.folder import Folder
 from headrace.site.process import ServiceProcess, end_process, running_process
 
-__all__ = ["HINT", "TROUBLE", "apply_project", "is_running", "read_feed", "reread_source", "stop_project"]
+__all__ = [
+    "HINT",
+    "TROUBLE",
+    "apply_project",
+    "hide_in_feed",
+    "is_running",
+    "read_feed",
+    "reread_source",
+    "stop_project",
+]
 
 END_WITHIN_S = 60.0
 LOOK_EVERY_S = 0.2
@@ -72,6 +81,15 @@ def read_feed(
     asked = urlencode({name: value for name, value in given.items() if value is not None})
     path = f"/feeds/{quote(feed, safe='')}/{quote(consumer, safe='')}?{asked}"
     answer: dict[str, Any] = ask(process.port, process.token, "GET", path, within_s=ANSWER_WITHIN_S)
+    return answer
+
+
+def hide_in_feed(directory: Path, feed: str, pair: tuple[str, str], what: str, undo: bool) -> dict[str, Any]:
+    """Mutes or blocks (`what` is `mutes` or `blocks`) the second of a pair for the first, or takes that back."""
+    process = _find_process(directory)
+    path = "/".join(quote(one, safe="") for one in (feed, what, *pair))
+    method = "DELETE" if undo else "PUT"
+    answer: dict[str, Any] = ask(process.port, process.token, method, f"/feeds/{path}", within_s=ANSWER_WITHIN_S)
     return answer
 
 

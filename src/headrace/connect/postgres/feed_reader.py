@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, LiteralString
 
 import psycopg
-from psycopg import sql
 
 from headrace.connect.postgres.feed_tables import StoreTables
 from headrace.connect.postgres.sessions import Connection, connect_session, reason
@@ -129,7 +128,7 @@ class PostgresFeedReader:
     def __init__(self, dsn: str, feed: str) -> None:
         self._dsn = dsn
         self._tables = StoreTables(feed)
-        self._statements: dict[LiteralString, sql.Composed] = {}
+        self._statements: dict[LiteralString, bytes] = {}
         self._session: Connection | None = None
 
     def read_page(self, consumer: str, rules: PageRules, cursor: PageCursor | None = None) -> FeedRead | None:
@@ -205,8 +204,11 @@ class PostgresFeedReader:
         except psycopg.Error as error:
             raise ConnectError(reason(error, self._dsn)) from error
 
-    def _named(self, statement: LiteralString) -> sql.Composed:
-        return self._statements.setdefault(statement, self._tables.name_in(statement))
+    def _named(self, statement: LiteralString) -> bytes:
+        """The statement with the feed's tables; put together once, since that takes as long as a page."""
+        if statement not in self._statements:
+            self._statements[statement] = self._tables.name_in(statement).as_bytes(self._connect())
+        return self._statements[statement]
 
     def _connect(self) -> Connection:
         if self._session is None or self._session.closed:

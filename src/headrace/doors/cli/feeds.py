@@ -116,6 +116,45 @@ def show(
     return output.show(json, Exit.DONE, text=lambda: "\n".join(_page_lines(page)), document=lambda: page)
 
 
+Consumer = Annotated[str, typer.Argument(help="Whose feed.")]
+Producer = Annotated[str, typer.Argument(help="Whom not to see in it.")]
+Undo = Annotated[bool, typer.Option("--undo", help="Take it back.")]
+
+
+@feeds.command()
+def mute(
+    feed: str,
+    consumer: Consumer,
+    producer: Producer,
+    directory: Directory = Path(),
+    undo: Undo = False,
+    json: Json = False,
+) -> int:
+    """Hide a producer from a consumer, from the next page on."""
+    return _hide(feed, (consumer, producer), "mutes", directory, undo, json)
+
+
+@feeds.command()
+def block(
+    feed: str,
+    consumer: Consumer,
+    producer: Producer,
+    directory: Directory = Path(),
+    undo: Undo = False,
+    json: Json = False,
+) -> int:
+    """Hide a producer from a consumer, and the consumer from the producer, from the next page on."""
+    return _hide(feed, (consumer, producer), "blocks", directory, undo, json)
+
+
+def _hide(feed: str, pair: tuple[str, str], what: str, directory: Path, undo: bool, json: bool) -> int:
+    from headrace.app.asking import hide_in_feed
+
+    answer = hide_in_feed(directory, feed, pair, what, undo)
+    said = f'{pair[0]} {"no longer " if undo else ""}{what} {pair[1]} in feed "{feed}"'
+    return output.show(json, Exit.DONE, text=lambda: said, document=lambda: answer)
+
+
 def _page_lines(page: Mapping[str, Any]) -> Iterator[str]:
     from json import dumps
 

@@ -7,6 +7,7 @@ import secrets
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,16 @@ from headrace.run.rows.json_rows import json_value
 from headrace.site.feeds.find import KeptFeed
 from headrace.site.feeds.keepers import FeedKeepers
 
+
+class HiddenKind(StrEnum):
+    """Why a consumer does not see a producer."""
+
+    MUTE = "mute"
+    BLOCK = "block"
+
+
+BLOCKED = "blocked"
+"""Noted for the other side of a block."""
 KEY_FILE = "feeds.key"
 KEY_BYTES = 32
 _EPOCH = dt.datetime(1970, 1, 1)
@@ -46,6 +57,14 @@ class FeedPages:
         if read is None:
             raise ConnectError(f'feed "{feed}" is being filled', "try again in a moment")
         return self._tell(kept, consumer, make_page(rules, read, cursor))
+
+    def hide(self, feed: str, consumer: str, producer: str, kind: HiddenKind, undo: bool = False) -> None:
+        """Takes effect with the next page. Who is blocked does not see the consumer either."""
+        _, reader = self._find(feed)
+        change = reader.unhide if undo else reader.hide
+        change(consumer, producer, kind)
+        if kind is HiddenKind.BLOCK:
+            change(producer, consumer, BLOCKED)
 
     def close(self) -> None:
         """Ends all sessions. Nobody may read meanwhile, or afterwards."""
