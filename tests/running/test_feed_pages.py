@@ -98,7 +98,6 @@ class Social:
         return [(row[0], row[2], json.loads(row[3])) for row in few[:4]]
 
     def until_equal(self, service: Service, what: str) -> None:
-        until(lambda: service.feeds.find("home") is not None, "the feed can be read")
         with closing(self.pages(service)) as pages:
             for consumer in PEOPLE:
                 wanted = self.expect(consumer)

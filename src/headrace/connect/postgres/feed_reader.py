@@ -12,8 +12,8 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from headrace.connect.postgres.feed_tables import StoreTables
-from headrace.connect.postgres.sessions import Connection, connect_session, reason
+from headrace.connect.postgres.feed_tables import StoreTables, connect_feeds
+from headrace.connect.postgres.sessions import Connection, reason
 from headrace.model.errors import ConnectError
 from headrace.run.feeds.batch import part_of
 from headrace.run.feeds.page import MOST_UNREAD, SECOND, FeedRead, PageCursor, PageEntry, PageRules, Place
@@ -212,7 +212,7 @@ class PostgresFeedReader:
 
     def _connect(self) -> Connection:
         if self._session is None or self._session.closed:
-            self._session = connect_session(self._dsn)
+            self._session = connect_feeds(self._dsn)
             # A plan for every call would take longer than the page itself.
             self._session.execute("SET plan_cache_mode = force_generic_plan")
             self._session.execute("SET jit = off")

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.connect.postgres import feed_tables as statements
-from headrace.connect.postgres.feed_tables import StoreTables
-from headrace.connect.postgres.sessions import Connection, connect_session, reason
+from headrace.connect.postgres.feed_tables import StoreTables, connect_feeds
+from headrace.connect.postgres.sessions import Connection, reason
 from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced, NotOurs
 from headrace.run.feeds.batch import EVENTS_PART, PARTS, FeedSizes, Flip, PartChanges, PartRows, part_of
 
@@ -181,7 +181,7 @@ class PostgresFeedStore:
         """All or nothing. When the connection breaks during the commit nobody knows which; `take_over` tells."""
         try:
             if self._session is None or self._session.closed:
-                self._session = connect_session(self._dsn)
+                self._session = connect_feeds(self._dsn)
             with self._session.transaction():
                 yield self._session
         except psycopg.Error as error:

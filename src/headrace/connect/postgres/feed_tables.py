@@ -15,8 +15,9 @@ from __future__ import annotations
 from typing import LiteralString
 
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from headrace.connect.postgres.sessions import Connection
+from headrace.connect.postgres.sessions import Connection, connect_session
 from headrace.model.errors import ConnectError
 
 SCHEMA = "headrace_feeds"
@@ -168,6 +169,11 @@ SELECT (SELECT count(*) FROM {pairs}) AS pairs, (SELECT count(*) FROM {pairs} WH
     (SELECT count(*) FROM {events} WHERE to_t = 9223372036854775807) AS events,
     (SELECT sum(pg_total_relation_size(name))::bigint FROM unnest(%(names)s::regclass[]) name) AS bytes
 """
+
+
+def connect_feeds(dsn: str) -> Connection:
+    """A session that says what it is for."""
+    return connect_session(make_conninfo("", **{"application_name": "headrace feeds", **conninfo_to_dict(dsn)}))
 
 
 class StoreTables:

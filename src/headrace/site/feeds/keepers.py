@@ -83,10 +83,10 @@ class FeedKeepers:
         """The times that feeds have reached; of those that are known."""
         return {name: one.reached for name, one in list(self._running.items()) if one.reached is not None}
 
-    def find(self, feed: str) -> tuple[KeptFeed, FeedTarget] | None:
-        """A feed that can be read, and where."""
+    def find(self, feed: str) -> tuple[KeptFeed, FeedTarget | None] | None:
+        """A feed that is kept, and where; nowhere yet while its store is brought level for the first time."""
         running = self._running.get(feed)
-        return None if running is None or running.target is None else (running.kept, running.target)
+        return None if running is None else (running.kept, running.target)
 
     def tell_to_end(self) -> None:
         for running in list(self._running.values()):

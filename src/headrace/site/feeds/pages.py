@@ -55,7 +55,7 @@ class FeedPages:
         cursor = None if before is None else read_cursor(before, feed, consumer, self._key())
         read = reader.read_page(consumer, rules, cursor)
         if read is None:
-            raise ConnectError(f'feed "{feed}" is being filled', "try again in a moment")
+            raise _say_filled(feed)
         return self._tell(kept, consumer, make_page(rules, read, cursor))
 
     def hide(self, feed: str, consumer: str, producer: str, kind: HiddenKind, undo: bool = False) -> None:
@@ -96,6 +96,8 @@ class FeedPages:
         if found is None:
             raise UnknownName(f'no feed "{feed}" can be read', "`headrace status` says which feeds are kept")
         kept, target = found
+        if target is None:
+            raise _say_filled(feed)
         readers: dict[Any, FeedReader] = self._of_thread.__dict__.setdefault("readers", {})
         for other in [one for one in readers if one != target and one.feed == feed]:
             readers.pop(other).close()  # its store has moved
@@ -113,6 +115,10 @@ class FeedPages:
             made.chmod(0o600)
             made.rename(file)
         return file.read_bytes()
+
+
+def _say_filled(feed: str) -> ConnectError:
+    return ConnectError(f'feed "{feed}" is being filled', "try again in a moment")
 
 
 def _tell_time(micros: int) -> str:
