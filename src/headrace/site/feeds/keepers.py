@@ -18,6 +18,7 @@ from headrace.model.errors import ConnectError, HeadraceError
 from headrace.model.log import Lease, Log
 from headrace.model.plan import Plan
 from headrace.run.feeds.apply import FeedAdvance, FeedApplyItem
+from headrace.run.feeds.batch import FeedSizes
 from headrace.run.feeds.page import SECOND
 from headrace.run.ports import FeedTarget, Ledger, Runner, Store
 from headrace.run.program import Program
@@ -36,8 +37,11 @@ END_WITHIN_S = 20.0
 
 @dataclass(slots=True)
 class _KeptThread:
+    """`sizes` are those of the last look."""
+
     kept: KeptFeed
     reached: int | None = None
+    sizes: FeedSizes | None = None
     target: FeedTarget | None = None
     thread: threading.Thread | None = None
     stop: threading.Event = field(default_factory=threading.Event)
@@ -79,9 +83,9 @@ class FeedKeepers:
         for running in list(self._running.values()):
             running.wake.set()
 
-    def reached(self) -> dict[str, int]:
-        """The times that feeds have reached; of those that are known."""
-        return {name: one.reached for name, one in list(self._running.items()) if one.reached is not None}
+    def progress(self) -> dict[str, tuple[int | None, FeedSizes | None]]:
+        """The time that each feed has reached, and how large it was at the last look; None if not known yet."""
+        return {name: (one.reached, one.sizes) for name, one in list(self._running.items())}
 
     def find(self, feed: str) -> tuple[KeptFeed, FeedTarget | None] | None:
         """A feed that is kept, and where; nowhere yet while its store is brought level for the first time."""
@@ -144,6 +148,7 @@ class FeedKeepers:
                 self.troubles.clear(FEED + running.kept.feed.name)
                 if time.monotonic() >= purge_at:
                     advance.feed_store.purge()
+                    running.sizes = advance.feed_store.sizes()
                     purge_at = time.monotonic() + PURGE_EVERY_S
             running.wake.wait(LOOK_EVERY_S)
 

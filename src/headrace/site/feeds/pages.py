@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import secrets
 import threading
+import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -32,7 +35,24 @@ BLOCKED = "blocked"
 """Noted for the other side of a block."""
 KEY_FILE = "feeds.key"
 KEY_BYTES = 32
+PAGES_TIMED = 1000
 _EPOCH = dt.datetime(1970, 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedTold:
+    """How a feed does; `took_s` are the seconds of its last pages."""
+
+    feed: str
+    pairs: int | None
+    stored_ahead: int | None
+    lag_s: float | None
+    took_s: tuple[float, ...]
+
+    def find_percentile_ms(self, share: float) -> float | None:
+        """Milliseconds in which a share of the last pages was there; None before the first."""
+        ordered = sorted(self.took_s)
+        return 1000.0 * ordered[max(math.ceil(share * len(ordered)) - 1, 0)] if ordered else None
 
 
 @dataclass(slots=True)
@@ -44,9 +64,12 @@ class FeedPages:
     clock: Callable[[], int]
     _of_thread: threading.local = field(default_factory=threading.local)
     _opened: list[FeedReader] = field(default_factory=list)
+    _took_s: dict[str, deque[float]] = field(default_factory=dict)
+    """Seconds that the last pages of each feed took."""
 
     def read(self, feed: str, consumer: str, limit: int | None = None, before: str | None = None) -> dict[str, Any]:
         """Raises `UnknownName` for a feed that is not kept, `WrongCursor`, and `ConnectError` if the store is away."""
+        began = time.perf_counter()
         kept, reader = self._find(feed)
         rules = kept.rules
         if limit is not None and not 1 <= limit <= rules.limit:
@@ -56,7 +79,23 @@ class FeedPages:
         read = reader.read_page(consumer, rules, cursor)
         if read is None:
             raise _say_filled(feed)
-        return self._tell(kept, consumer, make_page(rules, read, cursor))
+        told = self._tell(kept, consumer, make_page(rules, read, cursor))
+        self._took_s.setdefault(feed, deque(maxlen=PAGES_TIMED)).append(time.perf_counter() - began)
+        return told
+
+    def told(self) -> tuple[FeedTold, ...]:
+        """What is known of all feeds that are kept."""
+        now = self.clock()
+        return tuple(
+            FeedTold(
+                name,
+                None if sizes is None else sizes.pairs,
+                None if sizes is None else sizes.stored_ahead,
+                None if reached is None else max(now - reached, 0) / SECOND,
+                tuple(self._took_s.get(name, ())),
+            )
+            for name, (reached, sizes) in sorted(self.keepers.progress().items())
+        )
 
     def hide(self, feed: str, consumer: str, producer: str, kind: HiddenKind, undo: bool = False) -> None:
         """Takes effect with the next page. Who is blocked does not see the consumer either."""
