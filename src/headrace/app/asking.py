@@ -1,4 +1,4 @@
-"""Asks the service of a project to stop, to apply the project's files, or to read a source again.
+"""Asks the service of a project to stop, to apply the project's files, to read a source again, or for a page of a feed.
 
 This module imports little, because people wait for it.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from headrace.connect.service_client import ask
 from headrace.coordinate.telling import HINT, TROUBLE, WaitLines
@@ -21,7 +21,16 @@ from headrace.model.trouble import Trouble
 from headrace.site.folder import Folder
 from headrace.site.process import ServiceProcess, end_process, running_process
 
-__all__ = ["HINT", "TROUBLE", "apply_project", "is_running", "reread_source", "stop_project"]
+__all__ = [
+    "HINT",
+    "TROUBLE",
+    "apply_project",
+    "hide_in_feed",
+    "is_running",
+    "read_feed",
+    "reread_source",
+    "stop_project",
+]
 
 END_WITHIN_S = 60.0
 LOOK_EVERY_S = 0.2
@@ -63,11 +72,37 @@ def reread_source(directory: Path, source: str, say: Callable[[str], None]) -> d
     return _ask_and_tell(directory, f"/sources/{quote(source, safe='')}/reread", {}, say)
 
 
-def _ask_and_tell(directory: Path, path: str, body: Mapping[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
+def read_feed(
+    directory: Path, feed: str, consumer: str, limit: int | None = None, before: str | None = None
+) -> dict[str, Any]:
+    """A page of a consumer's feed, as a document."""
+    process = _find_process(directory)
+    given = {"limit": limit, "before": before}
+    asked = urlencode({name: value for name, value in given.items() if value is not None})
+    path = f"/feeds/{quote(feed, safe='')}/{quote(consumer, safe='')}?{asked}"
+    answer: dict[str, Any] = ask(process.port, process.token, "GET", path, within_s=ANSWER_WITHIN_S)
+    return answer
+
+
+def hide_in_feed(directory: Path, feed: str, pair: tuple[str, str], what: str, undo: bool) -> dict[str, Any]:
+    """Mutes or blocks (`what` is `mutes` or `blocks`) the second of a pair for the first, or takes that back."""
+    process = _find_process(directory)
+    path = "/".join(quote(one, safe="") for one in (feed, what, *pair))
+    method = "DELETE" if undo else "PUT"
+    answer: dict[str, Any] = ask(process.port, process.token, method, f"/feeds/{path}", within_s=ANSWER_WITHIN_S)
+    return answer
+
+
+def _find_process(directory: Path) -> ServiceProcess:
     process = running_process(Folder(directory))
     if process is None:
         raise UsageError(f'the project in "{directory}" does not run', "start it with `headrace up`")
     _refuse_elsewhere(process)
+    return process
+
+
+def _ask_and_tell(directory: Path, path: str, body: Mapping[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
+    process = _find_process(directory)
     answer: Future[dict[str, Any]] = Future()
     # Not a thread that is waited for: to interrupt the command must not interrupt the service.
     threading.Thread(target=_ask, args=(answer, process, path, body), daemon=True).start()

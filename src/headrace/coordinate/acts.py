@@ -307,6 +307,7 @@ class ServiceActs:
     def _deliver(self) -> None:
         ending = self.service.deliveries.run(self.wanted.plan, self.wanted.program, self.service.environment)
         self._ending = (*self._ending, *ending)
+        self.service.feeds.run(self.wanted.plan, self.wanted.program, self.service.environment)
 
 
 def ran_last(service: Service) -> Running | None:

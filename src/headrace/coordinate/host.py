@@ -40,6 +40,7 @@ from headrace.plan.share.revalue import Measured
 from headrace.run.check.pace import DEFAULT_BUDGET, CheckBudget
 from headrace.run.program import Program
 from headrace.site.auditor import last_look
+from headrace.site.feeds.pages import HiddenKind
 from headrace.site.folder import Folder
 from headrace.site.forced import write_forced
 from headrace.site.last_status import FILE as STATUS_FILE
@@ -170,6 +171,14 @@ class ServiceHost:
         if state is None:
             raise UsageError("the views are not loaded yet", "`headrace status` shows the progress")
         return ViewReader(state.running.plan, state.program, service.ledger, service.store, state.running.forced)
+
+    def read_feed(self, feed: str, consumer: str, limit: int | None, before: str | None) -> dict[str, Any]:
+        """A page of a feed; `before` is the cursor of the page before it."""
+        return self.service.feed_pages.read(feed, consumer, limit, before)
+
+    def hide_in_feed(self, feed: str, consumer: str, producer: str, kind: str, undo: bool) -> None:
+        """Mutes or blocks a producer for a consumer, or takes that back."""
+        self.service.feed_pages.hide(feed, consumer, producer, HiddenKind(kind), undo)
 
     def measured(self) -> Measured:
         """What the plan that runs has taught so far."""

@@ -15,6 +15,7 @@ class TroubleKind(StrEnum):
     REREAD = "reread:"
     CAPTURE = "capture:"
     DELIVERY = "delivery:"
+    FEED = "feed:"
     WITHDRAWAL = "withdrawal:"
     ROW = "row:"
     ENGINE = "engine:"
@@ -45,6 +46,7 @@ _EVENTS: Mapping[TroubleKind, tuple[str, str, str | None]] = {
     TroubleKind.REREAD: ("source obsolete", "source current", "sources"),
     TroubleKind.CAPTURE: ("capture failed", "capture recovered", "databases"),
     TroubleKind.DELIVERY: ("copy failed", "copy recovered", "contracts"),
+    TroubleKind.FEED: ("feed behind", "feed recovered", None),
     TroubleKind.WITHDRAWAL: ("drop failed", "dropped", None),
     TroubleKind.ROW: ("view halted", "view mended", "contracts"),
     TroubleKind.ENGINE: ("engine lost", "engine replaced", None),

@@ -13,6 +13,8 @@ from headrace.model.damage import FileDamage
 from headrace.model.event_wire import EventsAsked, NumberedEvent
 from headrace.model.full_query import FullQuery
 from headrace.model.log import Commit, CommitMark, HeldLease, Lease, Log, StoredFile
+from headrace.run.feeds.batch import FeedSizes, Flip, PartChanges, PartRows
+from headrace.run.feeds.page import FeedRead, PageCursor, PageEntry, PageRules, Place
 from headrace.run.push.items import Item, ItemOutcome
 
 Made = TypeVar("Made")
@@ -144,5 +146,87 @@ class Delivery(Protocol):
 
     def drop(self) -> None:
         """Removes the copy; there may be none."""
+
+    def close(self) -> None: ...
+
+
+class FeedStore(Protocol):
+    """What people read of a feed: events, whom they follow, and what is stored ahead for them.
+
+    Every step is all or nothing, its time included, for events and for each part. What is done twice is noticed:
+    `Conflict` if a part is not where it is expected, `Fenced` if someone else has taken over.
+    """
+
+    def take_over(self) -> Mapping[int, int]:
+        """The times of parts, and of events as part `EVENTS_PART`. Those that only a start can make right are missing.
+
+        An earlier holder is fenced off from then on.
+        """
+
+    def start_events(self, events: pa.Table, t: int) -> None:
+        """Makes the store hold exactly these events (`EVENTS`), whatever it held before."""
+
+    def apply_events(self, changes: pa.Table, after: int, upto: int) -> None:
+        """Brings events from one time to another (`EVENT_CHANGES`). Who reads at a time before sees what was then."""
+
+    def start(self, rows: PartRows, t: int) -> None:
+        """Makes a part hold exactly these rows, whatever it held before."""
+
+    def apply(self, changes: PartChanges, after: int, upto: int) -> None:
+        """Brings some parts from one time to another; raises `CopyChanged` if somebody else has changed them."""
+
+    def flip(self, flips: Sequence[Flip]) -> None:
+        """Has pairs read in another way as soon as that is right: on read at once, ahead when it is stored.
+
+        What a part has passed is left as it is.
+        """
+
+    def purge(self) -> int:
+        """Deletes events that nobody can read any more; how many."""
+
+    def sizes(self) -> FeedSizes: ...
+
+    def drop(self) -> None:
+        """Removes all of the feed; there may be nothing."""
+
+    def close(self) -> None: ...
+
+
+class FeedTarget(Protocol):
+    """Where a feed's store is: a value that can be sent to whoever works on it."""
+
+    def open_store(self, epoch: int) -> FeedStore: ...
+
+    def open_reader(self) -> FeedReader: ...
+
+
+class FeedReader(Protocol):
+    """What a feed server needs of a store. It changes only what consumers say of themselves, and counts."""
+
+    def read_page(self, consumer: str, rules: PageRules, cursor: PageCursor | None = None) -> FeedRead | None:
+        """All that a page can be made of, in one round trip; None while the part is not there."""
+
+    def read_newest(self, producers: Sequence[str], limit: int) -> Sequence[PageEntry]:
+        """The newest events of each producer, as far as events are known."""
+
+    def count_unread(self, consumer: str) -> int | None:
+        """Entries that are newer than the last one seen; None if nobody has said what was seen."""
+
+    def mark_seen(self, consumer: str, place: Place) -> None:
+        """The consumer has seen this entry and what is older; one that was said before and is newer stays."""
+
+    def hide(self, consumer: str, producer: str, kind: str) -> None:
+        """The consumer does not see the producer from now on, whatever is stored. `kind` is mute or block."""
+
+    def unhide(self, consumer: str, producer: str, kind: str) -> None: ...
+
+    def read_hidden(self, consumer: str) -> Sequence[tuple[str, str]]:
+        """Producer and kind of all that is hidden."""
+
+    def add_counts(self, kind: str, counts: Mapping[str, float], at: float, half_life_s: float) -> None:
+        """Adds to counters that fade: after a half-life, half of a count is left. `at` is in seconds since 1970."""
+
+    def read_counts(self, kind: str) -> Mapping[str, tuple[float, float]]:
+        """Counters by id, each with the time at which it was that large."""
 
     def close(self) -> None: ...

@@ -5,7 +5,7 @@ running.json    the plan that runs         plan.json      the same as a plan doc
 status.json     what `status` shows        service.json   who runs it, and how to reach them
 measured.json   what was measured last     forced.json    what forced contracts were promised
 spark/          scratch and log of Spark   capture/       scratch and logs of captures
-audit/          files of audits that run
+audit/          files of audits that run   feeds/         a PostgreSQL for feeds that name no store
 
 A missing file means that nothing has run yet. A file that exists but cannot be read means nothing: the caller gets an
 `UnreadableState`, because continuing without the file could forget promises, or start a second service.

@@ -36,6 +36,8 @@ from headrace.site.deadline import Deadline
 from headrace.site.deliver.deliveries import Deliveries
 from headrace.site.deliver.withdrawn import Withdrawals
 from headrace.site.engine.late_runner import Absence
+from headrace.site.feeds.keepers import FeedKeepers
+from headrace.site.feeds.pages import FeedPages
 from headrace.site.folder import Folder
 from headrace.site.gaps import Gaps
 from headrace.site.housekeeping import Housekeeping
@@ -67,6 +69,8 @@ ANSWER_WITHIN_S = 8.0
 AUDIT_EVERY_S = 1.0
 SLOTS_EVERY_S = 3.0
 WAKE_EVERY_S = 5.0
+FEEDS_FOLDER = "feeds"
+"""Of the PostgreSQL that keeps feeds which name no store."""
 
 OnPush = Callable[[list[Pushed]], None]
 
@@ -125,6 +129,17 @@ class Service:
         self.deliveries = Deliveries(
             self.folder.project, ledger, self.store, lease, self.troubles, tell_reached=self._judge_copy
         )
+        self.feeds = FeedKeepers(
+            self.folder.project,
+            self.folder.root / FEEDS_FOLDER,
+            ledger,
+            self.store,
+            lease,
+            self.runner,
+            self.troubles,
+            self.cores,
+        )
+        self.feed_pages = FeedPages(self.feeds, self.folder.root, self.clock)
         self.auditor = Auditor(ledger, self.clock, self.journal, cause_of=self.cause_of, copies=self.deliveries.reached)
         self.auditor.resume()
         self.accounts = Accounts(ledger, self.clock, self.journal)
@@ -175,12 +190,13 @@ class Service:
         """Abandons threads that wait for a hung database, as a kill would: all that counts is in the ledger."""
         self.stop.set()
         answered, ended = Deadline(ANSWER_WITHIN_S), Deadline(END_WITHIN_S)
-        asking = (self.captures, self.deliveries, self.withdrawals)
+        asking = (self.captures, self.deliveries, self.feeds, self.withdrawals)
         for one in asking:
             one.tell_to_end()
         ended.join(self._own_threads)
         # Pushes that still run beside the others find the service stopped when it is their turn, and commit nothing.
         self.turns.wait_for_pushes(ended.left_s)
+        self.feed_pages.close()
         for one in asking:
             one.end(answered)
         if answered.join([self._watching]):
@@ -259,6 +275,7 @@ class Service:
         self.accounts.pushed(pushed, round_s)
         self.auditor.judge(self.store, {one.vertex for one in pushed if one.rows_out}, now)
         self.deliveries.pushed()
+        self.feeds.pushed()
         if self.on_push is not None:
             self.on_push(pushed)
 

@@ -16,6 +16,7 @@ from headrace.observe.shown import ContractReadings
 from headrace.run.push.simulated_links import SimulatedLinksRunner
 from headrace.site.deliver.progress import CopyProgress
 from headrace.site.engine.late_runner import Absence
+from headrace.site.feeds.pages import FeedTold
 from headrace.site.loading import Loading
 from headrace.site.push_state import PushCounts, PushState
 from headrace.site.running import Running
@@ -68,6 +69,7 @@ class ServiceSnapshot:
     error: str | None
     loaded: frozenset[str] = frozenset()
     copies: Mapping[str, CopyProgress] = field(default_factory=dict)
+    feeds: tuple[FeedTold, ...] = ()
     upkeep_s: float = 0.0
     now_s: float = 0.0
 
@@ -98,6 +100,7 @@ def take_snapshot(service: Service) -> ServiceSnapshot:
         error=find_error(service),
         loaded=frozenset() if pushing is None else _find_loaded(pushing.running, times),
         copies=service.deliveries.progress,
+        feeds=service.feed_pages.told(),
         upkeep_s=service.accounts.upkeep_s,
         now_s=time.monotonic(),
     )

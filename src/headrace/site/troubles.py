@@ -16,10 +16,11 @@ from headrace.model.trouble import Trouble, TroubleKind
 from headrace.site.engine.late_runner import Absence
 from headrace.site.journal import Journal
 
-SOURCE, CAPTURE, DELIVERY, WITHDRAWAL, ROW = (
+SOURCE, CAPTURE, DELIVERY, FEED, WITHDRAWAL, ROW = (
     TroubleKind.SOURCE,
     TroubleKind.CAPTURE,
     TroubleKind.DELIVERY,
+    TroubleKind.FEED,
     TroubleKind.WITHDRAWAL,
     TroubleKind.ROW,
 )

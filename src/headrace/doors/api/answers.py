@@ -1,6 +1,7 @@
 """How requests that cannot be served are answered: always with `{"errors": [{message, file, line, column, hint}]}`.
 
-401 without the token, 404 for names and paths that are not there, 422 for what is misread or refused.
+401 without the token, 404 for names and paths that are not there, 422 for what is misread or refused, 503 for what is
+away and comes back by itself.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from starlette.exceptions import HTTPException
 from headrace.doors.cli.output import problem_document
 from headrace.model.errors import ConnectError, InputError, Problem, UnknownName, UsageError
 
+RETRY_AFTER_S = "2"
 SEND_TOKEN = "send `Authorization: Bearer TOKEN`"
 
 
@@ -65,6 +67,11 @@ def _answer(status: int, problems: Iterable[Problem], headers: dict[str, str] | 
     # In ASCII: a request may hold halves of characters, which an error repeats and UTF-8 cannot hold.
     answer = json.dumps({"errors": [problem_document(problem) for problem in problems]})
     return Response(answer, status, headers, "application/json")
+
+
+def answer_later(error: ConnectError) -> Response:
+    """Something that is needed is away, and comes back by itself."""
+    return _answer(503, [Problem(error.message, None, error.hint)], {"Retry-After": RETRY_AFTER_S})
 
 
 def _refuse_token(request: Request, error: Exception) -> Response:

@@ -1,18 +1,20 @@
-"""`headrace feeds decide FILE`: which feeds to store ahead and which to assemble on read."""
+"""`headrace feeds decide`: which feeds to store ahead and which to assemble on read. `show`: a page of somebody's."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headrace.doors.cli.options import Json
-from headrace.doors.cli.output import Exit, fit, write
+from headrace.doors.cli import output
+from headrace.doors.cli.options import Directory, Json
+from headrace.doors.cli.output import Exit, count, fit, write
 from headrace.doors.cli.progress import progress
+from headrace.model.amounts import format_seconds
 from headrace.model.errors import UsageError
 
 if TYPE_CHECKING:
@@ -96,6 +98,73 @@ def decide(
             raise UsageError("targets, methods and --why need all pairs in one place", "--engine numpy")
         return _show(json, feeds.decide_feed_tables_on_spark(file, tables, master, progress()), out)
     return _show(json, feeds.decide_feed_tables(file, tables, question, progress()), out)
+
+
+@feeds.command()
+def show(
+    feed: Annotated[str, typer.Argument(help="A feed of the running project.")],
+    consumer: Annotated[str, typer.Argument(help="Whose feed.")],
+    directory: Directory = Path(),
+    limit: Annotated[int | None, typer.Option(help="Entries; as many as the feed says if left out.")] = None,
+    before: Annotated[str | None, typer.Option(help="The `next` of the page before.", metavar="CURSOR")] = None,
+    json: Json = False,
+) -> int:
+    """Show a page of somebody's feed, newest entries first."""
+    from headrace.app.asking import read_feed
+
+    page = read_feed(directory, feed, consumer, limit, before)
+    return output.show(json, Exit.DONE, text=lambda: "\n".join(_page_lines(page)), document=lambda: page)
+
+
+Consumer = Annotated[str, typer.Argument(help="Whose feed.")]
+Producer = Annotated[str, typer.Argument(help="Whom not to see in it.")]
+Undo = Annotated[bool, typer.Option("--undo", help="Take it back.")]
+
+
+@feeds.command()
+def mute(
+    feed: str,
+    consumer: Consumer,
+    producer: Producer,
+    directory: Directory = Path(),
+    undo: Undo = False,
+    json: Json = False,
+) -> int:
+    """Hide a producer from a consumer, from the next page on."""
+    return _hide(feed, (consumer, producer), "mutes", directory, undo, json)
+
+
+@feeds.command()
+def block(
+    feed: str,
+    consumer: Consumer,
+    producer: Producer,
+    directory: Directory = Path(),
+    undo: Undo = False,
+    json: Json = False,
+) -> int:
+    """Hide a producer from a consumer, and the consumer from the producer, from the next page on."""
+    return _hide(feed, (consumer, producer), "blocks", directory, undo, json)
+
+
+def _hide(feed: str, pair: tuple[str, str], what: str, directory: Path, undo: bool, json: bool) -> int:
+    from headrace.app.asking import hide_in_feed
+
+    answer = hide_in_feed(directory, feed, pair, what, undo)
+    said = f'{pair[0]} {"no longer " if undo else ""}{what} {pair[1]} in feed "{feed}"'
+    return output.show(json, Exit.DONE, text=lambda: said, document=lambda: answer)
+
+
+def _page_lines(page: Mapping[str, Any]) -> Iterator[str]:
+    from json import dumps
+
+    age = format_seconds(round(page["lag_s"], 1))
+    yield f"{count(len(page['entries']), 'entry', 'entries')} as of {page['as_of']}, {age} ago"
+    for entry in page["entries"]:
+        body = dumps(entry["body"], ensure_ascii=False)
+        yield f"  {entry['time']}  {entry['producer']}  {entry['id']}  {body}"
+    if page["next"] is not None:
+        yield f"older ones: --before {page['next']}"
 
 
 def _pair(text: str | None) -> tuple[str, str] | None:

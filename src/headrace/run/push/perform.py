@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.run.feeds.apply import FeedApplied, FeedApplyItem, perform_apply
 from headrace.run.load.load_work import Loaded, LoadItem, perform_load
 from headrace.run.logs.history import GatherItem, perform_gather
 from headrace.run.logs.upkeep_work import ReplacedPieces, UpkeepItem, perform_upkeep
@@ -12,7 +13,7 @@ from headrace.run.push.evaluate_here import SMALL_ROWS, evaluate_here
 from headrace.run.push.items import Item
 from headrace.run.push.work import Produced, WorkItem, perform_push
 
-EngineItem = WorkItem | ChainItem | LoadItem | UpkeepItem | GatherItem
+EngineItem = WorkItem | ChainItem | LoadItem | UpkeepItem | GatherItem | FeedApplyItem
 
 
 def needs_session(item: Item) -> bool:
@@ -47,7 +48,7 @@ def _is_large(step: OperatorStep, rows: int) -> bool:
 
 def perform(
     item: EngineItem, evaluate: Evaluate = evaluate_here
-) -> Produced | tuple[ChainOutcome, ...] | Loaded | ReplacedPieces:
+) -> Produced | tuple[ChainOutcome, ...] | Loaded | ReplacedPieces | FeedApplied:
     """`evaluate` is for views that are recomputed."""
     match item:
         case WorkItem():
@@ -60,3 +61,5 @@ def perform(
             return perform_upkeep(item)
         case GatherItem():
             return perform_gather(item)
+        case FeedApplyItem():
+            return perform_apply(item)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headrace.model.amounts import format_seconds
+from headrace.run.feeds.apply import FeedApplyItem
 from headrace.run.load.load_work import LoadItem
 from headrace.run.logs.history import GatherItem
 from headrace.run.logs.upkeep_work import UpkeepItem
@@ -17,8 +18,10 @@ from headrace.run.push.chains import ChainItem
 from headrace.run.push.items import Item
 from headrace.run.push.work import WorkItem
 
-ROW_S, BYTE_S = 2e-5, 1e-7
-"""Seconds for each row, or byte, that an item reads: at least this is expected, whatever was measured."""
+ROW_S, BYTE_S, ENTRY_S = 2e-5, 1e-7, 5e-5
+"""Seconds for each row, or byte, that an item reads, or entry that it writes to a feed: at least this is expected,
+whatever was measured.
+"""
 STOOD_STILL_S = 5.0
 """Between two looks: then we stood still ourselves, perhaps with the whole machine, and nobody is to blame."""
 
@@ -57,6 +60,8 @@ def _expected_s(item: Item) -> float:
             return max(item.expected_s, ROW_S * item.weight)
         case UpkeepItem() | GatherItem():
             return BYTE_S * item.bytes
+        case FeedApplyItem():
+            return ENTRY_S * item.weight
         case _:
             return 0.0
 

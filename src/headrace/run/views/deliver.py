@@ -6,13 +6,31 @@ commit, is simply repeated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from enum import Enum
 
 from headrace.meaning.python_functions import Functions
 from headrace.model.log import Log
 from headrace.model.relation import Field, Output
 from headrace.run.ports import Delivery, Store
 from headrace.run.views.view import net_changes, rows_at
+
+
+class NextStep(Enum):
+    """What brings a copy to a time: nothing, the changes since its own time, or all rows."""
+
+    NOTHING = "nothing"
+    APPLY = "apply"
+    START = "start"
+
+
+def choose_step(before: int | None, logs: Iterable[Log], upto: int) -> NextStep:
+    """The copy is at `before`, None if there is none. One whose changes are gone from a log, or that is ahead of what
+    it is to reach, is made again.
+    """
+    if before is None or before > upto or any(before < log.start for log in logs):
+        return NextStep.START
+    return NextStep.APPLY if before < upto else NextStep.NOTHING
 
 
 def deliver(
@@ -34,8 +52,10 @@ def deliver(
     before = delivery.delivered()
     if expected is not None and before != expected and not anew:
         delivery.check(expected)
-    if anew or before is None or not log.start <= before <= log.t:
+    step = NextStep.START if anew else choose_step(before, (log,), log.t)
+    if step is NextStep.START:
         delivery.start(rows_at(store, log, columns, outputs, log.t, functions), log.t)
-    elif before < log.t:
+    elif step is NextStep.APPLY:
+        assert before is not None
         delivery.apply(net_changes(store, log, columns, outputs, before, log.t, functions), before, log.t)
     return before

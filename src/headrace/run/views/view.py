@@ -90,7 +90,7 @@ def changes_after(
     functions: Functions = (),
 ) -> Iterator[tuple[int, pa.Table, pa.Table]]:
     """Yields, for every time in (after, upto] at which the view changes, the rows that went, and those that came."""
-    changes = consolidate(_read_changes(store, log, columns, outputs, after, upto, functions))
+    changes = consolidate(read_changes(store, log, columns, outputs, after, upto, functions))
     for time in sorted(pc.unique(changes.column(TIME)).to_pylist()):
         now = changes.filter(pc.equal(changes.column(TIME), time))
         yield time, _repeat_rows(now, -1), _repeat_rows(now, 1)
@@ -106,10 +106,10 @@ def net_changes(
     functions: Functions = (),
 ) -> pa.Table:
     """What turns the rows at one time into those at another: its columns and `__w`, each row once."""
-    return contents([_read_changes(store, log, columns, outputs, after, upto, functions)], upto)
+    return contents([read_changes(store, log, columns, outputs, after, upto, functions)], upto)
 
 
-def _read_changes(
+def read_changes(
     store: Store,
     log: Log,
     columns: Sequence[Field],

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from headrace.model.options import DeclaredEngine, RunEngine
+from headrace.run.feeds.apply import FeedApplyItem
 from headrace.run.logs.history import GatherItem
 from headrace.run.logs.upkeep_work import UpkeepItem
 from headrace.run.ports import Runner
@@ -72,6 +73,8 @@ def is_small(item: Item) -> bool:
             return sum(one.weight for one in items if not needs_session(one)) <= HERE_AT_MOST
         case WorkItem():
             return item.weight <= HERE_AT_MOST or needs_session(item)
+        case FeedApplyItem():
+            return item.weight <= HERE_AT_MOST
         case UpkeepItem() | GatherItem():
             return item.bytes <= HERE_AT_MOST_BYTES
         case _:

@@ -1,0 +1,223 @@
+"""Reads pages of a feed from PostgreSQL: one statement for a page, with a plan that is made once for a session.
+
+A page is as of its part's time. A pair is read from what is stored ahead if the decision to do so is not later than
+that, else from the events of its producer; both show events as they were then. Of what is found only what a page
+can need is sent, so that bodies are looked up for few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, LiteralString
+
+import psycopg
+
+from headrace.connect.postgres.feed_tables import StoreTables, connect_feeds
+from headrace.connect.postgres.sessions import Connection, reason
+from headrace.model.errors import ConnectError
+from headrace.run.feeds.batch import part_of
+from headrace.run.feeds.page import MOST_UNREAD, SECOND, FeedRead, PageCursor, PageEntry, PageRules, Place
+
+ATTEMPTS = 2
+"""A connection that broke while nobody used it is made anew once."""
+
+_PAIRS: LiteralString = """
+clock AS MATERIALIZED (SELECT t FROM {parts} WHERE part = %(part)s AND t IS NOT NULL),
+pair AS MATERIALIZED (
+    SELECT p.producer, p.ahead AND p.since <= clock.t AS is_stored FROM {pairs} p CROSS JOIN clock
+    WHERE p.part = %(part)s AND p.consumer = %(consumer)s
+        AND NOT p.producer = ANY (ARRAY (SELECT h.producer FROM {hidden} h WHERE h.consumer = %(consumer)s))
+)"""
+_FIRST: LiteralString = """
+found AS (
+    SELECT f.producer, held.ts, held.id, held.nth, true AS is_stored
+    FROM pair JOIN {feed} f ON f.part = %(part)s AND f.consumer = %(consumer)s AND f.producer = pair.producer
+    CROSS JOIN LATERAL unnest(f.ts[1:%(shown)s], f.id[1:%(shown)s]) WITH ORDINALITY AS held(ts, id, nth)
+    WHERE pair.is_stored
+    UNION ALL
+    SELECT pair.producer, e.ts, e.id, e.nth, false
+    FROM pair CROSS JOIN clock CROSS JOIN LATERAL (
+        SELECT v.ts, v.id, row_number() OVER (ORDER BY v.ts DESC, v.id DESC) AS nth FROM {events} v
+        WHERE v.producer = pair.producer AND v.from_t <= clock.t AND clock.t < v.to_t
+        ORDER BY v.ts DESC, v.id DESC LIMIT %(shown)s
+    ) e WHERE NOT pair.is_stored
+)"""
+_LATER: LiteralString = """
+last AS (
+    SELECT * FROM unnest(%(last_of)s::text[], %(last_ts)s::bigint[], %(last_id)s::text[]) AS last(producer, ts, id)
+), found AS (
+    SELECT pair.producer, e.ts, e.id, e.nth, false AS is_stored
+    FROM pair CROSS JOIN clock LEFT JOIN last ON last.producer = pair.producer CROSS JOIN LATERAL (
+        SELECT v.ts, v.id, row_number() OVER (ORDER BY v.ts DESC, v.id DESC) AS nth FROM {events} v
+        WHERE v.producer = pair.producer AND v.from_t <= clock.t AND clock.t < v.to_t
+            AND (v.ts, v.id) <= (%(top_ts)s::bigint, %(top_id)s::text COLLATE "C")
+            AND (v.ts, v.id, v.producer) <= (%(top_ts)s::bigint, %(top_id)s::text COLLATE "C", %(top_of)s::text)
+            AND (v.ts, v.id) < (coalesce(last.ts, 9223372036854775807), coalesce(last.id, '') COLLATE "C")
+        ORDER BY v.ts DESC, v.id DESC LIMIT %(shown)s
+    ) e
+)"""
+_NEWEST: LiteralString = """
+needed AS (
+    SELECT producer, ts, id, is_stored FROM found ORDER BY ts DESC, id COLLATE "C" DESC, producer DESC LIMIT %(enough)s
+)"""
+_DIVERSE: LiteralString = """
+placed AS (
+    SELECT *, row_number() OVER (ORDER BY ts DESC, id COLLATE "C" DESC, producer DESC) AS place,
+        row_number() OVER (PARTITION BY nth <= %(k)s ORDER BY ts DESC, id COLLATE "C" DESC, producer DESC) AS place_of_k
+    FROM found
+), needed AS (
+    SELECT producer, ts, id, is_stored FROM placed CROSS JOIN clock
+    WHERE place <= %(enough)s OR (nth <= %(k)s AND place_of_k <= %(enough)s)
+        OR (nth = 1 AND ts >= coalesce(%(as_of)s::bigint, clock.t) - %(within)s)
+)"""
+_BODIES: LiteralString = """
+SELECT clock.t, n.producer, n.ts, n.id, n.is_stored, e.body FROM clock LEFT JOIN needed n ON true
+LEFT JOIN {events} e
+    ON e.producer = n.producer AND e.ts = n.ts AND e.id = n.id AND e.from_t <= clock.t AND clock.t < e.to_t
+"""
+_PAGES: Mapping[tuple[bool, bool], LiteralString] = {
+    (False, False): f"WITH {_PAIRS}, {_FIRST}, {_NEWEST} {_BODIES}",
+    (False, True): f"WITH {_PAIRS}, {_FIRST}, {_DIVERSE} {_BODIES}",
+    (True, False): f"WITH {_PAIRS}, {_LATER}, {_NEWEST} {_BODIES}",
+    (True, True): f"WITH {_PAIRS}, {_LATER}, {_DIVERSE} {_BODIES}",
+}
+"""Statements by whether there is a cursor, and whether the feed is diverse."""
+
+_NEWEST_OF: LiteralString = """
+SELECT e.* FROM unnest(%(producers)s::text[]) AS asked(producer) CROSS JOIN {parts} clock CROSS JOIN LATERAL (
+    SELECT v.producer, v.ts, v.id, v.body, false AS is_stored FROM {events} v
+    WHERE v.producer = asked.producer AND v.from_t <= clock.t AND clock.t < v.to_t
+    ORDER BY v.ts DESC, v.id DESC LIMIT %(limit)s
+) e WHERE clock.part = -1
+"""
+_UNREAD: LiteralString = f"""
+WITH {_PAIRS}
+SELECT (
+    SELECT count(*) FROM (
+        SELECT FROM pair CROSS JOIN clock CROSS JOIN LATERAL (
+            SELECT FROM {{events}} v WHERE v.producer = pair.producer AND (v.ts, v.id) > (seen.ts, seen.id)
+                AND v.from_t <= clock.t AND clock.t < v.to_t LIMIT %(most)s
+        ) e LIMIT %(most)s
+    ) unread
+) AS unread FROM {{seen}} seen WHERE seen.consumer = %(consumer)s
+"""
+_MARK: LiteralString = """
+INSERT INTO {seen} AS s (consumer, ts, id) VALUES (%(consumer)s, %(ts)s, %(id)s)
+ON CONFLICT (consumer) DO UPDATE SET ts = excluded.ts, id = excluded.id WHERE (s.ts, s.id) < (excluded.ts, excluded.id)
+"""
+_HIDE: LiteralString = """
+INSERT INTO {hidden} (consumer, producer, kind) VALUES (%(consumer)s, %(producer)s, %(kind)s) ON CONFLICT DO NOTHING
+"""
+_UNHIDE: LiteralString = """
+DELETE FROM {hidden} WHERE consumer = %(consumer)s AND producer = %(producer)s AND kind = %(kind)s
+"""
+_HIDDEN: LiteralString = "SELECT producer, kind FROM {hidden} WHERE consumer = %(consumer)s ORDER BY producer, kind"
+_COUNT: LiteralString = """
+INSERT INTO {rates} AS r (kind, id, count, at)
+SELECT %(kind)s, id, count, %(at)s FROM unnest(%(ids)s::text[], %(counts)s::double precision[]) AS more(id, count)
+ON CONFLICT (kind, id) DO UPDATE
+SET count = r.count * power(0.5, greatest(excluded.at - r.at, 0) / %(half_life)s) + excluded.count,
+    at = greatest(excluded.at, r.at)
+"""
+_COUNTS: LiteralString = "SELECT id, count, at FROM {rates} WHERE kind = %(kind)s"
+
+
+class PostgresFeedReader:
+    """One feed, for one thread. Connects when it is first needed, and again after the connection broke."""
+
+    def __init__(self, dsn: str, feed: str) -> None:
+        self._dsn = dsn
+        self._tables = StoreTables(feed)
+        self._statements: dict[LiteralString, bytes] = {}
+        self._session: Connection | None = None
+
+    def read_page(self, consumer: str, rules: PageRules, cursor: PageCursor | None = None) -> FeedRead | None:
+        said: dict[str, object] = {
+            "part": part_of(consumer),
+            "consumer": consumer,
+            "shown": rules.shown,
+            "enough": max(rules.limit, rules.pool or 0) + 1,
+        }
+        if cursor is not None:
+            last = cursor.shown.items()
+            said["last_of"] = [producer for producer, _ in last]
+            said["last_ts"], said["last_id"] = [place[0] for _, place in last], [place[1] for _, place in last]
+            said["top_ts"], said["top_id"], said["top_of"] = cursor.ceiling
+        is_diverse = rules.more_than is not None
+        if is_diverse:
+            said["k"], said["within"] = rules.more_than, int(rules.within_s * SECOND)
+            said["as_of"] = None if cursor is None else cursor.as_of
+        rows = self._fetch(_PAGES[cursor is not None, is_diverse], said)
+        if not rows:
+            return None
+        return FeedRead(rows[0]["t"], tuple(_entry(row) for row in rows if row["body"] is not None))
+
+    def read_newest(self, producers: Sequence[str], limit: int) -> Sequence[PageEntry]:
+        return [_entry(row) for row in self._fetch(_NEWEST_OF, {"producers": list(producers), "limit": limit})]
+
+    def count_unread(self, consumer: str) -> int | None:
+        rows = self._fetch(_UNREAD, {"part": part_of(consumer), "consumer": consumer, "most": MOST_UNREAD})
+        return rows[0]["unread"] if rows else None
+
+    def mark_seen(self, consumer: str, place: Place) -> None:
+        self._run(_MARK, {"consumer": consumer, "ts": place[0], "id": place[1]})
+
+    def hide(self, consumer: str, producer: str, kind: str) -> None:
+        self._run(_HIDE, {"consumer": consumer, "producer": producer, "kind": kind})
+
+    def unhide(self, consumer: str, producer: str, kind: str) -> None:
+        self._run(_UNHIDE, {"consumer": consumer, "producer": producer, "kind": kind})
+
+    def read_hidden(self, consumer: str) -> Sequence[tuple[str, str]]:
+        return [(row["producer"], row["kind"]) for row in self._fetch(_HIDDEN, {"consumer": consumer})]
+
+    def add_counts(self, kind: str, counts: Mapping[str, float], at: float, half_life_s: float) -> None:
+        if counts:
+            ids = sorted(counts)  # in one order, so that two servers never wait for each other
+            more = {"ids": ids, "counts": [counts[one] for one in ids]}
+            self._run(_COUNT, {"kind": kind, "at": at, "half_life": half_life_s, **more})
+
+    def read_counts(self, kind: str) -> Mapping[str, tuple[float, float]]:
+        return {row["id"]: (row["count"], row["at"]) for row in self._fetch(_COUNTS, {"kind": kind})}
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    # Sessions
+
+    def _fetch(self, statement: LiteralString, said: Mapping[str, object]) -> list[dict[str, Any]]:
+        for attempt in range(ATTEMPTS):
+            try:
+                return self._connect().execute(self._named(statement), said, prepare=True).fetchall()
+            except psycopg.OperationalError as error:
+                if attempt + 1 == ATTEMPTS or not (self._session is None or self._session.closed):
+                    raise ConnectError(reason(error, self._dsn)) from error
+            except psycopg.Error as error:
+                raise ConnectError(reason(error, self._dsn)) from error
+        raise AssertionError("the last attempt returns or raises")
+
+    def _run(self, statement: LiteralString, said: Mapping[str, object]) -> None:
+        try:
+            self._connect().execute(self._named(statement), said)
+        except psycopg.Error as error:
+            raise ConnectError(reason(error, self._dsn)) from error
+
+    def _named(self, statement: LiteralString) -> bytes:
+        """The statement with the feed's tables; put together once, since that takes as long as a page."""
+        if statement not in self._statements:
+            self._statements[statement] = self._tables.name_in(statement).as_bytes(self._connect())
+        return self._statements[statement]
+
+    def _connect(self) -> Connection:
+        if self._session is None or self._session.closed:
+            self._session = connect_feeds(self._dsn)
+            # A plan for every call would take longer than the page itself.
+            self._session.execute("SET plan_cache_mode = force_generic_plan")
+            self._session.execute("SET jit = off")
+        return self._session
+
+
+def _entry(row: Mapping[str, Any]) -> PageEntry:
+    return PageEntry(row["producer"], row["ts"], row["id"], row["body"], row["is_stored"])

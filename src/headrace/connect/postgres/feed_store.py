@@ -1,0 +1,233 @@
+"""Keeps a feed's tables in PostgreSQL equal to its logs: rows and the time they are as of change in one transaction.
+
+The rule is that of deliveries (`connect/postgres/deliver.py`), for each part: a step says from which time it goes on
+and in which epoch, and does nothing unless both are right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, LiteralString, NoReturn
+
+import psycopg
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.connect.postgres import feed_tables as statements
+from headrace.connect.postgres.feed_tables import StoreTables, connect_feeds
+from headrace.connect.postgres.sessions import Connection, reason
+from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced, NotOurs
+from headrace.run.feeds.batch import EVENTS_PART, PARTS, FeedSizes, Flip, PartChanges, PartRows, part_of
+
+ROWS_AT_ONCE = 50_000
+KEPT_AFTER_END = 30_000_000
+"""Microseconds for which an event that is gone can still be read as of a time before."""
+
+
+NOTHING_GONE = [(None, None)]
+
+
+class PostgresFeedStore:
+    """One feed. Connects when it is first needed, and again after the connection broke.
+
+    `meaning` identifies what the feed's logs hold: a store that was filled by another feed of the name is filled anew.
+    """
+
+    def __init__(self, dsn: str, feed: str, project: str, meaning: str, epoch: int) -> None:
+        self._dsn = dsn
+        self._tables = StoreTables(feed)
+        self._project = project
+        self._meaning = meaning
+        self._epoch = epoch
+        self._session: Connection | None = None
+
+    def take_over(self) -> Mapping[int, int]:
+        with self._transaction() as session:
+            owner = self._tables.make(session, self._project)
+            if owner != self._project:
+                raise NotOurs(
+                    f'feed "{self._tables.feed}" in this database belongs to project "{owner}"',
+                    hint="give one of the feeds another name, or a database of its own",
+                )
+            said = {"epoch": self._epoch, "meaning": self._meaning, "last": PARTS - 1}
+            if self._execute(session, statements.TAKE, said).rowcount != PARTS + 1:
+                raise self._say_fenced()
+            return {row["part"]: row["t"] for row in self._execute(session, statements.CLOCKS)}
+
+    def start_events(self, events: pa.Table, t: int) -> None:
+        with self._transaction() as session:
+            self._set(session, EVENTS_PART, t)
+            self._execute(session, "DELETE FROM {events}")
+            for some in _slices(events):
+                self._execute(session, statements.ADD_EVENTS, {**_lists(some), "t": [t] * some.num_rows})
+            self._execute(session, "ANALYZE {events}")
+
+    def apply_events(self, changes: pa.Table, after: int, upto: int) -> None:
+        with self._transaction() as session:
+            self._move(session, (EVENTS_PART,), after, upto)
+            came, went = _split(changes)
+            for some in _slices(came):
+                self._execute(session, statements.ADD_EVENTS, _lists(some))
+            for some in _slices(went):
+                self._execute(session, statements.END_EVENTS, _lists(some))
+
+    def start(self, rows: PartRows, t: int) -> None:
+        with self._transaction() as session:
+            self._set(session, rows.part, t)
+            for empty in ("DELETE FROM {pairs} WHERE part = %(part)s", "DELETE FROM {feed} WHERE part = %(part)s"):
+                self._execute(session, empty, {"part": rows.part})
+            for some in _slices(rows.pairs):
+                self._execute(session, statements.PUT_PAIRS, _with_parts(some))
+            for some in _slices(rows.stored.sort_by([("consumer", "ascending"), ("producer", "ascending")]), True):
+                self._execute(session, statements.FILL_STORED, _with_parts(some))
+
+    def apply(self, changes: PartChanges, after: int, upto: int) -> None:
+        with self._transaction() as session:
+            self._move(session, changes.parts, after, upto)
+            is_gone = pc.is_null(changes.pairs.column("ahead"))
+            for some in _slices(changes.pairs.filter(pc.invert(is_gone))):
+                self._execute(session, statements.PUT_PAIRS, _with_parts(some))
+            for some in _slices(changes.pairs.filter(is_gone)):
+                self._execute(session, statements.DROP_PAIRS, _with_parts(some))
+            for some in _slices(changes.stored.sort_by([("consumer", "ascending"), ("producer", "ascending")]), True):
+                self._change_stored(session, some)
+
+    def flip(self, flips: Sequence[Flip]) -> None:
+        table = pa.table(
+            {
+                "consumer": [flip.consumer for flip in flips],
+                "producer": [flip.producer for flip in flips],
+                "ahead": [flip.ahead for flip in flips],
+                "since": [flip.since for flip in flips],
+            }
+        )
+        for some in _slices(table):
+            with self._transaction() as session:
+                self._execute(session, statements.FLIP, {**_with_parts(some), "epoch": self._epoch})
+
+    def purge(self) -> int:
+        with self._transaction() as session:
+            return self._execute(session, statements.PURGE, {"kept": KEPT_AFTER_END}).rowcount
+
+    def sizes(self) -> FeedSizes:
+        with self._transaction() as session:
+            names = [name.as_string(session) for name in self._tables.names.values()]
+            found = self._execute(session, statements.SIZES, {"names": names}).fetchone()
+            assert found is not None
+            return FeedSizes(**found)
+
+    def drop(self) -> None:
+        with self._transaction() as session:
+            self._tables.drop(session)
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    # Steps
+
+    def _move(self, session: Connection, parts: Sequence[int], after: int, upto: int) -> None:
+        said = {"parts": list(parts), "after": after, "upto": upto, "epoch": self._epoch}
+        if self._execute(session, statements.MOVE, said).rowcount != len(parts):
+            self._refuse(session, parts, after)
+
+    def _set(self, session: Connection, part: int, t: int) -> None:
+        if self._execute(session, statements.SET, {"part": part, "t": t, "epoch": self._epoch}).rowcount != 1:
+            self._refuse(session, (part,), t)
+
+    def _refuse(self, session: Connection, parts: Sequence[int], after: int) -> NoReturn:
+        found = self._execute(session, statements.FIND_PARTS, {"parts": list(parts)}).fetchall()
+        if len(found) < len(parts):
+            raise CopyChanged(f'parts of feed "{self._tables.feed}" are missing in its store')
+        if any(row["epoch"] != self._epoch for row in found):
+            raise self._say_fenced()
+        other = next(row for row in found if row["t"] != after)
+        raise Conflict(f'part {other["part"]} of feed "{self._tables.feed}" is at {other["t"]}, not at {after}')
+
+    def _change_stored(self, session: Connection, changes: pa.Table) -> None:
+        simple = _find_simple(changes)
+        shifted = self._execute(session, statements.SHIFT_STORED, simple).fetchall() if simple["consumer"] else []
+        done = {(row["consumer"], row["producer"]) for row in shifted}
+        pairs = zip(changes.column("consumer").to_pylist(), changes.column("producer").to_pylist(), strict=True)
+        left = changes.filter(pa.array([pair not in done for pair in pairs], pa.bool_()))
+        if left.num_rows:
+            self._sum_stored(session, left)
+
+    def _sum_stored(self, session: Connection, changes: pa.Table) -> None:
+        said = _with_parts(changes)
+        found = self._execute(session, statements.CHANGE_STORED, said).fetchone()
+        if found is None or found["wrong"]:
+            raise CopyChanged(
+                f'what is stored ahead for feed "{self._tables.feed}" was changed by someone else',
+                hint="the service fills it again; whoever changes it should leave schema headrace_feeds alone",
+            )
+        if pc.any(pc.less(changes.column("w"), 0)).as_py():
+            self._execute(session, statements.DROP_EMPTY, said)
+
+    def _say_fenced(self) -> Fenced:
+        return Fenced(f'another service has taken over the store of feed "{self._tables.feed}"')
+
+    # Sessions
+
+    def _execute(
+        self, session: Connection, statement: LiteralString, said: Mapping[str, object] | None = None
+    ) -> psycopg.Cursor[dict[str, Any]]:
+        return session.execute(self._tables.name_in(statement), said)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        """All or nothing. When the connection breaks during the commit nobody knows which; `take_over` tells."""
+        try:
+            if self._session is None or self._session.closed:
+                self._session = connect_feeds(self._dsn)
+            with self._session.transaction():
+                yield self._session
+        except psycopg.Error as error:
+            raise ConnectError(reason(error, self._dsn)) from error
+
+
+def _split(changes: pa.Table) -> tuple[pa.Table, pa.Table]:
+    is_more = pc.greater(changes.column("w"), 0)
+    return changes.filter(is_more), changes.filter(pc.invert(is_more))
+
+
+def _slices(rows: pa.Table, whole_pairs: bool = False) -> Iterator[pa.Table]:
+    """Parts of a table, none of them too large for one statement; the rows of a pair stay together if asked for."""
+    start = 0
+    while start < rows.num_rows:
+        end = min(start + ROWS_AT_ONCE, rows.num_rows)
+        while whole_pairs and end < rows.num_rows and _same_pair(rows, end):
+            end += 1
+        yield rows.slice(start, end - start)
+        start = end
+
+
+def _same_pair(rows: pa.Table, at: int) -> bool:
+    return all(rows.column(name)[at] == rows.column(name)[at - 1] for name in ("consumer", "producer"))
+
+
+def _find_simple(changes: pa.Table) -> dict[str, list[Any]]:
+    """The pairs for which one entry comes, and at most one goes."""
+    came: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    gone: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for consumer, producer, ts, id_, weight in zip(*(column.to_pylist() for column in changes.columns), strict=True):
+        (came if weight > 0 else gone).setdefault((consumer, producer), []).append((ts, id_))
+    rows = [
+        (part_of(pair[0]), *pair, *places[0], *gone.get(pair, NOTHING_GONE)[0])
+        for pair, places in came.items()
+        if len(places) == 1 and len(gone.get(pair, ())) <= 1
+    ]
+    names = ("part", "consumer", "producer", "ts", "id", "gone_ts", "gone_id")
+    return {name: [row[at] for row in rows] for at, name in enumerate(names)}
+
+
+def _lists(rows: pa.Table) -> dict[str, list[Any]]:
+    return {name: rows.column(name).to_pylist() for name in rows.column_names}
+
+
+def _with_parts(rows: pa.Table) -> dict[str, list[Any]]:
+    said = _lists(rows)
+    parts = {consumer: part_of(consumer) for consumer in set(said["consumer"])}
+    return {**said, "part": [parts[consumer] for consumer in said["consumer"]]}

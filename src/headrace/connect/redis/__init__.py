@@ -1,0 +1,1 @@
+"""Stores of feeds in Valkey or Redis."""

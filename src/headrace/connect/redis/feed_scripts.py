@@ -1,0 +1,376 @@
+"""What a feed does in Valkey or Redis, as scripts: each is all or nothing, and one round trip.
+
+    F:{p17}:t         time, epoch and meaning of a part; F:{events}:t those of events
+    F:{p17}:c         the consumers of a part
+    F:{p17}:p:anna    whom a consumer follows: producer -> ahead and since
+    F:{p17}:f:anna    what is stored ahead: producer -> a JSON list of time, id, time, id, ..., newest first
+    F:{p17}:h:anna    whom a consumer does not see; F:{p17}:s:anna the last entry seen
+    F:e:bob           a producer's events by time, each as `id NUL from NUL to`; `to` is empty while it is there
+    F:b:bob           their bodies by `id NUL from`; F:o:bob the beginning of each that is there, by `time NUL id`
+    F:x               versions that have ended, by when; F:producers who has events; F:r:reads counters that fade
+
+Keys of a part share a hash tag, so that a cluster keeps them together. Numbers that people see are texts here, since
+Lua's JSON writes large ones with fewer digits.
+"""
+
+from __future__ import annotations
+
+PREAMBLE = """
+local F = KEYS[1]
+local said = cjson.decode(ARGV[1])
+local NUL = string.char(0)
+local function number(value) return string.format('%.0f', value) end
+local function clock(part) return F .. ':{' .. part .. '}:t' end
+local function less(one, other)  -- by bytes: the server's locale does not matter
+  if one == other then return false end
+  local last = math.min(#one, #other)
+  for at = 1, last do
+    local a, b = string.byte(one, at), string.byte(other, at)
+    if a ~= b then return a < b end
+  end
+  return #one < #other
+end
+local function newer(one, other)  -- one and other are {time, id, producer}
+  if one[1] ~= other[1] then return one[1] > other[1] end
+  if one[2] ~= other[2] then return less(other[2], one[2]) end
+  return less(other[3], one[3])
+end
+local function cut(member)
+  local first = string.find(member, NUL, 1, true)
+  local second = string.find(member, NUL, first + 1, true)
+  return string.sub(member, 1, first - 1), string.sub(member, first + 1, second - 1), string.sub(member, second + 1)
+end
+local function is_there(from, to, t) return tonumber(from) <= t and (to == '' or t < tonumber(to)) end
+local function move(part)
+  local found = redis.call('HMGET', clock(part), 't', 'epoch')
+  if found[2] ~= said.epoch then return {'fenced', found[2] or ''} end
+  if said.after and found[1] ~= said.after then return {'conflict', part, found[1] or ''} end
+  return nil
+end
+"""
+
+TAKE_OVER = (
+    PREAMBLE
+    + """
+local owner = redis.call('GET', F .. ':owner')
+if owner and owner ~= said.project then return {'owner', owner} end
+for _, part in ipairs(said.parts) do
+  local epoch = redis.call('HGET', clock(part), 'epoch')
+  if epoch and tonumber(epoch) > tonumber(said.epoch) then return {'fenced', epoch} end
+end
+redis.call('SET', F .. ':owner', said.project)
+local times = {'done'}
+for _, part in ipairs(said.parts) do
+  if redis.call('HGET', clock(part), 'meaning') ~= said.meaning then redis.call('HDEL', clock(part), 't') end
+  redis.call('HSET', clock(part), 'epoch', said.epoch, 'meaning', said.meaning)
+  times[#times + 1] = redis.call('HGET', clock(part), 't') or ''
+end
+return times
+"""
+)
+
+EVENTS = (
+    PREAMBLE
+    + """
+local refused = move('events')
+if refused then return refused end
+if not said.after and said.first then
+  for _, producer in ipairs(redis.call('SMEMBERS', F .. ':producers')) do
+    redis.call('DEL', F .. ':e:' .. producer, F .. ':b:' .. producer, F .. ':o:' .. producer)
+  end
+  redis.call('DEL', F .. ':producers', F .. ':x')
+end
+-- What goes at a time goes before what comes at it.
+for _, row in ipairs(said.rows) do
+  local producer, ts, id, body, t, comes = row[1], row[2], row[3], row[4], row[5], row[6]
+  local events, bodies, open = F .. ':e:' .. producer, F .. ':b:' .. producer, F .. ':o:' .. producer
+  local there = redis.call('HGET', open, ts .. NUL .. id)
+  if comes and not there then
+    redis.call('SADD', F .. ':producers', producer)
+    redis.call('ZADD', events, ts, id .. NUL .. t .. NUL)
+    redis.call('HSET', bodies, id .. NUL .. t, body)
+    redis.call('HSET', open, ts .. NUL .. id, t)
+  elseif there and not comes and tonumber(there) < tonumber(t) then  -- else it was done before
+    redis.call('ZREM', events, id .. NUL .. there .. NUL)
+    redis.call('ZADD', events, ts, id .. NUL .. there .. NUL .. t)
+    redis.call('HDEL', open, ts .. NUL .. id)
+    redis.call('ZADD', F .. ':x', t, cjson.encode({producer, id, there, t}))
+  end
+end
+if said.last then redis.call('HSET', clock('events'), 't', said.upto) end
+return {'done'}
+"""
+)
+
+PARTS = (
+    PREAMBLE
+    + """
+local refused = move(said.part)
+if refused then return refused end
+local P = F .. ':{' .. said.part .. '}:'
+local lists = {}
+for _, row in ipairs(said.stored) do
+  local consumer, producer, ts, id, weight = row[1], row[2], row[3], row[4], row[5]
+  local key = consumer .. NUL .. producer
+  local list = lists[key]
+  if not list then
+    list = {consumer = consumer, producer = producer, entries = {}, count = {}}
+    local held = said.after and redis.call('HGET', P .. 'f:' .. consumer, producer)
+    local packed = held and cjson.decode(held) or {}
+    for at = 1, #packed, 2 do
+      list.entries[#list.entries + 1] = {tonumber(packed[at]), packed[at + 1], ''}
+      list.count[packed[at] .. NUL .. packed[at + 1]] = 1
+    end
+    lists[key] = list
+  end
+  local name = ts .. NUL .. id
+  if list.count[name] == nil then list.entries[#list.entries + 1] = {tonumber(ts), id, ''} end
+  list.count[name] = (list.count[name] or 0) + weight
+end
+for _, list in pairs(lists) do
+  for _, count in pairs(list.count) do
+    if count ~= 0 and count ~= 1 then return {'changed'} end
+  end
+end
+if not said.after then
+  for _, consumer in ipairs(redis.call('SMEMBERS', P .. 'c')) do
+    redis.call('DEL', P .. 'p:' .. consumer, P .. 'f:' .. consumer)
+  end
+  redis.call('DEL', P .. 'c')
+end
+for _, list in pairs(lists) do
+  table.sort(list.entries, newer)
+  local packed = {}
+  for _, entry in ipairs(list.entries) do
+    if list.count[number(entry[1]) .. NUL .. entry[2]] == 1 then
+      packed[#packed + 1] = number(entry[1])
+      packed[#packed + 1] = entry[2]
+    end
+  end
+  redis.call('SADD', P .. 'c', list.consumer)
+  if #packed > 0 then redis.call('HSET', P .. 'f:' .. list.consumer, list.producer, cjson.encode(packed))
+  else redis.call('HDEL', P .. 'f:' .. list.consumer, list.producer) end
+end
+for _, row in ipairs(said.pairs) do
+  if row[3] == cjson.null then redis.call('HDEL', P .. 'p:' .. row[1], row[2])
+  else
+    redis.call('SADD', P .. 'c', row[1])
+    redis.call('HSET', P .. 'p:' .. row[1], row[2], (row[3] and '1:' or '0:') .. row[4])
+  end
+end
+redis.call('HSET', clock(said.part), 't', said.upto)
+return {'done'}
+"""
+)
+
+FLIP = (
+    PREAMBLE
+    + """
+local found = redis.call('HMGET', clock(said.part), 't', 'epoch')
+if found[2] ~= said.epoch or not found[1] then return {'done'} end
+for _, row in ipairs(said.flips) do
+  local pairs_key = F .. ':{' .. said.part .. '}:p:' .. row[1]
+  if tonumber(row[4]) > tonumber(found[1]) and redis.call('HEXISTS', pairs_key, row[2]) == 1 then
+    redis.call('HSET', pairs_key, row[2], (row[3] and '1:' or '0:') .. row[4])
+  end
+end
+return {'done'}
+"""
+)
+
+_FIND_PAIRS = """
+local P = F .. ':{' .. said.part .. '}:'
+local t = redis.call('HGET', clock(said.part), 't')
+if not t then return {} end
+local at = tonumber(t)
+local hidden = {}
+for _, row in ipairs(redis.call('SMEMBERS', P .. 'h:' .. said.consumer)) do
+  hidden[string.sub(row, 1, string.find(row, NUL, 1, true) - 1)] = true
+end
+local followed = redis.call('HGETALL', P .. 'p:' .. said.consumer)
+local function find_version(producer, ts, id)
+  for _, member in ipairs(redis.call('ZRANGEBYSCORE', F .. ':e:' .. producer, ts, ts)) do
+    local own, from, to = cut(member)
+    if own == id and is_there(from, to, at) then return from end
+  end
+  return nil
+end
+local function pull(producer, top, most, visit)  -- newest first, until enough were taken
+  local offset, taken = 0, 0
+  while taken < most do
+    local some = redis.call('ZREVRANGEBYSCORE', F .. ':e:' .. producer, top, '-inf', 'WITHSCORES', 'LIMIT', offset,
+      most + 8)
+    if #some == 0 then return end
+    for n = 1, #some, 2 do
+      local id, from, to = cut(some[n])
+      if taken < most and is_there(from, to, at) and visit(tonumber(some[n + 1]), id, from) then taken = taken + 1 end
+    end
+    offset = offset + #some / 2
+  end
+end
+"""
+
+PAGE = (
+    PREAMBLE
+    + _FIND_PAIRS
+    + """
+local found = {}
+local function add(producer, ts, id, from, nth, stored)
+  found[#found + 1] = {ts, id, producer, from = from, nth = nth, stored = stored}
+end
+for n = 1, #followed, 2 do
+  local producer = followed[n]
+  local is_ahead = string.sub(followed[n + 1], 1, 1) == '1' and tonumber(string.sub(followed[n + 1], 3)) <= at
+  if hidden[producer] then  -- nothing of it
+  elseif is_ahead and not said.ceiling then
+    local packed = cjson.decode(redis.call('HGET', P .. 'f:' .. said.consumer, producer) or '[]')
+    for m = 1, math.min(#packed, 2 * said.shown), 2 do
+      add(producer, tonumber(packed[m]), packed[m + 1], nil, (m + 1) / 2, true)
+    end
+  else
+    local last, nth = said.last and said.last[producer], 0
+    local ceiling = said.ceiling and {tonumber(said.ceiling[1]), said.ceiling[2], said.ceiling[3]}
+    local top = '+inf'
+    if ceiling then top = said.ceiling[1] end
+    if last and tonumber(last[1]) < ceiling[1] then top = last[1] end
+    pull(producer, top, said.shown, function(ts, id, from)
+      local entry = {ts, id, producer}
+      if ceiling and newer(entry, ceiling) then return false end
+      if last and not newer({tonumber(last[1]), last[2], producer}, entry) then return false end
+      nth = nth + 1
+      add(producer, ts, id, from, nth, false)
+      return true
+    end)
+  end
+end
+table.sort(found, newer)
+local recent = said.k and (tonumber(said.as_of or t) - said.within)
+local answer, few = {t}, 0
+for place, entry in ipairs(found) do
+  local is_few = said.k and entry.nth <= said.k
+  if is_few then few = few + 1 end
+  if place <= said.enough or (is_few and few <= said.enough) or (said.k and entry.nth == 1 and entry[1] >= recent) then
+    local from = entry.from or find_version(entry[3], number(entry[1]), entry[2])
+    if from then
+      local body = redis.call('HGET', F .. ':b:' .. entry[3], entry[2] .. NUL .. from)
+      answer[#answer + 1] = {entry[3], number(entry[1]), entry[2], body, entry.stored and 1 or 0}
+    end
+  end
+end
+return answer
+"""
+)
+
+UNREAD = (
+    PREAMBLE
+    + _FIND_PAIRS
+    + """
+local seen = redis.call('HMGET', P .. 's:' .. said.consumer, 'ts', 'id')
+if not seen[1] then return {} end
+local last, count = {tonumber(seen[1]), seen[2], ''}, 0
+for n = 1, #followed, 2 do
+  if not hidden[followed[n]] and count < said.most then
+    pull(followed[n], '+inf', said.most, function(ts, id)
+      if newer({ts, id, ''}, last) then count = count + 1 end
+      return true
+    end)
+  end
+end
+return {math.min(count, said.most)}
+"""
+)
+
+NEWEST = (
+    PREAMBLE
+    + """
+local t = redis.call('HGET', clock('events'), 't')
+local answer = {}
+for _, producer in ipairs(t and said.producers or {}) do
+  local taken = 0
+  local some = redis.call('ZREVRANGE', F .. ':e:' .. producer, 0, -1, 'WITHSCORES')
+  for n = 1, #some, 2 do
+    local id, from, to = cut(some[n])
+    if taken < said.limit and is_there(from, to, tonumber(t)) then
+      taken = taken + 1
+      answer[#answer + 1] = {producer, number(tonumber(some[n + 1])), id,
+        redis.call('HGET', F .. ':b:' .. producer, id .. NUL .. from), 0}
+    end
+  end
+end
+return answer
+"""
+)
+
+MARK_SEEN = (
+    PREAMBLE
+    + """
+local key = F .. ':{' .. said.part .. '}:s:' .. said.consumer
+local seen = redis.call('HMGET', key, 'ts', 'id')
+if not seen[1] or newer({tonumber(said.ts), said.id, ''}, {tonumber(seen[1]), seen[2], ''}) then
+  redis.call('HSET', key, 'ts', said.ts, 'id', said.id)
+end
+return 1
+"""
+)
+
+ADD_COUNTS = (
+    PREAMBLE
+    + """
+local key = F .. ':r:' .. said.kind
+for id, more in pairs(said.counts) do
+  local held = redis.call('HGET', key, id)
+  local count, at = more, said.at
+  if held then
+    local cut_at = string.find(held, ':', 1, true)
+    local before, since = tonumber(string.sub(held, 1, cut_at - 1)), tonumber(string.sub(held, cut_at + 1))
+    count = before * math.pow(0.5, math.max(said.at - since, 0) / said.half_life) + more
+    at = math.max(at, since)
+  end
+  redis.call('HSET', key, id, string.format('%.17g:%.17g', count, at))
+end
+return 1
+"""
+)
+
+PURGE = (
+    PREAMBLE
+    + """
+local horizon
+for _, part in ipairs(said.parts) do
+  local t = redis.call('HGET', clock(part), 't')
+  if not t then return 0 end
+  horizon = math.min(horizon or tonumber(t), tonumber(t))
+end
+local ended = redis.call('ZRANGEBYSCORE', F .. ':x', '-inf', '(' .. number(horizon - said.kept))
+for _, member in ipairs(ended) do
+  local row = cjson.decode(member)
+  redis.call('ZREM', F .. ':e:' .. row[1], row[2] .. NUL .. row[3] .. NUL .. row[4])
+  redis.call('HDEL', F .. ':b:' .. row[1], row[2] .. NUL .. row[3])
+  redis.call('ZREM', F .. ':x', member)
+end
+return #ended
+"""
+)
+
+SIZES = (
+    PREAMBLE
+    + """
+local pairs_, ahead, entries, events = 0, 0, 0, 0
+for _, part in ipairs(said.parts) do
+  local P = F .. ':{' .. part .. '}:'
+  for _, consumer in ipairs(redis.call('SMEMBERS', P .. 'c')) do
+    for _, value in ipairs(redis.call('HVALS', P .. 'p:' .. consumer)) do
+      pairs_ = pairs_ + 1
+      if string.sub(value, 1, 1) == '1' then ahead = ahead + 1 end
+    end
+    for _, value in ipairs(redis.call('HVALS', P .. 'f:' .. consumer)) do
+      entries = entries + #cjson.decode(value) / 2
+    end
+  end
+end
+for _, producer in ipairs(redis.call('SMEMBERS', F .. ':producers')) do
+  events = events + redis.call('HLEN', F .. ':o:' .. producer)
+end
+return {pairs_, ahead, entries, events}
+"""
+)

@@ -1,0 +1,1 @@
+"""Feeds of a running project: their stores are kept, and pages are read from them."""

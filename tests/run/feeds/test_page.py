@@ -1,0 +1,164 @@
+"""A page is what the paper's queries say, by brute force; turning pages shows every event once."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.run.feeds.cursor import WrongCursor, read_cursor, write_cursor
+from headrace.run.feeds.page import SECOND, FeedRead, PageCursor, PageEntry, PageRules, count_unread, make_page
+from tests.run.feeds.raw_feed import (
+    NOW,
+    PRODUCERS,
+    best_page,
+    best_ranked_page,
+    first_of_each,
+    has_gaps,
+    is_diverse,
+    last_places,
+    newest_first,
+    page_rules,
+    rank_by_likes,
+    raw_events,
+)
+
+KEY = b"a key of this test"
+
+
+def first_page(rules: PageRules, events: list[PageEntry]) -> list[PageEntry]:
+    return list(make_page(rules, FeedRead(NOW, tuple(events))).entries)
+
+
+def paper_event(number: int, producer: str) -> PageEntry:
+    """An event of the example of section 2.2: e0 at 1:55 and so on, one a minute; it is 2:02."""
+    return PageEntry(producer, NOW - (7 - number) * 60 * SECOND, f"e{number}", {})
+
+
+ALICE_BOB_CHAD = [paper_event(n, p) for n, p in enumerate(("Alice", "Bob", "Alice", "Chad", "Alice", "Alice", "Alice"))]
+
+
+def test_the_papers_feed_is_diverse_instead_of_all_alice():
+    plain, diverse = PageRules(limit=5), PageRules(limit=5, more_than=1, within_s=600)
+    assert [entry.id for entry in first_page(plain, ALICE_BOB_CHAD)] == ["e6", "e5", "e4", "e3", "e2"]
+    assert [entry.id for entry in first_page(diverse, ALICE_BOB_CHAD)] == ["e6", "e5", "e4", "e3", "e1"]
+
+
+@pytest.mark.parametrize(("within_s", "last"), [(359, "e2"), (360, "e1")])
+def test_a_producer_need_be_shown_only_if_its_newest_event_is_no_older_than_said(within_s, last):
+    rules = PageRules(limit=5, more_than=1, within_s=within_s)
+    assert [entry.id for entry in first_page(rules, ALICE_BOB_CHAD)] == ["e6", "e5", "e4", "e3", last]
+
+
+@given(events=raw_events(largest=24), limit=st.integers(1, 12))
+def test_a_page_of_global_coherency_is_the_most_recent_of_all_events(events, limit):
+    assert first_page(PageRules(limit), events) == newest_first(events)[:limit]
+
+
+@given(events=raw_events(largest=24), limit=st.integers(1, 12), most=st.integers(1, 5))
+def test_a_page_of_per_producer_coherency_is_the_most_recent_of_the_most_recent_of_each(events, limit, most):
+    assert first_page(PageRules(limit, per_producer=most), events) == first_of_each(events, most)[:limit]
+
+
+@given(events=raw_events(largest=9), rules=page_rules(diverse=True, most=5))
+def test_a_diverse_page_is_the_newest_of_all_that_keep_the_rules(events, rules):
+    assert first_page(rules, events) == best_page(rules, events)
+
+
+@given(events=raw_events(largest=16), rules=page_rules(ranked=True, diverse=False))
+def test_a_ranked_page_takes_the_best_of_the_pool_without_gaps(events, rules):
+    page = first_page(rules, events)
+    assert page == best_ranked_page(rules, events)
+    assert not has_gaps(page, first_of_each(events, rules.per_producer or 99))
+
+
+def test_ranks_order_a_page_and_equal_ones_go_by_time():
+    events = [PageEntry("p", NOW - age * SECOND, str(age), {"likes": likes}) for age, likes in ((1, 1), (2, 3), (3, 3))]
+    rules = PageRules(3, pool=3, rank=lambda entry, _age: float(entry.body["likes"]))
+    assert [entry.id for entry in first_page(rules, events)] == ["2", "3", "1"]
+
+
+def test_an_entry_without_a_rank_comes_last():
+    events = [PageEntry(who, NOW, who, {"likes": likes}) for who, likes in (("alice", 0), ("bob", 1))]
+    assert [e.id for e in first_page(PageRules(2, pool=2, rank=rank_by_likes), events)] == ["bob", "alice"]
+
+
+@given(events=raw_events(largest=20), rules=page_rules(ranked=True), data=st.data())
+def test_turning_pages_shows_every_event_once_although_new_ones_arrive(events, rules, data):
+    known = {(entry.producer, entry.id) for entry in events}
+    there, pages, cursor = list(events), [], None
+    for _ in range(2 * len(events) + 2):
+        page = make_page(rules, FeedRead(NOW, tuple(there)), cursor)
+        pages.append(page.entries)
+        assert not has_gaps([entry for shown in pages for entry in shown if entry in events], events), (
+            "an entry is shown before a newer one of its producer"
+        )
+        if page.next is None:
+            break
+        cursor = read_cursor(write_cursor(page.next, "home", "anna", KEY), "home", "anna", KEY)
+        arriving = [e for e in data.draw(raw_events(largest=3)) if (e.producer, e.id + "'") not in known]
+        known |= {(entry.producer, entry.id + "'") for entry in arriving}
+        there += [PageEntry(e.producer, NOW + e.time // 50, e.id + "'", e.body) for e in arriving]
+    shown = [entry for page in pages for entry in page]
+    assert cursor is None or page.next is None
+    assert Counter(shown) == Counter(events), "what has arrived since is not on later pages, and nothing is lost"
+
+
+@given(events=raw_events(largest=16), rules=page_rules(most=4))
+def test_every_later_page_keeps_the_rules_for_what_is_left(events, rules):
+    pages, cursor, left = [], None, list(events)
+    for _ in range(2 * len(events) + 2):
+        page = make_page(rules, FeedRead(NOW, tuple(events)), cursor)
+        assert list(page.entries) == best_page_of(rules, left)
+        pages.append(page.entries)
+        last, cursor = last_places(pages), page.next
+        left = [e for e in events if e.producer not in last or e.place < last[e.producer]]
+        if cursor is None:
+            break
+    assert not left
+
+
+def best_page_of(rules: PageRules, events: list[PageEntry]) -> list[PageEntry]:
+    """The definition by brute force where that is fast enough, else the rules one by one."""
+    if rules.more_than is None:
+        return first_of_each(events, rules.per_producer or 99)[: rules.limit]
+    page = first_page(rules, events)
+    assert is_diverse(page, events, rules.more_than, rules.within_s) and not has_gaps(page, events)
+    return page
+
+
+def test_an_event_is_shown_once_although_two_rows_say_it():
+    events = [PageEntry("p", NOW, "a", {"v": 1}), PageEntry("p", NOW - 5, "a", {"v": 2})]
+    assert [entry.body for entry in first_page(PageRules(5), events)] == [{"v": 1}]
+
+
+def test_a_cursor_names_only_producers_who_have_more_above_where_the_page_ended():
+    events = [PageEntry(f"p{n}", NOW - n, "x", {}) for n in range(100)]
+    page = make_page(PageRules(20), FeedRead(NOW, tuple(events)))
+    assert page.next == PageCursor(NOW, (NOW - 20, "x", "p20"), {})
+
+
+@given(events=raw_events(largest=40), seen=st.tuples(st.integers(NOW - 20 * SECOND, NOW), st.sampled_from("abcd")))
+def test_unread_entries_are_those_that_are_newer_than_the_last_seen(events, seen):
+    assert count_unread(events, seen) == len([entry for entry in events if (entry.time, entry.id) > seen])
+
+
+def test_unread_entries_are_counted_up_to_99():
+    assert count_unread([PageEntry("p", n, "x", {}) for n in range(1, 200)], (0, "")) == 99
+
+
+@pytest.mark.parametrize("change", ["feed", "consumer", "key", "text", "nonsense"])
+def test_a_cursor_of_somebody_else_or_a_changed_one_is_refused(change):
+    given_out = PageCursor(NOW, (5, "é", PRODUCERS[3]), {"bob": (3, "x")})
+    text = write_cursor(given_out, "home", "anna", KEY)
+    assert read_cursor(text, "home", "anna", KEY) == given_out
+    changed = {"text": text[:-2] + ("AA" if text[-2:] != "AA" else "BB"), "nonsense": "%%%"}.get(change, text)
+    with pytest.raises(WrongCursor, match="no cursor of this feed"):
+        read_cursor(
+            changed,
+            "other" if change == "feed" else "home",
+            "ben" if change == "consumer" else "anna",
+            b"another" if change == "key" else KEY,
+        )
