@@ -12,25 +12,39 @@ from headrace.observe.feed_rates import FadingCounts
 
 @given(st.floats(0.01, 1000.0), st.integers(1, 200), st.sampled_from([10.0, 3600.0]))
 def test_a_steady_rate_is_known_as_soon_as_something_was_counted(rate: float, looks: int, half_life_s: float) -> None:
-    counts = FadingCounts(half_life_s, began_s=5.0)
+    counts = FadingCounts(half_life_s, at_s=5.0)
     for look in range(1, looks + 1):
-        counts.add({"bob": rate * 10.0}, 5.0 + 10.0 * look)
-    (found,) = counts.rates(["bob"], 5.0 + 10.0 * looks)
+        counts.add({0: rate * 10.0}, 5.0 + 10.0 * look)
+    (found,) = counts.rates(1)
     # What is counted at the end of ten seconds was there, on average, five seconds before.
     assert found == pytest.approx(rate, rel=np.log(2) * 10.0 / half_life_s)
 
 
 def test_half_of_a_rate_is_forgotten_in_a_half_life() -> None:
-    counts = FadingCounts(60.0, began_s=0.0)
-    counts.add({"bob": 100.0}, 6000.0)
-    before, after = (counts.rates(["bob"], now_s)[0] for now_s in (6000.0, 6060.0))
-    assert after == pytest.approx(before / 2)
+    counts = FadingCounts(60.0, at_s=0.0)
+    for look in range(1, 100):
+        counts.add({0: 60.0}, 60.0 * look)
+    before = counts.rates(1, like_others_s=0.0)[0]
+    counts.add({}, 99 * 60.0 + 60.0)
+    assert counts.rates(1, like_others_s=0.0)[0] == pytest.approx(before / 2, rel=1e-6)
 
 
-def test_names_that_were_never_counted_have_no_rate_and_more_names_than_room_find_theirs() -> None:
-    counts = FadingCounts(60.0, began_s=0.0)
-    assert counts.rates(["bob"], 0.0).tolist() == [0.0]
-    counts.add({str(number): float(number) for number in range(3000)}, 1.0)
-    rates = counts.rates(["0", "1", "2999", "nobody"], 1.0)
-    assert rates[0] == rates[3] == 0.0
-    assert rates[2] == pytest.approx(2999 * rates[1])
+def test_who_was_hardly_seen_is_like_the_others_and_who_was_seen_for_long_is_not() -> None:
+    counts = FadingCounts(3600.0, at_s=0.0)
+    counts.add({0: 100.0}, 1.0)
+    assert counts.rates(2)[1] == pytest.approx(50.0, rel=0.01), "a second says nothing"
+    for look in range(1, 400):
+        counts.add({0: 6000.0}, 60.0 * look)
+    busy, silent = counts.rates(2)
+    assert busy > 90.0 and silent < 10.0
+
+
+def test_counts_go_on_where_an_earlier_service_ended() -> None:
+    one, other = FadingCounts(600.0, at_s=0.0), FadingCounts(600.0, at_s=0.0)
+    one.add({0: 5.0, 3: 7.0}, 100.0)
+    other.resume({0: one.counts[0], 3: one.counts[3]}, one.seconds)
+    other.at_s = 100.0
+    for counts in (one, other):
+        counts.add({0: 1.0}, 200.0)
+    assert other.rates(4) == pytest.approx(one.rates(4))
+    assert one.add({}, 150.0) == 0.0, "a clock that goes back stands still"

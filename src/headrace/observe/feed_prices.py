@@ -65,7 +65,8 @@ def fit_prices(windows: Sequence[tuple[FeedWork, float]]) -> FeedPrices | None:
     errors = np.full(work.shape[1], np.inf)
     errors[used] = np.sqrt(np.maximum(np.diag(spread), 0.0))
     found, off = prices / scale, errors / scale
-    return FeedPrices(*found.tolist(), errors=tuple(off.tolist()))
+    entry, pull, batch, read, event = found.tolist()
+    return FeedPrices(entry, pull, batch, read, event, tuple(off.tolist()))
 
 
 def _fit_without_negatives(

@@ -89,7 +89,7 @@ class FeedLogs:
             if self.id is None
             else write_ids(rows.column(self.id))
         )
-        return [_write_names(rows.column(self.producer)), times, ids, self._write_bodies(rows)]
+        return [write_names(rows.column(self.producer)), times, ids, self._write_bodies(rows)]
 
     def _write_bodies(self, rows: pa.Table) -> pa.ChunkedArray:
         if self.body is not None:
@@ -101,6 +101,10 @@ class FeedLogs:
         return pa.chunked_array([[_write_body(row) for row in json_rows(rows.select(shown))]], pa.string())
 
     # Parts
+
+    def read_pairs(self, store: Store, log: Log) -> pa.Table:
+        """Who follows whom now, and whether that is stored ahead; people as their columns have them."""
+        return rows_at(store, log, self.pairs.columns, self.pairs.outputs, log.t, self.functions)
 
     def read_part_rows(self, store: Store, pairs: Log, stored: Log, parts: Collection[int], t: int) -> list[PartRows]:
         """All rows of some parts as of a time."""
@@ -137,7 +141,7 @@ class FeedLogs:
         return pa.table([[row[at] for row in rows] for at in range(4)], schema=PAIRS)
 
     def _name_pairs(self, rows: pa.Table) -> list[pa.ChunkedArray]:
-        return [_write_names(rows.column(CONSUMER)), _write_names(rows.column(PRODUCER))]
+        return [write_names(rows.column(CONSUMER)), write_names(rows.column(PRODUCER))]
 
     def _place_entries(self, rows: pa.Table) -> list[pa.ChunkedArray]:
         ids = rows.column(STORED_ID)
@@ -167,7 +171,7 @@ def write_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Ids as texts in the order of their values."""
     if types.is_integer(column.type):
         return pa.chunked_array([[_write_number(value) for value in column.to_pylist()]], pa.string())
-    return _write_names(column)
+    return write_names(column)
 
 
 def read_id(text: str, is_whole: bool) -> str:
@@ -184,7 +188,7 @@ def _write_number(value: int | None) -> str | None:
     return f"1{value:0{DIGITS}d}" if value >= 0 else f"0{LEAST + value:0{DIGITS}d}"
 
 
-def _write_names(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def write_names(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if types.is_string(column.type):
         has_nul = pc.any(pc.match_substring(column, NUL), min_count=0).as_py()
         return pc.replace_substring(column, NUL, "\N{REPLACEMENT CHARACTER}") if has_nul else column

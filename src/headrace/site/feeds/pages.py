@@ -22,6 +22,7 @@ from headrace.run.ports import FeedReader
 from headrace.run.rows.json_rows import json_value
 from headrace.site.feeds.find import KeptFeed
 from headrace.site.feeds.keepers import FeedKeepers
+from headrace.site.feeds.reads import FeedReads
 
 
 class HiddenKind(StrEnum):
@@ -62,6 +63,7 @@ class FeedPages:
     keepers: FeedKeepers
     folder: Path
     clock: Callable[[], int]
+    reads: FeedReads = field(default_factory=FeedReads)
     _of_thread: threading.local = field(default_factory=threading.local)
     _opened: list[FeedReader] = field(default_factory=list)
     _took_s: dict[str, deque[float]] = field(default_factory=dict)
@@ -80,7 +82,9 @@ class FeedPages:
         if read is None:
             raise _say_filled(feed)
         told = self._tell(kept, consumer, make_page(rules, read, cursor))
-        self._took_s.setdefault(feed, deque(maxlen=PAGES_TIMED)).append(time.perf_counter() - began)
+        took_s = time.perf_counter() - began
+        self._took_s.setdefault(feed, deque(maxlen=PAGES_TIMED)).append(took_s)
+        self.reads.note(feed, consumer, took_s)
         return told
 
     def told(self) -> tuple[FeedTold, ...]:

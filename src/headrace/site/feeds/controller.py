@@ -1,0 +1,289 @@
+"""Decides again and again which pairs of a running feed are stored ahead, and writes what flips.
+
+    every window    who posted and who read is counted, and fades; how long reads took, and how late the store is
+    then            `plan/feeds/adapting.py` says which pairs flip
+    flips           are rows of the relation `FEED/decisions`, which is captured like any other: the feed's views
+                    follow, and the store follows them. Nothing else says what is stored ahead
+
+Counts are kept in the feed's store, so that a new service goes on with them. They are only counts: those of the last
+window may be lost with a service.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.model.catalogue import Source
+from headrace.model.feed_plan import PlannedPrices
+from headrace.model.log import Log
+from headrace.observe.feed_rates import FadingCounts
+from headrace.plan.exact_numbers import BoolArray
+from headrace.plan.feeds.adapting import BURST, FeedState, FeedWindow, next_flips
+from headrace.plan.feeds.amounts import Amounts, Positions
+from headrace.plan.feeds.controller import Goal, ThresholdOutcome
+from headrace.plan.feeds.hysteresis import Changes
+from headrace.plan.feeds.instance import Feeds, Model, Pricing
+from headrace.plan.feeds.per_pair import decide_pairs
+from headrace.run.feeds.logs import FeedLogs, write_names
+from headrace.run.ports import FeedReader, Store
+from headrace.site.feeds.reads import ReadsOfFeed
+
+log = logging.getLogger("headrace.service")
+
+HALF_LIFE_S, BURST_HALF_LIFE_S = 3600.0, 10.0
+READS, EVENTS, COLLECTED = "reads", "events", "seconds"
+"""Kinds of counters in the store; the last says in how many seconds the others were collected."""
+LEAST_RATE = 0.1
+"""Events per second below which nobody bursts, however little they said before."""
+USUAL_QUANTILE = 0.95
+"""Of reads, for feeds without a target."""
+
+
+@dataclass(slots=True)
+class Names:
+    """Positions of names, in the order in which they came."""
+
+    positions: dict[str, int] = field(default_factory=dict)
+
+    def find(self, names: pa.ChunkedArray) -> Positions:
+        encoded = names.combine_chunks().dictionary_encode()
+        known = self.positions
+        places = np.array([known.setdefault(name, len(known)) for name in encoded.dictionary.to_pylist()], np.int64)
+        indices = encoded.indices.to_numpy(zero_copy_only=False)
+        return places[indices] if len(places) else np.zeros(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedPairs:
+    """Pairs by position of their consumers and producers, and as their relation has them, to be written again."""
+
+    consumer: Positions
+    producer: Positions
+    rows: pa.Table
+
+    @property
+    def keys(self) -> Positions:
+        return (self.consumer << 32) | self.producer
+
+    def choose(self, positions: Positions) -> list[tuple[Any, ...]]:
+        chosen = self.rows.take(pa.array(positions))
+        return list(zip(*(column.to_pylist() for column in chosen.columns), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class FeedDecisions:
+    """What `status` tells of a feed."""
+
+    pairs: int
+    ahead: int
+    flips: int
+    reads_s: float
+    events_s: float
+    latency_s: float
+    outcome: ThresholdOutcome
+    shed: tuple[str, ...]
+    decided_at: float
+
+
+@dataclass(slots=True)
+class FeedController:
+    """Of one feed. `write` writes rows that are decided to be stored ahead, and rows that no longer are."""
+
+    name: str
+    reading: FeedLogs
+    decisions: Source
+    freshness_s: float
+    goal: Goal | None
+    quantile: float
+    prices: PlannedPrices
+    write: Callable[[Source, Sequence[Any], Sequence[Any]], None]
+    started_s: float
+    consumers: Names = field(default_factory=Names)
+    producers: Names = field(default_factory=Names)
+    last: FeedDecisions | None = None
+    _reads: FadingCounts = field(init=False)
+    _events: FadingCounts = field(init=False)
+    _burst: FadingCounts = field(init=False)
+    _pairs: FeedPairs | None = None
+    _state: FeedState | None = None
+    _seen: tuple[int, int] | None = None
+    _counted_to: int | None = None
+
+    def __post_init__(self) -> None:
+        self._reads = FadingCounts(HALF_LIFE_S, self.started_s)
+        self._events = FadingCounts(HALF_LIFE_S, self.started_s)
+        self._burst = FadingCounts(BURST_HALF_LIFE_S, self.started_s)
+
+    # What was counted
+
+    def resume(self, reader: FeedReader, now_s: float) -> None:
+        """Goes on with the counts of earlier services."""
+        collected = reader.read_counts(COLLECTED)
+        for kind, names, counts in ((READS, self.consumers, self._reads), (EVENTS, self.producers, self._events)):
+            left = {
+                name: _fade(count, at, now_s) for name, (count, at) in reader.read_counts(kind).items() if count > 0.0
+            }
+            positions = names.find(pa.chunked_array([list(left)], pa.string()))
+            count, at = collected.get(kind, (0.0, now_s))
+            counts.resume(dict(zip(positions.tolist(), left.values(), strict=True)), _fade(count, at, now_s))
+
+    def count(self, newest: Log, store: Store, reads: ReadsOfFeed, now_s: float) -> dict[str, dict[str, float]]:
+        """Counts reads, and events that are new in a log; what there is to be added to the store's counters, by kind.
+
+        What a log held when this began is not new.
+        """
+        posted: dict[str, float] = {}
+        if self._counted_to is not None and newest.start <= self._counted_to < newest.t:
+            changes = self.reading.read_event_changes(store, newest, self._counted_to, newest.t)
+            came = changes.filter(pc.greater(changes.column("weight"), 0)).column("producer")
+            posted = {one["values"]: float(one["counts"]) for one in pc.value_counts(came).to_pylist()}
+        self._counted_to = newest.t
+        read = {name: float(count) for name, count in reads.counts.items()}
+        by_producer = self._place(self.producers, posted)
+        self._burst.add(by_producer, now_s)
+        seconds = {
+            EVENTS: self._events.add(by_producer, now_s),
+            READS: self._reads.add(self._place(self.consumers, read), now_s),
+        }
+        return {READS: read, EVENTS: posted, COLLECTED: seconds}
+
+    @staticmethod
+    def _place(names: Names, counts: dict[str, float]) -> dict[int, float]:
+        positions = names.find(pa.chunked_array([list(counts)], pa.string()))
+        return dict(zip(positions.tolist(), counts.values(), strict=True))
+
+    @property
+    def bursts(self) -> bool:
+        """Whether somebody says much more than usual: then there is no time to wait."""
+        count = len(self.producers)
+        burst_rate = self._burst.rates(count, like_others_s=0.0)
+        return bool((burst_rate > BURST * np.maximum(self._events.rates(count), LEAST_RATE)).any())
+
+    # What is decided
+
+    def decide(self, pairs: Log, store: Store, reads: ReadsOfFeed, lag_s: float, now_s: float) -> int:
+        """Decides what flips, and writes it; how many pairs flip."""
+        self._read_pairs(pairs, store)
+        assert self._pairs is not None and self._state is not None
+        feeds = self._at_rates(self._pairs)
+        if not len(feeds):
+            return 0
+        latency_s = reads.find_quantile(self.quantile)
+        burst_rate = self._burst.rates(len(self.producers), like_others_s=0.0)
+        window = FeedWindow(burst_rate, latency_s, len(reads.seconds), lag_s / self.freshness_s)
+        step = next_flips(self._state, feeds, window, self.goal)
+        self._write(step.flips)
+        self._state = step.state  # only what was written is decided
+        flips = len(step.flips.start_storing) + len(step.flips.stop_storing)
+        if flips:
+            log.info("feed decided again", extra={"feed": self.name, "flips": flips, "outcome": step.state.outcome})
+        self._tell(step.state, feeds, flips, latency_s, now_s)
+        return flips
+
+    def _at_rates(self, pairs: FeedPairs) -> Feeds:
+        producers, prices = len(self.producers), self.prices
+        return Feeds(
+            Amounts(self._events.rates(producers)),
+            Amounts(self._reads.rates(len(self.consumers))),
+            Amounts.constant(Fraction(prices.store_s), producers),
+            Amounts.constant(Fraction(prices.fetch_s), producers),
+            pairs.consumer,
+            pairs.producer,
+            Pricing(Model.BATCH, Fraction(prices.batch_s)),
+        )
+
+    def _read_pairs(self, log_: Log, store: Store) -> None:
+        """Reads who follows whom, if that has changed. What was decided of pairs that stay is decided."""
+        seen = log_.start, max((piece.upto for piece in log_.contents), default=log_.start)
+        if self._pairs is not None and seen == self._seen:
+            return
+        rows = self.reading.read_pairs(store, log_)
+        names = [write_names(rows.column(name)) for name in ("consumer", "producer")]
+        consumer, producer = self.consumers.find(names[0]), self.producers.find(names[1])
+        found = FeedPairs(consumer, producer, rows.select(["consumer", "producer"]))
+        ahead = rows.column("ahead").to_numpy().astype(np.bool_)
+        before, state = self._pairs, self._state
+        self._pairs, self._seen = found, seen
+        if before is None or state is None:
+            # Nothing is known of why: whatever is stored ahead stays so, until its rates say otherwise.
+            self._state = FeedState(ahead, ahead, np.zeros(0), np.zeros(0))
+        else:
+            self._state = self._carry_over(state, before, found, ahead)
+        self._state = _with_room(self._state, len(self.producers), len(self.consumers))
+
+    def _carry_over(self, state: FeedState, before: FeedPairs, now: FeedPairs, ahead: BoolArray) -> FeedState:
+        """What was decided of pairs that are still there; new ones are decided by cost at once."""
+        order = np.argsort(before.keys)
+        places = np.searchsorted(before.keys[order], now.keys)
+        at = order[np.minimum(places, len(order) - 1)] if len(order) else np.zeros(len(now.keys), np.int64)
+        is_old = before.keys[at] == now.keys if len(order) else np.zeros(len(now.keys), np.bool_)
+        by_cost = decide_pairs(self._at_rates(now))
+        by_cost[is_old] = state.by_cost[at[is_old]]
+        decided = ahead.copy()
+        decided[is_old] = state.ahead[at[is_old]]
+        return FeedState(
+            by_cost, decided, state.event_rate, state.query_rate, state.threshold, state.shed, state.calm, state.outcome
+        )
+
+    def _write(self, flips: Changes) -> None:
+        assert self._pairs is not None
+        if len(flips.start_storing) or len(flips.stop_storing):
+            start, stop = self._pairs.choose(flips.start_storing), self._pairs.choose(flips.stop_storing)
+            self.write(self.decisions, start, stop)
+
+    def _tell(self, state: FeedState, feeds: Feeds, flips: int, latency_s: float, now_s: float) -> None:
+        names = list(self.producers.positions)
+        self.last = FeedDecisions(
+            pairs=len(feeds),
+            ahead=int(state.ahead.sum()),
+            flips=flips,
+            reads_s=float(feeds.query_rate.near.sum()),
+            events_s=float(feeds.event_rate.near.sum()),
+            latency_s=latency_s,
+            outcome=state.outcome,
+            shed=tuple(names[producer] for producer in state.shed),
+            decided_at=now_s,
+        )
+
+
+def _with_room(state: FeedState, producers: int, consumers: int) -> FeedState:
+    """Rates of those who are new are taken to have moved: they were never decided at any."""
+    return FeedState(
+        state.by_cost,
+        state.ahead,
+        np.concatenate((state.event_rate, np.zeros(producers - len(state.event_rate)))),
+        np.concatenate((state.query_rate, np.zeros(consumers - len(state.query_rate)))),
+        state.threshold,
+        state.shed,
+        state.calm,
+        state.outcome,
+    )
+
+
+def _fade(count: float, at_s: float, now_s: float) -> float:
+    return float(count * 0.5 ** (max(0.0, now_s - at_s) / HALF_LIFE_S))
+
+
+def add_counters(reader: FeedReader, counted: dict[str, dict[str, float]], now_s: float) -> None:
+    for kind, counts in counted.items():
+        if counts:
+            reader.add_counts(kind, counts, now_s, HALF_LIFE_S)
+
+
+def find_goal(latency: Mapping[str, float]) -> tuple[Goal | None, float]:
+    """The target of a feed, and of which share of its reads; a mean is taken for that of half of them."""
+    if not latency:
+        return None, USUAL_QUANTILE
+    name, limit_s = min(latency.items(), key=lambda one: one[1])
+    return Goal(limit_s), 0.5 if name == "mean" else float(name.removeprefix("p")) / 100

@@ -1,0 +1,122 @@
+"""Looks at all running feeds in turn: counts who posts and who reads, and decides again what is stored ahead."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from headrace.model.feed_names import name_decisions
+from headrace.model.plan import Plan
+from headrace.plan.feeds.load import assume_prices
+from headrace.run.feeds.page import SECOND
+from headrace.run.ports import FeedReader, FeedTarget, Ledger, Store
+from headrace.site.feeds.controller import FeedController, FeedDecisions, add_counters, find_goal
+from headrace.site.feeds.find import KeptFeed
+from headrace.site.feeds.keepers import FeedKeepers
+from headrace.site.feeds.reads import FeedReads, ReadsOfFeed
+from headrace.site.folder import Folder
+from headrace.site.sources.written import write_rows
+
+log = logging.getLogger("headrace.service")
+
+COUNT_EVERY_S, DECIDE_EVERY_S = 10.0, 30.0
+
+
+@dataclass(slots=True)
+class _Deciding:
+    kept: KeptFeed
+    target: FeedTarget
+    controller: FeedController
+    reader: FeedReader
+    reads: ReadsOfFeed
+    """Since it was decided last."""
+    decide_at_s: float
+
+
+@dataclass(slots=True)
+class FeedDeciding:
+    """`plan` is what runs now. Only the thread in `run` changes anything here."""
+
+    folder: Folder
+    ledger: Ledger
+    store: Store
+    keepers: FeedKeepers
+    reads: FeedReads
+    plan: Callable[[], Plan | None]
+    clock: Callable[[], int]
+    stop: threading.Event
+    _deciding: dict[str, _Deciding] = field(default_factory=dict)
+
+    def run(self) -> None:
+        try:
+            while not self.stop.wait(COUNT_EVERY_S):
+                plan = self.plan()
+                if plan is not None:
+                    self.look(plan)
+        finally:
+            for name in list(self._deciding):
+                self._forget(name)
+
+    def look(self, plan: Plan) -> None:
+        """One look at every feed that is kept. What fails is tried again at the next: until then all stays decided."""
+        kept = {name: found for name in plan.catalogue.feeds if (found := self.keepers.find(name)) is not None}
+        for name in [name for name, one in self._deciding.items() if kept.get(name) != (one.kept, one.target)]:
+            self._forget(name)
+        for name, (feed, target) in kept.items():
+            try:
+                if name not in self._deciding:
+                    self._deciding[name] = self._begin(plan, feed, target)
+                self._look_at(self._deciding[name])
+            except Exception as error:  # a store that is away, a full disk: its keeper tells people
+                log.warning("feed %s is not decided again: %s", name, error)
+                self._forget(name)
+
+    def tell(self) -> Mapping[str, FeedDecisions]:
+        """What was decided last, by feed."""
+        found = {name: one.controller.last for name, one in list(self._deciding.items())}
+        return {name: last for name, last in found.items() if last is not None}
+
+    def _begin(self, plan: Plan, kept: KeptFeed, target: FeedTarget) -> _Deciding:
+        feed, now_s = kept.feed, self.clock() / SECOND
+        goal, quantile = find_goal(feed.latency)
+        controller = FeedController(
+            feed.name,
+            kept.reading,
+            plan.catalogue.sources[name_decisions(feed.name)],
+            feed.freshness_s,
+            goal,
+            quantile,
+            assume_prices(plan.catalogue),
+            lambda source, start, stop: write_rows(self.folder, source, start, stop),
+            now_s,
+        )
+        reader = target.open_reader()
+        try:
+            controller.resume(reader, now_s)
+        except BaseException:
+            reader.close()
+            raise
+        return _Deciding(kept, target, controller, reader, ReadsOfFeed({}, ()), time.monotonic() + DECIDE_EVERY_S)
+
+    def _look_at(self, one: _Deciding) -> None:
+        names = one.kept.reading.names
+        logs = self.ledger.logs(names)
+        if any(name not in logs for name in names):
+            return  # its views are being loaded
+        newest, pairs, _ = (logs[name] for name in names)
+        reads, now = self.reads.take(one.kept.feed.name), self.clock()
+        add_counters(one.reader, one.controller.count(newest, self.store, reads, now / SECOND), now / SECOND)
+        one.reads = ReadsOfFeed(reads.counts, (*one.reads.seconds, *reads.seconds))
+        if time.monotonic() >= one.decide_at_s or one.controller.bursts:
+            reached = self.keepers.reached().get(one.kept.feed.name)
+            lag_s = 0.0 if reached is None else max(0, now - reached) / SECOND
+            one.controller.decide(pairs, self.store, one.reads, lag_s, now / SECOND)
+            one.reads, one.decide_at_s = ReadsOfFeed({}, ()), time.monotonic() + DECIDE_EVERY_S
+
+    def _forget(self, name: str) -> None:
+        one = self._deciding.pop(name, None)
+        if one is not None:
+            one.reader.close()

@@ -1,0 +1,56 @@
+"""A running feed decides for itself what is stored ahead: by who reads and who posts, and it remembers that."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from headrace.site.feeds.pages import FeedPages
+from headrace.site.service import Service
+from tests.running.running_project import until
+from tests.running.test_feed_pages import Social, shown
+
+
+@pytest.fixture
+def social(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Social:
+    monkeypatch.setattr("headrace.site.feeds.deciding.COUNT_EVERY_S", 0.2)
+    monkeypatch.setattr("headrace.site.feeds.deciding.DECIDE_EVERY_S", 0.4)
+    return Social(tmp_path)
+
+
+def origins(pages: FeedPages, consumer: str) -> dict[str, str]:
+    return {entry["producer"]: entry["origin"] for entry in pages.read("home", consumer)["entries"]}
+
+
+def reads_until(service: Service, pages: FeedPages, consumer: str, wanted: dict[str, str]) -> None:
+    """Reads a page again and again, as somebody does who looks often, until it comes from where it should."""
+    until(partial(_reads_as, pages, consumer, wanted), f"{consumer} is served {wanted}", every_s=0.02)
+
+
+def _reads_as(pages: FeedPages, consumer: str, wanted: dict[str, str]) -> bool:
+    return origins(pages, consumer) == wanted
+
+
+def test_who_reads_often_is_stored_ahead_and_who_does_not_pulls_what_they_then_see(social: Social) -> None:
+    with social.running() as service:
+        for consumer in ("anna", "dora"):
+            social.follow(consumer, "bob")
+        social.post("bob", 1)
+        social.until_equal(service, "sees the first post")
+        pages = service.feed_pages
+        reads_until(service, pages, "anna", {"bob": "stored"})
+        until(lambda: "home" in service.feed_deciding.tell(), "somebody decided")
+        for minute in range(2, 30):
+            social.post("bob", minute)
+        social.until_equal(service, "sees all posts")
+        last = service.feed_deciding.tell()["home"]
+        assert last.pairs == 2 and last.reads_s > 0 and last.events_s > 0
+        assert shown(pages.read("home", "dora")) == social.expect("dora"), "a full page at the first read"
+    with social.running() as service:
+        until(lambda: service.feeds.find("home") is not None, "the feed can be read again")
+        with closing(social.pages(service)) as pages:
+            until(lambda: "home" in service.feed_deciding.tell(), "it is decided again")
+            assert service.feed_deciding.tell()["home"].reads_s > 0, "counts go on after a restart"
