@@ -5,6 +5,7 @@
     project = headrace.Project("city").site("us")            # or the same declarations as Python calls
     project.catalogue                                        # checked values, or InputError with all mistakes
     rows = headrace.read("nearby_tweets", "city")            # a view of a project that runs, as an Arrow table
+    page = headrace.feed("home", "city").page("anna")        # a page of somebody's feed
 
 Everything is imported when it is first used: `import headrace` costs nothing.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from headrace.app.feed_client import RunningFeed, feed
     from headrace.app.project import LoadedProject, Project, load
     from headrace.app.reading import ViewChange, read
     from headrace.app.reading import iterate_changes as changes
@@ -31,10 +33,12 @@ __all__ = [
     "PlanOptions",
     "Problem",
     "Project",
+    "RunningFeed",
     "UsageError",
     "ViewChange",
     "__version__",
     "changes",
+    "feed",
     "load",
     "read",
 ]
@@ -44,6 +48,7 @@ _HOMES = {
     **dict.fromkeys(("Plan", "PlanOptions"), "headrace.model.plan"),
     **dict.fromkeys(("LoadedProject", "Project", "load"), "headrace.app.project"),
     **dict.fromkeys(("ViewChange", "changes", "read"), "headrace.app.reading"),
+    **dict.fromkeys(("RunningFeed", "feed"), "headrace.app.feed_client"),
 }
 """The module of each name that people import from here."""
 _NAMES_THERE = {"changes": "iterate_changes"}

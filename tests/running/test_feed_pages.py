@@ -184,10 +184,34 @@ def check_answers(client: httpx.Client, service: Service) -> None:
     assert client.get("/feeds/home/dora", params={"before": "x"}).status_code == 422
     assert client.get("/feeds/other/dora").status_code == 404
     check_hiding(client)
+    check_posting(client)
     assert service.feeds._own is not None
     service.feeds._own.kill()
     answer = client.get("/feeds/home/dora")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "2")
+
+
+def check_posting(client: httpx.Client) -> None:
+    """What is posted over HTTP is read, edited and deleted; whom somebody no longer follows is gone."""
+
+    def shows(*wanted: tuple[str, Any]) -> bool:
+        entries = client.get("/feeds/home/newcomer").json()["entries"]
+        return [(entry["id"], entry["body"]) for entry in entries] == list(wanted)
+
+    assert client.put("/feeds/home/follows/newcomer/erin").json()["follows"] is True
+    first = {"producer": "erin", "id": "1", "time": "2026-03-01T13:00:00+01:00", "body": {"text": "one"}}
+    assert client.post("/feeds/home/events", json=first).json() == {"feed": "home", "posted": 1}
+    client.post("/feeds/home/events", json=[{"producer": "erin", "id": "2", "body": "two"}])
+    until(lambda: shows(("2", "two"), ("1", {"text": "one"})), "both posts are there")
+    assert client.get("/feeds/home/newcomer").json()["entries"][1]["time"].startswith("2026-03-01T12:00:00")
+    client.post("/feeds/home/events", json={**first, "body": "edited"})
+    until(lambda: shows(("2", "two"), ("1", "edited")), "an edit is there")
+    assert client.delete("/feeds/home/events/erin/2").json()["deleted"] is True
+    until(lambda: shows(("1", "edited")), "what was deleted is gone")
+    assert client.delete("/feeds/home/follows/newcomer/erin").json()["follows"] is False
+    until(shows, "nothing is left of whom nobody follows")
+    assert client.post("/feeds/home/events", json={**first, "time": "noon"}).status_code == 422
+    assert client.post("/feeds/other/events", json=first).status_code == 404
 
 
 def check_hiding(client: httpx.Client) -> None:

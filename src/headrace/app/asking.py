@@ -25,8 +25,10 @@ __all__ = [
     "HINT",
     "TROUBLE",
     "apply_project",
+    "follow_in_feed",
     "hide_in_feed",
     "is_running",
+    "post_to_feed",
     "read_feed",
     "reread_source",
     "stop_project",
@@ -88,6 +90,23 @@ def hide_in_feed(directory: Path, feed: str, pair: tuple[str, str], what: str, u
     """Mutes or blocks (`what` is `mutes` or `blocks`) the second of a pair for the first, or takes that back."""
     process = _find_process(directory)
     path = "/".join(quote(one, safe="") for one in (feed, what, *pair))
+    method = "DELETE" if undo else "PUT"
+    answer: dict[str, Any] = ask(process.port, process.token, method, f"/feeds/{path}", within_s=ANSWER_WITHIN_S)
+    return answer
+
+
+def post_to_feed(directory: Path, feed: str, post: Mapping[str, Any]) -> dict[str, Any]:
+    """Posts an event, given as a document: producer, id, time, body."""
+    process = _find_process(directory)
+    path = f"/feeds/{quote(feed, safe='')}/events"
+    answer: dict[str, Any] = ask(process.port, process.token, "POST", path, dict(post), within_s=ANSWER_WITHIN_S)
+    return answer
+
+
+def follow_in_feed(directory: Path, feed: str, pair: tuple[str, str], undo: bool) -> dict[str, Any]:
+    """Has the first of a pair follow the second, or no longer."""
+    process = _find_process(directory)
+    path = "/".join(quote(one, safe="") for one in (feed, "follows", *pair))
     method = "DELETE" if undo else "PUT"
     answer: dict[str, Any] = ask(process.port, process.token, method, f"/feeds/{path}", within_s=ANSWER_WITHIN_S)
     return answer

@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -41,6 +41,7 @@ from headrace.run.check.pace import DEFAULT_BUDGET, CheckBudget
 from headrace.run.program import Program
 from headrace.site.auditor import last_look
 from headrace.site.feeds.pages import HiddenKind
+from headrace.site.feeds.posting import Post, change_follows, delete_events, post_events
 from headrace.site.folder import Folder
 from headrace.site.forced import write_forced
 from headrace.site.last_status import FILE as STATUS_FILE
@@ -179,6 +180,17 @@ class ServiceHost:
     def hide_in_feed(self, feed: str, consumer: str, producer: str, kind: str, undo: bool) -> None:
         """Mutes or blocks a producer for a consumer, or takes that back."""
         self.service.feed_pages.hide(feed, consumer, producer, HiddenKind(kind), undo)
+
+    def post_to_feed(self, feed: str, posts: Sequence[Post]) -> None:
+        post_events(self.folder, self.reader().plan.catalogue, feed, posts)
+
+    def delete_from_feed(self, feed: str, producer: str, id_: str) -> None:
+        delete_events(self.folder, self.reader().plan.catalogue, feed, [(producer, id_)])
+
+    def follow_in_feed(self, feed: str, consumer: str, producer: str, undo: bool) -> None:
+        """Has a consumer follow a producer, or no longer."""
+        pair = [(consumer, producer)]
+        change_follows(self.folder, self.reader().plan.catalogue, feed, *(([], pair) if undo else (pair, [])))
 
     def measured(self) -> Measured:
         """What the plan that runs has taught so far."""

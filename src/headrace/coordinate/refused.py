@@ -47,7 +47,9 @@ class RefusedVersions:
         return None
 
     def _admit(self, plan: Plan, measured: Measured) -> Plan | None:
-        """Before anything was measured the answer would be the same. What is declared was believed from the start."""
+        """Admits contracts that fit by now. Before anything was measured the answer would be the same; what is declared
+        was believed from the start.
+        """
         is_known = measured.times and not plan.catalogue.operator_times_declared
         if not plan.rejected or not is_known or measured.clock_s < self._admits_at_s:
             return None

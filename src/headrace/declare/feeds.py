@@ -30,13 +30,13 @@ def read_feeds(
     entries: Entries, sources: Mapping[str, Source], views: Mapping[str, View]
 ) -> tuple[dict[str, Feed], tuple[Problem, ...]]:
     """The feeds whose parts are all known, and the mistakes of all."""
-    reader = _Reader(entries, sources, views)
+    reader = _FeedFields(entries, sources, views)
     feeds = {name: reader.read(name, entry) for name, entry in entries.feeds.items()}
     return {name: feed for name, feed in feeds.items() if feed is not None}, tuple(reader.problems)
 
 
 @dataclass(slots=True)
-class _Reader:
+class _FeedFields:
     entries: Entries
     sources: Mapping[str, Source]
     views: Mapping[str, View]

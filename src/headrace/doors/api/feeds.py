@@ -1,16 +1,19 @@
-"""Pages of feeds over HTTP, and whom consumers do not want to see."""
+"""Feeds over HTTP: pages, posts, whom consumers follow and whom they do not want to see."""
 
 from __future__ import annotations
 
+import datetime as dt
 from enum import StrEnum
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ConfigDict
 
 from headrace.app.running import ServiceHost
 from headrace.doors.api.answers import NAMES_SOMETHING, Errors, answer_later
 from headrace.model.errors import ConnectError
+from headrace.site.feeds.posting import Post, read_time
 
 LONGEST_CURSOR = 50_000
 """Characters: the head of a request has 64 kB."""
@@ -29,6 +32,20 @@ class Hidden(StrEnum):
     BLOCKS = "blocks"
 
 
+class Posted(BaseModel):
+    """An event. Without a time it is of now; the body is any JSON."""
+
+    model_config = ConfigDict(extra="forbid")
+    producer: str
+    id: str
+    time: str | None = None
+    body: Any = None
+
+    def read(self) -> Post:
+        now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+        return Post(self.producer, self.id, now if self.time is None else read_time(self.time), self.body)
+
+
 def feed_routes(api: APIRouter, host: ServiceHost) -> None:
     @api.get(
         "/feeds/{feed}/{consumer}",
@@ -45,6 +62,39 @@ def feed_routes(api: APIRouter, host: ServiceHost) -> None:
             return JSONResponse(host.read_feed(feed, consumer, limit, before))
         except ConnectError as error:
             return answer_later(error)
+
+    @api.post(
+        "/feeds/{feed}/events",
+        responses=NAMES_SOMETHING,
+        summary="Post events, if the feed says `events: api`; one with the id of an earlier one takes its place",
+    )
+    def post(feed: str, posted: Posted | list[Posted]) -> Response:
+        several = posted if isinstance(posted, list) else [posted]
+        host.post_to_feed(feed, [one.read() for one in several])
+        return JSONResponse({"feed": feed, "posted": len(several)})
+
+    @api.delete(
+        "/feeds/{feed}/events/{producer}/{event}",
+        responses=NAMES_SOMETHING,
+        summary="Delete an event that was posted",
+    )
+    def delete(feed: str, producer: str, event: str) -> Response:
+        host.delete_from_feed(feed, producer, event)
+        return JSONResponse({"feed": feed, "producer": producer, "id": event, "deleted": True})
+
+    @api.put(
+        "/feeds/{feed}/follows/{consumer}/{producer}",
+        responses=NAMES_SOMETHING,
+        summary="Follow a producer, if the feed says `follows: api`",
+    )
+    def follow(feed: str, consumer: str, producer: str) -> Response:
+        host.follow_in_feed(feed, consumer, producer, undo=False)
+        return JSONResponse({"feed": feed, "consumer": consumer, "producer": producer, "follows": True})
+
+    @api.delete("/feeds/{feed}/follows/{consumer}/{producer}", responses=NAMES_SOMETHING, summary="Unfollow a producer")
+    def unfollow(feed: str, consumer: str, producer: str) -> Response:
+        host.follow_in_feed(feed, consumer, producer, undo=True)
+        return JSONResponse({"feed": feed, "consumer": consumer, "producer": producer, "follows": False})
 
     @api.put(
         "/feeds/{feed}/{what}/{consumer}/{producer}",

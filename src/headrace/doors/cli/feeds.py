@@ -116,6 +116,86 @@ def show(
     return output.show(json, Exit.DONE, text=lambda: "\n".join(_page_lines(page)), document=lambda: page)
 
 
+@feeds.command()
+def post(
+    feed: str,
+    producer: Annotated[str, typer.Argument(help="Who says it.")],
+    directory: Directory = Path(),
+    event: Annotated[
+        str | None, typer.Option("--id", help="Tells its events apart; one of its own if left out.")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(help="When it happened, as 2026-03-01T12:00:00Z; now if left out.")
+    ] = None,
+    body: Annotated[str, typer.Option(help="What people see: JSON.")] = "null",
+    json: Json = False,
+) -> int:
+    """Post an event to a feed that says `events: api`; one with the id of an earlier one takes its place."""
+    from json import JSONDecodeError, loads
+    from uuid import uuid4
+
+    from headrace.app.asking import post_to_feed
+
+    try:
+        said = loads(body)
+    except JSONDecodeError as error:
+        raise UsageError(f"the body is not JSON: {error}", """write a text as '"hello"'""") from None
+    posted = {"producer": producer, "id": event or uuid4().hex, "time": time, "body": said}
+    answer = {**post_to_feed(directory, feed, posted), "id": posted["id"]}
+    told = f'{producer} posted {answer["id"]} to feed "{feed}"'
+    return output.show(json, Exit.DONE, text=lambda: told, document=lambda: answer)
+
+
+@feeds.command()
+def follow(
+    feed: str,
+    consumer: Annotated[str, typer.Argument(help="Whose feed.")],
+    producer: Annotated[str, typer.Argument(help="Whom to see in it.")],
+    directory: Directory = Path(),
+    json: Json = False,
+) -> int:
+    """Have a consumer follow a producer in a feed that says `follows: api`."""
+    return _follow(feed, (consumer, producer), directory, False, json)
+
+
+@feeds.command()
+def unfollow(
+    feed: str,
+    consumer: Annotated[str, typer.Argument(help="Whose feed.")],
+    producer: Annotated[str, typer.Argument(help="Whom not to see in it any more.")],
+    directory: Directory = Path(),
+    json: Json = False,
+) -> int:
+    """Have a consumer no longer follow a producer."""
+    return _follow(feed, (consumer, producer), directory, True, json)
+
+
+def _follow(feed: str, pair: tuple[str, str], directory: Path, undo: bool, json: bool) -> int:
+    from headrace.app.asking import follow_in_feed
+
+    answer = follow_in_feed(directory, feed, pair, undo)
+    told = f'{pair[0]} {"no longer follows" if undo else "follows"} {pair[1]} in feed "{feed}"'
+    return output.show(json, Exit.DONE, text=lambda: told, document=lambda: answer)
+
+
+@feeds.command("import")
+def import_(
+    feed: str,
+    directory: Directory = Path(),
+    follows: Annotated[Path | None, typer.Option(help="Parquet or CSV: consumer, producer.")] = None,
+    events: Annotated[Path | None, typer.Option(help="Parquet or CSV: producer, time, id, body (JSON).")] = None,
+    json: Json = False,
+) -> int:
+    """Bring many follows and events into a feed that says `api`, whether its project runs or not."""
+    from headrace.app.feed_import import import_feed
+
+    if follows is None and events is None:
+        raise UsageError("there is nothing to import", "--follows FILE, --events FILE or both")
+    done = import_feed(directory, feed, follows, events, progress(5.0))
+    told = f'{done["follows"]:,} follows and {done["events"]:,} events are on their way into feed "{feed}"'
+    return output.show(json, Exit.DONE, text=lambda: told, document=lambda: done)
+
+
 Consumer = Annotated[str, typer.Argument(help="Whose feed.")]
 Producer = Annotated[str, typer.Argument(help="Whom not to see in it.")]
 Undo = Annotated[bool, typer.Option("--undo", help="Take it back.")]

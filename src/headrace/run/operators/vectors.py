@@ -135,7 +135,7 @@ def _compute_call(call: Call, arguments: list[Datum]) -> Datum:
 
 
 def _remainder(dividend: Datum, divisor: Datum) -> Datum:
-    """Of integers. Arrow's quotient is rounded towards zero, so the sign is the dividend's."""
+    """The rest of a division of integers: the quotient is rounded towards zero, so the sign is that of the dividend."""
     return pc.subtract(dividend, pc.multiply(pc.divide_checked(dividend, divisor), divisor))
 
 

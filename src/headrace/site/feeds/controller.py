@@ -48,7 +48,7 @@ USUAL_QUANTILE = 0.95
 
 
 @dataclass(slots=True)
-class Names:
+class PeopleByName:
     """Positions of names, in the order in which they came."""
 
     positions: dict[str, int] = field(default_factory=dict)
@@ -109,8 +109,8 @@ class FeedController:
     prices: PlannedPrices
     write: Callable[[Source, Sequence[Any], Sequence[Any]], None]
     started_s: float
-    consumers: Names = field(default_factory=Names)
-    producers: Names = field(default_factory=Names)
+    consumers: PeopleByName = field(default_factory=PeopleByName)
+    producers: PeopleByName = field(default_factory=PeopleByName)
     last: FeedDecisions | None = None
     _reads: FadingCounts = field(init=False)
     _events: FadingCounts = field(init=False)
@@ -159,7 +159,7 @@ class FeedController:
         return {READS: read, EVENTS: posted, COLLECTED: seconds}
 
     @staticmethod
-    def _place(names: Names, counts: dict[str, float]) -> dict[int, float]:
+    def _place(names: PeopleByName, counts: dict[str, float]) -> dict[int, float]:
         positions = names.find(pa.chunked_array([list(counts)], pa.string()))
         return dict(zip(positions.tolist(), counts.values(), strict=True))
 

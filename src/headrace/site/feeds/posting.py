@@ -1,0 +1,87 @@
+"""What people post to a feed and whom they follow, where a feed brings its own tables for that (`events: api`).
+
+Rows are written to the sources of the feed, which are captured like any other: a post is on pages within the freshness
+of the feed, and is there once this returns, whatever ends afterwards.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.model.catalogue import Catalogue, Feed
+from headrace.model.errors import UnknownName, UsageError, nearest_name
+from headrace.model.feed_names import name_events, name_follows
+from headrace.model.types import Row
+from headrace.site.folder import Folder
+from headrace.site.sources.written import write_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """`time` is without a zone, in UTC; the body is anything that JSON can say."""
+
+    producer: str
+    id: str
+    time: dt.datetime
+    body: Any = None
+
+
+def post_events(folder: Folder, catalogue: Catalogue, feed: str, posts: Iterable[Post]) -> None:
+    """A post with the producer and id of an earlier one takes its place."""
+    rows = [(one.producer, one.time, one.id, json.dumps(one.body, ensure_ascii=False)) for one in posts]
+    write_events(folder, catalogue, feed, rows)
+
+
+def write_events(folder: Folder, catalogue: Catalogue, feed: str, rows: Sequence[Row]) -> None:
+    """Writes rows of producer, time, id and body; a body is the text of some JSON."""
+    write_rows(folder, catalogue.sources[_find_events(catalogue, feed)], rows)
+
+
+def delete_events(folder: Folder, catalogue: Catalogue, feed: str, keys: Iterable[tuple[str, str]]) -> None:
+    """Deletes what was posted under producers and ids; what never was is not missed."""
+    rows = [(producer, None, id_, None) for producer, id_ in keys]
+    write_rows(folder, catalogue.sources[_find_events(catalogue, feed)], [], rows)
+
+
+def change_follows(
+    folder: Folder,
+    catalogue: Catalogue,
+    feed: str,
+    follow: Sequence[tuple[str, str]],
+    unfollow: Sequence[tuple[str, str]] = (),
+) -> None:
+    """Has consumers follow producers, and no longer follow others, in pairs of both."""
+    found = _find_feed(catalogue, feed)
+    if not found.follows.is_api:
+        what = f'feed "{feed}" takes whom people follow from "{found.follows.source}"'
+        raise UsageError(what, "change its rows there, or declare `follows: api`")
+    write_rows(folder, catalogue.sources[name_follows(feed)], follow, unfollow)
+
+
+def read_time(text: str) -> dt.datetime:
+    """A time as people write it; without a zone it is UTC."""
+    try:
+        found = dt.datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f'"{text}" is not a time', "write it as 2026-03-01T12:00:00Z") from None
+    return found if found.tzinfo is None else found.astimezone(dt.UTC).replace(tzinfo=None)
+
+
+def _find_events(catalogue: Catalogue, feed: str) -> str:
+    found = _find_feed(catalogue, feed)
+    if not found.events.is_api:
+        what = f'feed "{feed}" takes its events from "{found.events.source}"'
+        raise UsageError(what, "change its rows there, or declare `events: api`")
+    return name_events(feed)
+
+
+def _find_feed(catalogue: Catalogue, feed: str) -> Feed:
+    found = catalogue.feeds.get(feed)
+    if found is None:
+        hint = nearest_name(feed, catalogue.feeds) or f"there are {', '.join(sorted(catalogue.feeds)) or 'none'}"
+        raise UnknownName(f'no feed "{feed}" runs', hint)
+    return found
