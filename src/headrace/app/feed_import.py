@@ -22,9 +22,8 @@ TEXT, TIME = pa.string(), pa.timestamp("us")
 def import_feed(
     directory: Path, feed: str, follows: Path | None, events: Path | None, say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """How many rows there were. Parquet or CSV: `consumer, producer`, and `producer, time, id, body`, a body being JSON.
-
-    What is imported twice is there once.
+    """How many rows there were. Files are Parquet or CSV: `consumer, producer`, and `producer, time, id, body`, where a
+    body is JSON. What is imported twice is there once.
     """
     folder = Folder(directory)
     running = folder.running()
