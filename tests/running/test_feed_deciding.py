@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from headrace.coordinate.feeds.deciding import FeedDeciding
+from headrace.coordinate.host import ServiceHost
 from headrace.site.feeds.pages import FeedPages
 from headrace.site.service import Service
 from tests.running.running_project import until
@@ -16,8 +19,8 @@ from tests.running.test_feed_pages import Social, shown
 
 @pytest.fixture
 def social(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Social:
-    monkeypatch.setattr("headrace.site.feeds.deciding.COUNT_EVERY_S", 0.2)
-    monkeypatch.setattr("headrace.site.feeds.deciding.DECIDE_EVERY_S", 0.4)
+    monkeypatch.setattr("headrace.coordinate.feeds.deciding.COUNT_EVERY_S", 0.2)
+    monkeypatch.setattr("headrace.coordinate.feeds.deciding.DECIDE_EVERY_S", 0.4)
     return Social(tmp_path)
 
 
@@ -34,23 +37,31 @@ def _reads_as(pages: FeedPages, consumer: str, wanted: dict[str, str]) -> bool:
     return origins(pages, consumer) == wanted
 
 
+@contextmanager
+def deciding(service: Service, social: Social) -> Iterator[FeedDeciding]:
+    host = ServiceHost(service, social.folder, lambda _: pytest.fail("nothing is applied"))
+    with host.deciding_feeds():
+        assert host.feed_deciding is not None
+        yield host.feed_deciding
+
+
 def test_who_reads_often_is_stored_ahead_and_who_does_not_pulls_what_they_then_see(social: Social) -> None:
-    with social.running() as service:
+    with social.running() as service, deciding(service, social) as feeds:
         for consumer in ("anna", "dora"):
             social.follow(consumer, "bob")
         social.post("bob", 1)
         social.until_equal(service, "sees the first post")
         pages = service.feed_pages
         reads_until(service, pages, "anna", {"bob": "stored"})
-        until(lambda: "home" in service.feed_deciding.tell(), "somebody decided")
+        until(lambda: "home" in feeds.tell(), "somebody decided")
         for minute in range(2, 30):
             social.post("bob", minute)
         social.until_equal(service, "sees all posts")
-        last = service.feed_deciding.tell()["home"]
-        assert last.pairs == 2 and last.reads_s > 0 and last.events_s > 0
+        until(lambda: feeds.tell()["home"].events_s > 0, "posts are counted")
+        last = feeds.tell()["home"]
+        assert last.pairs == 2 and last.reads_s > 0
         assert shown(pages.read("home", "dora")) == social.expect("dora"), "a full page at the first read"
-    with social.running() as service:
+    with social.running() as service, deciding(service, social) as feeds:
         until(lambda: service.feeds.find("home") is not None, "the feed can be read again")
-        with closing(social.pages(service)) as pages:
-            until(lambda: "home" in service.feed_deciding.tell(), "it is decided again")
-            assert service.feed_deciding.tell()["home"].reads_s > 0, "counts go on after a restart"
+        until(lambda: "home" in feeds.tell(), "it is decided again")
+        assert feeds.tell()["home"].reads_s > 0, "counts go on after a restart"

@@ -29,7 +29,7 @@ def import_feed(
     running = folder.running()
     if running is None:
         raise UsageError(f'the project in "{directory}" has never run', "start it with `headrace up`")
-    done = {"feed": feed, "follows": 0, "events": 0}
+    done = {"follows": 0, "events": 0}
     for rows in _read(follows, tuple(API_FOLLOWS)):
         change_follows(folder, running.catalogue, feed, rows)
         done["follows"] += len(rows)
@@ -38,7 +38,7 @@ def import_feed(
         write_events(folder, running.catalogue, feed, rows)
         done["events"] += len(rows)
         say(f"{done['events']:,} events")
-    return done
+    return {"feed": feed, **done}
 
 
 def _read(file: Path | None, columns: tuple[str, ...]) -> Iterator[list[tuple[Any, ...]]]:

@@ -180,7 +180,7 @@ def open_host(
         server = serve(host, token, settings.port)
         try:
             write_process(folder, this_process(service.lease, server.port, token, folder))
-            with host.replanning(), host.checking():
+            with host.replanning(), host.checking(), host.deciding_feeds():
                 yield host
         finally:
             server.stop()

@@ -9,7 +9,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,6 +18,7 @@ from typing import Any
 from headrace.coordinate.audit_document import audit_document
 from headrace.coordinate.changed_sources import StoppedSources
 from headrace.coordinate.check.checking import Checking
+from headrace.coordinate.feeds.deciding import FeedDeciding
 from headrace.coordinate.measured import write_measured
 from headrace.coordinate.perform import find_steps, load_running, start_going
 from headrace.coordinate.refused import RefusedVersions
@@ -41,7 +42,7 @@ from headrace.run.check.pace import DEFAULT_BUDGET, CheckBudget
 from headrace.run.program import Program
 from headrace.site.auditor import last_look
 from headrace.site.feeds.pages import HiddenKind
-from headrace.site.feeds.posting import Post, change_follows, delete_events, post_events
+from headrace.site.feeds.posting import change_follows, delete_events, post_events, read_posts
 from headrace.site.folder import Folder
 from headrace.site.forced import write_forced
 from headrace.site.last_status import FILE as STATUS_FILE
@@ -128,6 +129,7 @@ class ServiceHost:
         self._replanning: Replanning | None = None
         self._checking: Checking | None = None
         self._refused = RefusedVersions()
+        self.feed_deciding: FeedDeciding | None = None
         self._upkeep = UpkeepShare()
         self._stopped = StoppedSources()
         self._measured_plan: Plan | None = None
@@ -181,8 +183,9 @@ class ServiceHost:
         """Mutes or blocks a producer for a consumer, or takes that back."""
         self.service.feed_pages.hide(feed, consumer, producer, HiddenKind(kind), undo)
 
-    def post_to_feed(self, feed: str, posts: Sequence[Post]) -> None:
-        post_events(self.folder, self.reader().plan.catalogue, feed, posts)
+    def post_to_feed(self, feed: str, posted: Iterable[Mapping[str, Any]]) -> None:
+        """Events as documents: producer, id, time (now if there is none) and body."""
+        post_events(self.folder, self.reader().plan.catalogue, feed, read_posts(posted))
 
     def delete_from_feed(self, feed: str, producer: str, id_: str) -> None:
         delete_events(self.folder, self.reader().plan.catalogue, feed, [(producer, id_)])
@@ -306,6 +309,31 @@ class ServiceHost:
         """While this holds, what runs is checked in the background. Needs an open service."""
         end = threading.Event()
         thread = threading.Thread(target=self.make_checking(budget).run, args=(end,), name="check", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            end.set()
+            thread.join(timeout=10)
+
+    def make_deciding(self) -> FeedDeciding:
+        service = self.service
+        self.feed_deciding = FeedDeciding(
+            self.folder,
+            service.ledger,
+            service.store,
+            service.feeds,
+            service.feed_pages.reads,
+            plan=lambda: None if service.running is None else service.running.plan,
+            clock=service.clock,
+        )
+        return self.feed_deciding
+
+    @contextmanager
+    def deciding_feeds(self) -> Iterator[None]:
+        """While this holds, feeds decide what is stored ahead. Needs an open service."""
+        end = threading.Event()
+        thread = threading.Thread(target=self.make_deciding().run, args=(end,), name="decide feeds", daemon=True)
         thread.start()
         try:
             yield

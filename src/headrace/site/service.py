@@ -36,7 +36,6 @@ from headrace.site.deadline import Deadline
 from headrace.site.deliver.deliveries import Deliveries
 from headrace.site.deliver.withdrawn import Withdrawals
 from headrace.site.engine.late_runner import Absence
-from headrace.site.feeds.deciding import FeedDeciding
 from headrace.site.feeds.keepers import FeedKeepers
 from headrace.site.feeds.pages import FeedPages
 from headrace.site.folder import Folder
@@ -119,7 +118,6 @@ class Service:
         self.lease: Lease = self.ledger.acquire(SERVICE, this_holder(), LEASE_S)
         self._make_parts()
         own = {"push": self.rounds.run, "audit": self._audit, "upkeep": self.housekeeping.run, "scrub": self.scrub.run}
-        own["decide feeds"] = self.feed_deciding.run
         self._own_threads = [self.threads.start(target, name) for name, target in own.items()]
         self._watching = self.threads.start(self._watch_slots, "watch slots")
 
@@ -142,16 +140,6 @@ class Service:
             self.cores,
         )
         self.feed_pages = FeedPages(self.feeds, self.folder.root, self.clock)
-        self.feed_deciding = FeedDeciding(
-            self.folder,
-            ledger,
-            self.store,
-            self.feeds,
-            self.feed_pages.reads,
-            plan=lambda: None if self.running is None else self.running.plan,
-            clock=self.clock,
-            stop=stop,
-        )
         self.auditor = Auditor(ledger, self.clock, self.journal, cause_of=self.cause_of, copies=self.deliveries.reached)
         self.auditor.resume()
         self.accounts = Accounts(ledger, self.clock, self.journal)

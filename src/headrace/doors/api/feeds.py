@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -13,7 +12,6 @@ from pydantic import BaseModel, ConfigDict
 from headrace.app.running import ServiceHost
 from headrace.doors.api.answers import NAMES_SOMETHING, Errors, answer_later
 from headrace.model.errors import ConnectError
-from headrace.site.feeds.posting import Post, read_time
 
 LONGEST_CURSOR = 50_000
 """Characters: the head of a request has 64 kB."""
@@ -41,10 +39,6 @@ class Posted(BaseModel):
     time: str | None = None
     body: Any = None
 
-    def read(self) -> Post:
-        now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
-        return Post(self.producer, self.id, now if self.time is None else read_time(self.time), self.body)
-
 
 def feed_routes(api: APIRouter, host: ServiceHost) -> None:
     @api.get(
@@ -70,7 +64,7 @@ def feed_routes(api: APIRouter, host: ServiceHost) -> None:
     )
     def post(feed: str, posted: Posted | list[Posted]) -> Response:
         several = posted if isinstance(posted, list) else [posted]
-        host.post_to_feed(feed, [one.read() for one in several])
+        host.post_to_feed(feed, [one.model_dump() for one in several])
         return JSONResponse({"feed": feed, "posted": len(several)})
 
     @api.delete(

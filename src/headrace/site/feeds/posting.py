@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,15 @@ def change_follows(
         what = f'feed "{feed}" takes whom people follow from "{found.follows.source}"'
         raise UsageError(what, "change its rows there, or declare `follows: api`")
     write_rows(folder, catalogue.sources[name_follows(feed)], follow, unfollow)
+
+
+def read_posts(posted: Iterable[Mapping[str, Any]]) -> list[Post]:
+    """Reads documents: producer, id, time (now if there is none) and body. Raises `UsageError` for another time."""
+    now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+    return [
+        Post(one["producer"], one["id"], now if one.get("time") is None else read_time(one["time"]), one.get("body"))
+        for one in posted
+    ]
 
 
 def read_time(text: str) -> dt.datetime:

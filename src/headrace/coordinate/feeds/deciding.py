@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from headrace.coordinate.feeds.controller import FeedController, FeedDecisions, add_counters, find_goal
 from headrace.model.feed_names import name_decisions
 from headrace.model.plan import Plan
 from headrace.plan.feeds.load import assume_prices
 from headrace.run.feeds.page import SECOND
 from headrace.run.ports import FeedReader, FeedTarget, Ledger, Store
-from headrace.site.feeds.controller import FeedController, FeedDecisions, add_counters, find_goal
 from headrace.site.feeds.find import KeptFeed
 from headrace.site.feeds.keepers import FeedKeepers
 from headrace.site.feeds.reads import FeedReads, ReadsOfFeed
@@ -47,12 +47,12 @@ class FeedDeciding:
     reads: FeedReads
     plan: Callable[[], Plan | None]
     clock: Callable[[], int]
-    stop: threading.Event
     _deciding: dict[str, _Deciding] = field(default_factory=dict)
 
-    def run(self) -> None:
+    def run(self, end: threading.Event) -> None:
+        """Looks again and again until it ends."""
         try:
-            while not self.stop.wait(COUNT_EVERY_S):
+            while not end.wait(COUNT_EVERY_S):
                 plan = self.plan()
                 if plan is not None:
                     self.look(plan)
@@ -62,7 +62,8 @@ class FeedDeciding:
 
     def look(self, plan: Plan) -> None:
         """One look at every feed that is kept. What fails is tried again at the next: until then all stays decided."""
-        kept = {name: found for name in plan.catalogue.feeds if (found := self.keepers.find(name)) is not None}
+        found = {name: self.keepers.find(name) for name in plan.catalogue.feeds}
+        kept = {name: (one[0], one[1]) for name, one in found.items() if one is not None and one[1] is not None}
         for name in [name for name, one in self._deciding.items() if kept.get(name) != (one.kept, one.target)]:
             self._forget(name)
         for name, (feed, target) in kept.items():
@@ -111,7 +112,7 @@ class FeedDeciding:
         add_counters(one.reader, one.controller.count(newest, self.store, reads, now / SECOND), now / SECOND)
         one.reads = ReadsOfFeed(reads.counts, (*one.reads.seconds, *reads.seconds))
         if time.monotonic() >= one.decide_at_s or one.controller.bursts:
-            reached = self.keepers.reached().get(one.kept.feed.name)
+            reached, _ = self.keepers.progress().get(one.kept.feed.name, (None, None))
             lag_s = 0.0 if reached is None else max(0, now - reached) / SECOND
             one.controller.decide(pairs, self.store, one.reads, lag_s, now / SECOND)
             one.reads, one.decide_at_s = ReadsOfFeed({}, ()), time.monotonic() + DECIDE_EVERY_S

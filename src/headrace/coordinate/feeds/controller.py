@@ -146,7 +146,7 @@ class FeedController:
         posted: dict[str, float] = {}
         if self._counted_to is not None and newest.start <= self._counted_to < newest.t:
             changes = self.reading.read_event_changes(store, newest, self._counted_to, newest.t)
-            came = changes.filter(pc.greater(changes.column("weight"), 0)).column("producer")
+            came = changes.filter(pc.greater(changes.column("w"), 0)).column("producer")
             posted = {one["values"]: float(one["counts"]) for one in pc.value_counts(came).to_pylist()}
         self._counted_to = newest.t
         read = {name: float(count) for name, count in reads.counts.items()}

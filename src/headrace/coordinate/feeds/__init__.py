@@ -1,0 +1,1 @@
+"""Decides what feeds store ahead while they run."""
