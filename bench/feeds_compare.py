@@ -33,7 +33,7 @@ WITH known AS (
     JOIN follows f ON f.consumer = p.consumer AND f.from_t <= p.as_of AND p.as_of < f.to_t
     JOIN events e ON e.producer = f.producer AND e.from_t <= p.as_of AND p.as_of < e.to_t
     LEFT JOIN shown last ON last.n = p.n AND last.producer = e.producer
-    WHERE NOT EXISTS (SELECT FROM hidden h WHERE h.n = p.n AND h.producer = e.producer)
+    WHERE NOT EXISTS (SELECT 1 FROM hidden h WHERE h.n = p.n AND h.producer = e.producer)
 ), eligible AS (
     SELECT * FROM known
     WHERE nth <= {KEEP} AND (top_ts IS NULL OR (
@@ -62,13 +62,13 @@ FEW: Mapping[str, str] = {
             SELECT * EXCLUDE is_head, 'every' AS how FROM head
             WHERE n NOT IN (SELECT n FROM head WHERE is_head GROUP BY n HAVING count(*) > {LIMIT})
             QUALIFY row_number() OVER (PARTITION BY n ORDER BY is_head DESC, place) <= {LIMIT}
-        ), both AS (FROM few UNION ALL FROM every), better AS (
+        ), choice AS (FROM few UNION ALL FROM every), better AS (
             SELECT n, how, list(place ORDER BY place) AS places,
                 list_resize(places, {LIMIT}, 1000000000) AS filled
-            FROM both GROUP BY n, how
+            FROM choice GROUP BY n, how
             QUALIFY row_number() OVER (PARTITION BY n ORDER BY filled) = 1
         )
-        SELECT n, producer, ts, id, body FROM both JOIN better USING (n, how) ORDER BY n, place
+        SELECT n, producer, ts, id, body FROM choice JOIN better USING (n, how) ORDER BY n, place
     """,
 }
 """Pages by feed: at most three of a producer; or k,t-diverse (Feeding Frenzy, section 2.2.1): at most k of a producer

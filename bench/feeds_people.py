@@ -133,7 +133,7 @@ class Writing(Beside):
         """Some pairs, whether they follow or not."""
         pairs = [tuple(self._chance.sample(PEOPLE, 2)) for _ in range(5)]
         pairs += [pair for pair in (self._choose(feed, "follows") for _ in range(20)) if pair is not None]
-        ahead = self._chance.random() < 0.6
+        ahead = self._chance.random() < 0.75
         self._put(f"{feed}/decisions", *((pairs, []) if ahead else ([], pairs)))
 
     def _choose(self, feed: str, what: str) -> tuple[Any, ...] | None:
@@ -274,11 +274,11 @@ class Reading(Beside):
 
     def _hide_somebody(self, feed: str, consumer: str) -> None:
         """Mutes or blocks one of its own consumers, or takes that back; tries until it is done."""
-        whom, what = self._chance.choice(self.consumers), self._chance.choice(("mute", "block"))
-        if whom == consumer:
-            return
+        mine = [(whom, kind) for of, who, whom, kind in sorted(self._hidden) if (of, who) == (feed, consumer)]
+        asked = [one for one in mine if one[1] != "blocked"]
+        undo = bool(asked) and self._chance.random() < 0.7
+        whom, what = self._chance.choice(asked) if undo else self._choose_hidden(consumer)
         rows = {(feed, consumer, whom, what)} | ({(feed, whom, consumer, "blocked")} if what == "block" else set())
-        undo = bool(rows & self._hidden)
         path = f"/feeds/{feed}/{what}s/{quote(consumer, safe='')}/{quote(whom, safe='')}"
         until = time.monotonic() + HIDE_WITHIN_S
         while self._ask("DELETE" if undo else "PUT", path) is None:
@@ -286,6 +286,10 @@ class Reading(Beside):
                 raise TimeoutError(f"{path} was not done")
         self._hidden = self._hidden - rows if undo else self._hidden | rows
         self.counts["unhidden" if undo else what + "s"] += 1
+
+    def _choose_hidden(self, consumer: str) -> tuple[str, str]:
+        others = [one for one in self.consumers if one != consumer]
+        return self._chance.choice(others), self._chance.choice(("mute", "block"))
 
     def _ask(self, method: str, path: str, before: str | None = None) -> Any | None:
         """None while nobody answers, or the store is away."""

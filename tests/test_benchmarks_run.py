@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from bench.engine_ours import keep_by_pushes, push_one_row
 from bench.engine_peers import DuckAnew, DuckByHand, open_duck
+from bench.feeds import main as run_feeds
 from bench.flink import FlinkFailed, make_flink
 from bench.nexmark import QUERIES
 from bench.nexmark import main as run_nexmark
@@ -70,3 +72,19 @@ def test_an_environment_that_cannot_be_made_is_an_error_that_says_what_to_do(tmp
     (tmp_path / "file").write_text("")
     with pytest.raises(FlinkFailed, match=r"cannot make a Python environment in .*\n  hint: can you write there\?"):
         make_flink(tmp_path / "file" / "flink")
+
+
+def test_pages_of_running_feeds_equal_sql_while_processes_are_killed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run_feeds(["--check", "--for", "12s", "--kill-every", "5", "--kill", "service,store", "--readers", "2"])
+    said = capsys.readouterr().out
+    assert ended.value.code == 0, said
+    assert re.search(r"^home +[1-9]", said, re.MULTILINE) and re.search(r"^wall +[1-9]", said, re.MULTILINE)
+
+
+def test_costs_of_storing_ahead_and_reading_are_compared_at_a_tiny_size(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run_feeds(["--ratios", "1,4,16,64", "--runs", "1", "--size", "0.0005", "--reads", "40"])
+    said = capsys.readouterr().out
+    assert ended.value.code == 0 and "calibrated: H" in said
+    assert re.search(r"^ +64( +[0-9.]+ s){3}", said, re.MULTILINE)
