@@ -137,7 +137,7 @@ def _tell_events(versions: Sequence[Version], feed: str) -> pa.Table:
     """Numbers are ordered as such; their places are written with zeros on the left, as cursors have them."""
     columns: dict[str, list[Any]] = {
         "producer": [version.row[0] for version in versions],
-        "ts": [(version.row[1].replace(tzinfo=None) - EPOCH) // dt.timedelta(microseconds=1) for version in versions],
+        "ts": [(version.row[1] - EPOCH) // dt.timedelta(microseconds=1) for version in versions],
         "id": [version.row[2] for version in versions],
         "place": [f"1{int(version.row[2]):0{DIGITS}d}" if feed == "wall" else version.row[2] for version in versions],
         "body": [version.row[3] for version in versions],

@@ -49,14 +49,14 @@ class Written:
 
 def _read_post(row: Mapping[str, Any]) -> Row:
     said = {"text": row["text"], "likes": row["likes"]}
-    return row["author"], row["ts"], str(row["id"]), json.dumps(said)
+    return row["author"], row["ts"].replace(tzinfo=None), str(row["id"]), json.dumps(said)
 
 
 WRITTEN = {
     "home/events": Written(
         "home/events",
         lambda row: (row[0], row[2]),
-        lambda row: (row["producer"], row["time"], row["id"], row["body"]),
+        lambda row: (row["producer"], row["time"].replace(tzinfo=None), row["id"], row["body"]),
     ),
     "home/follows": Written(
         "home/follows", lambda row: (row[0], row[1]), lambda row: (row["consumer"], row["producer"])

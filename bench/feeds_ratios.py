@@ -49,8 +49,6 @@ feeds:
 MARKER = "marker"
 """Follows itself: what it posts tells when a batch has arrived."""
 ARRIVED_WITHIN_S, LOOK_EVERY_S = 120.0, 0.02
-BATCHES = 2
-"""Into which the events of a window are put, as if by two pushes."""
 NEVER_S = 1e6
 WAYS = ("push-all", "pull-all", "hybrid")
 
@@ -113,12 +111,11 @@ class RatioWorld:
     def run_window(self, ratio: float, way: str, reads: int, seed: int) -> Window:
         """Posts and reads; the same for one ratio and seed."""
         rng = np.random.default_rng((seed, round(1000 * ratio)))
-        events = draw(rng, self.feeds.event_rate.near, max(BATCHES, round(reads / ratio)))
+        events = draw(rng, self.feeds.event_rate.near, max(1, round(reads / ratio)))
         readers = draw(rng, self.feeds.query_rate.near, reads)
         before = processes()
-        for some, consumers in zip(np.array_split(events, BATCHES), np.array_split(readers, BATCHES), strict=True):
-            self.post([f"p{producer}" for producer in some.tolist()])
-            self.read(consumers.tolist())
+        self.post([f"p{producer}" for producer in events.tolist()])
+        self.read(readers.tolist())
         return Window(ratio, way, self._count(events, readers), cpu_since(before))
 
     def _count(self, events: np.ndarray[Any, Any], readers: np.ndarray[Any, Any]) -> FeedWork:
