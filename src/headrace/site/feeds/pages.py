@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -150,14 +151,21 @@ class FeedPages:
         return kept, readers[target]
 
     def _key(self) -> bytes:
-        """What cursors are signed with; made once for a project."""
-        file = self.folder / KEY_FILE
-        if not file.exists():
-            made = file.with_suffix(".new")
-            made.write_bytes(secrets.token_bytes(KEY_BYTES))
-            made.chmod(0o600)
-            made.rename(file)
-        return file.read_bytes()
+        return find_key(self.folder)
+
+
+def find_key(folder: Path) -> bytes:
+    """What cursors are signed with; made once for a project, by the first of all threads and processes that need it."""
+    file = folder / KEY_FILE
+    if not file.exists():
+        made = file.with_suffix(f".{secrets.token_hex(8)}")
+        made.touch(0o600)
+        made.write_bytes(secrets.token_bytes(KEY_BYTES))
+        # A link, since renaming would replace the key that somebody else has just made and signed with.
+        with suppress(FileExistsError):
+            file.hardlink_to(made)
+        made.unlink()
+    return file.read_bytes()
 
 
 def _say_filled(feed: str) -> ConnectError:

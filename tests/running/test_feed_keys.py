@@ -1,0 +1,29 @@
+"""Cursors of a project are signed with one key, whoever is the first to need it."""
+
+from __future__ import annotations
+
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+from headrace.site.feeds.pages import KEY_FILE, find_key
+
+READERS, PROJECTS = 8, 40
+
+
+def test_readers_who_come_at_once_to_a_new_project_sign_with_one_key(tmp_path: Path) -> None:
+    together = Barrier(READERS)
+
+    def find_together(folder: Path) -> bytes:
+        together.wait(10)
+        return find_key(folder)
+
+    with ThreadPoolExecutor(READERS) as readers:
+        for number in range(PROJECTS):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            keys = set(readers.map(find_together, [folder] * READERS))
+            assert keys == {find_key(folder)}
+            assert [one.name for one in folder.iterdir()] == [KEY_FILE]
+            assert stat.S_IMODE((folder / KEY_FILE).stat().st_mode) == 0o600
