@@ -58,6 +58,8 @@ def run_check(world: FeedWorld, options: argparse.Namespace) -> Findings:
         for consumer in reading.consumers:
             for feed in FEEDS:
                 reading.read(feed, consumer, 3)
+    for one in (writing, *readings):
+        one.close()
     watch.stop()
     world.stop()
     found = Findings(

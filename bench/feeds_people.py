@@ -83,6 +83,10 @@ class Writing(Beside):
         except Exception as error:  # whoever waits for this thread tells it
             self.error = error
 
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+
     def _change_something(self) -> None:
         feed, chance = self._chance.choice(FEEDS), self._chance
         doing: dict[str, tuple[int, Callable[[str], None]]] = {
@@ -327,6 +331,9 @@ class Reading(Beside):
             self._token = service.token
             self._connection = HTTPConnection("127.0.0.1", service.port, timeout=ASK_WITHIN_S)
         return self._connection
+
+    def close(self) -> None:
+        self._forget()
 
     def _forget(self) -> None:
         if self._connection is not None:

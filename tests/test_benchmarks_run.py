@@ -74,6 +74,7 @@ def test_an_environment_that_cannot_be_made_is_an_error_that_says_what_to_do(tmp
         make_flink(tmp_path / "file" / "flink")
 
 
+@pytest.mark.long
 def test_pages_of_running_feeds_equal_sql_while_processes_are_killed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         run_feeds(["--check", "--for", "12s", "--kill-every", "5", "--kill", "service,store", "--readers", "2"])
@@ -82,6 +83,7 @@ def test_pages_of_running_feeds_equal_sql_while_processes_are_killed(capsys: pyt
     assert re.search(r"^home +[1-9]", said, re.MULTILINE) and re.search(r"^wall +[1-9]", said, re.MULTILINE)
 
 
+@pytest.mark.long
 def test_costs_of_storing_ahead_and_reading_are_compared_at_a_tiny_size(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         run_feeds(["--ratios", "1,8,64", "--runs", "1", "--size", "0.0005", "--reads", "40"])
