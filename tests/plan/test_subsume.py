@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from headrace.declare.sql import read_query
 from headrace.meaning.evaluate import evaluate
 from headrace.model.block import Block
+from headrace.model.errors import EvaluationError
 from headrace.model.expr import Column, conjunction
 from headrace.model.relation import Aggregate, Field, Filter, Output, Projection, Relation, Windows
 from headrace.model.types import TIMESTAMP
@@ -135,8 +136,12 @@ def test_block_that_lacks_rows_columns_or_groups_is_not_read(wide, narrow):
 def test_whatever_is_found_is_right(wide, narrow, sample):
     remainder = subsumes(own_block(wide, "wide"), own_block(narrow, "narrow"))
     if remainder is not None:
+        try:
+            expected = evaluate(read_query(narrow, SCHEMA), sample)
+        except EvaluationError:
+            reject()  # a query that has no answer is the same in no other way
         rows = relation_of(blocks_of("wide", read_query(wide, SCHEMA)), COLUMNS)
-        assert evaluate(reread(rows, remainder), sample) == evaluate(read_query(narrow, SCHEMA), sample)
+        assert evaluate(reread(rows, remainder), sample) == expected
 
 
 def test_inner_blocks_of_two_views_are_the_same_input():

@@ -2,8 +2,31 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Protocol
+
 from headrace.model.errors import ConnectError
 from headrace.run.ports import FeedTarget
+
+
+class OwnStore(Protocol):
+    """The store of a project's own, for feeds that name none."""
+
+    def start(self) -> None:
+        """Does nothing while it runs, and recovers it after it was killed."""
+
+    def dsn(self) -> str: ...
+
+    def stop(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
+def open_own_store(folder: Path) -> OwnStore:
+    """The store in a folder, which may not be there yet; it is not started."""
+    from headrace.connect.postgres.embedded import EmbeddedPostgres
+
+    return EmbeddedPostgres(folder)
 
 
 def find_target(kind: str, address: str, feed: str, project: str, meaning: str) -> FeedTarget:

@@ -356,7 +356,7 @@ class RowsEntry(Entry):
 
     @classmethod
     def for_api(cls) -> Self:
-        """Without a source or a view, which nobody can write."""
+        """The entry of what people post: it has no source and no view, which nobody can write."""
         raise NotImplementedError
 
     @property

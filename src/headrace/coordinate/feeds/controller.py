@@ -98,7 +98,7 @@ class FeedDecisions:
 
 @dataclass(slots=True)
 class FeedController:
-    """Of one feed. `write` writes rows that are decided to be stored ahead, and rows that no longer are."""
+    """Decides about one feed. `write` writes rows that are decided to be stored ahead, and rows that no longer are."""
 
     name: str
     reading: FeedLogs

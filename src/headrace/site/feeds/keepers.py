@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headrace.connect.postgres.embedded import EmbeddedPostgres
+from headrace.connect.feed_targets import OwnStore, open_own_store
 from headrace.model.errors import ConnectError, HeadraceError
 from headrace.model.log import Lease, Log
 from headrace.model.plan import Plan
@@ -61,7 +61,7 @@ class FeedKeepers:
     troubles: Troubles
     slots: int = 2
     _running: dict[str, _KeptThread] = field(default_factory=dict)
-    _own: EmbeddedPostgres | None = None
+    _own: OwnStore | None = None
     _starting: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, plan: Plan, program: Program, environment: Mapping[str, str]) -> None:
@@ -182,6 +182,6 @@ class FeedKeepers:
     def _own_dsn(self) -> str:
         with self._starting:
             if self._own is None:
-                self._own = EmbeddedPostgres(self.own_folder)
+                self._own = open_own_store(self.own_folder)
             self._own.start()  # does nothing while it runs, and recovers it after it was killed
             return self._own.dsn()
