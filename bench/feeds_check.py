@@ -58,8 +58,9 @@ def run_check(world: FeedWorld, options: argparse.Namespace) -> Findings:
         for consumer in reading.consumers:
             for feed in FEEDS:
                 reading.read(feed, consumer, 3)
-    for one in (writing, *readings):
-        one.close()
+    writing.close()
+    for reading in readings:
+        reading.close()
     watch.stop()
     world.stop()
     found = Findings(

@@ -141,7 +141,7 @@ class RatioWorld:
 
     def _await_sizes(self, wanted: int) -> None:
         found = self.service.feeds.find("home")
-        assert found is not None
+        assert found is not None and found[1] is not None
         store = found[1].open_store(self.service.lease.epoch)
         try:
             self._await(lambda: store.sizes().stored_ahead == wanted, "decisions")
