@@ -83,7 +83,7 @@ class FeedPairs:
 
 @dataclass(frozen=True, slots=True)
 class FeedDecisions:
-    """What `status` tells of a feed."""
+    """What was decided last about a feed, and at which rates."""
 
     pairs: int
     ahead: int
@@ -182,7 +182,9 @@ class FeedController:
         latency_s = reads.find_quantile(self.quantile)
         burst_rate = self._burst.rates(len(self.producers), like_others_s=0.0)
         window = FeedWindow(burst_rate, latency_s, len(reads.seconds), lag_s / self.freshness_s)
-        step = next_flips(self._state, feeds, window, self.goal)
+        # Somebody may have posted or read since whom nobody follows, and who follows nobody.
+        state = _with_room(self._state, len(self.producers), len(self.consumers))
+        step = next_flips(state, feeds, window, self.goal)
         self._write(step.flips)
         self._state = step.state  # only what was written is decided
         flips = len(step.flips.start_storing) + len(step.flips.stop_storing)
@@ -220,7 +222,6 @@ class FeedController:
             self._state = FeedState(ahead, ahead, np.zeros(0), np.zeros(0))
         else:
             self._state = self._carry_over(state, before, found, ahead)
-        self._state = _with_room(self._state, len(self.producers), len(self.consumers))
 
     def _carry_over(self, state: FeedState, before: FeedPairs, now: FeedPairs, ahead: BoolArray) -> FeedState:
         """What was decided of pairs that are still there; new ones are decided by cost at once."""
